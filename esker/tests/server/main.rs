@@ -27,6 +27,7 @@ mod isolation;
 mod load;
 mod locking;
 mod matrix;
+mod online_ddl;
 mod oracle;
 mod privileges;
 mod process;

@@ -53,6 +53,8 @@ pub struct LockSet {
     pending: Option<Pending>,
     /// How long at a time a request of this session may stop others while it waits itself; zero: not at all.
     window: Duration,
+    /// Who was in the way of [`Self::acquire_within`] when it gave up.
+    blocked_by: (Vec<u64>, usize),
     /// The buffer of [`Self::release_where`].
     gone: Vec<Held>,
 }
@@ -65,6 +67,7 @@ impl LockSet {
             owner: manager.new_owner(),
             pending: None,
             window: Duration::ZERO,
+            blocked_by: Default::default(),
             gone: Vec::new(),
         }
     }
@@ -128,9 +131,10 @@ impl LockSet {
             Err(ExecError::Sql(e)) => Err(e),
             Err(ExecError::Wait(ticket)) => {
                 let granted = ticket.block(at_most).is_ok();
-                if granted {
-                    self.settle();
+                if !granted {
+                    self.blocked_by = self.blockers();
                 }
+                self.settle();
                 Ok(granted)
             }
         }
@@ -227,8 +231,10 @@ impl LockSet {
     /// Connections that keep the last request from being granted, or would have when it was given up; and how many
     /// others without a connection do.
     pub fn blockers(&self) -> (Vec<u64>, usize) {
-        let pending = self.pending.as_ref();
-        pending.map_or_else(Default::default, |p| self.manager.blockers(p))
+        match &self.pending {
+            Some(pending) => self.manager.blockers(pending),
+            None => self.blocked_by.clone(),
+        }
     }
 
     /// Moves the locks on tables that were taken for the transaction to a set of their own, for a transaction that

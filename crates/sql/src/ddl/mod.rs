@@ -1,11 +1,11 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `columns`, `print` (definitions as written) · `draft` (a table
-//! being drawn up), `draft_keys` (its foreign keys) · `foreign` (what foreign keys need of other tables) · `schema`,
-//! `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying rows into new trees) ·
-//! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and
-//! events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement
-//! locks at the end; `catalog` publishes the result.
+//! In flow order: `names` (which are allowed) · `columns`, `print` (definitions as written) · `draft` (a table being
+//! drawn up), `draft_keys` (its foreign keys) · `foreign` (what foreign keys need of other tables) · `schema`,
+//! `create`, `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's
+//! rows), `catch_up` (following their changes) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
+//! `program` (DROP of routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a
+//! thread that may block and releases statement locks at the end; `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -14,7 +14,9 @@
 //! - A clause that has no effect here is refused by name, unless MySQL too accepts it without effect.
 
 mod alter;
+mod catch_up;
 mod columns;
+mod convert;
 mod create;
 pub mod create_select;
 mod draft;
@@ -48,6 +50,7 @@ use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 
 use crate::binlog::LoggedStatement;
 
+pub use alter::PublishWait;
 pub use names::{TableName, no_database, resolve};
 pub(crate) use print::dictionary_text;
 pub use table::empty_memory_tables;
@@ -79,6 +82,10 @@ pub struct DdlCtx<'a> {
     pub require_primary_key: bool,
     /// Which engine tables get.
     pub engines: EnginePolicy,
+    /// A clause limits the wait for locks: the statement does not begin what it may not be able to end.
+    pub fails_fast: bool,
+    /// How the lock at the end of an online change is waited for.
+    pub publish_wait: PublishWait,
     /// The statement for the binary log; taken by the change that it makes.
     pub logged: Option<LoggedStatement>,
     /// Fails when the statement was killed.

@@ -205,6 +205,11 @@ impl Bench {
             foreign_key_checks: self.foreign_key_checks,
             standard_parent_keys: true,
             require_primary_key: false,
+            fails_fast: false,
+            publish_wait: crate::ddl::PublishWait {
+                window: std::time::Duration::from_secs(1),
+                limit: std::time::Duration::from_secs(10),
+            },
             check_killed: &|| Ok(()),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;

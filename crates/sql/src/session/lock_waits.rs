@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use super::Session;
 use super::registry::{Process, Registry};
 use esker_sql_catalog::accounts::Privileges;
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MetadataLocks, deadlock};
 use esker_sql_catalog::result::WaitFor;
 use esker_sql_syntax::ast::{LockWait, Statement};
@@ -43,14 +44,27 @@ impl Session {
                 u64::try_from(seconds).ok().map(Duration::from_secs)
             }
         };
-        let globals = &self.context.instance.globals;
-        let window = Duration::from_millis(globals.named("esker_ddl_window").as_u64());
         // Who does not wait stops nobody.
         let waits = self.statement_lock_wait != Some(Duration::ZERO);
         self.locks.set_window(match waits {
-            true => window,
+            true => self.ddl_window(),
             false => Duration::ZERO,
         });
+    }
+
+    /// `esker_ddl_window`.
+    pub(super) fn ddl_window(&self) -> Duration {
+        let globals = &self.context.instance.globals;
+        Duration::from_millis(globals.named("esker_ddl_window").as_u64())
+    }
+
+    /// The error of a statement that has waited in place for a metadata lock says who was in the way.
+    pub(super) fn explained(&mut self, e: ExecError) -> ExecError {
+        const TIMEOUT: u16 = 1205;
+        match e {
+            ExecError::Sql(e) if e.code == TIMEOUT => self.name_blockers(e).into(),
+            e => e,
+        }
     }
 
     /// A wait's [`WaitFor::timeout`] has passed. Says how the wait has ended ([`Self::waited`] takes it), or to go on.

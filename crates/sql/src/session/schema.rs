@@ -21,7 +21,7 @@ use super::Session;
 use super::names::Purpose;
 use super::run::Done;
 use crate::ddl::create_select::{self, NewTable};
-use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
+use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
 
 impl Session {
@@ -41,11 +41,20 @@ impl Session {
                 .is_on(),
         };
         let version = self.context.temporary.borrow().version();
+        let fails_fast = self.statement_lock_wait.is_some();
+        let publish_wait = PublishWait {
+            window: self.ddl_window(),
+            limit: self
+                .statement_lock_wait
+                .unwrap_or(self.vars.metadata_lock_timeout),
+        };
         let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
         let killed = || self.context.check();
         let mut ctx = DdlCtx {
             engines,
+            fails_fast,
+            publish_wait,
             logged: None,
             catalog: &self.context.instance.catalog,
             txn: &mut self.txn,
@@ -101,7 +110,8 @@ impl Session {
         let done = self.with_ddl(|ctx| {
             ctx.logged = logged;
             ddl::run(ctx, statement)
-        })?;
+        });
+        let done = done.map_err(|e| self.explained(e))?;
         self.drop_doomed_trees();
         if let Statement::DropDatabase { name, .. } = statement
             && self.context.database.as_deref() == Some(&*name.text)

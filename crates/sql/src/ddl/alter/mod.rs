@@ -1,15 +1,21 @@
 //! ALTER TABLE, CREATE INDEX and DROP INDEX.
 //!
-//! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition
-//! only, new indexes, or a copy of the table) · here, doing it.
-//! Neighbours: `fill` copies rows, `draft` checks the result.
+//! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition only, new indexes,
+//! or a copy of the table; and what it needs to keep others from meanwhile) · `algorithm` (what ALGORITHM and LOCK ask
+//! for) · here, doing it · `online` (doing it beside those that change rows). Neighbours: `fill` makes new trees of
+//! the rows, `catch_up` follows changes, `draft` checks the result.
 //!
 //! **Invariants**
-//! - Everything happens under the table's exclusive lock: no row changes meanwhile.
-//! - New trees are filled before the catalog change begins; only that change makes them the table's,
-//!   so a crash or an error leaves the table as it was.
+//! - The definition changes under the table's exclusive lock. What takes long is done before it, beside readers and
+//!   writers, or under it where [`Plan`] says that it cannot be done beside writers.
+//! - New trees have their content before the catalog change begins; only that change makes them the table's, so a crash
+//!   or an error leaves the table as it was.
 
+mod algorithm;
+#[cfg(test)]
+mod algorithm_tests;
 mod edit;
+mod online;
 mod plan;
 
 use std::sync::Arc;
@@ -26,14 +32,20 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{SqlError, SqlResult};
 
+use super::catch_up::{CatchUp, Derived};
+use super::convert::Conversion;
 use super::create::{self, EngineFor, Options};
 use super::draft::Built;
+use super::fill::{Building, Checks, Rows};
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
 use crate::dml::validate;
+use esker_engine::{Isolation, View};
+
 pub(super) use edit::AlterContext;
 use edit::Edit;
+pub use online::PublishWait;
 use plan::Plan;
 
 pub(super) fn alter_table(ctx: &mut DdlCtx<'_>, alter: &AlterTable) -> Result<DdlDone, ExecError> {
@@ -115,7 +127,16 @@ fn run(
         ctx.note(1146, no_such_table(&name.schema, &name.name).message);
         return Ok(DdlDone::default());
     }
-    let old = lock_old(ctx, name, to, actions)?;
+    algorithm::check_options(options)?;
+    let is_temporary = ctx.temporary(name).is_some();
+    let is_alone =
+        is_temporary || name != to || changes_others(actions) || ctx.locks.has_explicit();
+    let may_be_online = !is_alone && options.lock.as_deref() != Some("EXCLUSIVE");
+    let mode = match may_be_online {
+        true => MdlMode::SharedUpgradable,
+        false => MdlMode::Exclusive,
+    };
+    let old = lock_old(ctx, (name, to), actions, mode)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
         return Err(esker_sql_catalog::catalog::unknown_database(&to.schema).into());
     }
@@ -152,13 +173,26 @@ fn run(
     let mut built = edit.draft.finish()?;
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
-    refuse_unchecked(ctx, options, &built)?;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
     if ctx.require_primary_key && !only_names && !built.has_primary() {
         return Err(super::create::without_primary_key().into());
     }
     let plan = plan::plan(&old, &built, &context);
-    check_algorithm(options, plan)?;
+    let asked = algorithm::Asked {
+        old: &old,
+        built: &built,
+        context: &context,
+        actions,
+        foreign_key_checks: ctx.foreign_key_checks,
+    };
+    algorithm::check(options, plan, &asked)?;
+    let is_online = engine == old.engine && plan::is_online(&old, &built, plan);
+    let others = match (may_be_online, plan) {
+        (false, _) | (true, Plan::DefinitionOnly) => Others::StayOut,
+        (true, _) if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
+        (true, _) => Others::Read,
+    };
+    lock_for_change(ctx, name, others)?;
     let altered = Altered {
         old: &old,
         built,
@@ -166,7 +200,7 @@ fn run(
         next_column_id,
         options: &table_options,
     };
-    let done = altered.make(ctx, plan, &context)?;
+    let done = altered.make(ctx, plan, &context, (name, others))?;
     let mut done = publish(ctx, name, to, &old, done, children)?;
     // MySQL counts rows only where it has looked at the table's inside.
     if only_names {
@@ -175,18 +209,65 @@ fn run(
     Ok(done)
 }
 
+/// What others may do with the table while new trees are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// Nothing.
+    StayOut,
+    /// Read.
+    Read,
+    /// Everything.
+    Write,
+}
+
+/// The lock under which new trees are made. What is made beside others is not begun if the lock for its end cannot be
+/// had in the time that a clause gives.
+fn lock_for_change(
+    ctx: &mut DdlCtx<'_>,
+    name: &TableName,
+    others: Others,
+) -> Result<(), ExecError> {
+    if ctx.temporary(name).is_some() {
+        return Ok(());
+    }
+    if others == Others::StayOut || ctx.fails_fast {
+        ctx.lock_table(name, MdlMode::Exclusive)?;
+    }
+    if others == Others::StayOut {
+        return Ok(());
+    }
+    let object = ctx.catalog.locks().table(&name.schema, &name.name);
+    ctx.locks.give_back(&object, MdlMode::Exclusive);
+    match others {
+        Others::Read => ctx.lock_table(name, MdlMode::SharedReadOnly),
+        _ => Ok(()),
+    }
+}
+
+/// Do the actions change the definitions of other tables, too?
+fn changes_others(actions: &[AlterAction]) -> bool {
+    actions.iter().any(|a| {
+        matches!(
+            a,
+            AlterAction::AddForeignKey(_)
+                | AlterAction::DropForeignKey(_)
+                | AlterAction::DropConstraint(_)
+        )
+    })
+}
+
 /// The table, locked with the name that it gets and what foreign keys tie to it.
 fn lock_old(
     ctx: &mut DdlCtx<'_>,
-    name: &TableName,
-    to: &TableName,
+    (name, to): (&TableName, &TableName),
     actions: &[AlterAction],
+    mode: MdlMode,
 ) -> Result<Arc<TableDef>, ExecError> {
     let mut old = ctx.existing(name)?;
     if !old.temporary {
         let both = [name.clone(), to.clone()];
         let own = if name == to { &both[..1] } else { &both[..] };
-        foreign::lock_related(ctx, own, &|ctx| to_lock(ctx, own, actions))?;
+        foreign::lock_related(ctx, own, &|ctx| to_lock(ctx, own, actions, mode))?;
         old = ctx.existing(name)?;
     }
     let is_taken = match old.temporary {
@@ -201,11 +282,11 @@ fn lock_old(
 }
 
 /// The table, and those that foreign keys tie to it: exclusively if their definitions change with it.
-fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction]) -> Wanted {
+fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: MdlMode) -> Wanted {
     let mut wanted = Wanted::new();
     let name = &own[0];
     for own in own {
-        foreign::want(&mut wanted, &own.schema, &own.name, MdlMode::Exclusive);
+        foreign::want(&mut wanted, &own.schema, &own.name, mode);
     }
     let (mut keys_change, mut names_change) = (own.len() > 1, own.len() > 1);
     for action in actions {
@@ -264,45 +345,6 @@ fn keep_foreign_keys(
     Ok(children)
 }
 
-/// 1846: rows are checked against new foreign keys only where the table is copied.
-fn refuse_unchecked(ctx: &DdlCtx<'_>, options: &DdlOptions, built: &Built) -> SqlResult<()> {
-    match options.algorithm.as_deref() {
-        Some(asked @ ("INPLACE" | "INSTANT"))
-            if ctx.foreign_key_checks && !built.new_keys.is_empty() =>
-        {
-            let text = format!(
-                "ALGORITHM={asked} is not supported. Reason: Adding foreign keys needs foreign_key_checks=OFF. Try \
-                 ALGORITHM=COPY."
-            );
-            Err(SqlError::new(1846, "0A000", text))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
-fn check_algorithm(options: &DdlOptions, plan: Plan) -> SqlResult<()> {
-    let refuse = |what: &str, instead: &str| {
-        let text = format!("{what} is not supported for this operation. Try {instead}.");
-        Err(SqlError::new(1845, "0A000", text))
-    };
-    let instant = plan == Plan::DefinitionOnly;
-    match options.algorithm.as_deref() {
-        Some("INSTANT") if !instant => {
-            return refuse("ALGORITHM=INSTANT", "ALGORITHM=COPY/INPLACE");
-        }
-        Some("INPLACE") if plan == Plan::Copy => {
-            return refuse("ALGORITHM=INPLACE", "ALGORITHM=COPY");
-        }
-        _ => {}
-    }
-    match options.lock.as_deref() {
-        Some("NONE") if !instant => refuse("LOCK=NONE", "LOCK=EXCLUSIVE"),
-        Some("SHARED") if !instant => refuse("LOCK=SHARED", "LOCK=EXCLUSIVE"),
-        _ => Ok(()),
-    }
-}
-
 /// A table after its draft was finished.
 struct Altered<'a> {
     old: &'a Arc<TableDef>,
@@ -323,42 +365,107 @@ struct Made {
 }
 
 impl Altered<'_> {
-    fn make(self, ctx: &DdlCtx<'_>, plan: Plan, context: &AlterContext) -> SqlResult<Made> {
-        let added: Vec<&ColumnDef> = self
-            .built
-            .columns
-            .iter()
-            .filter(|c| context.added.contains(&c.id))
-            .collect();
-        fill::refuse_zero_dates(ctx, self.old, &added)?;
+    fn make(
+        self,
+        ctx: &mut DdlCtx<'_>,
+        plan: Plan,
+        context: &AlterContext,
+        (name, others): (&TableName, Others),
+    ) -> SqlResult<Made> {
+        let building = Building::of(ctx);
         let mut trees = NewTrees::new(ctx.catalog.engine());
         let copy = plan == Plan::Copy;
         let mut def = match copy {
             true => self.copied(&mut trees)?,
             false => self.edited(ctx, &mut trees, context)?,
         };
-        let rows = if copy {
-            fill::copy_table(ctx, self.old, &def, context)?
-        } else {
-            let fresh: Vec<usize> = (1..def.indexes.len())
-                .filter(|&i| def.indexes[i].visible_from.is_fresh())
-                .collect();
-            fill::check_rows(ctx, &def, &context.new_checks)?;
-            fill::fill_indexes(ctx, &def, &fresh)?;
-            0
+        let reader = ctx.catalog.engine().begin(Isolation::RepeatableRead);
+        let rows = Rows {
+            building,
+            table: self.old,
+            reader: &reader,
+            view: match others {
+                Others::Write => View::Snapshot,
+                Others::StayOut | Others::Read => View::Latest,
+            },
         };
+        let added = self.built.columns.iter();
+        let added: Vec<&ColumnDef> = added.filter(|c| context.added.contains(&c.id)).collect();
+        fill::refuse_zero_dates(&rows, &added)?;
+        let strict = copy && ctx.eval.sql_mode.is_strict();
+        let strict = ctx.eval.diagnostics.strict_write.replace(strict);
+        let filled = self.fill(building, &rows, &def, (plan, context));
+        let followed = filled.and_then(|(derived, count)| {
+            let mut catch_up = (others == Others::Write)
+                .then(|| CatchUp::new(building, self.old, derived, reader));
+            if others != Others::StayOut {
+                online::close(ctx, name, catch_up.as_mut())?;
+            }
+            Ok(count)
+        });
+        ctx.eval.diagnostics.strict_write.set(strict);
+        let count = followed?;
+        // From here on the table's rows stay as they are.
+        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+        let latest = |table| Rows {
+            building,
+            table,
+            reader: &reader,
+            view: View::Latest,
+        };
+        if others == Others::Write {
+            fill::refuse_zero_dates(&latest(self.old), &added)?;
+        }
+        // ANALYZE may have come meanwhile.
+        if let Some(now) = ctx.catalog.resolve(&self.old.schema, &self.old.name)
+            && others != Others::StayOut
+        {
+            def.histograms.clone_from(&now.histograms);
+        }
         let checked = match ctx.foreign_key_checks {
-            true => fill::check_foreign_keys(ctx, &def, &self.built.new_keys)?,
+            true => fill::check_foreign_keys(&latest(&def), &self.built.new_keys)?,
             false => 0,
         };
-        let rows = rows.max(checked);
+        if copy {
+            def.runtime = Arc::new(TableRuntime::new(
+                def.runtime.last_auto().max(self.old.runtime.last_auto()),
+            ));
+        }
         let counter = self.counter(ctx, &mut def, copy)?;
         Ok(Made {
             def,
             trees,
-            rows,
+            rows: count.max(checked),
             counter,
         })
+    }
+
+    /// Fills the new trees of `def` from the rows; how to make what they hold of a row, and the number of rows copied.
+    fn fill<'a>(
+        &'a self,
+        building: Building<'a>,
+        rows: &Rows<'_>,
+        def: &'a TableDef,
+        (plan, context): (Plan, &AlterContext),
+    ) -> SqlResult<(Derived<'a>, u64)> {
+        if plan == Plan::Copy {
+            let conversion = Conversion::new(building, self.old, def, context)?;
+            let count = fill::copy_table(rows, &conversion)?;
+            return Ok((Derived::Copies(conversion), count));
+        }
+        let is_fresh = |at: &usize| def.indexes[*at].visible_from.is_fresh();
+        let which: Vec<usize> = (1..def.indexes.len()).filter(is_fresh).collect();
+        let checks = Checks::new(building, def, &context.new_checks)?;
+        if let Some(checks) = &checks {
+            checks.check_all(rows)?;
+        }
+        fill::fill_indexes(rows, def, &which)?;
+        let derived = Derived::Entries {
+            new: def,
+            which,
+            checks,
+        };
+        Ok((derived, 0))
     }
 
     /// What every way of altering has in common.
@@ -467,7 +574,13 @@ impl Altered<'_> {
         if asked.is_none() && same_column {
             return Ok(copy.then(|| self.old.runtime.last_auto()));
         }
-        let largest = fill::largest_auto(ctx, def)?;
+        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+        let largest = fill::largest_auto(&Rows {
+            building: Building::of(ctx),
+            table: def,
+            reader: &reader,
+            view: View::Latest,
+        })?;
         let last = asked.unwrap_or(0).max(largest);
         def.runtime = Arc::new(TableRuntime::new(last));
         Ok(Some(last))

@@ -1,6 +1,7 @@
 //! What an ALTER TABLE costs.
 //!
-//! Neighbours: `edit` gives the finished draft and its context; `alter` does what is decided here.
+//! Neighbours: `edit` gives the finished draft and its context; `algorithm` holds it against what is asked for; `alter`
+//! does what is decided here.
 //! **Invariant**: pure; a change is done without a copy only when every stored row and key means the
 //! same under the new definition.
 
@@ -17,7 +18,7 @@ use crate::ddl::draft::{Built, BuiltIndex};
 pub(super) enum Plan {
     /// Only the definition changes.
     DefinitionOnly,
-    /// Rows stay, new indexes are filled.
+    /// Rows stay; new indexes are filled, or rows are held against new CHECK constraints.
     NewIndexes,
     /// Every row is read, converted and written to new trees.
     Copy,
@@ -33,11 +34,37 @@ pub(super) fn plan(old: &TableDef, built: &Built, context: &AlterContext) -> Pla
             .and_then(|id| old.indexes.iter().find(|i| i.id == id));
         index.is_some_and(|i| same_key(old, i, &built.columns, b))
     };
-    if built.indexes.iter().all(kept) {
+    if built.indexes.iter().all(kept) && context.new_checks.is_empty() {
         Plan::DefinitionOnly
     } else {
         Plan::NewIndexes
     }
+}
+
+/// Can it be done beside writers? What becomes of a row must then depend on the row alone, for it is made again when
+/// the row changes: not on its place among the others, nor on when it is made.
+pub(super) fn is_online(old: &TableDef, built: &Built, plan: Plan) -> bool {
+    if plan != Plan::Copy {
+        return built.new_keys.is_empty();
+    }
+    let is_new = |c: &&ColumnDef| old.columns.iter().all(|o| o.id != c.id);
+    let auto = |columns: &[ColumnDef]| columns.iter().find(|c| c.auto_increment).map(|c| c.id);
+    let loses_key = old.has_primary_key() && !built.has_primary();
+    let draws_numbers =
+        auto(&built.columns).is_some() && auto(&built.columns) != auto(&old.columns);
+    let mut added = built.columns.iter().filter(is_new);
+    let is_computed_once = added.any(|c| matches!(c.default, DefaultDef::Expr(_)));
+    built.new_keys.is_empty() && !loses_key && !draws_numbers && !is_computed_once
+}
+
+/// Is the table copied because a column gets another type?
+pub(super) fn changes_type(old: &TableDef, built: &Built) -> bool {
+    built.columns.iter().any(|new| {
+        let before = old.columns.iter().find(|c| c.id == new.id);
+        before.is_some_and(|before| {
+            !before.ty.eq_but_null(&new.ty) && !same_storage(old, built, before, new)
+        })
+    })
 }
 
 fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {

@@ -1,0 +1,140 @@
+//! What ALGORITHM and LOCK of an ALTER TABLE ask for, and whether the change can be made so.
+//!
+//! Neighbours: `plan` says what the change costs; `alter` asks before it takes locks for long.
+//! **Invariants**: pure. Codes and texts are MySQL's. A clause that asks for less than the change needs is refused; one
+//! that MySQL refuses is accepted where Esker can do what it asks for (`docs/decisions/online-ddl.md`).
+
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_syntax::ast::{AlterAction, DdlOptions};
+use esker_types::{SqlError, SqlResult};
+
+use super::edit::AlterContext;
+use super::plan::{self, Plan};
+use crate::ddl::draft::Built;
+
+/// The change that is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) old: &'a TableDef,
+    pub(super) built: &'a Built,
+    pub(super) context: &'a AlterContext,
+    pub(super) actions: &'a [AlterAction],
+    pub(super) foreign_key_checks: bool,
+}
+
+/// 1221: an instant change takes no lock that one could choose.
+pub(super) fn check_options(options: &DdlOptions) -> SqlResult<()> {
+    match (options.algorithm.as_deref(), options.lock.as_deref()) {
+        (Some("INSTANT"), Some(_)) => {
+            let text = "Incorrect usage of ALGORITHM=INSTANT and LOCK=NONE/SHARED/EXCLUSIVE";
+            Err(SqlError::new(1221, "HY000", text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 1845 and 1846, where ALGORITHM or LOCK ask for more than the change can give.
+pub(super) fn check(options: &DdlOptions, plan: Plan, asked: &Asked<'_>) -> SqlResult<()> {
+    let (algorithm, lock) = (options.algorithm.as_deref(), options.lock.as_deref());
+    if algorithm == Some("COPY") && lock == Some("NONE") {
+        let reason = "COPY algorithm requires a lock";
+        return Err(refused("LOCK=NONE", Some(reason), "LOCK=SHARED"));
+    }
+    if matches!(lock, Some("NONE" | "SHARED")) && asked.renames_only() {
+        return Err(refused("LOCK=NONE/SHARED", None, "LOCK=EXCLUSIVE"));
+    }
+    let for_lock = asked.reason_for_lock();
+    match algorithm {
+        Some("INSTANT") if plan != Plan::DefinitionOnly || for_lock.is_some() => {
+            let reason = asked.reason_not_instant(plan);
+            return Err(refused(
+                "ALGORITHM=INSTANT",
+                reason,
+                "ALGORITHM=COPY/INPLACE",
+            ));
+        }
+        Some("INPLACE") => asked.check_in_place(plan)?,
+        _ => {}
+    }
+    let is_free = plan == Plan::DefinitionOnly || plan::is_online(asked.old, asked.built, plan);
+    match lock {
+        Some("NONE") if !is_free || for_lock.is_some() => {
+            Err(refused("LOCK=NONE", for_lock, "LOCK=SHARED"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Asked<'_> {
+    fn renames_only(&self) -> bool {
+        let renames = |a: &AlterAction| matches!(a, AlterAction::RenameTo(_));
+        !self.actions.is_empty() && self.actions.iter().all(renames)
+    }
+
+    fn adds_auto_increment(&self) -> bool {
+        let mut columns = self.built.columns.iter();
+        columns.any(|c| c.auto_increment && self.context.added.contains(&c.id))
+    }
+
+    fn adds_stored_column(&self) -> bool {
+        let mut columns = self.built.columns.iter();
+        columns.any(|c| {
+            let is_stored = c.generated.as_ref().is_some_and(|g| g.stored);
+            is_stored && self.context.added.contains(&c.id)
+        })
+    }
+
+    fn adds_key_part(&self) -> bool {
+        let mut columns = self.built.columns.iter();
+        columns.any(|c| c.is_hidden() && self.context.added.contains(&c.id))
+    }
+
+    /// Why writers have to be kept away.
+    fn reason_for_lock(&self) -> Option<&'static str> {
+        let loses_key = self.old.has_primary_key() && !self.built.has_primary();
+        if self.foreign_key_checks && !self.built.new_keys.is_empty() {
+            Some("Adding foreign keys needs foreign_key_checks=OFF")
+        } else if self.adds_auto_increment() {
+            Some("Adding an auto-increment column requires a lock")
+        } else if loses_key {
+            Some("Dropping a primary key is not allowed without also adding a new primary key")
+        } else {
+            None
+        }
+    }
+
+    fn check_in_place(&self, plan: Plan) -> SqlResult<()> {
+        let reason = match plan == Plan::Copy && plan::changes_type(self.old, self.built) {
+            true => Some("Cannot change column type INPLACE"),
+            false => self
+                .reason_for_lock()
+                .filter(|_| !self.adds_auto_increment()),
+        };
+        match reason.is_some() || (plan == Plan::Copy && self.adds_stored_column()) {
+            true => Err(refused("ALGORITHM=INPLACE", reason, "ALGORITHM=COPY")),
+            false => Ok(()),
+        }
+    }
+
+    fn reason_not_instant(&self, plan: Plan) -> Option<&'static str> {
+        if plan == Plan::Copy && plan::changes_type(self.old, self.built) {
+            Some("Need to rebuild the table to change column type")
+        } else if self.adds_key_part() {
+            Some("ADD COLUMN col...VIRTUAL, ADD INDEX(col)")
+        } else {
+            self.reason_for_lock()
+        }
+    }
+}
+
+fn refused(what: &str, reason: Option<&str>, instead: &str) -> SqlError {
+    match reason {
+        None => {
+            let text = format!("{what} is not supported for this operation. Try {instead}.");
+            SqlError::new(1845, "0A000", text)
+        }
+        Some(reason) => {
+            let text = format!("{what} is not supported. Reason: {reason}. Try {instead}.");
+            SqlError::new(1846, "0A000", text)
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! New trees follow a table whose rows go on changing: what was changed since a snapshot is taken out of them and put
+//! in anew, in rounds, until little is left for the table's exclusive lock.
+//!
+//! Neighbours: `fill` makes the trees what they should be at the first snapshot, `alter::online` asks for rounds and
+//! for the lock; the engine tells which keys have changed ([`Txn::changes`]). Why so: `docs/decisions/online-ddl.md`.
+//!
+//! **Invariants**
+//! - After a round the new trees are, entry by entry, what they would be if the table had been read at the round's
+//!   snapshot. So a duplicate that a round meets is one of two rows that were there at the same time.
+//! - A round takes everything back before it puts anything in: two rows that exchange a unique value are no duplicate.
+//! - An entry that is taken back was put in by this statement: the same row always has the same entries.
+//! - Nothing here touches the table, its locks or its rows: an error ends the schema change and nothing else.
+
+use esker_engine::{Isolation, LATEST, Seq, Txn, View};
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_types::SqlResult;
+
+use super::convert::Conversion;
+use super::fill::{Building, Checks};
+use crate::dml::duplicate_entry;
+
+/// A transaction writes so many entries, or bytes, of the new trees.
+const BATCH_ENTRIES: usize = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What the new trees hold of a row.
+pub(super) enum Derived<'a> {
+    /// Entries of these indexes of a definition under which the rows stay as they are.
+    Entries {
+        new: &'a TableDef,
+        which: Vec<usize>,
+        checks: Option<Checks<'a>>,
+    },
+    /// The converted row, and its entries in all indexes.
+    Copies(Conversion<'a>),
+}
+
+/// A key and value of an index.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    index: usize,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Entry {
+    fn has_key_of(&self, other: &Entry) -> bool {
+        self.index == other.index && self.key == other.key
+    }
+}
+
+/// A row as the new definition has it, and its entries.
+#[derive(Default)]
+struct Image {
+    row: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Derived<'_> {
+    fn new_table(&self) -> &TableDef {
+        match self {
+            Derived::Entries { new, .. } => new,
+            Derived::Copies(conversion) => conversion.new,
+        }
+    }
+
+    /// What they hold of the row with this clustered key.
+    fn image(&self, key: &[u8], stored: &[u8], number: u64) -> SqlResult<Image> {
+        match self {
+            Derived::Entries { new, which, .. } => Ok(Image {
+                entries: entries(new, which.iter().copied(), key, stored)?,
+                row: stored.to_vec(),
+            }),
+            Derived::Copies(conversion) => {
+                let row = conversion.row(key, stored, number)?;
+                let new = conversion.new;
+                let mut all = vec![Entry {
+                    index: 0,
+                    key: row.key,
+                    value: row.bytes,
+                }];
+                let (key, bytes) = (&all[0].key, &all[0].value);
+                let secondary = entries(new, 1..new.indexes.len(), key, bytes)?;
+                let row = bytes.clone();
+                all.extend(secondary);
+                Ok(Image { row, entries: all })
+            }
+        }
+    }
+
+    /// 3819 if the changed row violates a new CHECK constraint; a copy checks what it converts.
+    fn check(&self, stored: &[u8]) -> SqlResult<()> {
+        match self {
+            Derived::Entries {
+                checks: Some(checks),
+                ..
+            } => checks.check(stored),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn entries(
+    table: &TableDef,
+    which: impl Iterator<Item = usize>,
+    clustered: &[u8],
+    stored: &[u8],
+) -> SqlResult<Vec<Entry>> {
+    let row = RowReader::new(&table.layout, &UTC, stored)?;
+    let entry = |index: usize| {
+        let mut key = Vec::new();
+        let codec = &table.indexes[index].codec;
+        let in_value = codec.entry(&row, clustered, &mut key)?;
+        let value = match in_value {
+            true => clustered.to_vec(),
+            false => Vec::new(),
+        };
+        Ok(Entry { index, key, value })
+    };
+    which.map(entry).collect()
+}
+
+/// The half of a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    TakeBack,
+    PutIn,
+}
+
+/// New trees, and how far they have followed.
+pub(super) struct CatchUp<'a> {
+    building: Building<'a>,
+    /// The table as others see it.
+    table: &'a TableDef,
+    derived: Derived<'a>,
+    /// The new trees are what the table is for this snapshot.
+    base: Txn,
+}
+
+impl<'a> CatchUp<'a> {
+    /// For trees that were filled from what `base` sees.
+    pub(super) fn new(
+        building: Building<'a>,
+        table: &'a TableDef,
+        derived: Derived<'a>,
+        base: Txn,
+    ) -> Self {
+        Self {
+            building,
+            table,
+            derived,
+            base,
+        }
+    }
+
+    /// Follows to what is committed now; the number of rows that had changed.
+    pub(super) fn round(&mut self) -> SqlResult<u64> {
+        let engine = self.building.catalog.engine();
+        // What comes from now on lies apart, and the next round need not walk over what this one has seen.
+        engine.seal(&self.table.primary().tree);
+        let next = engine.begin(Isolation::RepeatableRead);
+        let changed = self.follow(next.snapshot())?;
+        self.base = next;
+        Ok(changed)
+    }
+
+    /// The last round, under the table's exclusive lock.
+    pub(super) fn finish(&mut self) -> SqlResult<u64> {
+        self.follow(LATEST)
+    }
+
+    fn follow(&mut self, upto: Seq) -> SqlResult<u64> {
+        self.half(upto, Half::TakeBack)?;
+        self.half(upto, Half::PutIn)
+    }
+
+    fn half(&self, upto: Seq, half: Half) -> SqlResult<u64> {
+        let tree = &self.table.primary().tree;
+        let changes = self.base.changes(tree, upto);
+        let mut changes = changes.map_err(|e| engine_error(&e))?;
+        let mut writer = Writer::new(self.building, self.derived.new_table());
+        let mut count = 0;
+        while changes.advance().map_err(|e| engine_error(&e))? {
+            count += 1;
+            let (key, now) = (changes.key(), changes.value());
+            let before = self.base.get(tree, key, View::Snapshot);
+            let before = match before.map_err(|e| engine_error(&e))? {
+                Some(stored) => self.quietly(|| self.derived.image(key, &stored, count))?,
+                None => Image::default(),
+            };
+            let after = match (now, half) {
+                (None, _) => Image::default(),
+                (Some(stored), Half::TakeBack) => {
+                    self.quietly(|| self.derived.image(key, stored, count))?
+                }
+                (Some(stored), Half::PutIn) => {
+                    self.derived.check(stored)?;
+                    self.derived.image(key, stored, count)?
+                }
+            };
+            match half {
+                Half::TakeBack => writer.take_back(&before, &after)?,
+                Half::PutIn => writer.put_in(&before, &after)?,
+            }
+            writer.end_row()?;
+        }
+        writer.commit()?;
+        Ok(count)
+    }
+
+    /// Derives what was derived before or will be again, and gives no warnings for it.
+    fn quietly<R>(&self, derive: impl FnOnce() -> R) -> R {
+        let diagnostics = &self.building.eval.diagnostics;
+        let mark = diagnostics.mark();
+        let derived = derive();
+        diagnostics.undo_to(mark);
+        derived
+    }
+}
+
+/// Writes entries in transactions of bounded size. Nobody else knows the trees, so no row is locked.
+struct Writer<'a> {
+    building: Building<'a>,
+    table: &'a TableDef,
+    txn: Txn,
+    entries: usize,
+    bytes: usize,
+}
+
+impl<'a> Writer<'a> {
+    fn new(building: Building<'a>, table: &'a TableDef) -> Self {
+        let txn = building.catalog.engine().begin(Isolation::ReadCommitted);
+        Self {
+            building,
+            table,
+            txn,
+            entries: 0,
+            bytes: 0,
+        }
+    }
+
+    fn take_back(&mut self, before: &Image, after: &Image) -> SqlResult<()> {
+        let stays = |e: &&Entry| after.entries.iter().any(|a| a.has_key_of(e));
+        let gone = before.entries.iter().filter(|e| !stays(e));
+        for entry in gone {
+            self.count(entry);
+            let tree = &self.table.indexes[entry.index].tree;
+            let deleted = self.txn.delete(tree, &entry.key);
+            deleted.map_err(|e| engine_error(&e))?;
+        }
+        Ok(())
+    }
+
+    fn put_in(&mut self, before: &Image, after: &Image) -> SqlResult<()> {
+        let changed = after.entries.iter().filter(|e| !before.entries.contains(e));
+        for entry in changed {
+            let is_new = !before.entries.iter().any(|b| b.has_key_of(entry));
+            let index = &self.table.indexes[entry.index];
+            if index.unique && is_new && self.has(entry)? {
+                let zone = &self.building.eval.time_zone;
+                let row = RowReader::new(&self.table.layout, zone, &after.row)?;
+                return Err(duplicate_entry(self.table, index, &row));
+            }
+            self.count(entry);
+            let put = self.txn.put(&index.tree, &entry.key, &entry.value);
+            put.map_err(|e| engine_error(&e))?;
+        }
+        Ok(())
+    }
+
+    fn has(&self, entry: &Entry) -> SqlResult<bool> {
+        let tree = &self.table.indexes[entry.index].tree;
+        let found = self.txn.get_with(tree, &entry.key, View::Latest, |_| ());
+        Ok(found.map_err(|e| engine_error(&e))?.is_some())
+    }
+
+    fn count(&mut self, entry: &Entry) {
+        self.entries += 1;
+        self.bytes += entry.key.len() + entry.value.len();
+    }
+
+    /// Between two rows: commits if that is due.
+    fn end_row(&mut self) -> SqlResult<()> {
+        if self.entries >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
+            self.commit()?;
+            (self.building.check_killed)()?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> SqlResult<()> {
+        (self.entries, self.bytes) = (0, 0);
+        // The record of the catalog's change comes later in the log: this is durable with it, or not needed.
+        let committed = self.txn.commit();
+        committed.map(drop).map_err(|e| engine_error(&e))
+    }
+}

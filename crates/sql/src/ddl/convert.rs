@@ -1,0 +1,211 @@
+//! What a row of a table becomes in a copy with another definition.
+//!
+//! Neighbours: `fill` converts every row at first, `catch_up` those that were changed meanwhile; `alter` knows both
+//! definitions.
+//! **Invariants**: the same row becomes the same one whenever it is converted, so a copy can take back what it had of a
+//! row that was changed; `alter::plan` sees to it that nothing else is done beside writers. A row that cannot be
+//! converted or violates a CHECK is an error of the statement.
+
+use esker_sql_catalog::catalog::{AutoStep, ColumnDef, TableDef, max_auto};
+use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
+use esker_types::cast::to_column;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use jiff::tz::TimeZone;
+
+use super::alter::AlterContext;
+use super::fill::Building;
+use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, implicit_value};
+
+/// Where a column of the copy comes from.
+enum Origin {
+    /// The same column, stored alike.
+    Same(usize),
+    /// A column to be converted.
+    Convert(usize),
+    /// A new column.
+    New,
+}
+
+/// A row of the copy.
+pub(super) struct NewRow {
+    /// Its clustered key.
+    pub(super) key: Vec<u8>,
+    /// As it is stored.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// From the rows of one definition to those of another.
+pub(super) struct Conversion<'a> {
+    building: Building<'a>,
+    old: &'a TableDef,
+    pub(super) new: &'a TableDef,
+    origins: Vec<Origin>,
+    exprs: TableExprs,
+    /// Zone in which TIMESTAMPs are read and written: UTC, unless they become local times.
+    zone: TimeZone,
+    calls: CallStates,
+}
+
+impl<'a> Conversion<'a> {
+    pub(super) fn new(
+        building: Building<'a>,
+        old: &'a TableDef,
+        new: &'a TableDef,
+        context: &AlterContext,
+    ) -> SqlResult<Self> {
+        let mut local = false;
+        let origin = |c: &ColumnDef| match old.columns.iter().position(|o| o.id == c.id) {
+            None => {
+                debug_assert!(context.added.contains(&c.id));
+                Origin::New
+            }
+            Some(at) if old.columns[at].ty == c.ty => Origin::Same(at),
+            Some(at) => {
+                let is_timestamp = |ty: &SqlType| ty.kind == TypeKind::Timestamp;
+                local |= is_timestamp(&c.ty) || is_timestamp(&old.columns[at].ty);
+                Origin::Convert(at)
+            }
+        };
+        let origins: Vec<Origin> = new.columns.iter().map(origin).collect();
+        local |= origins.iter().any(|o| matches!(o, Origin::New));
+        Ok(Self {
+            exprs: TableExprs::compile(building.eval, new)?,
+            zone: match local {
+                true => building.eval.time_zone.clone(),
+                false => TimeZone::UTC,
+            },
+            building,
+            old,
+            new,
+            origins,
+            calls: CallStates::default(),
+        })
+    }
+
+    /// What the row with the clustered key `key` becomes. `number` tells it from others in messages, and is its key if
+    /// the copy has no other.
+    pub(super) fn row(&self, key: &[u8], stored: &[u8], number: u64) -> SqlResult<NewRow> {
+        let env = EvalEnv::scalar(self.building.eval, &NoVars, &self.calls);
+        let row = RowReader::new(&self.old.layout, &self.zone, stored)?;
+        let mut values = vec![Value::Null; self.new.columns.len()];
+        self.convert(&row, &mut values, number, &env)?;
+        self.exprs.check(&values, &env)?;
+        let mut bytes = Vec::with_capacity(stored.len());
+        encode_row(&self.new.layout, &self.zone, &values, &mut bytes)?;
+        Ok(NewRow {
+            key: self.clustered_key(key, number, &bytes)?,
+            bytes,
+        })
+    }
+
+    fn clustered_key(&self, old_key: &[u8], number: u64, bytes: &[u8]) -> SqlResult<Vec<u8>> {
+        let primary = self.new.primary();
+        Ok(match (primary.hidden, self.old.primary().hidden) {
+            (true, true) => old_key.to_vec(),
+            (true, false) => number.to_be_bytes().to_vec(),
+            (false, _) => {
+                let mut key = Vec::new();
+                let reader = RowReader::new(&self.new.layout, &UTC, bytes)?;
+                primary.codec.encode_row_parts(&reader, &mut key)?;
+                key
+            }
+        })
+    }
+
+    fn convert(
+        &self,
+        row: &RowReader<'_>,
+        values: &mut [Value],
+        row_number: u64,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        for (at, origin) in self.origins.iter().enumerate() {
+            let column = &self.new.columns[at];
+            values[at] = match origin {
+                Origin::Same(from) => row.field(*from).to_owned(),
+                Origin::Convert(from) => {
+                    let ty = &self.old.columns[*from].ty;
+                    self.converted(row.field(*from).to_owned(), ty, column, row_number)?
+                }
+                Origin::New => self.new_value(column)?,
+            };
+        }
+        for (at, column) in self.new.columns.iter().enumerate() {
+            if !matches!(self.origins[at], Origin::New) {
+                continue;
+            }
+            if let Some(e) = self.exprs.default_of(at) {
+                let value = e.eval(values, env)?;
+                values[at] = self.converted(value, &e.ty, column, row_number)?;
+            }
+        }
+        self.number(values);
+        self.exprs
+            .generate(&self.new.columns, values, (row_number, false), env)
+    }
+
+    fn converted(
+        &self,
+        value: Value,
+        from: &SqlType,
+        column: &ColumnDef,
+        row_number: u64,
+    ) -> SqlResult<Value> {
+        // The empty text that stands for a wrong label is one of every ENUM's values.
+        let is_enum = |ty: &SqlType| matches!(ty.kind, TypeKind::Enum(_));
+        if matches!(value, Value::Label(0, _)) && is_enum(from) && is_enum(&column.ty) {
+            return Ok(value);
+        }
+        let eval = self.building.eval;
+        if !value.is_null() {
+            let stored = to_column(eval, value, from, &column.ty, &column.name, row_number);
+            return stored.map_err(|e| shortened(e, from, column, row_number));
+        }
+        if column.ty.nullable || column.auto_increment {
+            return Ok(Value::Null);
+        }
+        if eval.diagnostics.strict_write.get() {
+            return Err(SqlError::new(1138, "22004", "Invalid use of NULL value"));
+        }
+        Ok(implicit_value(&column.ty))
+    }
+
+    fn new_value(&self, column: &ColumnDef) -> SqlResult<Value> {
+        Ok(match default_of(self.building.eval, column) {
+            Default::Value(value) => value,
+            Default::None => implicit_value(&column.ty),
+            Default::Expr => Value::Null,
+        })
+    }
+
+    /// Rows without a number in a new AUTO_INCREMENT column get one.
+    fn number(&self, values: &mut [Value]) {
+        let Some(auto) = self.new.auto_column else {
+            return;
+        };
+        let ty = &self.new.columns[auto].ty;
+        match as_counter(&values[auto]) {
+            0 if values[auto].is_null() || matches!(self.origins[auto], Origin::New) => {
+                let range = self.new.runtime.draw(1, AutoStep::ONE, max_auto(ty));
+                values[auto] = auto_value(ty, range.first);
+            }
+            value => self.new.runtime.note(value),
+        }
+    }
+}
+
+/// A VARCHAR that becomes a shorter one has an error of its own, 1265.
+fn shortened(e: SqlError, from: &SqlType, column: &ColumnDef, row_number: u64) -> SqlError {
+    let is_shorter = e.code == 1406
+        && (&from.kind, &column.ty.kind) == (&TypeKind::VarChar, &TypeKind::VarChar)
+        && from.collation.charset() == column.ty.collation.charset();
+    if !is_shorter {
+        return e;
+    }
+    let text = format!(
+        "Data truncated for column '{}' at row {row_number}",
+        column.name
+    );
+    SqlError::new(1265, "01000", text)
+}

@@ -1,0 +1,404 @@
+//! Schema changes beside those that change rows: what comes out equals what is there, conflicts end the change and
+//! nothing else, and a crash leaves the table as before or after.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use esker_server::client::{Client, ClientError};
+
+use crate::common::{Ask, Dice, Server};
+
+const ROWS: u64 = 3000;
+
+fn server(table: &str) -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(&format!("CREATE DATABASE d; USE d; {table}"));
+    c.run("SET GLOBAL esker_ddl_window = 40");
+    (server, dir)
+}
+
+fn session(server: &Server) -> Client {
+    let mut c = server.connect();
+    c.run("USE d");
+    c
+}
+
+/// `t` with rows 1 to `ROWS`, each with `v` = 10 * `id`.
+fn filled() -> String {
+    format!(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT, s VARCHAR(40), n INT NOT NULL DEFAULT 0, KEY s (s)); \
+         SET cte_max_recursion_depth = 100000; \
+         INSERT INTO t (id, v, s) WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < {ROWS}) \
+         SELECT i, i * 10, CONCAT('row ', i) FROM r"
+    )
+}
+
+/// A schema change that cannot end, because a reader has the table, and has made its trees.
+struct Held {
+    reader: Client,
+    change: JoinHandle<Result<(), (u16, String)>>,
+}
+
+impl Held {
+    fn begin(server: &Server, sql: &'static str) -> Self {
+        let mut reader = session(server);
+        reader.run("BEGIN; SELECT COUNT(*) FROM t");
+        let mut c = session(server);
+        let change = thread::spawn(move || match c.query(sql, &mut |_| ()) {
+            Ok(()) => Ok(()),
+            Err(ClientError::Server(e)) => Err((e.code, e.message)),
+            Err(e) => panic!("{sql}: {e}"),
+        });
+        let mut c = session(server);
+        let waits = "SELECT COUNT(*) FROM information_schema.ESKER_METADATA_LOCKS a \
+                     JOIN information_schema.ESKER_METADATA_LOCKS b ON a.OWNER_THREAD_ID = b.OWNER_THREAD_ID \
+                     WHERE a.LOCK_TYPE = 'SHARED_UPGRADABLE' AND a.LOCK_STATUS = 'GRANTED' \
+                     AND b.LOCK_TYPE = 'EXCLUSIVE' AND b.LOCK_STATUS = 'PENDING'";
+        while c.value(waits) == "0" {
+            if change.is_finished() {
+                panic!(
+                    "{sql} does not wait: {:?}",
+                    change.join().expect("the change")
+                );
+            }
+            thread::yield_now();
+        }
+        Self { reader, change }
+    }
+
+    fn end(mut self) -> Result<(), (u16, String)> {
+        self.reader.run("COMMIT");
+        self.change.join().expect("the change")
+    }
+}
+
+/// What CHECK TABLE says of every index, and that reading by an index gives the rows that reading without one gives.
+fn check(c: &mut Client, indexes: &[&str]) {
+    assert_eq!(c.lines("CHECK TABLE t"), ["d.t|check|status|OK"]);
+    let sum = "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, v, s, n)))";
+    let plain = c.lines(&format!("{sum} FROM t IGNORE INDEX (s)"));
+    for index in indexes {
+        assert_eq!(
+            c.lines(&format!("{sum} FROM t FORCE INDEX ({index})")),
+            plain,
+            "{index}"
+        );
+    }
+}
+
+#[test]
+fn rows_change_while_an_index_is_made_and_are_in_it() {
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    for (nth, (sql, index)) in [
+        ("ALTER TABLE t ADD INDEX i (v)", "i"),
+        ("CREATE UNIQUE INDEX u ON t (v, id) LOCK=NONE", "u"),
+        (
+            "ALTER TABLE t ADD INDEX f ((v + 1)), ALGORITHM=INPLACE",
+            "f",
+        ),
+        (
+            "ALTER TABLE t ADD COLUMN z INT DEFAULT 7, ADD INDEX z (z, n)",
+            "z",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let held = Held::begin(&server, sql);
+        // Its lock at the end lets these pass.
+        let new = 100_000 + nth;
+        c.run(&format!(
+            "INSERT INTO t (id, v, s) VALUES ({new}, 5, 'new')"
+        ));
+        c.run("UPDATE t SET v = v + 1 WHERE id < 100; UPDATE t SET v = NULL WHERE id = 7");
+        c.run(&format!("DELETE FROM t WHERE id = {}", 200 + nth));
+        c.run("UPDATE t SET v = v - 1 WHERE id < 50");
+        c.run("BEGIN; UPDATE t SET v = 0; ROLLBACK");
+        assert_eq!(held.end(), Ok(()), "{sql}");
+        check(&mut c, &[index]);
+        assert_eq!(c.value(&format!("SELECT v FROM t WHERE id = {new}")), "5");
+    }
+    let by_part = "SELECT COUNT(*) FROM t FORCE INDEX (f) WHERE v + 1 = 6";
+    assert_eq!(c.value(by_part), "4");
+}
+
+#[test]
+fn two_rows_may_exchange_what_is_to_be_unique() {
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    let held = Held::begin(&server, "ALTER TABLE t ADD UNIQUE INDEX u (v)");
+    c.run("BEGIN; UPDATE t SET v = -1 WHERE id = 1; UPDATE t SET v = 10 WHERE id = 2");
+    c.run("UPDATE t SET v = 20 WHERE id = 1; COMMIT");
+    c.run("DELETE FROM t WHERE id = 3; INSERT INTO t (id, v) VALUES (3, 30)");
+    assert_eq!(held.end(), Ok(()));
+    check(&mut c, &["u"]);
+    assert_eq!(c.value("SELECT id FROM t WHERE v = 10"), "2");
+}
+
+/// The change fails while the reader is still there, so it is the change that has found it; who made the conflict goes
+/// on.
+#[test]
+fn a_conflicting_row_ends_the_change_and_nothing_else() {
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    let before = c.lines("SHOW CREATE TABLE t");
+    for (sql, conflict, code) in [
+        (
+            "ALTER TABLE t ADD UNIQUE INDEX u (v)",
+            "INSERT INTO t (v) VALUES (10)",
+            1062,
+        ),
+        (
+            "ALTER TABLE t MODIFY v SMALLINT",
+            "INSERT INTO t (v) VALUES (100000)",
+            1264,
+        ),
+        (
+            "ALTER TABLE t ADD CONSTRAINT c CHECK (v < 200000)",
+            "UPDATE t SET v = 200000 WHERE id = 9",
+            3819,
+        ),
+        (
+            "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v), MODIFY id INT NOT NULL",
+            "INSERT INTO t (v) VALUES (40)",
+            1062,
+        ),
+    ] {
+        c.run("DELETE FROM t WHERE id > 3000 OR v > 30000; UPDATE t SET v = id * 10");
+        let held = Held::begin(&server, sql);
+        c.run(conflict);
+        let Held { mut reader, change } = held;
+        let failed = change.join().expect("the change");
+        assert_eq!(failed.map_err(|e| e.0), Err(code), "{sql}");
+        reader.run("COMMIT");
+        assert_eq!(c.lines("SHOW CREATE TABLE t").len(), before.len());
+        check(&mut c, &["s"]);
+        c.run("UPDATE t SET n = n + 1");
+    }
+    let after =
+        c.value("SELECT COUNT(*) FROM information_schema.STATISTICS WHERE TABLE_NAME = 't'");
+    assert_eq!(after, "2");
+}
+
+#[test]
+fn the_table_is_copied_beside_writers() {
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    for (nth, sql) in [
+        "ALTER TABLE t MODIFY v BIGINT NOT NULL",
+        "ALTER TABLE t CONVERT TO CHARACTER SET latin1, LOCK=NONE",
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+        "ALTER TABLE t ADD COLUMN z INT AS (v + 1) STORED FIRST",
+        "ALTER TABLE t MODIFY s VARCHAR(30) NOT NULL DEFAULT ''",
+        "ALTER TABLE t FORCE",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let held = Held::begin(&server, sql);
+        let new = 1_000_000 * (nth + 1);
+        c.run(&format!(
+            "INSERT INTO t (id, v, s) VALUES ({new}, 5, 'new')"
+        ));
+        c.run("INSERT INTO t (v, s) VALUES (1, 'drawn')");
+        c.run("UPDATE t SET v = v + 1 WHERE id < 100; UPDATE t SET s = 'x' WHERE id = 8");
+        c.run(&format!("DELETE FROM t WHERE id = {}", 200 + nth));
+        c.run("UPDATE t SET id = id + 200000 WHERE id BETWEEN 300 AND 305");
+        c.run("UPDATE t SET id = id - 200000 WHERE id BETWEEN 200300 AND 200305");
+        assert_eq!(held.end(), Ok(()), "{sql}");
+        check(&mut c, &["s"]);
+        assert_eq!(c.value(&format!("SELECT s FROM t WHERE id = {new}")), "new");
+    }
+    // Numbers that were drawn meanwhile are not drawn again.
+    let largest: u64 = c.value("SELECT MAX(id) FROM t").parse().expect("a number");
+    c.run("INSERT INTO t (v, s) VALUES (1, 'last')");
+    let last: u64 = c
+        .value("SELECT LAST_INSERT_ID()")
+        .parse()
+        .expect("a number");
+    assert!(last > largest, "{last} after {largest}");
+    assert_eq!(c.value("SELECT MAX(z - v) FROM t"), "1");
+}
+
+#[test]
+fn killed_or_crashed_it_leaves_nothing() {
+    let (mut server, _dir) = server(&filled());
+    let trees = "SELECT COUNT(*) FROM information_schema.ESKER_TREES";
+    for sql in [
+        "ALTER TABLE t ADD INDEX i (v)",
+        "ALTER TABLE t MODIFY v BIGINT",
+    ] {
+        let mut c = session(&server);
+        let before = c.value(trees);
+        let held = Held::begin(&server, sql);
+        c.run("UPDATE t SET v = v + 1");
+        let id = c.value(
+            "SELECT OWNER_THREAD_ID FROM information_schema.ESKER_METADATA_LOCKS \
+             WHERE LOCK_TYPE = 'SHARED_UPGRADABLE'",
+        );
+        c.run(&format!("KILL QUERY {id}"));
+        let Held { mut reader, change } = held;
+        let failed = change.join().expect("the change");
+        assert_eq!(failed.map_err(|e| e.0), Err(1317), "{sql}");
+        reader.run("COMMIT");
+        c.run("ALTER TABLE t NOWAIT COMMENT 'free again'");
+        assert_eq!(c.value(trees), before, "{sql}");
+
+        let mut reader = session(&server);
+        reader.run("BEGIN; SELECT COUNT(*) FROM t");
+        let mut changer = session(&server);
+        let change = thread::spawn(move || changer.query(sql, &mut |_| ()).is_err());
+        while c.value(
+            "SELECT COUNT(*) FROM information_schema.ESKER_METADATA_LOCKS \
+                       WHERE LOCK_TYPE = 'EXCLUSIVE' AND LOCK_STATUS = 'PENDING'",
+        ) == "0"
+        {
+            thread::yield_now();
+        }
+        c.run("UPDATE t SET v = v + 1; INSERT INTO t (v) VALUES (3)");
+        server.kill();
+        assert!(change.join().expect("the change"), "it was not done");
+        server.restart();
+        let mut c = session(&server);
+        assert_eq!(c.value(trees), before, "{sql}");
+        check(&mut c, &["s"]);
+        assert_eq!(c.value("SELECT v FROM t WHERE id = 1"), "12");
+        c.run("UPDATE t SET v = id * 10");
+    }
+}
+
+/// Writers go on through one change after the other; each knows what its rows must be.
+#[test]
+fn under_load_the_result_is_what_the_writers_wrote() {
+    const WRITERS: u64 = 3;
+    let (server, _dir) = server(&filled());
+    let over = AtomicBool::new(false);
+    let written = AtomicU64::new(0);
+    let mut c = session(&server);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (server, over, written) = (&server, &over, &written);
+                scope.spawn(move || write(server, writer, over, written))
+            })
+            .collect();
+        for sql in [
+            "ALTER TABLE t ADD INDEX i (v), ADD UNIQUE INDEX u (n, id)",
+            "ALTER TABLE t MODIFY v BIGINT, MODIFY s VARCHAR(60) CHARACTER SET latin1",
+            "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, n), LOCK=NONE",
+            "ALTER TABLE t DROP INDEX u, ADD INDEX w (v, n DESC)",
+            "ALTER TABLE t FORCE",
+        ] {
+            let before = written.load(Ordering::Relaxed);
+            c.run(sql);
+            check_at_rest(&mut c, sql);
+            assert!(written.load(Ordering::Relaxed) > before, "{sql}");
+        }
+        over.store(true, Ordering::Relaxed);
+        for (writer, rows) in writers.into_iter().enumerate() {
+            let rows = rows.join().expect("a writer");
+            let mine =
+                format!("SELECT id, v, n FROM t WHERE id % {WRITERS} = {writer} ORDER BY id");
+            assert_eq!(c.lines(&mine), rows);
+        }
+    });
+    check(&mut c, &["i", "w", "s"]);
+}
+
+/// CHECK TABLE sees one snapshot, whatever the writers do.
+fn check_at_rest(c: &mut Client, sql: &str) {
+    assert_eq!(c.lines("CHECK TABLE t"), ["d.t|check|status|OK"], "{sql}");
+}
+
+/// Changes its rows until it is over; what they are then, as `id|v|n`.
+fn write(server: &Server, writer: u64, over: &AtomicBool, written: &AtomicU64) -> Vec<String> {
+    let mut c = session(server);
+    let mut dice = Dice::new(writer);
+    let mut rows: std::collections::BTreeMap<u64, (u64, u64)> = (1..=ROWS)
+        .filter(|id| id % 3 == writer)
+        .map(|id| (id, (id * 10, 0)))
+        .collect();
+    while !over.load(Ordering::Relaxed) {
+        let id = dice.roll(2 * ROWS) / 3 * 3 + writer;
+        let value = dice.roll(1_000_000);
+        let sql = match rows.get_mut(&id) {
+            None => {
+                rows.insert(id, (value, 1));
+                format!("INSERT INTO t (id, v, s, n) VALUES ({id}, {value}, 'row {id}', 1)")
+            }
+            Some(_) if dice.roll(4) == 0 => {
+                rows.remove(&id);
+                format!("DELETE FROM t WHERE id = {id}")
+            }
+            Some((v, n)) => {
+                (*v, *n) = (value, *n + 1);
+                format!("UPDATE t SET v = {value}, n = n + 1 WHERE id = {id}")
+            }
+        };
+        if id == 0 {
+            rows.remove(&0);
+            continue;
+        }
+        c.run(&sql);
+        written.fetch_add(1, Ordering::Relaxed);
+    }
+    let line = |(id, (v, n)): (u64, (u64, u64))| format!("{id}|{v}|{n}");
+    rows.into_iter().map(line).collect()
+}
+
+/// kill -9 at any moment of a change under load: the table is as before or after, its indexes say what its rows say,
+/// and nothing is left over.
+#[test]
+fn killed_at_any_moment_it_is_done_or_not() {
+    let (mut server, _dir) = server(&filled());
+    let mut dice = Dice::new(23);
+    let trees = "SELECT COUNT(*) FROM information_schema.ESKER_TREES WHERE TABLE_NAME = 't'";
+    let nameless = "SELECT COUNT(*) FROM information_schema.ESKER_TREES WHERE TABLE_NAME IS NULL";
+    let without = session(&server).value(nameless);
+    for round in 0..4 {
+        let mut writer = session(&server);
+        let writing = thread::spawn(move || {
+            for n in 0.. {
+                let id = n % 500 + 1;
+                let sql = format!("UPDATE t SET v = v + 1, s = 'round {n}' WHERE id = {id}");
+                if writer.query(&sql, &mut |_| ()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut changer = session(&server);
+        let changing = thread::spawn(move || {
+            let sqls = [
+                "ALTER TABLE t ADD INDEX i (v, s)",
+                "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)",
+                "ALTER TABLE t DROP INDEX i",
+                "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
+            ];
+            let mut sqls = sqls.iter().cycle();
+            while sqls
+                .next()
+                .is_some_and(|sql| match changer.query(sql, &mut |_| ()) {
+                    Ok(()) | Err(ClientError::Server(_)) => true,
+                    Err(_) => false,
+                })
+            {}
+        });
+        thread::sleep(std::time::Duration::from_millis(100 + dice.roll(500)));
+        server.kill();
+        writing.join().expect("the writer");
+        changing.join().expect("the changer");
+        server.restart();
+        let mut c = session(&server);
+        check(&mut c, &["s"]);
+        let sum = "SELECT COUNT(*), MIN(id), MAX(id) FROM t";
+        assert_eq!(c.lines(sum), [format!("{ROWS}|1|{ROWS}")], "round {round}");
+        let shown = c.value(
+            "SELECT COUNT(DISTINCT INDEX_NAME) FROM information_schema.STATISTICS WHERE TABLE_NAME = 't'",
+        );
+        assert_eq!(c.value(trees), shown, "round {round}");
+        assert_eq!(c.value(nameless), without, "round {round}");
+    }
+}
