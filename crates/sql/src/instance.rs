@@ -27,7 +27,6 @@ use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
 use crate::session::registry::Registry;
-use crate::session::turns::Turns;
 use crate::statements::Digests;
 use crate::xids::XidTable;
 
@@ -97,8 +96,6 @@ pub struct Instance {
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
-    /// Of the statements that take long.
-    pub(crate) turns: Arc<Turns>,
     pub(crate) counters: Counters,
     /// Statistics of statements.
     pub(crate) digests: Digests,
@@ -234,7 +231,6 @@ impl Starting {
             catalog,
             globals,
             registry: Registry::default(),
-            turns: Arc::default(),
             counters: Counters::default(),
             digests: Digests::default(),
             system_zone: TimeZone::system(),
