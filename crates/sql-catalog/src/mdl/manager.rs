@@ -28,6 +28,8 @@ pub enum MdlKey {
     Global,
     /// Every commit (FLUSH TABLES WITH READ LOCK).
     Commit,
+    /// Every change of what there is (LOCK INSTANCE FOR BACKUP).
+    Backup,
     /// A database.
     Schema(Arc<str>),
     /// A table, existing or not.
@@ -52,6 +54,7 @@ struct Names {
 struct Inner {
     global: Arc<MdlObject>,
     commit: Arc<MdlObject>,
+    backup: Arc<MdlObject>,
     names: Mutex<Names>,
     waiting: Mutex<HashMap<u64, Pending>>,
     owners: Mutex<BTreeMap<u64, Arc<Owner>>>,
@@ -76,6 +79,7 @@ impl MetadataLocks {
         let inner = Inner {
             global: Arc::new(MdlObject::new(MdlKey::Global)),
             commit: Arc::new(MdlObject::new(MdlKey::Commit)),
+            backup: Arc::new(MdlObject::new(MdlKey::Backup)),
             names: Mutex::new(Names {
                 objects: HashMap::new(),
                 sweep_at: SWEEP_AT,
@@ -99,11 +103,17 @@ impl MetadataLocks {
         &self.inner.commit
     }
 
+    /// The scope of LOCK INSTANCE FOR BACKUP: statements that change what there is hold it `IntentionExclusive`.
+    pub fn backup(&self) -> &Arc<MdlObject> {
+        &self.inner.backup
+    }
+
     /// The object of a name.
     pub fn object(&self, key: MdlKey) -> Arc<MdlObject> {
         match key {
             MdlKey::Global => return self.inner.global.clone(),
             MdlKey::Commit => return self.inner.commit.clone(),
+            MdlKey::Backup => return self.inner.backup.clone(),
             MdlKey::Schema(_) | MdlKey::Table(..) => {}
         }
         let mut names = self.inner.names.lock();

@@ -295,6 +295,11 @@ impl LockSet {
         self.release_where(|h| h.duration == MdlDuration::Global);
     }
 
+    /// Releases LOCK INSTANCE FOR BACKUP.
+    pub fn release_instance(&mut self) {
+        self.release_where(|h| h.duration == MdlDuration::Instance);
+    }
+
     fn holds_for(&self, duration: MdlDuration) -> bool {
         self.owner.held().iter().any(|h| h.duration == duration)
     }

@@ -15,6 +15,8 @@ pub enum MdlDuration {
     Explicit,
     /// Until UNLOCK TABLES, by FLUSH TABLES WITH READ LOCK.
     Global,
+    /// Until UNLOCK INSTANCE.
+    Instance,
 }
 
 /// How an object is locked.

@@ -1,4 +1,4 @@
-//! LOCK TABLES, UNLOCK TABLES and FLUSH TABLES WITH READ LOCK.
+//! LOCK TABLES, UNLOCK TABLES, FLUSH TABLES WITH READ LOCK and LOCK INSTANCE FOR BACKUP.
 //!
 //! Neighbours: `session` runs these and asks [`check_locked`] before a statement touches a table.
 //! **Invariants**: under LOCK TABLES a session uses only the tables it locked, in the mode it locked
@@ -118,9 +118,7 @@ pub fn unlock(locks: &mut LockSet) {
 /// FLUSH TABLES WITH READ LOCK.
 pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
     if locks.has_explicit() {
-        let text = "Can't execute the given command because you have active locked tables or an \
-                    active transaction";
-        return Err(SqlError::new(1192, "HY000", text).into());
+        return Err(has_locked_tables().into());
     }
     let (global, commit) = (
         catalog.locks().global().clone(),
@@ -128,6 +126,24 @@ pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
     );
     locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Global)?;
     locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Global)
+}
+
+/// LOCK INSTANCE FOR BACKUP: rows may change, what there is may not.
+pub fn lock_instance(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    let backup = catalog.locks().backup().clone();
+    locks.acquire(&backup, MdlMode::ScopeShared, MdlDuration::Instance)
+}
+
+/// Waits while another session holds LOCK INSTANCE FOR BACKUP.
+pub fn admit_schema_change(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    let backup = catalog.locks().backup().clone();
+    locks.acquire(&backup, MdlMode::IntentionExclusive, MdlDuration::Statement)
+}
+
+/// 1192.
+pub fn has_locked_tables() -> SqlError {
+    let text = "Can't execute the given command because you have active locked tables or an active transaction";
+    SqlError::new(1192, "HY000", text)
 }
 
 /// 1223.

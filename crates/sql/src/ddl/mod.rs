@@ -26,7 +26,7 @@ mod foreign;
 #[cfg(test)]
 mod foreign_tests;
 pub mod lock_tables;
-mod names;
+pub(crate) mod names;
 #[cfg(test)]
 mod oracle_tests;
 mod print;
@@ -194,7 +194,8 @@ impl<'a> DdlCtx<'a> {
         }
         let global = self.catalog.locks().global().clone();
         self.locks
-            .acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
+            .acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
+        lock_tables::admit_schema_change(self.catalog, self.locks)
     }
 
     fn lock_schema(&mut self, schema: &str, mode: MdlMode) -> Result<(), ExecError> {

@@ -236,6 +236,7 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
     let (kind, schema, name) = match &lock.key {
         MdlKey::Global => ("GLOBAL", None, None),
         MdlKey::Commit => ("COMMIT", None, None),
+        MdlKey::Backup => ("BACKUP LOCK", None, None),
         MdlKey::Schema(schema) => ("SCHEMA", Some(schema), None),
         MdlKey::Table(schema, name) => ("TABLE", Some(schema), Some(name)),
     };
@@ -243,7 +244,7 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
     let duration = match lock.duration {
         MdlDuration::Statement => "STATEMENT",
         MdlDuration::Transaction => "TRANSACTION",
-        MdlDuration::Explicit | MdlDuration::Global => "EXPLICIT",
+        MdlDuration::Explicit | MdlDuration::Global | MdlDuration::Instance => "EXPLICIT",
     };
     let status = match lock.is_granted {
         true => "GRANTED",
