@@ -83,6 +83,18 @@ pub struct Dump<'a> {
     pub gtids: Option<&'a [u8]>,
 }
 
+/// COM_QUIT.
+pub const QUIT: u8 = 1;
+/// What an acknowledgement of a replica begins with.
+const ACKNOWLEDGEMENT: u8 = 0xef;
+
+/// What a replica acknowledges: everything before a position of a file. `None`: the packet is something else.
+pub fn parse_acknowledgement(packet: &[u8]) -> Option<(u64, &[u8])> {
+    let mut r = Reader::new(packet.strip_prefix(&[ACKNOWLEDGEMENT])?);
+    let position = r.u64("position").ok()?;
+    Some((position, until_nul(r.rest())))
+}
+
 /// Flags of a request for the binary log.
 pub mod dump {
     /// The stream ends where the log ends.
@@ -130,7 +142,7 @@ pub const PARAMETER_COUNT_AVAILABLE: u8 = 8;
 pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError> {
     let mut r = Reader::new(payload);
     Ok(match r.u8("command")? {
-        0x01 => Command::Quit,
+        QUIT => Command::Quit,
         0x02 => Command::InitDb(r.rest()),
         0x03 => Command::Query(query_text(r, capabilities)?),
         0x04 => Command::FieldList(r.nul_bytes("table name")?, r.rest()),
@@ -292,6 +304,9 @@ mod tests {
         };
         let bytes = b"\x1e\x01\0\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x03\0\0\0set";
         assert_eq!(parse(bytes, 0), Ok(Command::Dump(by_gtids)));
+        let acknowledged = parse_acknowledgement(b"\xef\x04\0\0\0\0\0\0\0binlog.000001");
+        assert_eq!(acknowledged, Some((4, &b"binlog.000001"[..])));
+        assert_eq!(parse_acknowledgement(b"\xef\x04"), None);
         for end in 1..bytes.len() {
             assert!(parse(&bytes[..end], 0).is_err(), "{end}");
         }

@@ -1,11 +1,13 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
-//! In flow order: `names`, `index`, `position` (how far the log is in the files), `set` (the writer's side), `view`
-//! (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a crash
-//! at any moment the files can be brought to what they would have been, from the log above the last position.
+//! In flow order: `names`, `index`, `position` (how far the log is in the files), `set` (the writer's side), `places`
+//! (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events.
+//! **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the log above
+//! the last position.
 
 mod index;
 mod names;
+mod places;
 mod position;
 mod scan;
 mod set;
@@ -14,6 +16,7 @@ mod tests;
 mod view;
 
 pub use names::{FileNumber, Names};
+pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet, were_left_open};
 pub use view::{FileInfo, Newer, Published, Reading, View};

@@ -67,6 +67,15 @@ impl Scan {
         self.offset
     }
 
+    /// The next event is the one that starts at `offset`, further on.
+    pub fn skip_to(&mut self, offset: u64) {
+        debug_assert!(offset >= self.offset);
+        let skipped = offset.saturating_sub(self.offset);
+        let in_buffer = (self.buffer.len() - self.at) as u64;
+        self.at += skipped.min(in_buffer) as usize;
+        self.offset = offset;
+    }
+
     /// What stands behind the bodies.
     pub fn checksum(&self) -> Checksum {
         self.checksum

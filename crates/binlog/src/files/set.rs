@@ -15,6 +15,7 @@ use esker_vfs::{File, Fs, OpenMode};
 
 use super::index;
 use super::names::{FileNumber, Names};
+use super::places::Place;
 use super::position::{Position, Positions, State};
 use super::scan::{FIRST_EVENT, MAGIC, previous_gtids, summarise};
 use super::view::{FileInfo, Published, View};
@@ -73,6 +74,8 @@ pub struct FileSet {
     ended: bool,
     /// How often the files have begun again while the server runs.
     resets: u64,
+    /// Ends of transactions that readers have not been told of.
+    places: Vec<Place>,
 }
 
 impl FileSet {
@@ -130,6 +133,11 @@ impl FileSet {
             number,
             size: written,
         };
+        let place = Place {
+            lsn,
+            file: number,
+            offset: written,
+        };
         let mut set = Self {
             deriver: Deriver::new(config.writer.clone(), numbers, executed),
             checksum: config.checksum,
@@ -148,6 +156,7 @@ impl FileSet {
             rotation: None,
             ended: false,
             resets: 0,
+            places: vec![place],
         };
         set.publish();
         Ok(set)
@@ -186,6 +195,11 @@ impl FileSet {
             };
             files.push_back(FileInfo { number, size });
         }
+        let place = Place {
+            lsn: position.lsn,
+            file: position.file,
+            offset: position.offset,
+        };
         let mut set = Self {
             deriver: Deriver::new(config.writer.clone(), position.numbers, summary.executed),
             checksum: summary.checksum,
@@ -204,6 +218,7 @@ impl FileSet {
             rotation: None,
             ended: false,
             resets: 0,
+            places: vec![place],
         };
         if position.state == State::Closed {
             set.next_file(now, now)?;
@@ -248,6 +263,11 @@ impl FileSet {
             .transaction(attachment, self.end(), self.checksum)?;
         self.pending.extend_from_slice(&derived.events);
         self.lsn = lsn;
+        self.places.push(Place {
+            lsn,
+            file: self.number(),
+            offset: self.end(),
+        });
         if self.end() >= self.max_size {
             // In the order of the log, so a repetition rotates at the same place.
             let time = event::Header::parse(&derived.events)?.stamp.timestamp;
@@ -372,7 +392,7 @@ impl FileSet {
             last.size = self.written;
         }
         debug_assert!(self.pending.is_empty());
-        self.published.set(View {
+        let view = View {
             files: self.files.iter().copied().collect(),
             lsn: self.lsn,
             synced_lsn: self.synced.lsn,
@@ -384,7 +404,8 @@ impl FileSet {
             ordinal: self.deriver.numbers().ordinal,
             executed: Arc::new(self.deriver.executed().clone()),
             purged: Arc::new(self.purged.clone()),
-        });
+        };
+        self.published.set(view, std::mem::take(&mut self.places));
     }
 
     /// The size from which on files rotate; from the next position on.

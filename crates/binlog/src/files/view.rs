@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::names::FileNumber;
+use super::places::{Place, Places};
 use crate::gtid::GtidSet;
 
 /// A file that readers may open.
@@ -82,6 +83,8 @@ pub struct Published {
 #[derive(Debug, Default)]
 struct Shown {
     view: View,
+    /// Ends of transactions that the view has.
+    places: Places,
     /// How many views there were that had more for streams than the one before.
     generation: u64,
     wakers: Vec<Waker>,
@@ -91,8 +94,10 @@ struct Shown {
 }
 
 impl Published {
-    pub(super) fn set(&self, view: View) {
+    /// Shows a view, and where the transactions end that the one before had not.
+    pub(super) fn set(&self, view: View, places: Vec<Place>) {
         let mut shown = self.shown.lock();
+        shown.places.add(places);
         let is_more = (shown.view.synced, shown.view.resets) != (view.synced, view.resets);
         shown.view = view;
         let wakers = match is_more {
@@ -110,6 +115,26 @@ impl Published {
     /// The current view.
     pub fn view(&self) -> View {
         self.shown.lock().view.clone()
+    }
+
+    /// Where everything ends that a snapshot at `lsn` sees, with the view that it was found in. `None`: that is too
+    /// long ago.
+    pub fn place(&self, lsn: u64) -> Option<(Place, View)> {
+        let shown = self.shown.lock();
+        let place = shown.places.at(lsn)?;
+        Some((place, shown.view.clone()))
+    }
+
+    /// Up to where the log is in the files before a place, and how many transactions there are between `known` and
+    /// there; then the LSN of the view, and how many transactions it has.
+    pub fn covered(&self, place: Option<FileInfo>, known: u64) -> (Option<(u64, u64)>, u64, u64) {
+        let shown = self.shown.lock();
+        let end = shown.view.lsn;
+        let covered = place.map(|place| {
+            let at = (place.number, place.size);
+            shown.places.covered(at, end, known)
+        });
+        (covered, end, shown.view.ordinal)
     }
 
     /// Looks at the current view without a copy, and tells which one it is.

@@ -34,13 +34,15 @@ use crate::event::{
     self, CHECKSUM_BYTES, Checksum, Event, EventType, FLAG_ARTIFICIAL, FLAG_IN_USE, HEADER_BYTES,
     Header, MAX_EVENT_BYTES, Stamp,
 };
-use crate::files::{FIRST_EVENT, FileNumber, Names, Newer, Published, Reading, View};
+use crate::files::{FIRST_EVENT, FileInfo, FileNumber, Names, Newer, Published, Reading, View};
 use crate::gtid::{GtidSet, Sid};
 use mariadb::{MariaDb, Sent};
 use reader::{CHUNK, Reader};
 
 /// The byte before every event of a stream: no error, no end.
 const OK: u8 = 0;
+/// What stands behind it for a replica that acknowledges, with whether it is to do so for this event.
+const SEMI_SYNC: u8 = 0xef;
 /// Where flags and the end position stand in a header.
 const FLAGS_AT: usize = 17;
 const END_AT: usize = 13;
@@ -56,6 +58,8 @@ pub struct Request {
     pub checksum: Option<Checksum>,
     /// A heartbeat comes when there was nothing else for this long.
     pub heartbeat: Option<Duration>,
+    /// The consumer acknowledges what it has.
+    pub acknowledges: bool,
     /// The consumer has said that it is MariaDB's.
     pub is_mariadb: bool,
     /// Heartbeats are of the second kind, whose position has 64 bits.
@@ -110,6 +114,8 @@ pub trait PacketSink {
     fn begin(&mut self, bytes: usize);
     /// Some of its bytes.
     fn put(&mut self, bytes: &[u8]);
+    /// An event was put that the consumer is asked to acknowledge: packets are counted from 1 again.
+    fn asked(&mut self);
     /// Bytes that have gathered.
     fn gathered(&self) -> usize;
 }
@@ -138,6 +144,10 @@ pub struct Stream {
     checksum: Checksum,
     /// What of an event has not been sent yet.
     unsent: usize,
+    /// The event that is sent is one to acknowledge.
+    asks: bool,
+    /// Where the last one ends that the consumer was asked to acknowledge.
+    asked: FileInfo,
     /// The group that is read is one the consumer has.
     skips: bool,
     /// Where the last group that was skipped ends, if nothing was sent since.
@@ -181,6 +191,8 @@ impl Stream {
             has_begun: false,
             checksum,
             unsent: 0,
+            asks: false,
+            asked: FileInfo::default(),
             skips: false,
             skipped_to: None,
             mariadb,
@@ -278,7 +290,7 @@ impl Stream {
         let mut bytes = Vec::new();
         let start = end.wrapping_sub(length);
         event::frame(kind, stamp, start, body, self.checksum, &mut bytes);
-        put_event(&bytes, sink);
+        self.put_event(&bytes, sink);
     }
 
     /// Sends what every file begins with: its name, and how to read it.
@@ -316,8 +328,8 @@ impl Stream {
             None => Ok(None),
         };
         match made {
-            Ok(Some(made)) => put_events(&made, sink),
-            Ok(None) => put_event(&bytes, sink),
+            Ok(Some(made)) => self.put_events(&made, end, sink),
+            Ok(None) => self.put_event(&bytes, sink),
             Err(e) => return Err(self.failed(&e.to_string())),
         }
         self.believed = position.max(end);
@@ -360,6 +372,8 @@ impl Stream {
                 sink.put(piece);
             }
             self.unsent -= piece.len();
+            let end = self.last_event;
+            self.has_put(end, sink);
             return Ok(());
         }
         let left = limit - self.reader.offset();
@@ -380,24 +394,26 @@ impl Stream {
         };
         debug_assert!(length <= MAX_EVENT_BYTES as usize);
         let kind = header.ok().and_then(|h| h.event_type());
-        if let (Some(dialect), Some(kind)) = (&self.mariadb, kind)
-            && dialect.looks_at(kind)
-        {
-            return self.translate(kind, length, limit, sink);
-        }
         if kind.is_some_and(|kind| matches!(kind, EventType::Rotate | EventType::Stop)) {
             self.skips = false;
         }
         if let (From::Gtids(_), Some(kind)) = (&self.request.from, kind) {
             self.skips = self.is_known(kind, length, limit)?;
         }
+        let by_gtids = matches!(self.request.from, From::Gtids(_));
+        if let (Some(dialect), Some(kind)) = (&self.mariadb, kind)
+            && dialect.looks_at(kind)
+            && !(by_gtids && self.skips)
+        {
+            return self.translate(kind, length, limit, sink);
+        }
         let end = self.reader.offset() + length as u64;
         if self.skips {
             self.skipped_to = Some(end);
         } else {
             self.tell_skipped(sink);
-            sink.begin(1 + length);
-            sink.put(&[OK]);
+            self.asks = end == limit && kind.is_some_and(may_end_transaction);
+            self.begin_packet(length, sink);
             self.believed = end.max(self.believed + length as u64);
         }
         let whole = length.min(CHUNK);
@@ -408,7 +424,64 @@ impl Stream {
         self.reader.seek(self.reader.offset() + whole as u64);
         self.unsent = length - whole;
         self.last_event = end;
+        self.has_put(end, sink);
         Ok(())
+    }
+
+    /// Begins the packet of an event.
+    fn begin_packet(&self, length: usize, sink: &mut dyn PacketSink) {
+        let prefix = [OK, SEMI_SYNC, self.asks.into()];
+        let prefix = match self.request.acknowledges {
+            true => &prefix[..],
+            false => &prefix[..1],
+        };
+        sink.begin(prefix.len() + length);
+        sink.put(prefix);
+    }
+
+    /// Sends an event that is whole and needs no acknowledgement.
+    fn put_event(&self, bytes: &[u8], sink: &mut dyn PacketSink) {
+        debug_assert!(!self.asks);
+        self.begin_packet(bytes.len(), sink);
+        sink.put(bytes);
+    }
+
+    /// Sends events that stand one behind the other; the last one ends at `end`.
+    fn put_events(&mut self, bytes: &[u8], end: u64, sink: &mut dyn PacketSink) {
+        let asks = std::mem::take(&mut self.asks);
+        let mut rest = bytes;
+        while let Some(length) = event::peek_length(rest) {
+            let (one, others) = rest.split_at((length as usize).min(rest.len()));
+            self.asks = asks && others.is_empty();
+            self.begin_packet(one.len(), sink);
+            sink.put(one);
+            rest = others;
+        }
+        self.has_put(end, sink);
+    }
+
+    /// Some of an event was sent that ends at `end`.
+    fn has_put(&mut self, end: u64, sink: &mut dyn PacketSink) {
+        if self.asks && self.unsent == 0 {
+            self.asks = false;
+            if self.request.acknowledges {
+                self.asked = FileInfo {
+                    number: self.number,
+                    size: end,
+                };
+                sink.asked();
+            }
+        }
+    }
+
+    /// What a consumer acknowledges that says it has everything before this position.
+    pub fn acknowledged(&self, file: &str, position: u64) -> Option<FileInfo> {
+        let number = self.log.names.number(file)?;
+        let said = FileInfo {
+            number,
+            size: position,
+        };
+        Some(said.min(self.asked))
     }
 
     /// Sends what a replica of MariaDB gets for the next event.
@@ -441,7 +514,8 @@ impl Stream {
             Sent::Nothing => return Ok(()),
         };
         self.tell_skipped(sink);
-        put_events(&made, sink);
+        self.asks = end == limit && may_end_transaction(kind);
+        self.put_events(&made, end, sink);
         self.believed = end.max(self.believed + made.len() as u64);
         Ok(())
     }
@@ -504,20 +578,12 @@ impl Stream {
     }
 }
 
-fn put_event(bytes: &[u8], sink: &mut dyn PacketSink) {
-    sink.begin(1 + bytes.len());
-    sink.put(&[OK]);
-    sink.put(bytes);
-}
-
-/// Sends events that stand one behind the other.
-fn put_events(bytes: &[u8], sink: &mut dyn PacketSink) {
-    let mut rest = bytes;
-    while let Some(length) = event::peek_length(rest) {
-        let (one, others) = rest.split_at((length as usize).min(rest.len()));
-        put_event(one, sink);
-        rest = others;
-    }
+/// Acknowledged as the last event that there is, it stands for everything before it.
+fn may_end_transaction(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::Xid | EventType::Query | EventType::XaPrepare | EventType::TransactionPayload
+    )
 }
 
 fn no_first_file() -> Refused {

@@ -24,6 +24,8 @@ impl PacketSink for Packets {
         self.0.last_mut().expect("begun").extend_from_slice(bytes);
     }
 
+    fn asked(&mut self) {}
+
     fn gathered(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
@@ -128,6 +130,7 @@ impl Rig {
             from,
             checksum: Some(Checksum::Crc32),
             heartbeat: None,
+            acknowledges: false,
             is_mariadb,
             heartbeat_v2: false,
         };
@@ -231,6 +234,19 @@ fn a_replica_of_mariadb_by_position_gets_collations_that_it_knows() {
     let settings = Settings::parse(query.settings).expect("settings");
     assert_eq!(settings.charset, Some((33, 45, 45)));
     assert_eq!(settings.charset_database, Some(45));
+}
+
+#[test]
+fn a_tool_with_gtids_of_mysql_that_calls_itself_mariadb_gets_only_what_it_lacks() {
+    let mut rig = Rig::new();
+    rig.statement();
+    rig.transaction(10, false);
+    rig.transaction(10, false);
+    rig.set.sync().expect("syncs");
+    let known = "07070707-0707-0707-0707-070707070707:1-2";
+    let from = From::Gtids(known.parse().expect("set"));
+    let events = drain(&mut rig.stream(from, true).expect("opens"), 1 << 20);
+    assert_eq!(numbers(&events), [4, 15, 35, 27, 33, 2, 29, 16]);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //!
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
-//! `memory` · `statements` (by digest, by command, the last ones).
+//! `memory` · `statements` (by digest, by command, the last ones) · `backup` (positions of the logs).
 //! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as
 //! in MySQL; a thread has the id of its connection.
 
+mod backup;
 mod locks;
 mod memory;
 mod sessions;
@@ -24,6 +25,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     setup::SOURCES,
     memory::SOURCES,
     statements::SOURCES,
+    backup::SOURCES,
 ];
 
 /// Is this a table that every account may read?

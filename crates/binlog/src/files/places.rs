@@ -1,0 +1,64 @@
+//! Where transactions end in the files: which position a snapshot of the engine has.
+//!
+//! Neighbours: `set` adds a place for every transaction; `view` keeps the newest ones beside the view they belong to.
+//! **Invariants**: places are in the order of the log, which is that of the files; at most [`MOST`] are kept.
+
+use std::collections::VecDeque;
+
+use super::names::FileNumber;
+
+/// Places that are kept: a session that asks is behind by what was committed within milliseconds.
+const MOST: usize = 1 << 16;
+
+/// The end of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// End of its record in the log.
+    pub lsn: u64,
+    /// The file it is in.
+    pub file: FileNumber,
+    /// Where its last event ends.
+    pub offset: u64,
+}
+
+/// The newest places.
+#[derive(Debug, Default)]
+pub(super) struct Places(VecDeque<Place>);
+
+impl Places {
+    /// Adds what comes behind all others; a reset goes back in the files.
+    pub(super) fn add(&mut self, new: Vec<Place>) {
+        let is_before =
+            |last: &Place, first: &Place| (last.file, last.offset) > (first.file, first.offset);
+        if let (Some(last), Some(first)) = (self.0.back(), new.first())
+            && is_before(last, first)
+        {
+            self.0.clear();
+        }
+        self.0.extend(new);
+        let surplus = self.0.len().saturating_sub(MOST);
+        self.0.drain(..surplus);
+    }
+
+    /// Up to where everything in the log is in the files before this place, or in none at all: to the next transaction,
+    /// or to the end of the view. Also how many transactions there are between `known` and there.
+    pub(super) fn covered(
+        &self,
+        (file, offset): (FileNumber, u64),
+        end: u64,
+        known: u64,
+    ) -> (u64, u64) {
+        let next = self
+            .0
+            .partition_point(|place| (place.file, place.offset) <= (file, offset));
+        let lsn = self.0.get(next).map_or(end, |place| place.lsn - 1);
+        let first = self.0.partition_point(|place| place.lsn <= known);
+        (lsn, next.saturating_sub(first) as u64)
+    }
+
+    /// The end of everything that a snapshot at `lsn` sees; `None` if that is too long ago.
+    pub(super) fn at(&self, lsn: u64) -> Option<Place> {
+        let behind = self.0.partition_point(|place| place.lsn <= lsn);
+        behind.checked_sub(1).map(|at| self.0[at])
+    }
+}
