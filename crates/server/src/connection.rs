@@ -110,6 +110,18 @@ pub(crate) struct Connection {
     watcher: Watcher,
 }
 
+/// What the consumer of a stream says.
+pub(crate) enum Said {
+    /// Nothing more.
+    Nothing,
+    /// It has everything before this position of a file.
+    Acknowledged(String, u64),
+    /// It leaves.
+    Leaves,
+    /// Something that has no meaning here.
+    Other,
+}
+
 impl Connection {
     /// A challenge never used before.
     pub(crate) fn fresh_challenge(&self) -> [u8; CHALLENGE] {
@@ -317,20 +329,21 @@ impl Connection {
         Ok(true)
     }
 
-    /// What the consumer of a stream has sent meanwhile: True if it leaves.
+    /// What the consumer of a stream has sent meanwhile.
     ///
     /// # Errors
     /// A packet out of order, or a long one.
-    pub(crate) async fn has_left(&mut self) -> Result<bool, Gone> {
-        const QUIT: &[u8] = &[1];
-        loop {
-            match self.reader.next(0, LOGIN_PACKET_LIMIT) {
-                Ok(Some((QUIT, _))) => return Ok(true),
-                // Acknowledgements that nobody has asked for.
-                Ok(Some(_)) => {}
-                Ok(None) => return Ok(false),
-                Err(e) => return self.protocol_error(&e).await,
-            }
+    pub(crate) async fn said(&mut self) -> Result<Said, Gone> {
+        match self.reader.next(0, LOGIN_PACKET_LIMIT) {
+            Ok(Some((packet, _))) => Ok(match command::parse_acknowledgement(packet) {
+                Some((position, file)) => {
+                    Said::Acknowledged(String::from_utf8_lossy(file).into_owned(), position)
+                }
+                None if packet.first() == Some(&command::QUIT) => Said::Leaves,
+                None => Said::Other,
+            }),
+            Ok(None) => Ok(Said::Nothing),
+            Err(e) => self.protocol_error(&e).await,
         }
     }
 

@@ -12,7 +12,7 @@ use esker_types::SqlError;
 use esker_wire::frame::FrameWriter;
 use tokio::time::{Instant, sleep_until};
 
-use crate::connection::{Connection, Gone};
+use crate::connection::{Connection, Gone, Said};
 use crate::reply;
 
 /// Bytes that are sent at a time.
@@ -30,6 +30,10 @@ impl PacketSink for Packets<'_> {
 
     fn put(&mut self, bytes: &[u8]) {
         self.0.put(bytes);
+    }
+
+    fn asked(&mut self) {
+        self.0.set_seq(1);
     }
 
     fn gathered(&self) -> usize {
@@ -77,8 +81,33 @@ async fn stream(
         }
         match step {
             DumpStep::End => return Ok(None),
-            DumpStep::Send => {}
+            // Acknowledgements that have come meanwhile.
+            DumpStep::Send => {
+                let received = tokio::select! {
+                    biased;
+                    received = conn.receive() => Some(received),
+                    () = std::future::ready(()) => None,
+                };
+                if let Some(received) = received {
+                    received?;
+                    listen(conn, dump).await?;
+                }
+            }
             DumpStep::Wait => wait(conn, dump, &mut silent_since).await?,
+        }
+    }
+}
+
+/// Takes what the consumer has said.
+async fn listen(conn: &mut Connection, dump: &Dump) -> Result<(), Gone> {
+    loop {
+        match conn.said().await? {
+            Said::Nothing => return Ok(()),
+            Said::Acknowledged(file, position) => {
+                tokio::task::block_in_place(|| dump.acknowledge(&file, position));
+            }
+            Said::Leaves => return Err(Gone),
+            Said::Other => {}
         }
     }
 }
@@ -93,9 +122,7 @@ async fn wait(conn: &mut Connection, dump: &Dump, silent_since: &mut Instant) ->
             () = &mut more => return Ok(()),
             received = conn.receive() => {
                 received?;
-                if conn.has_left().await? {
-                    return Err(Gone);
-                }
+                listen(conn, dump).await?;
             }
             () = &mut heartbeat => {
                 *silent_since = Instant::now();

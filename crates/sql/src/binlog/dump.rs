@@ -20,6 +20,8 @@ use esker_sql_plan::expr::UserVars;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::replicas::{Consumer, Registered, Streaming};
+use super::semi_sync::Member;
+use crate::instance::Instance;
 use crate::session::Session;
 use crate::session::registry::Process;
 
@@ -67,6 +69,9 @@ pub struct Dump {
     ends: bool,
     /// The view of the files that was sent last.
     view: u64,
+    instance: Arc<Instance>,
+    /// Set for a replica that acknowledges.
+    member: Option<Member>,
     _streaming: Streaming,
 }
 
@@ -111,14 +116,18 @@ impl Session {
         };
         consumer.uuid.make_ascii_lowercase();
         let is_mariadb = !self.announced(&["mariadb_slave_capability"]).is_empty();
+        let names = ["rpl_semi_sync_replica", "rpl_semi_sync_slave"];
+        let acknowledges = !matches!(&*self.announced(&names), "" | "0");
         let request_of_stream = esker_binlog::stream::Request {
             from,
             checksum: self.announced_checksum(),
             heartbeat: self.announced_heartbeat(),
+            acknowledges,
             is_mariadb,
             heartbeat_v2: request.heartbeat_v2 && !is_mariadb,
         };
         let process = Arc::clone(&self.context.process);
+        let member = acknowledges.then(|| instance.binlog.semi_sync().join(process.id));
         let (streaming, before) = instance.replicas.begin_stream(process.id, consumer);
         for id in before {
             // It may have gone by itself.
@@ -141,6 +150,8 @@ impl Session {
             process,
             ends: request.ends,
             view: 0,
+            instance,
+            member,
             _streaming: streaming,
         })
     }
@@ -256,6 +267,15 @@ impl Dump {
                 false => Pin::new(&mut newer).poll(cx),
             }
         })
+    }
+
+    /// The consumer has everything before this position.
+    pub fn acknowledge(&self, file: &str, position: u64) {
+        let place = self.stream.acknowledged(file, position);
+        let published = self.instance.binlog.published();
+        if let (Some(member), Some(place), Some(published)) = (&self.member, place, published) {
+            member.acknowledge(&self.instance.engine, &published, place);
+        }
     }
 
     /// A heartbeat is due after this much silence.

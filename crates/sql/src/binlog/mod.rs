@@ -3,8 +3,9 @@
 //! In flow order: `capture` (rows of a session, with `shape` of their tables), `statement` (heads, and statements
 //! logged as text), `owned` (GTIDs that sessions have taken), `writer` (the thread that follows the durable log and
 //! writes files), `admin` (what statements and variables do with it), `dump` (streams to consumers, which `replicas`
-//! knows). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session`
-//! and `ddl` hand in; the engine carries the attachments.
+//! knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge). The formats are in the crate
+//! `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl` hand in; the engine carries
+//! the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -15,7 +16,9 @@ mod capture;
 mod dump;
 mod owned;
 mod replicas;
+mod semi_sync;
 mod shape;
+mod snapshot;
 mod statement;
 mod writer;
 
@@ -23,5 +26,6 @@ pub use capture::Capture;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use owned::Taken;
 pub(crate) use replicas::Replicas;
+pub(crate) use snapshot::Position;
 pub use statement::LoggedStatement;
 pub(crate) use writer::{Binlog, FOLLOWER, StartArgs, follows};

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::semi_sync::SemiSync;
 use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
 use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published, View, were_left_open};
@@ -71,6 +72,8 @@ pub(crate) struct Binlog {
     names: Option<Names>,
     /// GTIDs that sessions have taken.
     pub(crate) owned: OwnedGtids,
+    semi_sync: Arc<SemiSync>,
+    engine: Option<Engine>,
 }
 
 struct Running {
@@ -117,7 +120,10 @@ impl Binlog {
             }
             return Ok(Self::default());
         }
-        let writer = FileWriter::open(args, names.clone())?;
+        let semi_sync = Arc::new(SemiSync::default());
+        semi_sync.configure(args.globals, args.engine);
+        let mut writer = FileWriter::open(args, names.clone())?;
+        writer.semi_sync = Some((Arc::clone(&semi_sync), args.engine.clone()));
         let published = writer.set.published();
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()
@@ -130,6 +136,8 @@ impl Binlog {
             published: Some(published),
             names: Some(names),
             owned: OwnedGtids::default(),
+            semi_sync,
+            engine: Some(args.engine.clone()),
         })
     }
 
@@ -141,6 +149,16 @@ impl Binlog {
     /// The names of its files.
     pub(super) fn names(&self) -> Option<&Names> {
         self.names.as_ref()
+    }
+
+    /// Figures of semi-synchronous replication.
+    pub(crate) fn semi_sync_status(&self) -> Vec<(&'static str, String)> {
+        self.semi_sync.status()
+    }
+
+    /// What replicas acknowledge.
+    pub(super) fn semi_sync(&self) -> &Arc<SemiSync> {
+        &self.semi_sync
     }
 
     /// What readers of the files see.
@@ -183,10 +201,18 @@ impl Binlog {
         if !self.on.swap(false, Ordering::Relaxed) {
             return;
         }
+        self.release_replies();
         if let Err(e) = self.order(Command::Stop) {
             tracing::warn!("the binary log was not closed: {}", e.message);
         }
         self.join();
+    }
+
+    /// Nobody waits for replicas any more.
+    fn release_replies(&self) {
+        if let Some(engine) = &self.engine {
+            self.semi_sync.stop(engine);
+        }
     }
 
     fn join(&self) {
@@ -263,6 +289,8 @@ struct FileWriter {
     last_expiry: Instant,
     /// binlog_expire_logs_seconds; 0: never.
     expires: u32,
+    /// Looked after while the thread runs.
+    semi_sync: Option<(Arc<SemiSync>, Engine)>,
 }
 
 impl FileWriter {
@@ -299,6 +327,7 @@ impl FileWriter {
             last_sync: Instant::now(),
             last_expiry: Instant::now(),
             expires,
+            semi_sync: None,
         })
     }
 
@@ -322,6 +351,9 @@ impl FileWriter {
                 Err(TryRecvError::Empty) => {}
             }
             let done = self.sync_if_due().and_then(|()| self.expire_if_due());
+            if let Some((semi_sync, engine)) = &self.semi_sync {
+                semi_sync.advance(engine, &self.set.published());
+            }
             if let Err(trouble) = done {
                 self.bear(trouble);
             }

@@ -16,12 +16,14 @@
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `track` (what the client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics),
 //!   `process` (SHUTDOWN and its kin)
+//! - `backup`: locks and snapshots for backups
 //! - `other`: the rest
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
 //! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
 
+mod backup;
 mod change;
 mod check_table;
 mod context;

@@ -51,6 +51,14 @@ impl Session {
                 self.locks.release_statement();
                 Ok(done)
             }
+            // Its position may take a moment.
+            Statement::Begin(begin)
+                if mode == Mode::Inline
+                    && begin.snapshot
+                    && self.context.instance.binlog.is_on() =>
+            {
+                Ok(Done::NeedThread)
+            }
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(_)
                 if mode == Mode::Inline
@@ -165,8 +173,13 @@ impl Session {
                 self.lock_tables(tables)
             }
             Statement::UnlockTables => Ok(ok(self.unlock_tables()?)),
-            Statement::LockInstance | Statement::UnlockInstance => {
-                Err(SqlError::not_supported("LOCK INSTANCE").into())
+            Statement::LockInstance => {
+                self.lock_instance()?;
+                Ok(ok(0))
+            }
+            Statement::UnlockInstance => {
+                self.unlock_instance()?;
+                Ok(ok(0))
             }
             Statement::Flush { what, .. } => self.flush(what),
             Statement::Shutdown => self.shut_down(),
@@ -220,6 +233,8 @@ impl Session {
         statement: &Statement,
         change: impl FnOnce(&mut Self) -> SqlResult<Option<show::Table>>,
     ) -> Result<Done, ExecError> {
+        let instance = self.context.instance.clone();
+        ddl::lock_tables::admit_schema_change(&instance.catalog, &mut self.locks)?;
         let seq = self.commit_transaction()?;
         let table = change(self)?;
         let logged = self.logged_account(statement);
@@ -236,7 +251,7 @@ impl Session {
         }
     }
 
-    fn lock_tables(&mut self, tables: &[LockTable]) -> Result<Done, ExecError> {
+    pub(super) fn lock_tables(&mut self, tables: &[LockTable]) -> Result<Done, ExecError> {
         // Nobody else sees temporary tables, so there is nothing to lock.
         let is_stored = |t: &&LockTable| !self.context.is_temporary(&t.name);
         let tables: Vec<LockTable> = tables.iter().filter(is_stored).cloned().collect();
@@ -280,19 +295,15 @@ impl Session {
                     ..
                 } if names.is_empty() => {
                     seq = self.commit_transaction()?;
-                    let instance = self.context.instance.clone();
                     ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
                     self.txn.learn_of_commits();
                 }
                 FlushWhat::Tables {
-                    read_lock: true, ..
-                } => {
-                    return Err(SqlError::not_supported("FLUSH TABLES t WITH READ LOCK").into());
-                }
-                FlushWhat::Tables {
-                    for_export: true, ..
-                } => {
-                    return Err(SqlError::not_supported("FLUSH TABLES FOR EXPORT").into());
+                    names,
+                    read_lock,
+                    for_export,
+                } if *read_lock || *for_export => {
+                    seq = self.flush_and_lock(names, *for_export)?;
                 }
                 FlushWhat::Logs("") => {
                     let engine = &self.context.instance.engine;
@@ -442,6 +453,9 @@ fn commits_what_is_open(statement: &Statement) -> bool {
                 what,
                 FlushWhat::Tables {
                     read_lock: true,
+                    ..
+                } | FlushWhat::Tables {
+                    for_export: true,
                     ..
                 }
             )

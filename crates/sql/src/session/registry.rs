@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
 use super::terms::Terms;
+use crate::binlog::Position;
 use crate::statements::{self, ByCommand, History};
 
 /// Longest statement text kept for the process list, bytes.
@@ -60,6 +61,8 @@ pub struct Process {
     /// [`Terms`] of the transaction.
     terms: AtomicU8,
     wake: WakeList,
+    /// The position of the snapshot of its transaction.
+    snapshot: Mutex<Option<Position>>,
     /// What the session has done.
     pub(crate) counts: Counts,
     /// Its last statements, and sums by command.
@@ -157,6 +160,16 @@ impl Process {
     pub fn update(&self, now_micros: i64, change: impl FnOnce(&mut Detail)) {
         self.since.store(now_micros, Ordering::Relaxed);
         change(&mut self.detail.lock());
+    }
+
+    /// Shows the position of a snapshot, or that there is none any more.
+    pub(crate) fn show_snapshot(&self, position: Option<Position>) {
+        *self.snapshot.lock() = position;
+    }
+
+    /// The position of the snapshot of its transaction.
+    pub(crate) fn snapshot(&self) -> Option<Position> {
+        self.snapshot.lock().clone()
     }
 
     /// Shows what a statement waits for; empty: it goes on.
@@ -375,6 +388,7 @@ impl Registry {
             canceller: Mutex::new(None),
             terms: AtomicU8::new(0),
             wake: WakeList::default(),
+            snapshot: Mutex::new(None),
             counts: Counts::default(),
             history: Mutex::default(),
             on_kill,

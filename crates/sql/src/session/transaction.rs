@@ -35,6 +35,8 @@ pub(crate) struct TransactionState {
     pub(super) made_temporary: bool,
     pub(super) dropped_temporary: bool,
     savepoints: Vec<(String, SavepointId)>,
+    /// The process shows the position of its snapshot.
+    pub(super) has_position: bool,
 }
 
 impl Session {
@@ -100,8 +102,7 @@ impl Session {
             .or(self.state.next_read_only.take())
             .unwrap_or(self.vars.read_only);
         if begin.snapshot {
-            self.use_transaction();
-            self.txn.snapshot();
+            self.take_positioned_snapshot()?;
         }
         Ok(seq)
     }
@@ -149,6 +150,7 @@ impl Session {
     /// What is left to do when the engine's transaction has ended.
     pub(super) fn end_transaction(&mut self) {
         self.capture.end_transaction();
+        self.forget_position();
         self.end_branch();
         self.state.explicit = false;
         self.state.active = false;

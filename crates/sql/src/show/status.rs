@@ -34,6 +34,7 @@ pub(crate) fn global(instance: &Instance) -> Vec<Status> {
     let mut rows = of_server(instance);
     rows.extend(counts.map(|(name, n)| (name, n.to_string())));
     rows.extend(of_connection(&Connection::default()));
+    rows.extend(instance.present_position().status());
     rows.sort_by_key(|(name, _)| *name);
     rows
 }
@@ -42,6 +43,12 @@ pub(crate) fn global(instance: &Instance) -> Vec<Status> {
 pub(crate) fn of_session(instance: &Instance, process: &Process) -> Vec<Status> {
     let mut rows = of_server(instance);
     rows.extend(own_of_session(process));
+    let position = process.snapshot();
+    rows.extend(
+        position
+            .unwrap_or_else(|| instance.present_position())
+            .status(),
+    );
     rows.sort_by_key(|(name, _)| *name);
     rows
 }
@@ -116,6 +123,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ("Uptime_since_flush_status", uptime),
     ];
     rows.extend(instance.engine_status());
+    rows.extend(instance.binlog.semi_sync_status());
     rows
 }
 

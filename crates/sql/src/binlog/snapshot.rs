@@ -1,0 +1,102 @@
+//! The position of a snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT, and who reads positions for a backup.
+//!
+//! Neighbours: `session` asks when it begins such a transaction and shows it as `Binlog_snapshot_…`;
+//! `performance_schema.log_status` shows the present one. **Invariants**: what the snapshot sees is what the files have
+//! before the position, no more and no less; no lock is taken for it.
+
+use esker_binlog::event::EventType;
+use esker_binlog::event::group::GtidEvent;
+use esker_binlog::files::{Names, Place, Scan, View};
+use esker_binlog::gtid::GtidSet;
+use esker_engine::Seq;
+use esker_types::SqlResult;
+
+use super::writer::failed;
+use crate::instance::Instance;
+
+/// A position, with what was executed before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) executed: String,
+}
+
+impl Position {
+    /// What SHOW STATUS shows of it.
+    pub(crate) fn status(&self) -> [(&'static str, String); 3] {
+        [
+            ("Binlog_snapshot_file", self.file.clone()),
+            ("Binlog_snapshot_position", self.offset.to_string()),
+            ("Binlog_snapshot_gtid_executed", self.executed.clone()),
+        ]
+    }
+}
+
+impl Instance {
+    /// The position of a snapshot; `None` without binary log, or if the snapshot is older than what is remembered.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub(crate) fn position_of(&self, snapshot: Seq) -> SqlResult<Option<Position>> {
+        // Behind what it sees.
+        if self.binlog.view_at(snapshot).is_none() {
+            return Ok(None);
+        }
+        let (Some(published), Some(names)) = (self.binlog.published(), self.binlog.names()) else {
+            return Ok(None);
+        };
+        let Some((place, view)) = published.place(snapshot) else {
+            return Ok(None);
+        };
+        let mut executed = (*view.executed).clone();
+        let behind = self.gtids_behind(names, &view, place);
+        executed.subtract(&behind.map_err(|e| failed(&e))?);
+        Ok(Some(Position {
+            file: names.name(place.file),
+            offset: place.offset,
+            executed: executed.to_string(),
+        }))
+    }
+
+    /// The present end of the files.
+    pub(crate) fn present_position(&self) -> Position {
+        let (Some(view), Some(names)) = (self.binlog.view(), self.binlog.names()) else {
+            return Position::default();
+        };
+        let end = view.end();
+        Position {
+            file: names.name(end.number),
+            offset: end.size,
+            executed: view.executed.to_string(),
+        }
+    }
+
+    /// What was executed behind a place, up to the end of the view: a few milliseconds' work.
+    fn gtids_behind(
+        &self,
+        names: &Names,
+        view: &View,
+        place: Place,
+    ) -> esker_binlog::Result<GtidSet> {
+        let mut behind = GtidSet::default();
+        for file in view.files.iter().filter(|f| f.number >= place.file) {
+            let path = names.path(file.number);
+            let mut scan = Scan::open(&*self.env.fs, &path, Some(file.size))?;
+            // The format description says how to read the rest.
+            scan.next_event()?;
+            if file.number == place.file {
+                scan.skip_to(place.offset);
+            }
+            while let Some((_, event)) = scan.next_event()? {
+                if let Some(kind @ (EventType::Gtid | EventType::GtidTagged)) =
+                    event.header.event_type()
+                    && let Some(gtid) = GtidEvent::parse(kind, event.body)?.gtid
+                {
+                    behind.add(&gtid);
+                }
+            }
+        }
+        Ok(behind)
+    }
+}
