@@ -2,10 +2,12 @@
 
 mod accounts;
 mod at_start;
+mod backup;
 mod binlog;
 mod clients;
 mod common;
 mod compression;
+mod consumers;
 mod crash;
 mod crash_mix;
 mod create_select;

@@ -415,3 +415,97 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     last.packet().event();
     server.stop();
 }
+
+impl Raw {
+    /// The next event that is to be acknowledged: where it ends.
+    fn asked(&mut self) -> u64 {
+        loop {
+            let payload = self.take();
+            assert_eq!(
+                payload[..2],
+                [0, 0xef],
+                "a packet of a stream that is acknowledged"
+            );
+            if payload[2] == 1 {
+                return Header::parse(&payload[3..]).expect("header").end.into();
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, file: &str, position: u64) {
+        let mut packet = vec![0xef];
+        packet.extend_from_slice(&position.to_le_bytes());
+        packet.extend_from_slice(file.as_bytes());
+        self.send(0, &packet);
+    }
+}
+
+#[test]
+fn nobody_sees_what_no_replica_has_acknowledged() {
+    let dir = tempfile::tempdir().expect("dir");
+    let args = [
+        "--log-bin=ON",
+        "--gtid-mode=ON",
+        "--rpl-semi-sync-source-enabled=ON",
+    ];
+    let mut server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("SET GLOBAL rpl_semi_sync_master_timeout = 3600000");
+    assert_eq!(
+        c.value("SELECT @@GLOBAL.rpl_semi_sync_source_timeout"),
+        "3600000"
+    );
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
+    let status = |name: &str| format!("SHOW STATUS LIKE 'Rpl_semi_sync_source_{name}'");
+    let is =
+        |value: &'static str| move |lines: &[String]| lines[0].split('|').nth(1) == Some(value);
+    until(&server, &status("status"), is("OFF"));
+
+    // A replica that has everything switches it on.
+    let mut replica = consumer(&server);
+    replica.run("SET @rpl_semi_sync_replica = 1");
+    replica.dump("binlog.000001", 4, 0, 9);
+    let end = replica.asked();
+    replica.acknowledge("binlog.000001", end);
+    until(&server, &status("status"), is("ON"));
+    until(&server, &status("clients"), is("1"));
+
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| server.connect().run("INSERT INTO d.t VALUES (2)"));
+        let end = replica.asked();
+        // It is durable, and the replica has it; until that says so it is not there.
+        assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "1");
+        assert!(!writer.is_finished());
+        replica.acknowledge("binlog.000001", end);
+        writer.join().expect("the writer goes on");
+    });
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "2");
+    // What is not logged needs no acknowledgement of its own.
+    c.run("SET sql_log_bin = 0; INSERT INTO d.t VALUES (3); SET sql_log_bin = 1");
+    assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "3");
+    until(&server, &status("yes_tx"), is("1"));
+
+    // Without acknowledgement it goes off after the timeout, and on again with one.
+    c.run("SET GLOBAL rpl_semi_sync_source_timeout = 50; INSERT INTO d.t VALUES (4)");
+    until(&server, &status("status"), is("OFF"));
+    until(&server, &status("no_times"), is("1"));
+    let end = replica.asked();
+    replica.acknowledge("binlog.000001", end);
+    until(&server, &status("status"), is("ON"));
+
+    // A server that stops lets those go that wait.
+    c.run("SET GLOBAL rpl_semi_sync_source_timeout = 3600000");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut c = server.try_connect().expect("connect");
+            // An answer or the end of the connection, as the stop will have it.
+            let _ = c.query("INSERT INTO d.t VALUES (5)", &mut |_| ());
+        });
+        replica.asked();
+        let stop = std::process::Command::new("kill")
+            .arg(server.pid().to_string())
+            .status();
+        assert!(stop.expect("kill").success());
+    });
+    server.wait();
+}

@@ -1,9 +1,9 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
 //! In flow order: `names`, `index`, `position` (how far the log is in the files), `set` (the writer's side), `places`
-//! (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events.
-//! **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the log above
-//! the last position.
+//! (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the
+//! events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
+//! log above the last position.
 
 mod index;
 mod names;
