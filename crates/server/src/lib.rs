@@ -2,14 +2,14 @@
 //!
 //! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts [`run`]. Reading order:
 //! [`config`] (flags, environment, option file), `doors` (listening sockets), `socket` (TCP or Unix), [`listener`]
-//! (accept, limits, signals), `host` (SHUTDOWN, log and TLS anew), `notify` (the service manager), `seats` (connection
-//! limits), `activity` (running commands), `startup` (while the log is read), [`connection`] (one client from greeting
-//! to goodbye), [`login`] (authentication) with `rsa` and `certificate`, `compressions` (negotiated compression),
-//! [`throttle`] (delays after failed logins), [`refusals`] (the log of refused logins), [`dispatch`] (one command),
-//! `dump` (the binary log to a consumer), `parameters` (of prepared statements), `worker` (leaving a worker thread),
-//! `watch` (a client that has gone), `silence` (idle timeouts), `infile` (a client's file), [`reply`] (outcomes to
-//! packets), [`stream`] and [`tls`]. `unseen` runs the statements of `init_file` and `init_connect`, `embedded` is the
-//! database without a server, `panics` logs them.
+//! (accept, limits, signals), `host` (SHUTDOWN, log and TLS anew), `notify` (the service manager), `page` (the admin
+//! page), `seats` (connection limits), `activity` (running commands), `startup` (while the log is read),
+//! [`connection`] (one client from greeting to goodbye), [`login`] (authentication) with `rsa` and `certificate`,
+//! `compressions` (negotiated compression), [`throttle`] (delays after failed logins), [`refusals`] (the log of
+//! refused logins), [`dispatch`] (one command), `dump` (the binary log to a consumer), `parameters` (of prepared
+//! statements), `worker` (leaving a worker thread), `watch` (a client that has gone), `silence` (idle timeouts),
+//! `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and [`tls`]. `unseen` runs the statements
+//! of `init_file` and `init_connect`, `embedded` is the database without a server, `panics` logs them.
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
@@ -30,6 +30,7 @@ mod infile;
 pub mod listener;
 mod login;
 mod notify;
+mod page;
 mod panics;
 mod parameters;
 mod refusals;

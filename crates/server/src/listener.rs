@@ -18,6 +18,7 @@ use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
 use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::doors::Doors;
 use crate::host::{ServerHost, Stop};
 use crate::login::PasswordCache;
+use crate::page::{self, Stage};
 use crate::refusals::Refusals;
 use crate::rsa::LoginKey;
 use crate::seats::{Door, Seats};
@@ -233,6 +235,33 @@ async fn open_admin_doors(starting: &Starting, backlog: u32) -> Result<Option<Do
     Ok(Some(doors))
 }
 
+/// The address of the admin page, if `esker_http_address` asks for it.
+async fn open_page(starting: &Starting) -> Result<Option<TcpListener>, StartError> {
+    let host = starting.variable_text("esker_http_address");
+    if host.is_empty() {
+        return Ok(None);
+    }
+    let port = starting.variable_u64("esker_http_port") as u16;
+    let fail = |cause| StartError::Listen {
+        address: format!("{host}:{port}"),
+        cause,
+        hint: " (esker_http_address and esker_http_port say where the admin page is)",
+    };
+    let bound = TcpListener::bind((host.as_str(), port)).await;
+    let listener = bound.map_err(fail)?;
+    tracing::info!("admin page on http://{}", listener.local_addr()?);
+    Ok(Some(listener))
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// The next client of doors that may not be there.
 async fn accept(doors: Option<&Doors>) -> io::Result<(Socket, Peer)> {
     match doors {
@@ -266,6 +295,10 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         tracing::info!("listening on {address}");
     }
     let admin_doors = open_admin_doors(&starting, backlog).await?;
+    let stage = watch::Sender::new(Stage::Recovering(starting.engine().clone()));
+    let page = open_page(&starting).await?;
+    let _page =
+        page.map(|listener| AbortOnDrop(tokio::spawn(page::serve(listener, stage.subscribe()))));
     let init_file = starting.variable_text("init_file");
     let pid_file = PidFile::write(&config.data_dir, &starting.variable_text("pid_file"))?;
     let stop_wish = Arc::new(Notify::new());
@@ -310,6 +343,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     heed_hangups(hangups, instance.clone());
     ready(address, &instance);
     notify::ready(&address.to_string());
+    stage.send_replace(Stage::Serving(shared.clone()));
     for (socket, peer) in guests {
         spawn(&shared, socket, peer, Door::Main);
     }
@@ -351,7 +385,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     Ok(Some(instance))
 }
 
-fn spawn(shared: &Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
+pub(crate) fn spawn(shared: &Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
     let shared = shared.clone();
     shared.connections.fetch_add(1, Ordering::AcqRel);
     tokio::spawn(async move {

@@ -31,6 +31,7 @@ mod locking;
 mod matrix;
 mod online_ddl;
 mod oracle;
+mod page;
 mod privileges;
 mod process;
 mod programs;

@@ -9,6 +9,7 @@ mod transport;
 pub use transport::{Endpoint, TlsMode};
 
 use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
@@ -119,13 +120,37 @@ impl Client {
         })
     }
 
+    /// Logs in over a socket that is open.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub(crate) fn over(
+        stream: UnixStream,
+        user: &str,
+        password: &str,
+    ) -> Result<Self, ClientError> {
+        let target = Connect {
+            endpoint: Endpoint::Socket(PathBuf::new()),
+            user: user.to_owned(),
+            password: password.to_owned(),
+            database: None,
+            tls: TlsMode::Disabled,
+            authorities: None,
+        };
+        Self::greet(Transport::Socket(stream), &target)
+    }
+
     /// Connects and logs in.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn open(target: &Connect) -> Result<Self, ClientError> {
+        Self::greet(Transport::open(&target.endpoint)?, target)
+    }
+
+    fn greet(stream: Transport, target: &Connect) -> Result<Self, ClientError> {
         let mut client = Self {
-            stream: Transport::open(&target.endpoint)?,
+            stream,
             reader: FrameReader::default(),
             frames: FrameWriter::default(),
             server_version: String::new(),

@@ -231,6 +231,8 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_early_lock_release", G, SET, VarKind::Bool, "ON"),
     var("esker_flush_pipelining", G, SET, VarKind::Bool, "ON"),
     var("esker_force_recovery", G, FIX, VarKind::Enum(&["OFF", "POINT-IN-TIME", "NEW-ACCOUNTS"]), "OFF"),
+    var("esker_http_address", G, FIX, VarKind::Text, ""),
+    var("esker_http_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "8306"),
     var("esker_log_buffer", G, FIX, VarKind::Enum(&["B", "C", "D", "CD", "CDME"]), "CD"),
     var("esker_log_buffer_size", G, FIX, VarKind::UInt { min: 1_048_576, max: esker_engine::MAX_LOG_BUFFER_BYTES as u64 }, "16777216"),
     var("esker_log_flush_bytes", G, SET, VarKind::UInt { min: 0, max: 1_073_741_824 }, "0"),

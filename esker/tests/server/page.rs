@@ -1,0 +1,139 @@
+//! The admin page and `/metrics` over HTTP.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use esker_server::client::Client;
+
+use crate::common::{Ask, Server, free_port};
+
+/// `root:` and `viewer:pw` for Basic authentication.
+const ROOT: &str = "cm9vdDo=";
+const VIEWER: &str = "dmlld2VyOnB3";
+const WRONG: &str = "dmlld2VyOm5v";
+
+fn server(args: &[&str]) -> (Server, u16, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let port = free_port();
+    let flag = format!("--esker-http-port={port}");
+    let all = [&["--esker-http-address=127.0.0.1", flag.as_str()], args].concat();
+    (Server::start(dir.path(), &all), port, dir)
+}
+
+/// What is answered to these bytes.
+fn answer(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+    stream.write_all(request.as_bytes()).expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("reads");
+    answer
+}
+
+fn get(port: u16, path: &str, token: &str) -> String {
+    let login = match token.is_empty() {
+        true => String::new(),
+        false => format!("Authorization: Basic {token}\r\n"),
+    };
+    answer(
+        port,
+        &format!("GET {path} HTTP/1.1\r\nHost: x\r\n{login}\r\n"),
+    )
+}
+
+#[test]
+fn accounts_see_figures_and_strangers_do_not() {
+    let (server, port, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE USER viewer IDENTIFIED BY 'pw'; CREATE DATABASE d; CREATE TABLE d.secrets (a INT PRIMARY KEY)",
+    );
+    for path in ["/", "/metrics", "/panels.json"] {
+        for token in ["", WRONG] {
+            let refused = get(port, path, token);
+            assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+            assert!(refused.contains("WWW-Authenticate: Basic"), "{refused}");
+        }
+    }
+    let metrics = get(port, "/metrics", ROOT);
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    for line in [
+        "mysql_up 1\n",
+        "\nmysql_global_status_threads_connected 2\n",
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    assert!(metrics.contains(&format!("\nmysql_global_variables_port {}\n", server.port)));
+    // Every line is a comment, or a name and a number.
+    let body = metrics.split_once("\r\n\r\n").expect("a body").1;
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.split_once(' ').expect("name and value");
+        assert!(
+            name.starts_with("mysql_") && value.parse::<f64>().is_ok(),
+            "{line}"
+        );
+    }
+    assert!(get(port, "/", VIEWER).contains("<title>Esker</title>"));
+    let panels = get(port, "/panels.json", ROOT);
+    for part in [
+        "\"memory\":{\"columns\"",
+        "\"trees\":{\"columns\"",
+        "d.secrets.PRIMARY",
+    ] {
+        assert!(panels.contains(part), "{part}: {panels}");
+    }
+    assert!(!panels.contains("\"error\""), "{panels}");
+    // Without PROCESS, nothing of others.
+    assert!(!get(port, "/panels.json", VIEWER).contains("secrets"));
+    assert!(get(port, "/nothing", ROOT).starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn an_administrator_sees_it_when_there_is_no_connection_left() {
+    let (server, port, _dir) = server(&["--max-connections=1"]);
+    server.connect().run("CREATE USER plain");
+    // The one seat, and the one more for administrators.
+    let mut first = Client::connect("127.0.0.1", server.port, "plain", "", None).expect("login");
+    let mut second = server.connect();
+    assert!(server.try_connect().is_err());
+    let metrics = get(port, "/metrics", ROOT);
+    assert!(
+        metrics.contains("\nmysql_global_status_threads_connected 3\n"),
+        "{metrics}"
+    );
+    assert_eq!(
+        (first.value("SELECT 1"), second.value("SELECT 1")),
+        ("1".into(), "1".into())
+    );
+}
+
+#[test]
+fn bad_requests_are_told_so() {
+    let (_server, port, _dir) = server(&[]);
+    for (request, status) in [
+        ("POST / HTTP/1.1\r\n\r\n".to_owned(), "405"),
+        ("\u{1}\r\n\r\n".to_owned(), "400"),
+        (format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(8192)), "431"),
+    ] {
+        let told = answer(port, &request);
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");
+    }
+    // Many at a time do not keep others out for long.
+    let idle: Vec<_> = (0..20)
+        .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("connects"))
+        .collect();
+    drop(idle);
+    while !get_or_nothing(port).starts_with("HTTP/1.1 401 ") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// An answer, or nothing where the connection was hung up on.
+fn get_or_nothing(port: u16) -> String {
+    let mut text = String::new();
+    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+        let sent = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
+        // A reset is no answer either.
+        let _ = sent.and_then(|()| stream.read_to_string(&mut text));
+    }
+    text
+}
