@@ -81,6 +81,12 @@ keywords! {
     X509 XA XID XML YEAR CIPHER COMMITTED;
 }
 
+/// Every word that means something somewhere, and whether it is reserved.
+pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
+    let words = ALL.iter().filter(|kw| **kw != Kw::OTHER);
+    words.map(|kw| (kw.text(), kw.reserved()))
+}
+
 impl Kw {
     /// May this word not be an unquoted name?
     pub fn reserved(self) -> bool {

@@ -46,6 +46,7 @@ mod streams;
 mod sysbench;
 mod system_schemas;
 mod temporary;
+mod tools;
 mod views;
 mod workers;
 mod xa;

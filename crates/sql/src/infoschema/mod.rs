@@ -4,13 +4,14 @@
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
 //! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
-//! sessions, character sets), `locks` (locks held and waited for), `transactions` (open ones), `log` (rows about the
-//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
-//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have
-//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
-//! the account may see.
+//! sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `locks` (locks
+//! held and waited for), `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the replay of
+//! the log), `storage` (trees, extents, memory, write stalls) · `mysql` (accounts, time zones) · `performance`
+//! (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns; rows are made for
+//! one statement from the catalog snapshot of that moment, and only about what the account may see.
 
 mod declared;
+mod dictionary;
 mod foreign;
 mod histogram;
 mod locks;
@@ -19,6 +20,7 @@ mod mysql;
 mod objects;
 mod performance;
 pub mod recovery;
+mod roles;
 mod server;
 mod source;
 mod storage;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::{TableSpec, Viewer, mysql, performance};
+use super::{TableSpec, Viewer, dictionary, mysql, performance, roles};
 use crate::instance::Instance;
 
 /// The rows of a system table.
@@ -67,9 +67,13 @@ pub(super) fn find(spec: &TableSpec) -> Option<&'static Source> {
     sources.find(|s| s.table == spec.name)
 }
 
+/// Tables of INFORMATION_SCHEMA whose rows come from sources; the other parts of `infoschema` make the rest.
+const INFORMATION_SCHEMA: &[&[Source]] = &[roles::SOURCES, dictionary::SOURCES];
+
 /// The sources of a schema.
 fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
     let parts = match schema {
+        "information_schema" => INFORMATION_SCHEMA,
         "mysql" => mysql::SOURCES,
         "performance_schema" => performance::SOURCES,
         _ => &[],
@@ -91,6 +95,8 @@ pub(crate) fn truncate(spec: &TableSpec, instance: &Instance) -> bool {
 pub(crate) struct SessionState {
     /// System variables.
     pub(crate) variables: Vec<(&'static str, String)>,
+    /// Active roles: user and host.
+    pub(crate) roles: Vec<(String, String)>,
     /// User variables.
     pub(crate) user_variables: Vec<(String, Value)>,
 }
@@ -104,7 +110,8 @@ pub(crate) fn wants_session(spec: &TableSpec) -> bool {
         "user_variables_by_thread",
         "variables_by_thread",
     ];
-    spec.schema == "performance_schema" && TABLES.contains(&spec.name)
+    spec.name == "ENABLED_ROLES"
+        || spec.schema == "performance_schema" && TABLES.contains(&spec.name)
 }
 
 /// The value of a column that nothing fills.
@@ -182,7 +189,7 @@ mod tests {
 
     #[test]
     fn sources_name_columns_of_their_tables() {
-        for schema in ["mysql", "performance_schema"] {
+        for schema in ["information_schema", "mysql", "performance_schema"] {
             let sources = all_of(schema);
             let schema = super::super::schema(schema).unwrap();
             for source in sources {

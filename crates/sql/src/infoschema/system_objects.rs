@@ -97,7 +97,7 @@ pub(super) fn columns(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
                 optional(column.default),
             ];
             let mut cells = type_cells(&column.ty);
-            cells[9] = text(&*column.type_text);
+            cells[9] = text(&column.type_text);
             row.extend(cells);
             row.extend([
                 text(spec.column_key(nth)),

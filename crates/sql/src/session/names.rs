@@ -166,6 +166,7 @@ impl SessionNames<'_> {
         });
         SessionState {
             variables: variables.collect(),
+            roles: context.active_roles.clone(),
             user_variables: context.user_variables(),
         }
     }

@@ -1,8 +1,8 @@
 //! Status variables: SHOW STATUS and COM_STATISTICS.
 //!
 //! Neighbours: counters of the instance, the sessions and the engine.
-//! **Invariants**: names are MySQL's where MySQL has the counter, `Esker_…` where it has none; every
-//! value is counted, none is made up; rows are sorted by name.
+//! **Invariants**: names are MySQL's where MySQL has the counter, `Esker_…` where it has none; what
+//! Esker does not count is 0 and listed in `uncounted`; rows are sorted by name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,8 +35,7 @@ pub(crate) fn global(instance: &Instance) -> Vec<Status> {
     rows.extend(counts.map(|(name, n)| (name, n.to_string())));
     rows.extend(of_connection(&Connection::default()));
     rows.extend(instance.present_position().status());
-    rows.sort_by_key(|(name, _)| *name);
-    rows
+    with_uncounted(rows)
 }
 
 /// Every status variable, with the session's own values where it has some; sorted.
@@ -49,7 +48,15 @@ pub(crate) fn of_session(instance: &Instance, process: &Process) -> Vec<Status> 
             .unwrap_or_else(|| instance.present_position())
             .status(),
     );
+    with_uncounted(rows)
+}
+
+/// Adds the names that are not counted, and sorts.
+fn with_uncounted(mut rows: Vec<Status>) -> Vec<Status> {
+    rows.extend(super::uncounted::all());
+    // The sort is stable: what is counted comes before the same name without a count.
     rows.sort_by_key(|(name, _)| *name);
+    rows.dedup_by_key(|(name, _)| *name);
     rows
 }
 
@@ -124,6 +131,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
     ];
     rows.extend(instance.engine_status());
     rows.extend(instance.binlog.semi_sync_status());
+    rows.extend(super::innodb::values(instance));
     rows
 }
 

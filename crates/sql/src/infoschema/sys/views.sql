@@ -22,8 +22,10 @@ from performance_schema.status_by_thread s join performance_schema.status_by_thr
 where s.VARIABLE_NAME = 'Ssl_version'
 
 view metrics
-select lower(VARIABLE_NAME), VARIABLE_VALUE, 'Global Status', 'YES' from performance_schema.global_status
-union all select convert(NAME using utf8mb4), cast(COUNT as char), concat('InnoDB Metrics - ', convert(SUBSYSTEM using utf8mb4)), if(STATUS = 'enabled', 'YES', 'NO')
+select lower(VARIABLE_NAME) collate utf8mb4_0900_ai_ci, VARIABLE_VALUE collate utf8mb4_0900_ai_ci, 'Global Status',
+  'YES' from performance_schema.global_status
+union all select convert(NAME using utf8mb4), cast(COUNT as char),
+  concat('InnoDB Metrics - ', convert(SUBSYSTEM using utf8mb4)), if(STATUS = 'enabled', 'YES', 'NO')
 from information_schema.INNODB_METRICS
 union all select 'memory_current_allocated', cast(sum(CURRENT_NUMBER_OF_BYTES_USED) as char), 'Performance Schema', 'YES'
 from performance_schema.memory_summary_global_by_event_name

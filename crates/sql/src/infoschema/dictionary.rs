@@ -1,0 +1,438 @@
+//! What InnoDB's dictionary, the keywords and the extension tables of INFORMATION_SCHEMA show.
+//!
+//! Neighbours: the catalog has the tables, the trees their sizes, the parser the keywords; `status` has the counters.
+//! **Invariants**: a table is named by the id of its catalog entry, an index by its tree; both are shown like InnoDB's
+//! to those only that have the PROCESS privilege.
+
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_syntax::keyword::words;
+use esker_types::Value;
+
+use super::source::Source;
+use super::{Viewer, text};
+use crate::show::status;
+
+pub(super) static SOURCES: &[Source] = &[
+    Source::new("KEYWORDS", &["WORD", "RESERVED"], keywords),
+    Source::new(
+        "RESOURCE_GROUPS",
+        &[
+            "RESOURCE_GROUP_NAME",
+            "RESOURCE_GROUP_TYPE",
+            "RESOURCE_GROUP_ENABLED",
+            "VCPU_IDS",
+            "THREAD_PRIORITY",
+        ],
+        resource_groups,
+    ),
+    Source::new(
+        "TABLES_EXTENSIONS",
+        &["TABLE_CATALOG", "TABLE_SCHEMA", "TABLE_NAME"],
+        |viewer| each(viewer, |t, rows| rows.push(named(t))),
+    ),
+    Source::new(
+        "COLUMNS_EXTENSIONS",
+        &["TABLE_CATALOG", "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME"],
+        |viewer| {
+            each(viewer, |t, rows| {
+                for column in t.columns.iter().filter(|c| !c.is_hidden()) {
+                    let mut row = named(t);
+                    row.push(text(&column.name));
+                    rows.push(row);
+                }
+            })
+        },
+    ),
+    Source::new(
+        "TABLE_CONSTRAINTS_EXTENSIONS",
+        &[
+            "CONSTRAINT_CATALOG",
+            "CONSTRAINT_SCHEMA",
+            "CONSTRAINT_NAME",
+            "TABLE_NAME",
+        ],
+        |viewer| {
+            each(viewer, |t, rows| {
+                for index in t.visible_indexes().iter().filter(|i| i.unique) {
+                    let cells = ["def", &*t.schema, &*index.name, &*t.name];
+                    rows.push(cells.map(text).to_vec());
+                }
+            })
+        },
+    ),
+    Source::new(
+        "SCHEMATA_EXTENSIONS",
+        &["CATALOG_NAME", "SCHEMA_NAME", "OPTIONS"],
+        schemata,
+    ),
+    Source::new(
+        "INNODB_TABLES",
+        &[
+            "TABLE_ID",
+            "NAME",
+            "N_COLS",
+            "SPACE",
+            "ROW_FORMAT",
+            "SPACE_TYPE",
+        ],
+        |viewer| each_of_innodb(viewer, table),
+    ),
+    Source::new(
+        "INNODB_TABLESTATS",
+        &[
+            "TABLE_ID",
+            "NAME",
+            "STATS_INITIALIZED",
+            "NUM_ROWS",
+            "CLUST_INDEX_SIZE",
+            "OTHER_INDEX_SIZE",
+            "AUTOINC",
+            "REF_COUNT",
+        ],
+        |viewer| each_of_innodb(viewer, table_stats),
+    ),
+    Source::new(
+        "INNODB_INDEXES",
+        &["INDEX_ID", "NAME", "TABLE_ID", "TYPE", "N_FIELDS", "SPACE"],
+        |viewer| each_of_innodb(viewer, indexes),
+    ),
+    Source::new("INNODB_FIELDS", &["INDEX_ID", "NAME", "POS"], |viewer| {
+        each_of_innodb(viewer, fields)
+    }),
+    Source::new(
+        "INNODB_COLUMNS",
+        &["TABLE_ID", "NAME", "POS", "LEN"],
+        |viewer| each_of_innodb(viewer, columns),
+    ),
+    Source::new(
+        "INNODB_METRICS",
+        &["NAME", "SUBSYSTEM", "COUNT", "STATUS", "TYPE", "COMMENT"],
+        metrics,
+    ),
+];
+
+/// Bytes of a page, by which sizes are told.
+const PAGE_BYTES: u64 = 16 * 1024;
+
+fn keywords(_: &Viewer) -> Vec<Vec<Value>> {
+    let row =
+        |(word, reserved): (&'static str, bool)| vec![text(word), Value::Int(reserved.into())];
+    let mut rows: Vec<_> = words().map(row).collect();
+    rows.sort_by_cached_key(|row| match &row[0] {
+        Value::Str(word) => word.clone(),
+        _ => Vec::new(),
+    });
+    rows
+}
+
+/// The two groups that exist everywhere; there is no way to make others.
+fn resource_groups(_: &Viewer) -> Vec<Vec<Value>> {
+    let last = std::thread::available_parallelism().map_or(0, |n| n.get() - 1);
+    let row = |(name, kind)| {
+        vec![
+            text(name),
+            text(kind),
+            Value::Int(1),
+            text(format!("0-{last}")),
+            Value::Int(0),
+        ]
+    };
+    [("USR_default", "USER"), ("SYS_default", "SYSTEM")]
+        .map(row)
+        .to_vec()
+}
+
+type Rows = Vec<Vec<Value>>;
+
+/// Rows of every table that the account may see.
+fn each(viewer: &Viewer, rows: impl Fn(&TableDef, &mut Rows)) -> Rows {
+    let mut out = Vec::new();
+    for schema in viewer.instance.schemas() {
+        for table in viewer.instance.tables_of(&schema.name) {
+            if viewer.access.sees_table(&table.schema, &table.name) {
+                rows(&table, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Rows of every table, for those that may see processes.
+fn each_of_innodb(viewer: &Viewer, rows: fn(&Viewer, &TableDef, &mut Rows)) -> Rows {
+    let mut out = Vec::new();
+    if !viewer.may("PROCESS") {
+        return out;
+    }
+    for schema in viewer.instance.schemas() {
+        for table in viewer.instance.tables_of(&schema.name) {
+            let table: &Arc<TableDef> = &table;
+            rows(viewer, table, &mut out);
+        }
+    }
+    out
+}
+
+fn named(table: &TableDef) -> Vec<Value> {
+    vec![text("def"), text(&table.schema), text(&table.name)]
+}
+
+fn schemata(viewer: &Viewer) -> Rows {
+    let schemas = viewer.instance.schemas();
+    let seen = schemas
+        .iter()
+        .filter(|s| viewer.access.sees_schema(&s.name));
+    seen.map(|s| vec![text("def"), text(&s.name), text("")])
+        .collect()
+}
+
+/// The id by which the dictionary names a table: that of its first tree.
+fn id_of(table: &TableDef) -> Value {
+    Value::UInt(table.primary().id.0.into())
+}
+
+fn full_name(table: &TableDef) -> Value {
+    text(format!("{}/{}", table.schema, table.name))
+}
+
+fn table(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+    rows.push(vec![
+        id_of(table),
+        full_name(table),
+        // InnoDB counts three columns of its own.
+        Value::Int(table.columns.len() as i64 + 3),
+        id_of(table),
+        text("Dynamic"),
+        text("Single"),
+    ]);
+}
+
+fn table_stats(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
+    let stats = viewer.instance.table_stats(table);
+    let next = table
+        .auto_column
+        .map_or(0, |_| viewer.instance.next_auto_increment(table));
+    rows.push(vec![
+        id_of(table),
+        full_name(table),
+        text("Initialized"),
+        Value::UInt(stats.rows),
+        Value::UInt(stats.data_bytes.div_ceil(PAGE_BYTES)),
+        Value::UInt(stats.index_bytes.div_ceil(PAGE_BYTES)),
+        Value::UInt(next),
+        Value::Int(1),
+    ]);
+}
+
+fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+    for index in table.visible_indexes() {
+        // Clustered, unique or neither.
+        let kind = match (index.primary, index.unique) {
+            (true, _) => 3,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
+        rows.push(vec![
+            Value::UInt(index.id.0.into()),
+            text(&index.name),
+            id_of(table),
+            Value::Int(kind),
+            Value::Int(index.parts.len() as i64),
+            id_of(table),
+        ]);
+    }
+}
+
+fn fields(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+    for index in table.visible_indexes() {
+        for (nth, part) in index.parts.iter().enumerate() {
+            rows.push(vec![
+                Value::UInt(index.id.0.into()),
+                text(&table.columns[part.col].name),
+                Value::UInt(nth as u64),
+            ]);
+        }
+    }
+}
+
+fn columns(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+    let shown = table.columns.iter().filter(|c| !c.is_hidden());
+    for (nth, column) in shown.enumerate() {
+        rows.push(vec![
+            id_of(table),
+            text(&column.name),
+            Value::UInt(nth as u64),
+            Value::Int(column.ty.length.into()),
+        ]);
+    }
+}
+
+/// A metric: name, subsystem, is it a value rather than a counter, status variable, comment.
+type Metric = (&'static str, &'static str, bool, &'static str, &'static str);
+
+/// Metrics of InnoDB that are counted here.
+const METRICS: [Metric; 20] = [
+    (
+        "buffer_pool_bytes_data",
+        "buffer",
+        true,
+        "Innodb_buffer_pool_bytes_data",
+        "Bytes of cached blocks",
+    ),
+    (
+        "buffer_pool_bytes_dirty",
+        "buffer",
+        true,
+        "Innodb_buffer_pool_bytes_dirty",
+        "Bytes of memtables",
+    ),
+    (
+        "buffer_pool_pages_data",
+        "buffer",
+        true,
+        "Innodb_buffer_pool_pages_data",
+        "Cached blocks in pages",
+    ),
+    (
+        "buffer_pool_pages_free",
+        "buffer",
+        true,
+        "Innodb_buffer_pool_pages_free",
+        "Free part of the cache in pages",
+    ),
+    (
+        "buffer_pool_pages_total",
+        "buffer",
+        true,
+        "Innodb_buffer_pool_pages_total",
+        "Size of the cache in pages",
+    ),
+    (
+        "buffer_pool_reads",
+        "buffer",
+        false,
+        "Innodb_buffer_pool_reads",
+        "Blocks read from disk",
+    ),
+    (
+        "dml_deletes",
+        "dml",
+        false,
+        "Innodb_rows_deleted",
+        "Rows deleted",
+    ),
+    (
+        "dml_inserts",
+        "dml",
+        false,
+        "Innodb_rows_inserted",
+        "Rows inserted",
+    ),
+    (
+        "dml_updates",
+        "dml",
+        false,
+        "Innodb_rows_updated",
+        "Rows updated",
+    ),
+    (
+        "lock_deadlocks",
+        "lock",
+        false,
+        "Esker_row_lock_deadlocks",
+        "Deadlocks of row locks",
+    ),
+    (
+        "lock_row_lock_current_waits",
+        "lock",
+        true,
+        "Innodb_row_lock_current_waits",
+        "Waits for row locks now",
+    ),
+    (
+        "lock_row_lock_waits",
+        "lock",
+        false,
+        "Innodb_row_lock_waits",
+        "Waits for row locks",
+    ),
+    (
+        "log_lsn_checkpoint_age",
+        "log",
+        true,
+        "Esker_log_live_bytes",
+        "Log that a restart reads",
+    ),
+    (
+        "log_lsn_current",
+        "log",
+        true,
+        "Innodb_redo_log_current_lsn",
+        "End of the log",
+    ),
+    (
+        "log_lsn_last_checkpoint",
+        "log",
+        true,
+        "Innodb_redo_log_checkpoint_lsn",
+        "Where a restart begins to read",
+    ),
+    (
+        "log_waits",
+        "log",
+        false,
+        "Innodb_log_waits",
+        "Waits for a full log buffer",
+    ),
+    (
+        "log_write_requests",
+        "log",
+        false,
+        "Innodb_log_write_requests",
+        "Records written to the log",
+    ),
+    (
+        "log_writes",
+        "log",
+        false,
+        "Innodb_log_writes",
+        "Writes of the log",
+    ),
+    (
+        "os_log_bytes_written",
+        "os",
+        false,
+        "Innodb_os_log_written",
+        "Bytes written to the log",
+    ),
+    (
+        "os_log_fsyncs",
+        "os",
+        false,
+        "Innodb_os_log_fsyncs",
+        "Syncs of the log",
+    ),
+];
+
+fn metrics(viewer: &Viewer) -> Rows {
+    if !viewer.may("PROCESS") {
+        return Vec::new();
+    }
+    let status = status::global(&viewer.instance);
+    let value = |variable: &'static str| {
+        let found = status.binary_search_by_key(&variable, |(name, _)| name);
+        found.ok().and_then(|nth| status[nth].1.parse().ok())
+    };
+    let row = |(name, subsystem, is_value, variable, comment): &Metric| {
+        vec![
+            text(name),
+            text(subsystem),
+            Value::Int(value(variable).unwrap_or(0)),
+            text("enabled"),
+            text(if *is_value { "value" } else { "status_counter" }),
+            text(comment),
+        ]
+    };
+    METRICS.iter().map(row).collect()
+}
