@@ -464,6 +464,7 @@ impl Instance {
         status.extend(built.map(|(name, n)| (name, n.to_string())));
         status.extend(crate::infoschema::log_status(&stats));
         status.extend(crate::infoschema::recovery_status(self));
+        status.extend(self.binlog_status());
         status
     }
 

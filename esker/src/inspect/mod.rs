@@ -3,12 +3,13 @@
 //! Neighbours: `esker_wal::LogView` walks through the log, `esker_engine::inspect` reads manifest and extents; here
 //! they become lines of text or JSON.
 //!
-//! Parts: `wal` · `manifest` · `extent`.
+//! Parts: `wal` · `manifest` · `extent` · `binlog`.
 //!
 //! **Invariants**
 //! - Memory is bounded; lines are written as they come.
 //! - The exit status is 2 if something is damaged.
 
+mod binlog;
 mod extent;
 mod manifest;
 mod wal;
@@ -42,6 +43,11 @@ pub(crate) enum What {
     /// No server may be running. The exit status is 2 if something is damaged; other extents and blocks are shown all
     /// the same.
     Extent(extent::Options),
+    /// A file of the binary log: its events, every checksum verified.
+    ///
+    /// A server may be running; the end of the file that it writes may then be cut off. The exit status is 2 if
+    /// something is damaged.
+    Binlog(binlog::Options),
 }
 
 /// The directory, and how it is shown.
@@ -61,6 +67,7 @@ pub(crate) fn run(what: &What) -> Result<ExitCode, String> {
         What::Wal(options) => wal::show(options),
         What::Manifest(options) => manifest::show(options),
         What::Extent(options) => extent::show(options),
+        What::Binlog(options) => binlog::show(options),
     };
     match shown {
         Ok(Health::Whole) => Ok(ExitCode::SUCCESS),

@@ -4,13 +4,15 @@
 //! timestamp u32 | type u8 | server id u32 | length u32 | end position u32 | flags u16 | body | [CRC-32]
 //! ```
 //! The modules have the bodies: [`format`] (what a file begins with), [`group`] (what frames a transaction), [`query`],
-//! [`table_map`], [`rows`], [`payload`] (a compressed transaction) and [`control`] (the small ones). Neighbours:
-//! `derive` writes events, `files` checks them, `esker inspect` and replicas read them. **Invariants**: [`frame`] and
-//! [`Event::parse`] are each other's inverse; a length or checksum that is wrong is an error.
+//! [`table_map`], [`rows`], [`payload`] (a compressed transaction) [`control`] (the small ones), and [`info`] puts them
+//! in words. Neighbours: `derive` writes events, `files` checks them, `esker inspect` and replicas read them.
+//! **Invariants**: [`frame`] and [`Event::parse`] are each other's inverse; a length or checksum that is wrong is an
+//! error.
 
 pub mod control;
 pub mod format;
 pub mod group;
+pub mod info;
 pub mod payload;
 pub mod query;
 pub mod rows;

@@ -5,13 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use esker_binlog::event::control::{Rotate, parse_rows_query};
-use esker_binlog::event::format::FormatDescription;
-use esker_binlog::event::group::{GtidEvent, XaPrepare, parse_previous_gtids, parse_xid};
-use esker_binlog::event::query::Query;
-use esker_binlog::event::rows::Rows;
-use esker_binlog::event::table_map::TableMap;
-use esker_binlog::event::{Event, EventType, FLAG_SUPPRESS_USE};
+use esker_binlog::event::info::info;
+use esker_binlog::event::{Event, EventType};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::GtidSet;
 use esker_sql_catalog::exec_error::engine_error;
@@ -97,6 +92,7 @@ impl Instance {
         }
         let command = match name {
             "max_binlog_size" => Command::MaxSize(value.as_u64()),
+            "esker_binlog_space_limit" => Command::SpaceLimit(value.as_u64()),
             "binlog_checksum" => Command::Checksum(super::writer::checksum(value.as_text())),
             "gtid_mode" => Command::GtidMode(super::writer::gives_gtids(value.as_text())),
             "binlog_expire_logs_seconds" | "binlog_expire_logs_auto_purge" => {
@@ -389,57 +385,4 @@ fn event_row(file: &str, offset: u64, event: &Event<'_>) -> Vec<Value> {
         Value::UInt(offset + u64::from(header.length)),
         t(info(event).unwrap_or_default()),
     ]
-}
-
-/// The last column of SHOW BINLOG EVENTS.
-fn info(event: &Event<'_>) -> esker_binlog::Result<String> {
-    let body = event.body;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let Some(kind) = event.header.event_type() else {
-        return Ok(String::new());
-    };
-    Ok(match kind {
-        EventType::FormatDescription => {
-            let format = FormatDescription::parse(body)?;
-            format!("Server ver: {}, Binlog ver: 4", format.server_version)
-        }
-        EventType::PreviousGtids => parse_previous_gtids(body)?.to_string(),
-        EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid => {
-            let next = match GtidEvent::parse(kind, body)?.gtid {
-                Some(gtid) => gtid.to_string(),
-                None => "ANONYMOUS".to_owned(),
-            };
-            format!("SET @@SESSION.GTID_NEXT= '{next}'")
-        }
-        EventType::Query => {
-            let query = Query::parse(body)?;
-            let uses =
-                event.header.stamp.flags & FLAG_SUPPRESS_USE == 0 && !query.schema.is_empty();
-            match uses {
-                true => format!("use `{}`; {}", text(query.schema), text(query.text)),
-                false => text(query.text),
-            }
-        }
-        EventType::TableMap => {
-            let map = TableMap::parse(body)?;
-            format!("table_id: {} ({}.{})", map.table_id, map.schema, map.table)
-        }
-        EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
-            let rows = Rows::parse(kind, body)?;
-            let end = if rows.ends_statement {
-                " flags: STMT_END_F"
-            } else {
-                ""
-            };
-            format!("table_id: {}{end}", rows.table_id)
-        }
-        EventType::RowsQuery => format!("# {}", text(parse_rows_query(body)?)),
-        EventType::Xid => format!("COMMIT /* xid={} */", parse_xid(body)?),
-        EventType::XaPrepare => format!("XA PREPARE {}", XaPrepare::parse(body)?),
-        EventType::Rotate => {
-            let rotate = Rotate::parse(body)?;
-            format!("{};pos={}", text(rotate.file), rotate.position)
-        }
-        _ => String::new(),
-    })
 }

@@ -9,6 +9,7 @@
 //! - A full disk makes it wait; any other error of a file ends the process, and the next start derives again.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -22,11 +23,12 @@ use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published, View, w
 use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_engine::{Engine, Follower, Seq};
 use esker_sql_catalog::exec_error::engine_error;
-use esker_sql_catalog::variables::Globals;
+use esker_sql_catalog::variables::{Globals, VarValue};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::Clock;
 use parking_lot::Mutex;
 
+use super::figures::Figures;
 use super::owned::OwnedGtids;
 /// The name under which the log is kept.
 pub(crate) const FOLLOWER: &str = "binlog";
@@ -58,6 +60,7 @@ pub(super) enum Command {
     Checksum(Checksum),
     GtidMode(bool),
     Expire(u32),
+    SpaceLimit(u64),
     Stop,
 }
 
@@ -70,6 +73,7 @@ pub(crate) struct Binlog {
     running: Mutex<Option<Running>>,
     published: Option<Arc<Published>>,
     names: Option<Names>,
+    figures: Arc<Figures>,
     /// GTIDs that sessions have taken.
     pub(crate) owned: OwnedGtids,
     semi_sync: Arc<SemiSync>,
@@ -125,6 +129,13 @@ impl Binlog {
         let mut writer = FileWriter::open(args, names.clone())?;
         writer.semi_sync = Some((Arc::clone(&semi_sync), args.engine.clone()));
         let published = writer.set.published();
+        let figures = Arc::clone(&writer.figures);
+        let tell = |name, path: PathBuf| {
+            let text = path.display().to_string();
+            args.globals.tell(name, VarValue::Text(text.into()));
+        };
+        tell("log_bin_basename", args.data_dir.join(FOLDER).join(BASE));
+        tell("log_bin_index", names.index());
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()
             .name("binlog".into())
@@ -135,6 +146,7 @@ impl Binlog {
             running: Mutex::new(Some(Running { orders, thread })),
             published: Some(published),
             names: Some(names),
+            figures,
             owned: OwnedGtids::default(),
             semi_sync,
             engine: Some(args.engine.clone()),
@@ -144,6 +156,11 @@ impl Binlog {
     /// Is there a binary log?
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
+    }
+
+    /// What the writer has counted.
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     /// The names of its files.
@@ -289,6 +306,9 @@ struct FileWriter {
     last_expiry: Instant,
     /// binlog_expire_logs_seconds; 0: never.
     expires: u32,
+    /// esker_binlog_space_limit; 0: none.
+    space_limit: u64,
+    figures: Arc<Figures>,
     /// Looked after while the thread runs.
     semi_sync: Option<(Arc<SemiSync>, Engine)>,
 }
@@ -327,6 +347,8 @@ impl FileWriter {
             last_sync: Instant::now(),
             last_expiry: Instant::now(),
             expires,
+            space_limit: globals.named("esker_binlog_space_limit").as_u64(),
+            figures: Arc::default(),
             semi_sync: None,
         })
     }
@@ -383,7 +405,10 @@ impl FileWriter {
             self.put()?;
         }
         self.set.skip_to(self.follower.at().max(self.set.lsn()));
-        Ok(self.set.write()?)
+        self.set.write()?;
+        let now = self.clock.wall_micros();
+        self.figures.caught_up.store(now, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts what was read into the files. After an error what is left is put the next time.
@@ -396,6 +421,7 @@ impl FileWriter {
             if result.is_err() {
                 break;
             }
+            Figures::add(&self.figures.transactions);
         }
         self.read.drain(..done);
         Ok(result?)
@@ -408,12 +434,36 @@ impl FileWriter {
         let is_awaited = !self.set.is_synced() && self.set.published().has_streams();
         if is_due || is_awaited || behind >= SYNC_BYTES {
             self.sync()?;
+            self.keep_space_limit()?;
         }
         Ok(())
     }
 
+    /// Removes the oldest files where all together have more bytes than they may.
+    fn keep_space_limit(&mut self) -> Result<(), Trouble> {
+        if self.space_limit == 0 {
+            return Ok(());
+        }
+        let view = self.set.published().view();
+        let mut total: u64 = view.files.iter().map(|f| f.size).sum();
+        let mut keep = view.files.iter().peekable();
+        while total > self.space_limit
+            && let Some(oldest) = keep.next()
+            && keep.peek().is_some()
+        {
+            total -= oldest.size;
+        }
+        match keep.peek() {
+            Some(first) if first.number != view.files[0].number => {
+                Ok(self.set.purge_to(first.number)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn sync(&mut self) -> Result<(), Trouble> {
         let lsn = self.set.sync()?;
+        Figures::add(&self.figures.syncs);
         self.last_sync = Instant::now();
         Ok(self.follower.release(lsn)?)
     }
@@ -429,6 +479,10 @@ impl FileWriter {
             Command::Checksum(checksum) => self.set.set_checksum(checksum, now)?,
             Command::GtidMode(on) => self.set.set_gtid_mode(on, now)?,
             Command::Expire(seconds) => self.expires = seconds,
+            Command::SpaceLimit(bytes) => {
+                self.space_limit = bytes;
+                self.keep_space_limit()?;
+            }
             Command::Stop => {}
         }
         self.sync()
@@ -458,6 +512,7 @@ impl FileWriter {
     /// Waits where the disk is full, and ends the process otherwise: what the files have is not known any more.
     fn bear(&mut self, trouble: Trouble) {
         if trouble.is_full_disk() {
+            Figures::add(&self.figures.stalls);
             tracing::warn!("the disk is full: the binary log waits; commits go on");
             std::thread::sleep(STALLED);
             return;

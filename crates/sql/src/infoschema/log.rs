@@ -15,6 +15,12 @@ const PERCENTILES: [u64; 3] = [50, 95, 99];
 
 /// The rows of a table about the log; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
+    if table == "ESKER_BINLOG" {
+        return Some(match viewer.may("PROCESS") {
+            true => viewer.instance.binlog_rows(),
+            false => Vec::new(),
+        });
+    }
     let make = match table {
         "ESKER_LOG" => log,
         "ESKER_LOG_HISTOGRAMS" => histograms,

@@ -30,6 +30,8 @@ impl Session {
                 None => self.look_after(m)?,
             },
         };
+        let logged = self.logged_maintenance(m);
+        self.log_alone(logged)?;
         let rows = table.rows.into_iter();
         Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
     }

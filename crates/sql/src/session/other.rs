@@ -181,7 +181,7 @@ impl Session {
                 self.unlock_instance()?;
                 Ok(ok(0))
             }
-            Statement::Flush { what, .. } => self.flush(what),
+            Statement::Flush { local, what } => self.flush(*local, what),
             Statement::Shutdown => self.shut_down(),
             Statement::Restart => self.restart(),
             Statement::ReloadTls => self.reload_tls(),
@@ -279,7 +279,7 @@ impl Session {
         Ok(seq)
     }
 
-    fn flush(&mut self, what: &[FlushWhat]) -> Result<Done, ExecError> {
+    fn flush(&mut self, local: bool, what: &[FlushWhat]) -> Result<Done, ExecError> {
         for item in what {
             self.context.require_any(flush_rights(item))?;
         }
@@ -337,7 +337,8 @@ impl Session {
                 FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
         }
-        Ok(ok(seq))
+        let logged = self.logged_flush(local, what);
+        Ok(ok(seq.max(self.log_alone(logged)?)))
     }
 
     fn run_replication(&mut self, replication: &Replication) -> Result<Done, ExecError> {

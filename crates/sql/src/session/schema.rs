@@ -106,12 +106,15 @@ impl Session {
             }
             return done;
         }
-        let logged = self.logged_as_written(statement);
-        let done = self.with_ddl(|ctx| {
+        let logged = self.logged_definition(statement);
+        let (done, unused) = self.with_ddl(|ctx| {
             ctx.logged = logged;
-            ddl::run(ctx, statement)
+            let done = ddl::run(ctx, statement);
+            (done, ctx.logged.take())
         });
-        let done = done.map_err(|e| self.explained(e))?;
+        let mut done = done.map_err(|e| self.explained(e))?;
+        // It has changed nothing, so there is no record of the catalog that it could be in.
+        done.seq = done.seq.max(self.log_alone(unused)?);
         self.drop_doomed_trees();
         if let Statement::DropDatabase { name, .. } = statement
             && self.context.database.as_deref() == Some(&*name.text)

@@ -37,6 +37,9 @@ const fn c(name: &'static str, kind: Kind) -> Column {
 /// Every table with its columns.
 #[rustfmt::skip] // one table a paragraph
 const TABLES: &[(&str, &[Column])] = &[
+    ("ESKER_BINLOG", &[
+        c("FILE", Text(512)), c("BYTES", UInt), c("SYNCED_BYTES", UInt), c("PREVIOUS_GTIDS", LongText),
+    ]),
     ("ESKER_COMPACTIONS", &[
         c("KIND", Text(64)), c("COUNT", UInt), c("EXTENTS_MERGED", UInt), c("EXTENTS_LINKED", UInt),
         c("EXTENTS_WRITTEN", UInt), c("BYTES_WRITTEN", UInt), c("VERSIONS_DROPPED", UInt),

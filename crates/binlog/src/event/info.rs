@@ -1,0 +1,68 @@
+//! What an event says, in a line for people: the last column of SHOW BINLOG EVENTS.
+//!
+//! Neighbours: `sql` shows it, `esker inspect binlog` prints it. **Invariants**: the words are MySQL's.
+
+use super::control::{Rotate, parse_rows_query};
+use super::format::FormatDescription;
+use super::group::{GtidEvent, XaPrepare, parse_previous_gtids, parse_xid};
+use super::query::Query;
+use super::rows::Rows;
+use super::table_map::TableMap;
+use super::{Event, EventType, FLAG_SUPPRESS_USE};
+use crate::Result;
+
+/// What an event says.
+///
+/// # Errors
+/// It is damaged.
+pub fn info(event: &Event<'_>) -> Result<String> {
+    let body = event.body;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(kind) = event.header.event_type() else {
+        return Ok(String::new());
+    };
+    Ok(match kind {
+        EventType::FormatDescription => {
+            let format = FormatDescription::parse(body)?;
+            format!("Server ver: {}, Binlog ver: 4", format.server_version)
+        }
+        EventType::PreviousGtids => parse_previous_gtids(body)?.to_string(),
+        EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid => {
+            let next = match GtidEvent::parse(kind, body)?.gtid {
+                Some(gtid) => gtid.to_string(),
+                None => "ANONYMOUS".to_owned(),
+            };
+            format!("SET @@SESSION.GTID_NEXT= '{next}'")
+        }
+        EventType::Query => {
+            let query = Query::parse(body)?;
+            let uses =
+                event.header.stamp.flags & FLAG_SUPPRESS_USE == 0 && !query.schema.is_empty();
+            match uses {
+                true => format!("use `{}`; {}", text(query.schema), text(query.text)),
+                false => text(query.text),
+            }
+        }
+        EventType::TableMap => {
+            let map = TableMap::parse(body)?;
+            format!("table_id: {} ({}.{})", map.table_id, map.schema, map.table)
+        }
+        EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
+            let rows = Rows::parse(kind, body)?;
+            let end = if rows.ends_statement {
+                " flags: STMT_END_F"
+            } else {
+                ""
+            };
+            format!("table_id: {}{end}", rows.table_id)
+        }
+        EventType::RowsQuery => format!("# {}", text(parse_rows_query(body)?)),
+        EventType::Xid => format!("COMMIT /* xid={} */", parse_xid(body)?),
+        EventType::XaPrepare => format!("XA PREPARE {}", XaPrepare::parse(body)?),
+        EventType::Rotate => {
+            let rotate = Rotate::parse(body)?;
+            format!("{};pos={}", text(rotate.file), rotate.position)
+        }
+        _ => String::new(),
+    })
+}
