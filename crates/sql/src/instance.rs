@@ -26,6 +26,7 @@ use crate::binlog::{Binlog, Replicas, StartArgs};
 use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
+use crate::querylog::QueryLogs;
 use crate::session::registry::Registry;
 use crate::statements::Digests;
 use crate::xids::XidTable;
@@ -115,6 +116,7 @@ pub struct Instance {
     first_start: bool,
     xids: OnceLock<XidTable>,
     pub(crate) host_slot: HostSlot,
+    pub(crate) query_logs: QueryLogs,
 }
 
 /// A database whose log is being replayed: the manifest is loaded, the directory is ours, and the log takes new
@@ -244,6 +246,7 @@ impl Starting {
             first_start,
             xids: OnceLock::new(),
             host_slot: HostSlot::default(),
+            query_logs: QueryLogs::default(),
         };
         instance.apply_switches();
         instance.apply_flush_policy();
@@ -509,6 +512,20 @@ impl Instance {
         let measures = ["performance_schema", "esker_statement_statistics"];
         self.digests
             .switch(measures.iter().all(|name| self.variable_is_on(name)));
+        for (log, switch, file) in [
+            (
+                &self.query_logs.slow,
+                "slow_query_log",
+                "slow_query_log_file",
+            ),
+            (&self.query_logs.general, "general_log", "general_log_file"),
+        ] {
+            log.switch(
+                self.variable_is_on(switch),
+                &self.data_dir,
+                &self.variable_text(file),
+            );
+        }
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
     }

@@ -4,7 +4,8 @@
 //! (keys, transactions), `server` above (connections and packets).
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
-//! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics) ·
+//! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics),
+//! `querylog` (slow and general log) ·
 //! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `schema`
 //! (questions to the catalog) ·
 //! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
@@ -18,6 +19,7 @@ pub mod infoschema;
 mod instance;
 #[cfg(test)]
 mod query_tests;
+mod querylog;
 mod schema;
 pub mod session;
 mod show;

@@ -46,7 +46,8 @@ fn another(def: &VarDef) -> String {
         VarKind::Double { .. } => "7.5".to_owned(),
         VarKind::Enum(words) => {
             let other = words.iter().find(|word| **word != def.default);
-            (*other.expect("two words")).to_owned()
+            // Some have one word only.
+            (*other.unwrap_or(&def.default)).to_owned()
         }
         VarKind::Words(words) => words[1].to_owned(),
         VarKind::Charset { .. } => "latin1".to_owned(),

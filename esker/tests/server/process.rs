@@ -220,3 +220,55 @@ fn certificates_are_read_again() {
     assert_eq!(c.value("SELECT 1"), "1");
     server.stop();
 }
+
+#[test]
+fn slow_statements_and_all_statements_are_logged() {
+    let dir = tempfile::tempdir().expect("folder");
+    let args = ["--slow-query-log=ON", "--long-query-time=0.05"];
+    let server = Server::start(dir.path(), &args);
+    let file = |name: &str| log_of(&dir.path().join("data").join(name));
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d");
+    c.run("SELECT SLEEP(0.1), 'slow one'");
+    c.run("SELECT 'quick one'");
+    let slow = file("slow.log");
+    let entry = slow.split("# Time: ").last().expect("an entry");
+    let mut lines = entry.lines().skip(1);
+    assert_eq!(
+        lines.next().map(|line| line.split("Id:").next()),
+        Some(Some("# User@Host: root[root] @ localhost []  "))
+    );
+    let figures = lines.next().expect("figures");
+    assert!(figures.starts_with("# Query_time: 0.1"), "{figures}");
+    assert!(figures.ends_with("Rows_sent: 1"), "{figures}");
+    assert_eq!(lines.next(), Some("use d;"));
+    assert!(
+        lines
+            .next()
+            .is_some_and(|line| line.starts_with("SET timestamp="))
+    );
+    assert_eq!(lines.next(), Some("SELECT SLEEP(0.1), 'slow one';"));
+    assert!(!slow.contains("quick one"), "{slow}");
+
+    // All statements, from now on; no password among them.
+    assert_eq!(file("general.log"), "");
+    c.run("SET GLOBAL general_log = ON");
+    c.run("SELECT 'logged'");
+    c.run("CREATE USER u IDENTIFIED BY 'a secret'");
+    c.run("SET GLOBAL general_log = OFF");
+    c.run("SELECT 'not logged'");
+    let general = file("general.log");
+    assert!(general.contains(" Query\tSELECT 'logged'\n"), "{general}");
+    assert!(general.contains("IDENTIFIED BY"), "{general}");
+    for absent in ["a secret", "not logged"] {
+        assert!(!general.contains(absent), "{general}");
+    }
+    // A file that was renamed is begun anew.
+    let moved = dir.path().join("data/slow.log.1");
+    std::fs::rename(dir.path().join("data/slow.log"), &moved).expect("renames");
+    c.run("FLUSH SLOW LOGS");
+    c.run("SELECT SLEEP(0.1), 'another'");
+    assert!(file("slow.log").contains("another"));
+    assert!(!log_of(&moved).contains("another"));
+}

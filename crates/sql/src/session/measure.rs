@@ -1,6 +1,7 @@
-//! Measuring statements for PERFORMANCE_SCHEMA.
+//! Measuring statements for PERFORMANCE_SCHEMA and the logs of statements.
 //!
-//! Neighbours: the step loop says when a statement begins, waits, fails and ends; `statements` adds up.
+//! Neighbours: the step loop says when a statement begins, waits, fails and ends; `statements` adds up, `querylog`
+//! writes.
 //! **Invariants**
 //! - Times are differences of clock readings that the step loop takes anyway.
 //! - A statement whose text is known by its plan's key costs no reading of its tokens.
@@ -15,6 +16,7 @@ use esker_types::SqlError;
 
 use super::plans::{AsIsHasher, PlanKey, hash_of};
 use super::{Counter, Session};
+use crate::querylog::{self, SlowEntry};
 use crate::statements::{Digest, Measured, beginning};
 
 /// Digests that a session keeps.
@@ -66,6 +68,42 @@ impl Measure {
 }
 
 impl Session {
+    /// The general log's line of a command.
+    pub(super) fn log_command(&self, now: i64, command: &str, text: &[u8]) {
+        let instance = &self.context.instance;
+        let log = &instance.query_logs.general;
+        if log.is_on() {
+            let text = String::from_utf8_lossy(text);
+            let text = querylog::without_secrets(&text, self.vars.sql_mode);
+            let id = self.context.process.id;
+            let line = querylog::general_line(now, id, command, &text);
+            log.write(&instance.env, &line);
+        }
+    }
+
+    /// The slow query log's entry of a statement that has taken so long, while it is measured still.
+    pub(super) fn log_slow(&self, now: i64, taken: i64) {
+        let instance = &self.context.instance;
+        let log = &instance.query_logs.slow;
+        if !log.is_on() {
+            return;
+        }
+        let info = self.context.process.detail().info.unwrap_or_default();
+        let measured = self.measure.current.as_ref();
+        let entry = SlowEntry {
+            ended: now,
+            user: &self.context.user,
+            host: &self.context.host,
+            connection: self.context.process.id,
+            query_micros: taken,
+            lock_micros: measured.map_or(0, |m| m.lock_wait.as_micros() as u64),
+            rows_sent: measured.map_or(0, |m| m.sent),
+            database: self.context.database.as_deref(),
+            text: &querylog::without_secrets(&info, self.vars.sql_mode),
+        };
+        log.write(&instance.env, &entry.print());
+    }
+
     /// A statement begins that is known by the key of its plan.
     pub(super) fn measure_planned(&mut self, key: PlanKey, command: Counter, text: &[u8]) {
         let key = match key {

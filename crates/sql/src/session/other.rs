@@ -309,9 +309,11 @@ impl Session {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                     self.rotate_binlog()?;
+                    self.reopen_query_logs();
                     self.reopen_logs()?;
                 }
                 FlushWhat::Logs("ERROR") => self.reopen_logs()?,
+                FlushWhat::Logs("SLOW" | "GENERAL") => self.reopen_query_logs(),
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;

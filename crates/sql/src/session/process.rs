@@ -40,6 +40,13 @@ impl Session {
         Ok(ok(0))
     }
 
+    /// The part of FLUSH LOGS that is the logs of statements.
+    pub(super) fn reopen_query_logs(&self) {
+        let logs = &self.context.instance.query_logs;
+        logs.slow.reopen();
+        logs.general.reopen();
+    }
+
     /// The part of FLUSH LOGS that is the error log.
     pub(super) fn reopen_logs(&self) -> SqlResult<()> {
         let Some(host) = self.context.instance.host() else {

@@ -26,13 +26,17 @@ const CLIENT_CHARSETS: [&str; 3] = [
 ];
 
 /// Global variables that switch parts of the engine on and off.
-const SWITCHES: [&str; 6] = [
+const SWITCHES: [&str; 10] = [
     "esker_async_commit",
     "esker_durable_snapshots",
     "esker_early_lock_release",
     "esker_flush_pipelining",
     "esker_statement_statistics",
     "esker_verify_metadata_answers",
+    "general_log",
+    "general_log_file",
+    "slow_query_log",
+    "slow_query_log_file",
 ];
 /// Global variables whose names begin so make up the flush policy of the log.
 const FLUSH_POLICY: &str = "esker_log_flush_";

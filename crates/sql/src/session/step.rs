@@ -149,16 +149,19 @@ impl Session {
         let now = self.context.instance.now_micros();
         self.context.statement_micros.set(now);
         self.context.process.begin(now, command, text);
+        self.log_command(now, command, text);
     }
 
     pub(super) fn end_command(&mut self) {
         let now = self.context.instance.now_micros();
         let spilled = self.temp.take_counts().unwrap_or_default();
-        self.end_measure(now, spilled.tables, spilled.merge_passes);
-        let taken = self.context.process.idle(now, self.in_transaction());
+        let taken = now - self.context.process.since_micros();
         if taken > self.vars.slow_after_micros {
             self.count(Counter::SlowQueries, 1);
+            self.log_slow(now, taken);
         }
+        self.end_measure(now, spilled.tables, spilled.merge_passes);
+        self.context.process.idle(now, self.in_transaction());
         if spilled.files > 0 {
             self.count(Counter::CreatedTmpFiles, spilled.files);
             self.count(Counter::CreatedTmpDiskTables, spilled.tables);

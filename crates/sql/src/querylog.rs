@@ -1,0 +1,184 @@
+//! The slow query log and the general log: files of statements, in MySQL's format.
+//!
+//! Neighbours: `session` writes an entry where a command begins (general) or has taken long (slow); `instance` carries
+//! the variables over; FLUSH LOGS opens the files anew.
+//! **Invariants**
+//! - A log that is off costs a statement one load.
+//! - Statements that name passwords are written with their literals taken out.
+//! - A file that cannot be written to switches its log off and says so in the server's log: statements go on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use esker_sql_syntax::digest::digest_text;
+use esker_types::SqlMode;
+use esker_vfs::{Env, File, OpenMode};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// Statements with these words may hold a password.
+const SECRET_WORDS: [&str; 3] = ["identified", "password", "master_user"];
+
+/// Both logs.
+#[derive(Default)]
+pub(crate) struct QueryLogs {
+    pub(crate) slow: QueryLog,
+    pub(crate) general: QueryLog,
+}
+
+/// One log.
+#[derive(Default)]
+pub(crate) struct QueryLog {
+    on: AtomicBool,
+    place: Mutex<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    path: PathBuf,
+    /// Open, and how long.
+    file: Option<(Arc<dyn File>, u64)>,
+}
+
+impl QueryLog {
+    /// On or off, and where to: `name` is relative to the data directory.
+    pub(crate) fn switch(&self, on: bool, data_dir: &Path, name: &str) {
+        let mut place = self.place.lock();
+        let path = data_dir.join(name);
+        if path != place.path {
+            *place = Place { path, file: None };
+        }
+        self.on.store(on && !name.is_empty(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// The next entry opens the file anew, which was renamed to begin another.
+    pub(crate) fn reopen(&self) {
+        self.place.lock().file = None;
+    }
+
+    /// Appends an entry.
+    pub(crate) fn write(&self, env: &Env, entry: &str) {
+        let mut place = self.place.lock();
+        if let Err(e) = append(env, &mut place, entry) {
+            self.on.store(false, Ordering::Relaxed);
+            tracing::error!(
+                "cannot write {}: {e}; the log is off now",
+                place.path.display()
+            );
+        }
+    }
+}
+
+fn append(env: &Env, place: &mut Place, entry: &str) -> std::io::Result<()> {
+    let (file, end) = match &mut place.file {
+        Some(open) => open,
+        none => {
+            let file = env.fs.open(&place.path, OpenMode::CreateOrOpen)?;
+            let end = file.len()?;
+            none.insert((file, end))
+        }
+    };
+    file.write_all_at(entry.as_bytes(), *end)?;
+    *end += entry.len() as u64;
+    Ok(())
+}
+
+/// A statement's text as it may be written.
+pub(crate) fn without_secrets(text: &str, mode: SqlMode) -> String {
+    let lower = text.to_ascii_lowercase();
+    match SECRET_WORDS.iter().any(|word| lower.contains(word)) {
+        true => digest_text(text.as_bytes(), mode),
+        false => text.to_owned(),
+    }
+}
+
+/// A moment as MySQL writes it with `log_timestamps = UTC`.
+pub(crate) fn moment(micros: i64) -> String {
+    let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// What the slow query log says of a statement.
+pub(crate) struct SlowEntry<'a> {
+    pub(crate) ended: i64,
+    pub(crate) user: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) connection: u64,
+    pub(crate) query_micros: i64,
+    pub(crate) lock_micros: u64,
+    pub(crate) rows_sent: u64,
+    pub(crate) database: Option<&'a str>,
+    pub(crate) text: &'a str,
+}
+
+impl SlowEntry<'_> {
+    pub(crate) fn print(&self) -> String {
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let Self {
+            user,
+            host,
+            connection,
+            ..
+        } = self;
+        let database = self
+            .database
+            .map_or_else(String::new, |name| format!("use {name};\n"));
+        format!(
+            "# Time: {}\n# User@Host: {user}[{user}] @ {host} []  Id: {connection:>5}\n\
+             # Query_time: {:.6}  Lock_time: {:.6} Rows_sent: {}\n{database}SET timestamp={};\n{};\n",
+            moment(self.ended),
+            seconds(self.query_micros.max(0) as u64),
+            seconds(self.lock_micros),
+            self.rows_sent,
+            (self.ended - self.query_micros) / 1_000_000,
+            self.text.trim_end().trim_end_matches(';'),
+        )
+    }
+}
+
+/// A line of the general log.
+pub(crate) fn general_line(micros: i64, connection: u64, command: &str, text: &str) -> String {
+    format!("{}\t{connection:>5} {command}\t{text}\n", moment(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_those_of_mysql() {
+        let entry = SlowEntry {
+            ended: 1_700_000_001_500_000,
+            user: "app",
+            host: "localhost",
+            connection: 8,
+            query_micros: 1_250_000,
+            lock_micros: 500,
+            rows_sent: 3,
+            database: Some("shop"),
+            text: "SELECT 1;",
+        };
+        let expected = "# Time: 2023-11-14T22:13:21.500000Z\n# User@Host: app[app] @ localhost []  Id:     8\n\
+                        # Query_time: 1.250000  Lock_time: 0.000500 Rows_sent: 3\nuse shop;\n\
+                        SET timestamp=1700000000;\nSELECT 1;\n";
+        assert_eq!(entry.print(), expected);
+        let line = general_line(1_700_000_000_000_000, 12, "Query", "SELECT 2");
+        assert_eq!(line, "2023-11-14T22:13:20.000000Z\t   12 Query\tSELECT 2\n");
+    }
+
+    #[test]
+    fn passwords_are_taken_out() {
+        let mode = SqlMode::default();
+        let text = without_secrets("CREATE USER a IDENTIFIED BY 'secret'", mode);
+        assert!(
+            !text.contains("secret") && text.contains("IDENTIFIED BY"),
+            "{text}"
+        );
+        assert_eq!(without_secrets("SELECT 'x'", mode), "SELECT 'x'");
+    }
+}
