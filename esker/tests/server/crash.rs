@@ -298,6 +298,32 @@ fn acknowledged_commits_survive_with_every_commit_switch() {
     }
 }
 
+/// Without persistence a number comes again; with it again never, also of what was drawn without it.
+#[test]
+fn auto_increment_without_persistence_goes_on_behind_what_is_stored() {
+    let dir = tempfile::tempdir().expect("folder");
+    let args = ["--skip-ssl", "--esker-auto-increment-persistent=OFF"];
+    let mut server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)");
+    c.run("CREATE TABLE d.down (v INT, n BIGINT UNSIGNED AUTO_INCREMENT, KEY (n DESC))");
+    c.run("INSERT INTO d.t (v) VALUES (1), (2), (3); DELETE FROM d.t WHERE id >= 2");
+    c.run("BEGIN; INSERT INTO d.down (v) VALUES (1), (2); COMMIT");
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    c.run("INSERT INTO d.t (v) VALUES (4); INSERT INTO d.down (v) VALUES (3)");
+    assert_eq!(c.value("SELECT MAX(id) FROM d.t"), "2");
+    assert_eq!(c.value("SELECT MAX(n) FROM d.down"), "3");
+    server.kill();
+    server.set_args(&["--skip-ssl"]);
+    server.restart();
+    let mut c = server.connect();
+    c.run("INSERT INTO d.t (v) VALUES (5); INSERT INTO d.down (v) VALUES (4)");
+    assert_eq!(c.lines("SELECT id FROM d.t"), ["1", "2", "3"]);
+    assert_eq!(c.value("SELECT MAX(n) FROM d.down"), "4");
+}
+
 #[test]
 fn auto_increment_never_gives_a_number_twice() {
     let dir = tempfile::tempdir().expect("folder");

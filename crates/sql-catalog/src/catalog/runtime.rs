@@ -9,16 +9,20 @@
 //!   (`Txn::bump_counter`): until that is durable no client has seen it.
 //! - A number given inside an open transaction is seen before the commit, so it lies below
 //!   `reserved`, a mark that is in the log; the reply waits for `reserved_seq`.
+//! - Without persistence (`esker_auto_increment_persistent` off) numbers are not logged. So the first number after a
+//!   start is drawn behind the largest one stored, too, whatever the setting is by then.
 //! - Hidden row ids are never shown to anybody: after a restart they go on behind the last row.
 
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker_engine::{Direction, Engine, Isolation, Seq, Tree, TreeId, View};
-use esker_types::{SqlResult, SqlType, TypeKind};
+use esker_types::{SqlResult, SqlType, TypeKind, ValueRef};
 use parking_lot::Mutex;
 
+use super::def::TableDef;
 use super::sample::Samples;
-use crate::codec::damaged;
+use crate::codec::{UTC, damaged};
 use crate::exec_error::engine_error;
 
 /// `auto_increment_increment` and `auto_increment_offset`.
@@ -91,6 +95,8 @@ struct AutoState {
 #[derive(Debug)]
 pub struct TableRuntime {
     auto: Mutex<AutoState>,
+    /// The counter is behind no value that is stored.
+    knows_stored: AtomicBool,
     /// Next hidden row id; `None` until first needed.
     next_row_id: Mutex<Option<u64>>,
     pub(super) samples: Samples,
@@ -106,6 +112,7 @@ impl TableRuntime {
         };
         Self {
             auto: Mutex::new(auto),
+            knows_stored: AtomicBool::new(false),
             next_row_id: Mutex::new(None),
             samples: Samples::default(),
         }
@@ -114,6 +121,15 @@ impl TableRuntime {
     /// The largest AUTO_INCREMENT value given or stored.
     pub fn last_auto(&self) -> u64 {
         self.auto.lock().last
+    }
+
+    /// Before the first number since the start is drawn: the counter may be behind what is stored.
+    pub fn learn_stored(&self, engine: &Engine, table: &TableDef) -> SqlResult<()> {
+        if !self.knows_stored.load(Ordering::Acquire) {
+            self.note(largest_stored(engine, table)?);
+            self.knows_stored.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Draws `count` numbers that nobody else gets; none is larger than `max` (then the last ones
@@ -194,6 +210,31 @@ impl TableRuntime {
         *next = Some(id + 1);
         Ok(id)
     }
+}
+
+/// The largest value of the AUTO_INCREMENT column, from the index that it leads; 0 if there is none.
+fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
+    let leads = |parts: &[super::IndexPart]| parts.first().map(|p| p.col) == table.auto_column;
+    let mut indexes = table.indexes.iter().filter(|i| !i.parts.is_empty());
+    let Some(index) = indexes.find(|i| leads(&i.parts) && i.codec.is_reversible(0)) else {
+        return Ok(0);
+    };
+    let direction = match index.parts[0].desc {
+        true => Direction::Forward,
+        false => Direction::Backward,
+    };
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let all = Bound::Unbounded;
+    let entries = txn.scan(&index.tree, all, all, direction, View::Latest);
+    let mut entries = entries.map_err(|e| engine_error(&e))?;
+    let Some((key, _)) = entries.next().map_err(|e| engine_error(&e))? else {
+        return Ok(0);
+    };
+    Ok(match index.codec.decode_part(0, key, &UTC) {
+        Some((ValueRef::Int(v), _)) => u64::try_from(v).unwrap_or(0),
+        Some((ValueRef::UInt(v), _)) => v,
+        _ => 0,
+    })
 }
 
 fn last_row_id(engine: &Engine, tree: &Tree) -> SqlResult<u64> {

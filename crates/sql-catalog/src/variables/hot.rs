@@ -43,7 +43,7 @@ pub struct SessionVars {
     pub auto_increment_increment: u64,
     /// auto_increment_offset.
     pub auto_increment_offset: u64,
-    /// esker_auto_increment_persistent_interval.
+    /// esker_auto_increment_persistent_interval; 0 if esker_auto_increment_persistent is off.
     pub auto_increment_interval: u64,
     /// innodb_lock_wait_timeout.
     pub row_lock_timeout: Duration,
@@ -189,7 +189,10 @@ impl SessionVars {
                 }),
             auto_increment_increment: number("auto_increment_increment"),
             auto_increment_offset: number("auto_increment_offset"),
-            auto_increment_interval: number("esker_auto_increment_persistent_interval"),
+            auto_increment_interval: match v.named("esker_auto_increment_persistent").is_on() {
+                true => number("esker_auto_increment_persistent_interval"),
+                false => 0,
+            },
             row_lock_timeout: seconds("innodb_lock_wait_timeout"),
             metadata_lock_timeout: seconds("lock_wait_timeout"),
             max_allowed_packet: number("max_allowed_packet"),

@@ -222,7 +222,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("end_markers_in_json", B, SET, VarKind::Bool, "OFF"),
     fact("error_count", S, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_async_commit", G, SET, VarKind::Bool, "OFF"),
-    one("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
+    var("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
     var("esker_auto_increment_persistent_interval", G, SET, VarKind::UInt { min: 1, max: 1_000_000 }, "100"),
     var("esker_binlog_space_limit", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_compaction_threads", G, FIX, VarKind::UInt { min: 0, max: 16 }, "0"),

@@ -101,7 +101,7 @@ pub struct DmlEnv<'a> {
     pub auto_step: AutoStep,
     /// `foreign_key_checks`.
     pub foreign_key_checks: bool,
-    /// How many AUTO_INCREMENT values an open transaction reserves at a time.
+    /// How many AUTO_INCREMENT values an open transaction reserves at a time; 0: the counter is not logged at all.
     pub auto_interval: u64,
     /// Buffers kept between statements.
     pub scratch: &'a mut Scratch,

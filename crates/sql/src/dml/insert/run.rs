@@ -358,6 +358,7 @@ impl Run<'_, '_> {
         let table = self.insert.table();
         let ty = &table.columns[col].ty;
         let (step, max) = (self.env.auto_step, max_auto(ty));
+        table.runtime.learn_stored(self.env.engine, table)?;
         let number = match self.auto.give(table, expected, step, max) {
             Err(e) if self.env.ctx.diagnostics.strict_write.get() => return Err(e),
             given => given.unwrap_or(max),
@@ -498,9 +499,10 @@ impl Run<'_, '_> {
         let table = self.insert.table();
         let (generated, explicit) = (self.auto.largest_generated, self.auto.largest_explicit);
         let mut depends_on = 0;
-        if generated > 0 && !self.env.autocommit {
+        let interval = self.env.auto_interval;
+        let is_persistent = interval > 0;
+        if generated > 0 && !self.env.autocommit && is_persistent {
             let tree = table.counter_tree();
-            let interval = self.env.auto_interval.max(1);
             depends_on = table
                 .runtime
                 .reserve(self.env.engine, tree, generated, interval)?;
@@ -510,7 +512,7 @@ impl Run<'_, '_> {
         } else {
             explicit
         };
-        if in_commit > 0 {
+        if in_commit > 0 && is_persistent {
             self.env.txn.bump_counter(table.counter_tree(), in_commit);
         }
         let c = &self.counts;
