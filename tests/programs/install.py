@@ -1,7 +1,7 @@
 """Where the programs' packages are, how they are brought there, and how a program is started.
 
 What is pinned stands beside this file: requirements.txt (PyPI), package.json and its lock file (npm), pom.xml of a
-folder (Maven), go.mod of a folder (Go). The kind of a program is the name of its entry: check.py, check.mjs,
+folder (Maven), go.mod of a folder (Go); WordPress is Debian's package, unpacked. The kind of a program is the name of its entry: check.py, check.mjs,
 Check.java, check.go, check.sh.
 """
 
@@ -35,7 +35,7 @@ def command(folder):
         shutil.copy(path, FOLDER / "node" / f"{folder.name}.mjs")
         return ["node", str(FOLDER / "node" / f"{folder.name}.mjs")]
     if path.suffix == ".java":
-        return ["java", "-cp", f"{jars(folder.name)}/*", str(path)]
+        return ["java", "-cp", f"{jars(folder.name)}/classes:{jars(folder.name)}/*", "Check"]
     if path.suffix == ".go":
         return [str(FOLDER / "go" / folder.name)]
     return ["bash", str(path)]
@@ -77,11 +77,21 @@ def java(name):
     if not unchanged(source, mark):
         call(["mvn", "-q", "-B", "-f", source, "dependency:copy-dependencies", f"-DoutputDirectory={jars(name)}"])
         shutil.copy(source, mark)
+    call(["javac", "-cp", f"{jars(name)}/*", "-d", jars(name) / "classes", HERE / name / "Check.java"])
 
 
 def go(name):
     (FOLDER / "go").mkdir(parents=True, exist_ok=True)
     call(["go", "build", "-o", FOLDER / "go" / name, "."], cwd=HERE / name)
+
+
+def wordpress():
+    """The files of Debian's package, without the web server that it wants."""
+    folder = FOLDER / "wordpress"
+    if not (folder / "usr").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        call(["apt-get", "download", "wordpress"], cwd=folder)
+        call(["sh", "-c", "for package in *.deb; do dpkg-deb -x $package .; rm $package; done"], cwd=folder)
 
 
 def programs(names):
@@ -96,4 +106,6 @@ def programs(names):
             java(name)
         if kind == ".go":
             go(name)
+    if "wordpress" in kinds:
+        wordpress()
     return True
