@@ -164,6 +164,19 @@ impl Engine {
         self.core.env.trees.all().iter().map(Tree::id).collect()
     }
 
+    /// Asserts the invariants of lock queues and trees: for simulations and tests, while nothing else uses the engine.
+    pub fn validate(&self) {
+        self.core.env.commit.locks.validate();
+        let (durable, visible) = (self.durable_seq(), self.visible_seq());
+        for tree in self.core.env.trees.all().iter() {
+            tree.validate();
+            assert!(
+                tree.flushed_seq() <= durable.max(visible),
+                "a flush follows the log"
+            );
+        }
+    }
+
     /// Begins a transaction. It can be used for one transaction after the other.
     ///
     /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed,

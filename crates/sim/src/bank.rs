@@ -139,6 +139,7 @@ impl Bank {
                 assert!(!sim.fs.has_power(), "seed {seed}: {e} with the power on");
                 return;
             }
+            engine.validate();
         }
     }
 

@@ -186,6 +186,7 @@ impl Model {
                 assert!(!sim.fs.has_power(), "seed {seed}: {e} with the power on");
                 return;
             }
+            engine.validate();
         }
     }
 

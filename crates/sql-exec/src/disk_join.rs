@@ -244,6 +244,7 @@ impl<'p> Joiner<'p> {
         row: &mut [Value],
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
+        debug_assert!(left.1.records > 0, "an empty part is done");
         let mut matched = vec![0_u64; left.1.records.div_ceil(64) as usize];
         let mut reader = right.0.read(right.1);
         let mut pending = None;
@@ -260,6 +261,7 @@ impl<'p> Joiner<'p> {
                 }
                 nth += 1;
             }
+            debug_assert_eq!(nth as u64, left.1.records, "every left row is looked at");
             self.end(writer)?;
             refund(env, table.bytes);
             if !more {
@@ -312,6 +314,7 @@ impl<'p> Joiner<'p> {
                 self.give(writer, ordinal, row)?;
             }
         }
+        debug_assert!(!matched || !found.is_empty());
         Ok(matched)
     }
 }
@@ -345,6 +348,7 @@ impl Table {
             }
             charge(env, bytes, Purpose::Hash)?;
             self.bytes += bytes;
+            debug_assert!(pending.is_none());
             self.rows.entry(key).or_default().push(values);
         }
     }

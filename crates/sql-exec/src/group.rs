@@ -167,6 +167,7 @@ impl Groups {
         row: &[Value],
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
+        debug_assert_eq!(plan.tells.len(), plan.keys.len());
         self.key.clear();
         for (nth, key) in keys[..level].iter().enumerate() {
             if plan.tells[nth] {
@@ -207,6 +208,7 @@ impl Groups {
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let call = &plan.aggs[nth];
+        debug_assert_eq!(values.len(), width(call));
         let (args, order) = split(call, values);
         if call.distinct && !args.is_empty() {
             let mut key = Vec::with_capacity(16);
@@ -257,6 +259,7 @@ impl Groups {
         charge(env, bytes, Purpose::Hash)?;
         self.bytes += bytes;
         let at = self.groups.len();
+        debug_assert_eq!(self.by_key.len(), at, "every group has its key");
         self.by_key.insert(self.key.as_slice().into(), at as u32);
         let accs = plan.aggs.iter().map(Acc::new).collect();
         self.groups.push(Group {
@@ -285,6 +288,7 @@ impl Groups {
         }
         let ordinal = self.put_off;
         self.put_off += 1;
+        debug_assert_eq!(self.level, 0, "rows are put off once");
         let Some(later) = &mut self.later else {
             unreachable!("a group is refused when there is a place for its rows");
         };
@@ -337,6 +341,7 @@ impl Groups {
             self.give(plan, at, nth, own, env)?;
             rest = others;
         }
+        debug_assert!(rest.is_empty());
         Ok(())
     }
 
@@ -365,6 +370,7 @@ impl Groups {
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         self.settle(plan, env)?;
+        debug_assert_eq!(self.given, 0, "nothing was given before");
         let mut keys: Vec<&[u8]> = Vec::new();
         if plan.rollup.is_some() {
             keys.resize(self.groups.len(), &[]);
@@ -425,6 +431,7 @@ impl Groups {
             return self.work_off(plan, env);
         }
         self.settle(plan, env)?;
+        debug_assert_eq!(self.by_key.len(), self.groups.len());
         self.sequence = (0..self.groups.len() as u32).collect();
         if plan.rollup.is_some() {
             let mut keys: Vec<(&[u8], u32)> =
@@ -447,6 +454,7 @@ impl Groups {
         };
         self.given += 1;
         let group = &mut self.groups[at as usize];
+        debug_assert_eq!(group.accs.len(), plan.aggs.len());
         fill(plan, row, group.level, &mut group.keys, &mut group.kept);
         for (nth, acc) in group.accs.iter_mut().enumerate() {
             row[plan.agg_base as usize + nth] = acc.finish(env)?;

@@ -94,6 +94,10 @@ impl JoinState {
                 if !self.left.next(&plan.left, row, env)? {
                     return Ok(false);
                 }
+                debug_assert!(
+                    self.spilled.is_none(),
+                    "a join on disk has its own left rows"
+                );
                 self.have_left = true;
                 self.matched = false;
                 if let Some(parts) = self.right.search(plan, row, env)? {
@@ -181,6 +185,7 @@ impl RightSide {
             Kept::Table(table) => table.next_of(&mut self.ring, &plan.right_slots, row)?,
             Kept::Buffer(rows) => match self.cursor.next(rows)? {
                 Some(values) => {
+                    debug_assert_eq!(values.len(), plan.right_slots.len());
                     for (&slot, value) in plan.right_slots.iter().zip(values) {
                         row[slot as usize].clone_from(value);
                     }
@@ -292,6 +297,7 @@ fn gather_by_key(
         }
         table.push(&key, values);
         let bytes = table.bytes();
+        debug_assert!(bytes > charged, "a row takes memory");
         charge(env, bytes - charged, Purpose::Hash)?;
         charged = bytes;
     }
@@ -329,6 +335,11 @@ pub(super) fn hash_key(
     env: &ExecEnv<'_>,
     out: &mut Vec<u8>,
 ) -> SqlResult<bool> {
+    debug_assert_eq!(
+        exprs.len(),
+        by.len(),
+        "every part of the key compares in some domain"
+    );
     out.clear();
     for (expr, by) in exprs.iter().zip(by) {
         let value = expr.eval_ref(row, env)?;

@@ -148,6 +148,7 @@ impl Hasher for KeyHasher {
 /// read its keys.
 #[inline]
 fn home(tag: u32, places: usize) -> usize {
+    debug_assert!(places.is_power_of_two());
     tag as usize >> (u32::BITS - places.trailing_zeros())
 }
 
@@ -155,6 +156,7 @@ impl JoinTable {
     /// Puts parts together whose keys were told apart by `hash`.
     pub fn from_parts(hash: KeyHash, parts: [HashPart; PARTS]) -> Self {
         let bytes = parts.iter().map(HashPart::bytes).sum();
+        debug_assert!(parts.iter().all(|part| part.records.len() < MOST_BYTES));
         Self { hash, parts, bytes }
     }
 
@@ -189,9 +191,14 @@ impl JoinTable {
         let hash = self.hash.of(key);
         let part = &mut self.parts[part_of(hash)];
         let (at, before) = (part.records.len(), part.bytes());
+        assert!(at < MOST_BYTES, "a part is asked whether it has room");
         append(key, values, &mut part.records);
         part.link(at, tag_of(hash));
         self.bytes += part.bytes() - before;
+        debug_assert!(
+            part.end_of(at) == Some(part.records.len()),
+            "records stand end to end"
+        );
     }
 
     /// The rows of a key.
@@ -261,6 +268,7 @@ impl HashPart {
         let mut at = 0;
         while at < self.records.len() {
             let end = self.end_of(at).ok_or_else(|| damaged("hash table"))?;
+            debug_assert!(end > at + NEXT_BYTES);
             let key = self.record(at as u32).map_or(&[][..], |r| r.key);
             let tag = tag_of(hash.of(key));
             self.link(at, tag);
@@ -289,10 +297,15 @@ impl HashPart {
             self.set_next(last, at as u32);
         }
         self.places[place] = (tag, at as u32);
+        debug_assert!(
+            self.keys < self.places.len(),
+            "a search ends at a free place"
+        );
     }
 
     /// Where a key is, or would be.
     fn place(&self, key: &[u8], tag: u32) -> usize {
+        debug_assert!(self.places.len().is_power_of_two());
         let mask = self.places.len() - 1;
         let mut place = home(tag, self.places.len());
         loop {
@@ -315,6 +328,7 @@ impl HashPart {
             }
             self.places[place] = (tag, last);
         }
+        debug_assert!(self.keys < self.places.len());
     }
 
     /// The first and the last row of a key.

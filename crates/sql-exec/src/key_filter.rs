@@ -44,6 +44,7 @@ impl KeyFilter {
             return Ok(Self::Integers { first, bits });
         }
         let hash = KeyHash::default();
+        debug_assert!(most >= FEW_BITS);
         let mut words: Box<[u64]> =
             vec![0; table.keys().div_ceil(KEYS_PER_WORD).next_power_of_two()].into();
         table.each(|key, _| {
@@ -123,6 +124,7 @@ pub(crate) fn few_integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option
     Ok(found.map(|mut all| {
         all.sort_unstable();
         all.dedup();
+        debug_assert!(all.len() <= FEW_INTEGERS);
         all.into()
     }))
 }
@@ -152,6 +154,7 @@ fn set(bits: &mut Box<[u64]>, nth: u64) {
 #[inline]
 fn place(hash: u64, words: usize) -> (usize, u64) {
     let bits = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63);
+    debug_assert!(words.is_power_of_two());
     ((hash >> 32) as usize & (words - 1), bits)
 }
 

@@ -144,6 +144,7 @@ impl LockingScan {
             if range.round.is_none() {
                 range.round = Some(Round::begin(tree, &range.rest, self.direction, exec)?);
             }
+            debug_assert!(!range.span.is_empty(), "empty ranges are left out");
             let round = range.round.as_mut().expect("just begun");
             if round.next(self.direction, (&mut self.key, &mut self.value))? {
                 range.stand_at(&self.key, self.direction);
@@ -173,6 +174,7 @@ impl LockingScan {
             row: false,
             entry: false,
         };
+        debug_assert!(!self.key.is_empty(), "it stands at an entry");
         let index = &def.indexes[self.index];
         // Without a value the entry has a NULL: no duplicate check looks at it.
         if self.index > 0 && index.unique && !self.value.is_empty() {

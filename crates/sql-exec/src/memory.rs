@@ -57,6 +57,7 @@ pub(crate) fn may_keep(env: &ExecEnv<'_>, held: u64, more: u64, budget: Budget) 
     let Some((_, own)) = budget.on_disk(env) else {
         return true;
     };
+    debug_assert!(held <= env.states.memory.get(), "what is held was charged");
     if held + more > own {
         return false;
     }
@@ -118,6 +119,10 @@ pub fn charge(env: &ExecEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResult<()> 
 
 /// Gives `bytes` back.
 pub(crate) fn refund(env: &ExecEnv<'_>, bytes: u64) {
+    debug_assert!(
+        bytes <= env.states.memory.get(),
+        "what is given back was charged"
+    );
     env.states
         .set_memory(env.states.memory.get().saturating_sub(bytes));
 }

@@ -77,6 +77,7 @@ impl RecursiveState {
             let found = match self.at {
                 None => pull(&mut self.seed, &plan.seed, columns, out, env)?,
                 Some(nth) => {
+                    debug_assert!(nth < self.members.len());
                     env.states.put_table(plan.id, self.work.clone());
                     let member = &mut self.members[nth];
                     pull(member, &plan.members[nth], columns, out, env)?
@@ -114,6 +115,7 @@ impl RecursiveState {
             );
             return Err(SqlError::new(3636, "HY000", text));
         }
+        debug_assert!(!self.members.is_empty(), "a round reads the one before");
         self.fresh.finish()?;
         refund(env, self.work.bytes());
         self.work = Arc::new(std::mem::take(&mut self.fresh));
@@ -176,6 +178,7 @@ fn pull(
     }
     env.ctx.diagnostics.strict_write.set(before);
     stored?;
+    debug_assert_eq!(out.len(), columns.len());
     if let Some(exec) = env.exec {
         exec.tick()?;
     }

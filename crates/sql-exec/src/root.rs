@@ -158,6 +158,7 @@ impl RootExec {
             }
         }
         self.tail.left = 0;
+        debug_assert!(self.tail.given <= self.tail.found);
         if !count_all {
             self.tail.found = self.tail.given;
         }
@@ -174,6 +175,7 @@ impl RootExec {
             return Ok(None);
         }
         tail.left -= 1;
+        debug_assert_eq!(tail.skip, 0, "what is skipped comes first");
         let Some(row) = rows.next(env)? else {
             return Ok(None);
         };
@@ -190,6 +192,7 @@ impl RootExec {
         limited: bool,
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
+        debug_assert!(self.tail.sorted.is_none(), "a query is sorted once");
         let keep = self.tail.skip.saturating_add(self.tail.left);
         let mut sorter = Sorter::new(limited.then_some(keep));
         let mut key = Vec::new();
@@ -278,6 +281,7 @@ fn values_row(
         return Ok(false);
     };
     *at += 1;
+    debug_assert_eq!(exprs.len(), columns.len());
     out.clear();
     for (expr, column) in exprs.iter().zip(columns) {
         let value = expr.eval(&[], env)?;
@@ -288,6 +292,7 @@ fn values_row(
 
 impl Tail {
     fn open(&mut self, limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlResult<()> {
+        debug_assert!(!self.opened, "it is reset before it is opened again");
         (self.skip, self.left) = limit_values(limit, env)?;
         self.opened = true;
         Ok(())
@@ -337,6 +342,7 @@ impl BlockState {
         plan: &Arc<BlockPlan>,
         env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
+        debug_assert_eq!(self.row.len(), plan.width as usize);
         self.parallel = parallel::run(whole, plan, env)?;
         match self.parallel {
             Some(_) => Ok(()),

@@ -36,11 +36,12 @@ pub(super) struct SetOpsState {
 
 impl SetOpsState {
     pub fn new(plan: &SetOpsPlan) -> Self {
-        let operands = std::iter::once(&plan.first)
+        let operands: Vec<RootExec> = std::iter::once(&plan.first)
             .chain(plan.steps.iter().map(|(_, _, q)| q))
             .map(|q| RootExec::new(q))
             .collect();
         let streaming = plan.steps.iter().all(|(op, ..)| *op == SetOp::Union);
+        debug_assert_eq!(plan.steps.len() + 1, operands.len());
         Self {
             operands,
             streaming,
@@ -80,6 +81,7 @@ impl SetOpsState {
         if self.streaming {
             return self.next_union(plan, columns, out, env);
         }
+        debug_assert!(self.later.is_none(), "only unions stream");
         if self.done.is_none() {
             self.done = Some(self.combine(plan, columns, env)?.into_iter());
         }
@@ -151,6 +153,11 @@ impl SetOpsState {
         let Some(row) = self.operands[nth].next_of(query, env)? else {
             return Ok(false);
         };
+        debug_assert_eq!(
+            row.len(),
+            columns.len(),
+            "operands have as many columns as the result"
+        );
         out.clear();
         for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
             out.push(convert(env.ctx, value.clone(), &from.ty, &to.ty)?);
@@ -217,6 +224,7 @@ impl SetOpsState {
 }
 
 fn result_key(columns: &[ColumnMeta], row: &[Value]) -> Box<[u8]> {
+    debug_assert_eq!(row.len(), columns.len());
     let mut key = Vec::new();
     rowkey::encode_row(row.iter().zip(columns.iter().map(|c| &c.ty)), &mut key);
     key.into()

@@ -118,6 +118,7 @@ impl Sorter {
             }
             let gone = self.top.pop().map_or(0, |e| e.bytes());
             refund(env, gone);
+            debug_assert!(gone <= self.bytes, "the sum is of what is kept");
             self.bytes = self.bytes.saturating_sub(gone);
         }
         let short = self.spills && self.bytes > 0;
@@ -133,6 +134,7 @@ impl Sorter {
             Some(_) => self.top.push(entry),
             None => self.all.push(entry),
         }
+        debug_assert!(self.limit.is_none_or(|limit| self.top.len() <= limit));
         Ok(())
     }
 
@@ -141,6 +143,8 @@ impl Sorter {
         let mut entries = std::mem::take(&mut self.all);
         entries.extend(std::mem::take(&mut self.top));
         entries.sort_unstable();
+        debug_assert!(!entries.is_empty(), "an empty run is not written");
+        debug_assert!(entries.windows(2).all(|w| w[0] < w[1]), "arrivals differ");
         let (file, runs) = match &mut self.runs {
             Some(there) => there,
             None => self.runs.insert((temp.create()?, Vec::new())),
@@ -180,6 +184,8 @@ impl Sorter {
         } else {
             entries = std::mem::take(&mut self.top).into_sorted_vec();
         }
+        debug_assert!(entries.windows(2).all(|w| w[0] < w[1]));
+        debug_assert!(self.runs.is_none(), "what is on disk was merged above");
         let bytes = std::mem::take(&mut self.bytes);
         Ok(SortedRows(Sorted::Memory(entries.into_iter(), bytes)))
     }
@@ -220,6 +226,7 @@ impl SortedRows {
         match &mut self.0 {
             Sorted::Memory(entries, bytes) => Ok(entries.next().map(|e| {
                 key.extend_from_slice(&e.key);
+                debug_assert!(e.bytes() <= *bytes);
                 // Whoever takes rows with their keys keeps them and charges them.
                 refund(env, e.bytes());
                 *bytes = bytes.saturating_sub(e.bytes());

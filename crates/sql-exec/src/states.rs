@@ -47,6 +47,10 @@ impl SubqueryStates {
         if all.len() <= id as usize {
             all.resize_with(id as usize + 1, || None);
         }
+        debug_assert!(
+            all[id as usize].is_none(),
+            "a state is taken by one evaluation at a time"
+        );
         all[id as usize] = Some(state);
     }
 
@@ -70,6 +74,10 @@ impl SubqueryStates {
 
     /// The statement holds this many bytes now, less than before.
     pub fn set_memory(&self, bytes: u64) {
+        debug_assert!(
+            bytes <= self.memory.get(),
+            "memory is raised by asking for it"
+        );
         self.memory.set(bytes);
         self.reserved.borrow_mut().lower(bytes);
     }
@@ -81,6 +89,7 @@ impl SubqueryStates {
     pub fn raise_memory(&self, bytes: u64, budget: &Arc<MemoryBudget>) -> Result<(), EngineError> {
         self.reserved.borrow_mut().raise(bytes, budget)?;
         self.memory.set(bytes);
+        debug_assert!(self.reserved.borrow().covers(bytes));
         Ok(())
     }
 
@@ -113,6 +122,7 @@ impl Reserved {
             Some(reservation) => reservation.grow(needed - held)?,
             None => self.0 = Some(budget.reserve(needed)?),
         }
+        debug_assert_eq!(self.bytes(), needed);
         Ok(())
     }
 
@@ -127,6 +137,7 @@ impl Reserved {
         {
             reservation.shrink(surplus);
         }
+        debug_assert!(self.bytes() <= needed + RESERVATION_STEP as usize);
     }
 }
 
@@ -137,7 +148,11 @@ pub const RESERVATION_STEP: u64 = 1 << 20;
 fn reserved_for(bytes: u64) -> usize {
     match bytes < RESERVATION_STEP {
         true => 0,
-        false => bytes.next_multiple_of(RESERVATION_STEP) as usize,
+        false => {
+            let whole = bytes.next_multiple_of(RESERVATION_STEP);
+            debug_assert!(whole >= bytes && whole - bytes < RESERVATION_STEP);
+            whole as usize
+        }
     }
 }
 

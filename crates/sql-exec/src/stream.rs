@@ -98,6 +98,11 @@ impl RowStream {
             let Some(row) = self.root.next_of(&self.plan, &env)? else {
                 return Ok(false);
             };
+            debug_assert_eq!(
+                row.len(),
+                self.plan.columns.len(),
+                "a row has the columns that were announced"
+            );
             sink.begin_row();
             for (value, column) in row.iter().zip(self.plan.columns.iter()) {
                 sink.value(value.as_ref(), &column.ty);

@@ -172,6 +172,7 @@ impl Memo {
     /// Notes the value for the row that was asked for last.
     fn put(&mut self, value: &Value) {
         let bytes = self.key.len() + size_of::<(Box<[u8]>, Value)>() * 2;
+        debug_assert!(self.known <= self.asked);
         if self.bytes + bytes > MEMO_BYTES {
             self.values.clear();
             self.bytes = 0;
@@ -336,6 +337,7 @@ impl SubqueryState {
         let Some(first) = self.exec.next_of(&query.plan, inner)? else {
             return Ok(Value::Null);
         };
+        debug_assert_eq!(first.len(), 1, "the binder has refused others");
         let value = first[0].clone();
         match self.exec.next_of(&query.plan, inner)? {
             Some(_) => Err(errors::subquery_rows()),

@@ -59,6 +59,7 @@ struct State {
 impl State {
     /// Keeps a prepared file, first of all as the reserve. Its length if it is a spare.
     fn keep(&mut self, spare: Spare) -> Option<u64> {
+        debug_assert!(spare.bytes.is_multiple_of(PAGE_BYTES));
         if self.reserve.is_none() {
             self.reserve = Some(spare);
             return None;
@@ -141,6 +142,8 @@ impl Handles {
         bytes: &[u8],
         offset: u64,
     ) -> Result<(), WalError> {
+        assert!(offset >= PAGE_BYTES, "blocks stand behind the header");
+        debug_assert!(!bytes.is_empty());
         file.write_all_at(bytes, offset)
             .map_err(|e| WalError::io("write", &self.path, e))?;
         file.sync_data()
@@ -208,6 +211,11 @@ impl SegmentFiles {
         };
         let (segment_bytes, spares_kept) = (sizes.segment, sizes.spares_kept());
         let least_bytes = sizes.least_segment();
+        assert!(
+            least_bytes <= segment_bytes,
+            "the shortest segment is no longer than a full one"
+        );
+        debug_assert!(segment_bytes.is_multiple_of(PAGE_BYTES));
         let files = Self {
             fs,
             dir,
@@ -343,6 +351,7 @@ impl SegmentFiles {
         let free = free.map_err(|e| WalError::io("measure", &self.dir, e))?;
         let mut bytes = self.segment_bytes;
         loop {
+            debug_assert!(bytes > 0, "the shortest segment has a page");
             bytes = bytes / 2 / PAGE_BYTES * PAGE_BYTES;
             if bytes < self.least_bytes {
                 return Err(self.no_space());
@@ -407,6 +416,7 @@ impl SegmentFiles {
         if half < self.least_bytes {
             return Ok(spare);
         }
+        debug_assert!(self.is_usable(half));
         let shortened = spare.file.set_len(half);
         shortened
             .and_then(|()| spare.file.sync_all())
@@ -429,6 +439,7 @@ impl SegmentFiles {
     /// Creates a file for a segment of this length: space reserved, written with zeros once (see
     /// `docs/decisions/log-io.md`).
     fn create(&self, bytes: u64) -> Result<Spare, WalError> {
+        debug_assert!(self.is_usable(bytes), "a spare of {bytes} bytes");
         let path = self.next_spare_path();
         let create = || -> io::Result<Arc<dyn File>> {
             let file = self.fs.open(&path, OpenMode::CreateNew)?;
@@ -468,6 +479,9 @@ impl SegmentFiles {
         let spare = self.state.lock().take_spare();
         let spare = spare.expect("admission counts the spares");
         header.file_bytes = spare.bytes;
+        assert!(self.is_usable(spare.bytes), "only usable spares are kept");
+        debug_assert!(header.start >= Lsn::FIRST);
+        debug_assert!(predecessor.as_ref().is_none_or(|p| p.end <= header.start));
         let Spare {
             path: spare, file, ..
         } = spare;
@@ -566,6 +580,7 @@ impl SegmentFiles {
         // Or a crash could give the old name back to a file that holds a new segment.
         self.sync_dir()?;
         let path = spare;
+        debug_assert!(self.is_usable(bytes));
         Ok(self.state.lock().keep(Spare { path, file, bytes }))
     }
 
@@ -601,6 +616,7 @@ impl SegmentFiles {
 
     /// Puts the segments aside that start in this range, at whose begin the log was given up.
     pub(crate) fn put_aside(&self, dead: &Range<Lsn>) -> Result<(), WalError> {
+        debug_assert!(dead.start <= dead.end);
         loop {
             let segment = {
                 let mut state = self.state.lock();

@@ -139,6 +139,7 @@ impl Lane {
             offset,
             opens_segment,
         } = departure;
+        debug_assert!(self.staged > 0, "an empty group is not written");
         handles.write_and_sync(file, &self.staging[..self.staged], offset)?;
         if let Some(end) = opens_segment {
             shared.files.close_predecessor(end)?;
@@ -158,6 +159,7 @@ impl Lane {
 
 impl Flusher {
     pub(crate) fn new(current: CurrentSegment, start: Lsn) -> Self {
+        debug_assert!(current.start <= start && current.offset >= PAGE_BYTES);
         Self {
             current,
             consumed: start,
@@ -201,6 +203,10 @@ impl Flusher {
         let offset = self.current.offset;
         let opens_segment = (offset == PAGE_BYTES).then_some(self.consumed);
         self.current.offset += lane.staged as u64;
+        assert!(
+            self.current.offset + TRAILER_BYTES <= self.current.file_bytes,
+            "a group lies in one segment"
+        );
         let now = shared.clock.mono_nanos();
         Ok(Taken::Group(Departure {
             ticket: shared.flights.depart(self.consumed, now),
@@ -260,12 +266,16 @@ impl Flusher {
                 return (payload, Stop::BlockFull);
             }
             payload += len;
+            debug_assert!(payload <= most && len > 0);
         }
     }
 
     /// Moves records from the ring into a block at the end of the staging area.
     fn stage_block(&mut self, shared: &Shared, lane: &mut Lane, payload_bytes: u64, durable: Lsn) {
         let on_disk = Sizes::block_on_disk(payload_bytes) as usize;
+        debug_assert!(payload_bytes <= shared.sizes.block_payload);
+        debug_assert!(self.consumed.plus(payload_bytes) <= shared.buffer.end());
+        debug_assert!(durable <= self.consumed, "what is not taken is not durable");
         let block = &mut lane.staging[lane.staged..lane.staged + on_disk];
         let (header, rest) = block.split_at_mut(BLOCK_HEADER_BYTES);
         let (payload, padding) = rest.split_at_mut(payload_bytes as usize);
@@ -303,6 +313,11 @@ impl Flusher {
                 .cloned()
                 .unwrap_or(WalError::Closed));
         }
+        debug_assert_eq!(
+            shared.flights.airborne(),
+            0,
+            "everything before it is synced"
+        );
         // Admission counted a spare for what is waiting, so this loop normally does not run.
         while shared.files.spare_count() == 0 {
             let bytes = shared.files.prepare_spare(true)?;

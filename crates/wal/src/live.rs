@@ -93,13 +93,17 @@ impl LiveSegments {
     /// The segment that has this place, as far as starts tell.
     pub(crate) fn at(&self, lsn: Lsn) -> Option<&LiveSegment> {
         let behind = self.segments.partition_point(|s| s.start <= lsn);
-        self.segments.get(behind.checked_sub(1)?)
+        let found = self.segments.get(behind.checked_sub(1)?);
+        debug_assert!(found.is_some_and(|segment| segment.start <= lsn));
+        found
     }
 
     /// The first segment that starts behind this place.
     pub(crate) fn after(&self, lsn: Lsn) -> Option<&LiveSegment> {
         let behind = self.segments.partition_point(|s| s.start <= lsn);
-        self.segments.get(behind)
+        let found = self.segments.get(behind);
+        debug_assert!(found.is_none_or(|segment| segment.start > lsn));
+        found
     }
 
     /// A segment begins. One without records starts where its successor does, and is replaced by it.
@@ -122,7 +126,9 @@ impl LiveSegments {
     /// Takes out the first for which this holds.
     pub(crate) fn remove(&mut self, is_it: impl Fn(&LiveSegment) -> bool) -> Option<LiveSegment> {
         let at = self.segments.iter().position(is_it)?;
-        self.segments.remove(at)
+        let removed = self.segments.remove(at);
+        self.validate();
+        removed
     }
 
     /// The owner needs nothing below this place any more.
@@ -133,7 +139,9 @@ impl LiveSegments {
     /// The log is kept from here on, if not from further back.
     fn kept_from(&self) -> Lsn {
         let pins = self.pins.iter().map(|pin| pin.from);
-        pins.fold(self.released, Lsn::min)
+        let kept = pins.fold(self.released, Lsn::min);
+        debug_assert!(kept <= self.released);
+        kept
     }
 
     /// The next segment that nobody needs.
@@ -186,6 +194,13 @@ impl LiveSegments {
                 .zip(self.segments.iter().skip(1))
                 .all(|(a, b)| a.start < b.start),
             "segments are in the order of their starts"
+        );
+        debug_assert!(
+            self.pins
+                .iter()
+                .enumerate()
+                .all(|(nth, pin)| self.pins[..nth].iter().all(|other| other.name != pin.name)),
+            "a name pins once"
         );
     }
 }

@@ -193,6 +193,7 @@ impl Shared {
                 Flushed::Nothing | Flushed::Later => return Ok(false),
             }
         }
+        debug_assert!(self.waiters.durable() >= lsn);
         let nanos = self.clock.mono_nanos().saturating_sub(begun);
         self.counters.waited(WaitCause::Durable, nanos);
         self.counters.waited(WaitCause::Switch, 0);
@@ -225,6 +226,7 @@ impl Shared {
             }
         };
         if flushed {
+            debug_assert!(self.waiters.durable() >= lsn);
             return Ok(Driven::Durable);
         }
         self.request_flush(lsn);
@@ -286,12 +288,14 @@ impl Shared {
 
     fn end_with(&self, error: &WalError) -> bool {
         let first = self.waiters.fail(error);
+        debug_assert!(self.waiters.failure().is_some());
         self.buffer.fail(error);
         self.flights.end();
         first
     }
 
     pub(crate) fn segment_header(&self, start: Lsn, after_open: bool) -> SegmentHeader {
+        debug_assert!(start >= Lsn::FIRST);
         SegmentHeader {
             cluster: self.cluster,
             start,

@@ -80,11 +80,16 @@ impl DaemonSignals {
 
     /// Says which thread flushes under this index.
     pub(crate) fn introduce(&self, index: usize) {
+        assert!(index < self.threads.len(), "flush threads are bounded");
         let _ = self.threads[index].set(std::thread::current());
     }
 
     /// Waits until this thread is on watch.
     pub(crate) fn go_on_watch(&self, index: usize) -> Watch<'_> {
+        debug_assert!(
+            self.threads[index].get().is_some(),
+            "introduced before its watch"
+        );
         let watch = self.watch.lock();
         self.watcher.store(index, Ordering::SeqCst);
         watch
@@ -152,12 +157,17 @@ impl DaemonSignals {
     pub(crate) fn begin_group(&self) {
         self.hurry.store(false, Ordering::SeqCst);
         let asked = self.asked.load(Ordering::SeqCst);
-        self.asked_before.store(asked, Ordering::SeqCst);
+        let before = self.asked_before.swap(asked, Ordering::SeqCst);
+        debug_assert!(before <= asked, "requests are only counted up");
     }
 
     /// Everything below `consumed` is on its way.
     pub(crate) fn set_consumed(&self, consumed: Lsn) {
-        self.consumed.store(consumed.0, Ordering::SeqCst);
+        let before = self.consumed.swap(consumed.0, Ordering::SeqCst);
+        debug_assert!(
+            before <= consumed.0,
+            "groups are taken in the order of the log"
+        );
     }
 
     pub(crate) fn set_policy(&self, policy: &FlushPolicy) {
@@ -201,7 +211,8 @@ impl DaemonSignals {
             Sleep::Resting => RESTING,
             Sleep::Filling => FILLING,
         };
-        self.sleeping.store(state, Ordering::SeqCst);
+        let before = self.sleeping.swap(state, Ordering::SeqCst);
+        debug_assert_eq!(before, AWAKE, "one sleeps at a time");
         if !is_due() {
             std::thread::park_timeout(at_most);
         } else {

@@ -125,6 +125,7 @@ impl Waiters {
             let mut queue = self.queue.lock();
             let covered = queue.entries.partition_point(|e| e.lsn <= durable);
             scratch.extend(queue.entries.drain(..covered).filter_map(|e| e.waker));
+            debug_assert!(queue.entries.front().is_none_or(|e| e.lsn > durable));
             covered
         };
         scratch.drain(..).for_each(Waker::wake);
@@ -139,6 +140,7 @@ impl Waiters {
 
     /// Wakes everybody, to see a failure.
     pub(crate) fn wake_all(&self) {
+        debug_assert!(self.failed.get().is_some(), "else waits have no answer");
         let entries = std::mem::take(&mut self.queue.lock().entries);
         entries
             .into_iter()
@@ -164,6 +166,8 @@ impl Queue {
             .take_while(|e| e.lsn > lsn)
             .count();
         let at = self.entries.len() - behind;
+        debug_assert!(at == 0 || (self.entries[at - 1].lsn, self.entries[at - 1].id) < (lsn, id));
+        debug_assert!(self.entries.get(at).is_none_or(|next| next.lsn > lsn));
         self.entries.insert(
             at,
             Entry {

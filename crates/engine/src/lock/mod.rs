@@ -521,6 +521,14 @@ impl LockManager {
         )
     }
 
+    /// Asserts the invariants of every shard: for simulations and tests, while no request is running.
+    pub(crate) fn validate(&self) {
+        for shard in &self.shards {
+            shard.0.lock().validate();
+        }
+        self.ranges.validate();
+    }
+
     fn shard_of(hash: u64) -> u32 {
         // The low bits choose the bucket inside the shard.
         (hash >> 58) as u32 & (SHARDS as u32 - 1)

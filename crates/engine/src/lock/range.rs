@@ -216,6 +216,7 @@ impl Changing<'_> {
             ranges.holders.push(Holder::new(owner));
             ranges.holders.len() - 1
         });
+        debug_assert_eq!(ranges.holders.iter().filter(|h| h.is(owner)).count(), 1);
         let holder = &mut ranges.holders[at];
         let before = (holder.has_gaps(), holder.has_covers());
         let result = f(holder);
@@ -231,13 +232,48 @@ impl Changing<'_> {
 
 fn count(counter: &AtomicUsize, before: bool, after: bool) {
     match (before, after) {
-        (false, true) => counter.fetch_add(1, Ordering::SeqCst),
-        (true, false) => counter.fetch_sub(1, Ordering::SeqCst),
-        _ => return,
-    };
+        (false, true) => {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+        (true, false) => {
+            let counted = counter.fetch_sub(1, Ordering::SeqCst);
+            assert!(counted > 0, "what is given up was counted");
+        }
+        _ => {}
+    }
 }
 
 impl Ranges {
+    /// Looks at every range: for simulations and tests.
+    pub(super) fn validate(&self) {
+        for cell in &self.shards {
+            let shard = cell.shard.lock();
+            let holders = || shard.trees.values().flat_map(|tree| &tree.holders);
+            let with_gaps = holders().filter(|holder| holder.has_gaps()).count();
+            let with_covers = holders().filter(|holder| holder.has_covers()).count();
+            assert_eq!(
+                cell.gaps.load(Ordering::SeqCst),
+                with_gaps,
+                "holders of gaps are counted"
+            );
+            assert_eq!(
+                cell.covers.load(Ordering::SeqCst),
+                with_covers,
+                "holders of covers are counted"
+            );
+            assert!(holders().all(|holder| holder.has_gaps() || holder.has_covers()));
+            for tree in shard.trees.values() {
+                for (nth, waiter) in tree.waiters.iter().enumerate() {
+                    let others = &tree.waiters[..nth];
+                    assert!(
+                        !others.iter().any(|w| w.is(&waiter.owner)),
+                        "an owner waits once"
+                    );
+                }
+            }
+        }
+    }
+
     fn cell(&self, tree: TreeId) -> &ShardCell {
         &self.shards[tree.0 as usize % SHARDS]
     }

@@ -152,6 +152,7 @@ impl Shard {
         row.next = self.buckets[bucket];
         self.buckets[bucket] = slot;
         self.live += 1;
+        debug_assert!(self.live <= self.rows.len());
         slot
     }
 
@@ -191,7 +192,9 @@ impl Shard {
             row.key = Vec::new();
         }
         self.free.push(slot);
+        assert!(self.live > 0, "a slot in use is counted");
         self.live -= 1;
+        debug_assert_eq!(self.free.len() + self.live, self.rows.len());
         if self.live == 0 && self.rows.len() > KEPT_SLOTS {
             *self = Shard {
                 last_stamp: self.last_stamp,
@@ -283,6 +286,26 @@ impl Shard {
         let passed = passed.take_while(|other| waiter.passes(other));
         let count = passed.map(|other| other.overtaken += 1).count();
         queue.insert(queue.len() - count, waiter);
+        self.rows[slot as usize].validate();
+    }
+
+    /// Looks at every row: for simulations and tests.
+    pub(super) fn validate(&self) {
+        let mut seen = 0;
+        for (bucket, first) in self.buckets.iter().enumerate() {
+            let mut slot = *first;
+            while slot != NONE {
+                let row = &self.rows[slot as usize];
+                assert_eq!(self.bucket(row.hash), bucket, "a row is found by its hash");
+                assert!(row.stamp <= self.last_stamp);
+                assert!(!row.holders.is_empty(), "a row in the index is held");
+                row.validate();
+                seen += 1;
+                slot = row.next;
+            }
+        }
+        assert_eq!(seen, self.live, "every row in use is in the index");
+        assert_eq!(self.free.len() + self.live, self.rows.len());
     }
 
     /// Gives up the hold of `owner`; true if it had one.
@@ -299,6 +322,10 @@ impl Shard {
             return false;
         };
         row.holders.swap_remove(at);
+        debug_assert!(
+            row.holders.iter().all(|h| !std::ptr::eq(&*h.owner, owner)),
+            "held once"
+        );
         if !row.queue.is_empty() {
             self.grant_waiters(lock, wakes);
         }
@@ -332,6 +359,7 @@ impl Shard {
             let waiter = row.queue.pop_front().expect("there is a front");
             row.grant(lock, waiter, wakes);
         }
+        row.validate();
     }
 }
 
@@ -339,6 +367,29 @@ impl Shard {
 pub(crate) type Wakes = SmallVec<[Wakeup; 2]>;
 
 impl Row {
+    /// In builds with debug assertions: no two holders conflict, upgrades wait in front, and the first waiter cannot be
+    /// granted.
+    fn validate(&self) {
+        debug_assert!(
+            self.holders.len() <= 1 || self.holders.iter().all(|h| h.mode == LockMode::Shared),
+            "holders of a row are compatible"
+        );
+        debug_assert!(
+            self.queue
+                .front()
+                .is_none_or(|first| !self.admits(&first.owner, first.mode)),
+            "a waiter that could be granted is"
+        );
+        debug_assert!(
+            self.queue
+                .iter()
+                .skip_while(|w| w.upgrade)
+                .all(|w| !w.upgrade),
+            "upgrades wait in front"
+        );
+        debug_assert!(self.queue.iter().all(|w| w.overtaken <= MAX_OVERTAKEN));
+    }
+
     /// Whether the holders other than `owner` leave room for `mode`.
     fn admits(&self, owner: &Arc<LockOwner>, mode: LockMode) -> bool {
         self.holders

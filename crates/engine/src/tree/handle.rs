@@ -269,6 +269,25 @@ impl Tree {
         }));
     }
 
+    /// Asserts what tiers and levels promise: for simulations and tests.
+    pub(crate) fn validate(&self) {
+        let changing = self.inner.change.lock();
+        let superversion = self.inner.superversion.load();
+        assert_eq!(changing.flushed_seqs.len(), superversion.immutables.len());
+        let seqs = || changing.flushed_seqs.iter();
+        assert!(
+            seqs()
+                .zip(seqs().skip(1))
+                .all(|(older, newer)| older <= newer),
+            "memtables are sealed in the order of the log"
+        );
+        assert!(
+            seqs().all(|seq| *seq >= self.flushed_seq()),
+            "what is in memory is not flushed"
+        );
+        superversion.version.levels().validate();
+    }
+
     /// The oldest tier in memory that is not active, unless a committer still writes to it, and the flushed sequence of
     /// the tree once it is flushed.
     pub(crate) fn oldest_quiescent(&self) -> Option<(Oldest, Seq)> {

@@ -177,7 +177,40 @@ impl<E: HasMeta> Levels<E> {
             next.install(place, run)?;
         }
         next.l0_runs.sort_by_key(|run| Reverse(run.id()));
+        next.validate();
         Ok(next)
+    }
+
+    /// In builds with debug assertions: the order of runs and extents, and that no extent is there twice.
+    pub fn validate(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let l0_ids = || self.l0_runs.iter().map(|run| run.id());
+        assert!(
+            l0_ids()
+                .zip(l0_ids().skip(1))
+                .all(|(newer, older)| newer > older),
+            "level 0 is ordered from the newest run on"
+        );
+        assert!(
+            self.l0_runs.iter().all(|run| !run.is_empty()),
+            "level 0 keeps no empty run"
+        );
+        assert!(
+            self.lower.iter().all(|run| run.id() == RunId(0)),
+            "runs below level 0 have no number"
+        );
+        assert!(
+            self.places().all(|(_, run)| run.is_sorted()),
+            "extents of a run do not overlap"
+        );
+        let mut ids = HashSet::new();
+        assert!(
+            self.extents()
+                .all(|(_, extent)| ids.insert(extent.meta().id)),
+            "an extent hangs in one place"
+        );
     }
 
     fn places(&self) -> impl Iterator<Item = (RunAddress, &Run<E>)> {

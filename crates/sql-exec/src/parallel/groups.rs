@@ -65,6 +65,10 @@ impl Group {
         for (nth, acc) in self.accs.iter_mut().enumerate() {
             row[plan.agg_base as usize + nth] = acc.finish(ctx)?;
         }
+        debug_assert_eq!(
+            (self.keys.len(), self.kept.len()),
+            (plan.keys.len(), plan.kept.len())
+        );
         Ok(())
     }
 }
@@ -278,6 +282,7 @@ impl GroupTable {
         env: &ExecEnv<'_>,
     ) -> SqlResult<u64> {
         let mut bytes = 0;
+        debug_assert_eq!(self.groups[at].accs.len(), plan.aggs.len());
         for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
             bytes += acc.update(call, &mut self.args, row, env)?;
         }

@@ -73,6 +73,7 @@ impl RowBuffer {
 
     /// Forgets all rows and gives their memory back.
     pub fn clear(&mut self, env: &ExecEnv<'_>) {
+        debug_assert!(!self.rows.is_empty() || self.bytes == 0);
         refund(env, self.bytes);
         *self = Self::default();
     }
@@ -98,6 +99,10 @@ impl RowCursor {
             self.at += 1;
             return Ok(Some(row));
         }
+        debug_assert!(
+            !matches!(buffer.disk, Some(Disk::Writing(..))),
+            "nothing is read before it is whole"
+        );
         let Some(Disk::Whole(file, run)) = &buffer.disk else {
             return Ok(None);
         };

@@ -54,6 +54,7 @@ impl DistinctRows {
             return Ok(First::Seen);
         }
         let bytes = key.len() as u64 + KEY_BYTES;
+        debug_assert!(self.later.is_some() || self.put_off == 0);
         if self.later.is_none() {
             if may_keep(env, self.bytes, bytes, Budget::Table) {
                 charge(env, bytes, Purpose::Hash)?;
@@ -148,6 +149,7 @@ fn part(
         read_row(&mut rest, &mut row)?;
         sorter.push(&ordinal, row, env)?;
     }
+    debug_assert!(later.is_none() || level < MAX_LEVEL);
     refund(env, bytes);
     drop(seen);
     if let Some(later) = later {

@@ -63,7 +63,8 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let bytes = self.bytes.load(Ordering::Relaxed);
-        self.space.used.fetch_sub(bytes, Ordering::Relaxed);
+        let used = self.space.used.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(used >= bytes, "what a file used was counted");
     }
 }
 
@@ -90,6 +91,12 @@ impl SpillFile {
         handle.bytes.fetch_add(u64::from(len), Ordering::Relaxed);
         let used = &handle.space.used;
         used.fetch_add(u64::from(len), Ordering::Relaxed);
+        debug_assert!(block.len() > CRC_BYTES, "a block holds a record");
+        debug_assert_eq!(
+            handle.bytes.load(Ordering::Relaxed),
+            self.end,
+            "a file only grows"
+        );
         Ok(Block { at, len })
     }
 
@@ -191,6 +198,7 @@ impl RunWriter {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        debug_assert!(self.records > 0 && self.buffer.len() > CRC_BYTES);
         let crc = crc32c::crc32c(&self.buffer[CRC_BYTES..]);
         self.buffer[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
         self.blocks.push(file.append(&self.buffer)?);
@@ -202,6 +210,8 @@ impl RunWriter {
     /// Ends the run.
     pub fn finish(mut self, file: &mut SpillFile) -> SqlResult<Run> {
         self.flush(file)?;
+        debug_assert!(self.buffer.is_empty());
+        debug_assert_eq!(self.blocks.is_empty(), self.records == 0);
         Ok(Run {
             blocks: self.blocks.into(),
             records: self.records,
@@ -240,6 +250,10 @@ impl RunReader {
             return Ok(false);
         };
         self.next += 1;
+        debug_assert!(
+            self.at >= self.buffer.len(),
+            "the block before is read to its end"
+        );
         self.buffer.resize(block.len as usize, 0);
         self.charge.raise_to(self.buffer.capacity());
         let read = self.handle.file.read_exact_at(&mut self.buffer, block.at);

@@ -26,6 +26,7 @@ const KEY_LEN_BYTES: usize = 4;
 
 /// Appends the key of a record.
 pub(crate) fn write_key(key: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(u32::try_from(key.len()).is_ok());
     out.extend_from_slice(&(key.len() as u32).to_le_bytes());
     out.extend_from_slice(key);
 }
@@ -40,6 +41,7 @@ struct Head {
 
 impl Head {
     fn key(&self) -> &[u8] {
+        debug_assert!((KEY_LEN_BYTES..=self.record.len()).contains(&self.key_end));
         &self.record[KEY_LEN_BYTES..self.key_end]
     }
 
@@ -104,6 +106,7 @@ impl Merge {
                 heads.push(head);
             }
         }
+        debug_assert!(heads.len() <= readers.len());
         Ok(Self {
             readers,
             heads,
@@ -174,6 +177,7 @@ pub(crate) fn narrow_runs(
             }
             merged.push(writer.finish(&mut target)?);
         }
+        debug_assert!(merged.len() < runs.len(), "merging makes fewer runs");
         (file, runs) = (target, merged);
     }
     temp.count_merge();

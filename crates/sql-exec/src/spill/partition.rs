@@ -27,6 +27,10 @@ impl Partitions {
     /// Partitions of `level`, for an operator that may keep `budget` bytes.
     pub fn new(temp: &TempFiles, level: u32, budget: u64) -> SqlResult<Self> {
         let block = block_bytes(budget);
+        assert!(
+            level <= MAX_LEVEL,
+            "what does not come apart is not split for ever"
+        );
         Ok(Self {
             level,
             file: temp.create()?,
@@ -40,6 +44,7 @@ impl Partitions {
         self.level.hash(&mut hasher);
         key.hash(&mut hasher);
         let nth = (hasher.finish() >> 32) as usize % FAN_OUT;
+        debug_assert_eq!(self.writers.len(), FAN_OUT);
         self.writers[nth].push(&mut self.file, write)
     }
 
@@ -49,6 +54,7 @@ impl Partitions {
         for writer in self.writers {
             runs.push(writer.finish(&mut self.file)?);
         }
+        debug_assert_eq!(runs.len(), FAN_OUT);
         Ok((self.file, runs))
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn run(
     let WindowFunc::Aggregate { def, types } = &call.func else {
         return Ok(());
     };
+    debug_assert_eq!(frames.len(), part.len());
     let moves = frames.windows(2).any(|w| w[0].0 != w[1].0);
     if moves && let Some(desc) = extreme(def, call) {
         return extremes(sorted, call, part, frames, desc, env);

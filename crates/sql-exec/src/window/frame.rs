@@ -109,6 +109,7 @@ impl<'p> Ends<'p> {
                 End::Unbounded => part.end,
                 _ => peers.end,
             };
+            debug_assert!(start >= part.start && end <= part.end);
             let span = (start as u32, end.max(start) as u32);
             frames.resize(frames.len() + peers.len(), span);
         }
@@ -116,6 +117,7 @@ impl<'p> Ends<'p> {
     }
 
     fn rows_frame(&self, row: usize, part: &Range<usize>) -> Span {
+        debug_assert!(part.contains(&row));
         let clamp = |at: i64| at.clamp(part.start as i64, part.end as i64) as u32;
         let moved = |by: i64| (row as i64).saturating_add(by);
         let start = match &self.start {

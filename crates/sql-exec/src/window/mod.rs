@@ -87,6 +87,7 @@ impl WindowRows {
     /// Ends the input: computes all windows but those of the last sort, whose rows are given as they are
     /// computed.
     pub fn compute(&mut self, plan: &WindowPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+        debug_assert!(!self.complete, "the functions are computed once");
         self.complete = true;
         let Some(mut input) = self.input.take() else {
             return Ok(());
@@ -127,7 +128,9 @@ impl WindowRows {
             chunk.compute(plan, sort, env)?;
             self.chunk = chunk;
         }
+        debug_assert!(self.complete);
         let kept = &mut self.chunk.rows[self.given];
+        debug_assert_eq!(kept.len(), plan.kept.len() + plan.results);
         self.given += 1;
         let (values, results) = kept.split_at_mut(plan.kept.len());
         for (slot, value) in plan.kept.iter().zip(values) {
@@ -224,6 +227,7 @@ impl Chunk {
         self.bytes += bytes;
         self.rows.push(row);
         self.shared.push(shared);
+        debug_assert_eq!(self.rows.len(), self.shared.len());
         Ok(())
     }
 
@@ -254,11 +258,16 @@ impl Sorted<'_> {
         let mut start = 0;
         while start < self.rows.len() {
             let end = self.next_start(start + 1, window.partition);
+            debug_assert!(start < end && end <= self.rows.len());
             let part = start..end;
             let frames = match window.needs_frames() {
                 true => ends.frames(self, window, part.clone(), env)?,
                 false => Vec::new(),
             };
+            debug_assert!(
+                frames.is_empty() || frames.len() == part.len(),
+                "a frame for every row"
+            );
             for (call, number) in window.calls.iter().zip(&numbers) {
                 if value::run(self, window, call, *number, part.clone(), &frames, env)? {
                     continue;
@@ -292,6 +301,10 @@ impl Sorted<'_> {
     }
 
     fn set(&mut self, row: usize, result: usize, value: Value) {
+        debug_assert!(
+            self.rows[row][self.width + result].is_null(),
+            "a result is set once"
+        );
         self.rows[row][self.width + result] = value;
     }
 }

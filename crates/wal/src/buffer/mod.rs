@@ -156,11 +156,13 @@ impl LogBuffer {
             // What is before must be released by others before any of this can be.
             queue.await_turn(ticket, || self.admission.has_failed());
         }
+        debug_assert!(end >= stream.start);
         self.admission.window(end)
     }
 
     /// The stream has been filled and published up to `end`.
     pub(crate) fn part_filled(&self, stream: &Stream, end: Lsn) {
+        debug_assert!((stream.start..=self.end()).contains(&end));
         if let (Variant::Delegated(_, queue), Some(ticket)) = (&self.variant, stream.ticket) {
             queue.release_part(ticket, end);
         }
@@ -180,7 +182,12 @@ impl LogBuffer {
         {
             return None;
         }
-        self.ring.published(at)
+        let len = self.ring.published(at);
+        debug_assert!(
+            len.is_none_or(|len| at.plus(len) <= self.end()),
+            "places are given before they are filled"
+        );
+        len
     }
 
     /// How many insertions were made in groups of more than one.
