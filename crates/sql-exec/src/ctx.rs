@@ -43,8 +43,8 @@ pub struct Limits {
     pub recursion_depth: u64,
     /// Threads that read a table together, the statement's own included.
     pub read_threads: u32,
-    /// Estimated rows from which on several threads read.
-    pub parallel_rows: u64,
+    /// May blocks be split into tasks?
+    pub splits: bool,
 }
 
 /// Execution context of one statement step.

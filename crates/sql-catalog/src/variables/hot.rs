@@ -143,7 +143,6 @@ impl SessionVars {
             table_bytes: other.table_bytes,
             foreign_key_checks: other.foreign_key_checks,
             read_threads: other.read_threads,
-            parallel_rows: other.parallel_rows,
             log: other.log,
             ..self.clone()
         };

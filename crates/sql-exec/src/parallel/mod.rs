@@ -1,26 +1,24 @@
 //! Intra-query parallelism: morsels of a table, or of rows read before, run through a probe pipeline on several
 //! threads.
 //!
-//! In flow order: this file (what qualifies, running it), `parallel_safe` (which expressions any thread may evaluate),
-//! `probe` (the probe pipeline of a block: source, stages, split point), `prepare` (what comes before the tasks: build
-//! sides, constant subqueries, cutting the source), `block_filter` (conditions for block skipping), `key_lookup`
-//! (lookups in place of a scan where only few keys qualify), `task` (one morsel), `vectorized` (conditions and
-//! aggregates column by column), `runtime_filter` (Bloom filters of later joins), `pipeline` (joining in a task),
-//! `sink` (what a task keeps), `streaming_groups` and `groups` (partial aggregates and how they are merged); for
-//! EXPLAIN, `estimate` (what would be done) and `runtime_stats` (what was done). Neighbours: `root` asks here before it
-//! reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the table and has the threads;
-//! rows are decoded and filtered as in `scan`. **Invariants**: the rows that come out are those of the serial way, in
-//! its order, but for rows that DISTINCT, HAVING or LIMIT would drop anyway; sums of DOUBLE may differ in their last
-//! digits; a statement that would need too much memory this way goes the serial way from the beginning.
+//! In flow order: this file (running what the plan has decided), `prepare` (what comes before the tasks: build sides,
+//! constant subqueries, cutting the source), `block_filter` (conditions for block skipping), `key_lookup` (lookups in
+//! place of a scan where only few keys qualify), `task` (one morsel), `vectorized` (conditions and aggregates column by
+//! column), `runtime_filter` (Bloom filters of later joins), `pipeline` (joining in a task), `sink` (what a task
+//! keeps), `streaming_groups` and `groups` (partial aggregates and how they are merged); for EXPLAIN, `estimate` (how
+//! it would be cut now) and `runtime_stats` (what was done). Neighbours: `plan::strategy` decides what is done in
+//! parallel; `root` comes here before it reads tables by itself, `join` before it fills a hash table; the engine's
+//! `scan` cuts the table and has the threads; rows are decoded and filtered as in `scan`. **Invariants**: the rows that
+//! come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT would drop anyway;
+//! sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way goes the serial
+//! way from the beginning.
 
 mod block_filter;
 mod estimate;
 mod groups;
 mod key_lookup;
-mod parallel_safe;
 mod pipeline;
 mod prepare;
-mod probe;
 mod runtime_filter;
 mod runtime_stats;
 mod sink;
@@ -38,26 +36,25 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::profile::Stage as Operator;
-use esker_sql_plan::plan::{BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
+use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind};
+use esker_sql_plan::plan::{
+    BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, SplitPoint, Strategy,
+};
 use esker_types::{SqlResult, Value};
 use parking_lot::Mutex;
 
+use super::ExecCtx;
 use super::join_table::{HashPart, JoinTable, KeyHash, PARTS};
 use super::memory::{Purpose, charge, refund};
 use super::root::limit_values;
-use super::{ExecCtx, Limits};
 use crate::ExecEnv;
 pub use estimate::estimate;
 use groups::GroupTable;
 use prepare::{prepare, target, wanted_tasks};
-use probe::{ProbePipeline, SplitPoint};
 pub(super) use runtime_filter::{RuntimeFilter, StoredRowFilter};
 use runtime_stats::RuntimeStats;
-use sink::{Part, SinkKind, Wanted};
+use sink::{Part, Wanted};
 use task::{Consumer, TableTask};
-
-/// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
-const MAX_BUFFERED_ROWS: f64 = 250_000.0;
 
 /// Bytes of a hash table from which on several threads put it together.
 const SHARED_LINK_BYTES: u64 = 256 << 10;
@@ -78,8 +75,8 @@ enum Rows {
 /// What of a node's rows threads share.
 struct Candidate<'p> {
     probe: ProbePipeline<'p>,
-    cut: SplitPoint,
-    sink_kind: SinkKind,
+    split: SplitPoint,
+    sink: SinkKind,
 }
 
 /// The threads that read a table together when `wanted` are asked for: no more than there are processors.
@@ -89,74 +86,11 @@ pub fn usable_threads(wanted: u32) -> u32 {
     wanted.min(*PROCESSORS.get_or_init(count))
 }
 
-/// What of the block other threads may do, if it is worth it.
-fn candidate<'p>(block: &'p BlockPlan, limits: &Limits) -> Option<Candidate<'p>> {
-    let probe = ProbePipeline::of(&block.source)?;
-    let sink_kind = sink_kind(block, &probe)?;
-    let is_parallel_safe = match sink_kind {
-        SinkKind::Count | SinkKind::Rows | SinkKind::Hash => true,
-        SinkKind::Group => block
-            .group
-            .as_ref()
-            .is_some_and(parallel_safe::is_group_parallel_safe),
-        SinkKind::Distinct => block.output.iter().all(parallel_safe::is_parallel_safe),
-        SinkKind::Top => block
-            .order
-            .iter()
-            .all(|key| parallel_safe::is_parallel_safe(&key.expr)),
-    };
-    let cut = probe
-        .cut(&block.source, limits)
-        .filter(|_| is_parallel_safe)?;
-    Some(Candidate {
-        probe,
-        cut,
-        sink_kind,
-    })
-}
-
-fn sink_kind(block: &BlockPlan, probe: &ProbePipeline<'_>) -> Option<SinkKind> {
-    let scan = probe.source;
-    if let Some(group) = &block.group {
-        let counts = parallel_safe::only_counts_rows(group) && scan.reads_only_what_is_true();
-        return Some(
-            match counts && probe.stages.is_empty() && parallel_safe::is_stored(scan) {
-                true => SinkKind::Count,
-                false => SinkKind::Group,
-            },
-        );
-    }
-    // A walk in the order of an index ends early, or spares the sort.
-    let in_order = match &scan.source {
-        Source::Base { access, .. } => access.for_order || access.reverse,
-        _ => false,
-    };
-    if in_order {
-        return None;
-    }
-    if block.windows.is_some() || block.having.is_some() || block.calc_found_rows {
-        return None;
-    }
-    match (block.distinct, block.order.is_empty(), &block.limit) {
-        (true, _, None) => Some(SinkKind::Distinct),
-        (true, false, Some(_)) => Some(SinkKind::Distinct),
-        (false, false, Some(_)) => Some(SinkKind::Top),
-        (false, _, None) if probe.rows() <= MAX_BUFFERED_ROWS && !is_whole(probe) => {
-            Some(SinkKind::Rows)
-        }
-        _ => None,
-    }
-}
-
-/// Are all rows of a table wanted as they are?
-fn is_whole(probe: &ProbePipeline<'_>) -> bool {
-    probe.stages.is_empty() && probe.source.conds.is_empty()
-}
-
 /// The context of a statement that may use several threads now.
 fn several_threads<'e>(env: &ExecEnv<'e>) -> Option<&'e ExecCtx<'e>> {
-    env.exec
-        .filter(|exec| exec.mode == Mode::Thread && exec.view == View::Snapshot)
+    env.exec.filter(|exec| {
+        exec.limits.splits && exec.mode == Mode::Thread && exec.view == View::Snapshot
+    })
 }
 
 /// Reads the block's rows in parallel, if that is possible and worth it. `whole` is the query of the block.
@@ -165,18 +99,15 @@ pub(crate) fn run(
     block: &Arc<BlockPlan>,
     env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
-    let Some(exec) = several_threads(env) else {
-        return Ok(None);
-    };
-    let Some(candidate) = candidate(block, &exec.limits) else {
+    let (Some(exec), Some(probe)) = (several_threads(env), ProbePipeline::of(&block.source)) else {
         return Ok(None);
     };
     let start = Instant::now();
-    let rows = match candidate.sink_kind {
-        SinkKind::Count if candidate.cut == SplitPoint::Table => {
-            count(block, &candidate, exec, env)?
-        }
-        _ => {
+    let rows = match block.strategy {
+        Strategy::Serial => return Ok(None),
+        Strategy::CountFromMetadata => count(block, &probe, exec, env)?,
+        Strategy::Parallel { split, sink } => {
+            let candidate = Candidate { probe, split, sink };
             let Some(task) = block_task(block, &candidate, env)? else {
                 return Ok(None);
             };
@@ -195,7 +126,7 @@ fn block_task(
     candidate: &Candidate<'_>,
     env: &ExecEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
-    let keep = match candidate.sink_kind {
+    let keep = match candidate.sink {
         SinkKind::Top => {
             let (skip, count) = limit_values(block.limit.as_ref(), env)?;
             skip.saturating_add(count)
@@ -203,7 +134,7 @@ fn block_task(
         _ => u64::MAX,
     };
     let wanted = Wanted {
-        sink_kind: candidate.sink_kind,
+        sink_kind: candidate.sink,
         keep,
         slots: slots_of(&block.source),
         width: block.width as usize,
@@ -222,7 +153,7 @@ fn block_task(
 
 /// What the tasks of a block evaluate, and who merges what they bring.
 fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p Expr> {
-    let mut exprs = candidate.probe.exprs(candidate.cut);
+    let mut exprs = candidate.probe.exprs(candidate.split);
     if let Some(group) = &block.group {
         exprs.extend(&group.keys);
         exprs.extend(group.aggs.iter().flat_map(|agg| &agg.args));
@@ -244,27 +175,18 @@ pub(super) fn build_join_table(
     else {
         return Ok(None);
     };
-    let Some(probe) = ProbePipeline::of(&join.right)
-        .filter(|_| right.iter().all(parallel_safe::is_parallel_safe))
-    else {
+    let (Some(probe), Some(split)) = (ProbePipeline::of(&join.right), join.build) else {
         return Ok(None);
     };
-    let Some(cut) = probe.cut(&join.right, &exec.limits) else {
-        return Ok(None);
-    };
-    let sink_kind = SinkKind::Hash;
-    let candidate = Candidate {
-        probe,
-        cut,
-        sink_kind,
-    };
+    let sink = SinkKind::Hash;
+    let candidate = Candidate { probe, split, sink };
     let wanted = Wanted {
-        sink_kind,
+        sink_kind: sink,
         keep: u64::MAX,
         slots: join.right_slots.clone(),
         width,
     };
-    let mut exprs = candidate.probe.exprs(cut);
+    let mut exprs = candidate.probe.exprs(split);
     exprs.extend(right);
     let hash = KeyHash::default();
     let consumer = Consumer::Right {
@@ -339,11 +261,11 @@ impl ScanWork for CountTask {
 /// Counts the rows of the block's table. `None` if all of it is not to be had in one way.
 fn count(
     block: &BlockPlan,
-    candidate: &Candidate<'_>,
+    probe: &ProbePipeline<'_>,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
-    let Some(target) = target(&candidate.probe, exec, env)? else {
+    let Some(target) = target(probe, exec, env)? else {
         return Ok(None);
     };
     let count = exec
@@ -377,7 +299,7 @@ fn count(
         };
         stats.report(profile, &block.source, SplitPoint::Table, work);
     }
-    let group = block.group.as_ref().expect("its sink_kind says so");
+    let group = block.group.as_ref().expect("its strategy says so");
     Ok(Some(ParallelRows {
         rows: Rows::Groups(Box::new(GroupTable::counted(group, rows))),
         bytes: 0,

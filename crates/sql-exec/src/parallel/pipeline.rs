@@ -6,11 +6,11 @@
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::JoinPlan;
+use esker_sql_plan::plan::strategy::Stage;
 use esker_types::{SqlResult, Value};
 
 use super::super::join::{Kept, RightSide};
 use super::super::node::all_true;
-use super::probe::Stage;
 use super::runtime_filter::RuntimeFilter;
 use crate::ExecEnv;
 

@@ -12,7 +12,10 @@ use esker_sql_catalog::codec::KeyRange;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::Expr;
-use esker_sql_plan::plan::{Access, AccessKind, JoinMethod, JoinPlan, Node, Source, rows_out};
+use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind, Stage, parallel_safe};
+use esker_sql_plan::plan::{
+    Access, AccessKind, JoinMethod, JoinPlan, Node, Source, SplitPoint, rows_out,
+};
 use esker_types::{SqlResult, Value};
 
 use super::super::ExecCtx;
@@ -20,11 +23,10 @@ use super::super::join::{Gathered, Kept, gather};
 use super::super::memory::{Purpose, charge, refund, row_bytes};
 use super::super::node::NodeState;
 use super::super::subquery::Constant;
-use super::probe::{ProbePipeline, SplitPoint, Stage};
 use super::runtime_filter::RuntimeFilter;
-use super::sink::{SinkKind, Wanted};
+use super::sink::Wanted;
 use super::task::{Consumer, Input, ResultMemory, SharedInputs, TableTask};
-use super::{Candidate, block_filter, key_lookup, parallel_safe, several_threads, slots_of};
+use super::{Candidate, block_filter, key_lookup, several_threads, slots_of};
 use crate::ExecEnv;
 
 /// Of the memory that a statement may still use, this part is for partial results.
@@ -82,7 +84,7 @@ pub(super) fn wanted_tasks(exec: &ExecCtx<'_>) -> usize {
 
 /// Do tasks that evaluate `exprs` look up single rows or run queries?
 pub(super) fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
-    exprs.iter().any(|e| parallel_safe::has_queries(e)) || candidate.probe.looks_up(candidate.cut)
+    exprs.iter().any(|e| parallel_safe::has_queries(e)) || candidate.probe.looks_up(candidate.split)
 }
 
 /// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: build sides of joins, subqueries
@@ -101,8 +103,8 @@ pub(super) fn prepare(
     };
     let Candidate {
         probe,
-        cut,
-        sink_kind,
+        split: cut,
+        sink,
     } = candidate;
     let mut given = SharedInputs::default();
     if needs_reader(exprs, candidate) {
@@ -159,7 +161,7 @@ pub(super) fn prepare(
         .memory_bytes
         .saturating_sub(env.states.memory.get());
     // What is larger than the budget of its operator goes the serial way, which writes to disk.
-    let budget = match sink_kind {
+    let budget = match sink {
         SinkKind::Top => exec.limits.sort_bytes,
         SinkKind::Hash => exec.limits.join_bytes,
         _ => exec.limits.table_bytes,

@@ -8,10 +8,10 @@ use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use esker_sql_plan::plan::Node;
+use esker_sql_plan::plan::SplitPoint;
 use esker_sql_plan::plan::profile::{Profile, Stage};
+use esker_sql_plan::plan::strategy::ProbePipeline;
 use parking_lot::Mutex;
-
-use super::probe::{ProbePipeline, SplitPoint};
 
 /// What the tasks did.
 #[derive(Debug)]

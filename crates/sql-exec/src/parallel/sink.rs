@@ -8,6 +8,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
+use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, GroupPlan, HashBy};
 use esker_types::ctx::Mark;
 use esker_types::{EvalCtx, SqlResult, Value};
@@ -17,27 +18,9 @@ use super::super::join_table::{self, KeyHash, PARTS, part_of};
 use super::super::memory::row_bytes;
 use super::super::sort::order_key;
 use super::groups::GroupTable;
-use super::probe::ProbePipeline;
 use super::streaming_groups::StreamingGroups;
 use super::task::Consumer;
 use crate::ExecEnv;
-
-/// What is done with the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SinkKind {
-    /// Their number is all that is wanted.
-    Count,
-    /// They are grouped, or aggregated as one group.
-    Group,
-    /// Of rows with the same select list the first is kept.
-    Distinct,
-    /// The first n of an order are kept.
-    Top,
-    /// All are kept.
-    Rows,
-    /// All are kept, by their keys in a hash join.
-    Hash,
-}
 
 /// How much of what is kept, and in which slots.
 pub(super) struct Wanted {
@@ -166,7 +149,7 @@ impl<'p> Sink<'p> {
             }
         };
         match wanted.sink_kind {
-            SinkKind::Group | SinkKind::Count => Self::Groups {
+            SinkKind::Group => Self::Groups {
                 block,
                 groups: Box::default(),
                 segments: StreamingGroups::of(block, probe).map(Box::new),
@@ -270,6 +253,7 @@ impl<'p> Sink<'p> {
                     row: Row(values),
                 });
                 *arrivals += 1;
+                debug_assert!(top.len() <= limit.saturating_add(1));
                 if top.len() > *limit {
                     top.pop();
                     // What goes made room for what came.

@@ -7,12 +7,12 @@
 
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
+use esker_sql_plan::plan::strategy::ProbePipeline;
+use esker_sql_plan::plan::strategy::parallel_safe::is_parallel_safe;
 use esker_sql_plan::plan::{BlockPlan, GroupPlan, Source};
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::groups::GroupTable;
-use super::parallel_safe::is_parallel_safe;
-use super::probe::ProbePipeline;
 use crate::ExecEnv;
 
 /// Watches the value by which rows come sorted.

@@ -16,7 +16,9 @@ use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::{Expr, NoVars};
+use esker_sql_plan::plan::SplitPoint;
 use esker_sql_plan::plan::profile::Profile;
+use esker_sql_plan::plan::strategy::ProbePipeline;
 use esker_sql_plan::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
 use esker_types::ctx::{Raised, RegexpLimits};
 use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlResult, Value};
@@ -29,7 +31,6 @@ use super::super::scan::{Cover, Verdict, count_read, fill};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits};
 use super::pipeline::Pipeline;
-use super::probe::{ProbePipeline, SplitPoint};
 use super::runtime_filter::{RuntimeFilter, RuntimeFilters};
 use super::runtime_stats::{InputStats, RuntimeStats};
 use super::sink::{Part, Sink, Wanted};
@@ -252,7 +253,7 @@ impl TableTask {
             // What runs within a task is not shared out again.
             limits: Limits {
                 read_threads: 1,
-                parallel_rows: u64::MAX,
+                splits: false,
                 ..limits
             },
             room,

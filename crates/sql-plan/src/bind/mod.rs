@@ -160,6 +160,8 @@ pub struct BindEnv<'a> {
     pub changes_rows: Cell<bool>,
     /// How rows of stored tables are locked.
     pub locks: LockRules,
+    /// Estimated rows from which on several threads read.
+    pub parallel_rows: u64,
     /// Tables that the statement changes (1093).
     targets: RefCell<Vec<ChangedTable>>,
     /// Stored tables that queries of the statement read.
@@ -245,6 +247,7 @@ impl<'a> BindEnv<'a> {
             assigns: Cell::new(false),
             changes_rows: Cell::new(false),
             locks: LockRules::default(),
+            parallel_rows: u64::MAX,
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
@@ -259,7 +262,8 @@ impl<'a> BindEnv<'a> {
 
     /// The same environment, as new, with other user variables.
     pub fn with_vars<'b>(&'b self, vars: &'b dyn UserVars) -> BindEnv<'b> {
-        let env = BindEnv::new(self.ctx, vars, self.names, self.params);
+        let mut env = BindEnv::new(self.ctx, vars, self.names, self.params);
+        env.parallel_rows = self.parallel_rows;
         env.changes_rows.set(self.changes_rows.get());
         env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());

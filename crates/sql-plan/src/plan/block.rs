@@ -16,7 +16,7 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, ValuesPlan, extremes, group_keys, merge, needed, pushdown, window,
+    Source, Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown, strategy, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -208,6 +208,7 @@ fn plan_block(
         order,
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,
+        strategy: Strategy::Serial,
     };
     // Rows that are to be changed are wanted as they are stored.
     let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
@@ -215,6 +216,7 @@ fn plan_block(
         needed::prune(&mut plan);
     }
     cost.looked_at += rows_of_subqueries(&plan);
+    strategy::decide(&mut plan, env.parallel_rows);
     Ok((Root::Block(Arc::new(plan)), locking, cost))
 }
 

@@ -420,6 +420,7 @@ impl Joiner<'_> {
             kind,
             on,
             method,
+            build: None,
             rows: step.rows,
             left_slots,
             right_slots,

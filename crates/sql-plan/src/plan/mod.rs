@@ -5,8 +5,8 @@
 //! `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality),
 //! `cost` (the cost model), `access` (access paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN
 //! and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts), `needed`
-//! (projection pushdown), `block` (a whole block), `explain`, `profile` (what operators did, for EXPLAIN ANALYZE).
-//! Statements that need no planning at all are `esker_sql_exec::short`'s.
+//! (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
+//! operators did, for EXPLAIN ANALYZE). Statements that need no planning at all are `esker_sql_exec::short`'s.
 //! Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
@@ -34,6 +34,7 @@ mod range_build;
 pub mod ranges;
 mod runs;
 mod stats;
+pub mod strategy;
 mod window;
 
 use std::rc::Rc;
@@ -57,6 +58,7 @@ pub use block::{rows_looked_at, rows_out};
 pub use conds::is_cheap;
 pub use edge::{Edge, locate_number};
 pub use stats::{table_rows, tree_entries};
+pub use strategy::{SplitPoint, Strategy};
 pub use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.
@@ -292,6 +294,8 @@ pub struct BlockPlan {
     pub limit: Option<LimitSpec>,
     /// Count rows beyond LIMIT.
     pub calc_found_rows: bool,
+    /// How its rows are read and brought together.
+    pub strategy: Strategy,
 }
 
 /// Grouping and aggregates.
@@ -497,6 +501,8 @@ pub struct JoinPlan {
     pub on: Vec<Expr>,
     /// How the right input is searched.
     pub method: JoinMethod,
+    /// Where the rows of the right input are split among threads that build the hash table.
+    pub build: Option<SplitPoint>,
     /// Estimated rows.
     pub rows: f64,
     /// Slots that `left` fills and somebody reads afterwards.

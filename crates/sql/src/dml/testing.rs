@@ -242,7 +242,7 @@ impl Bench {
                 lock_wait: Duration::from_millis(50),
                 recursion_depth: 1000,
                 read_threads: 1,
-                parallel_rows: u64::MAX,
+                splits: false,
             },
             check_killed: &|| Ok(()),
             temp: None,

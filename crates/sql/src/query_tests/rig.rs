@@ -220,7 +220,7 @@ impl Rig {
             lock_wait: Duration::from_millis(20),
             recursion_depth: 1000,
             read_threads: 1,
-            parallel_rows: u64::MAX,
+            splits: false,
         }
     }
 

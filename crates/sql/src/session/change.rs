@@ -16,7 +16,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_exec::short::{self, GeneralPath, ShortSelect};
-use esker_sql_plan::bind::{BindEnv, Params};
+use esker_sql_plan::bind::Params;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{NamedTable, Query, Statement};
@@ -271,7 +271,7 @@ impl Session {
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
         self.bind_quietly(purpose, |scope| {
             let vars = Watched::new(scope.vars);
-            let env = BindEnv::new(&scope.ctx, &vars, &scope.names, Params::Types(&types));
+            let env = scope.env_with(&vars, Params::Types(&types));
             let compiled = dml::compile(&env, statement)?;
             let lasting = !vars.asked.get()
                 && !scope.names.variables.get()

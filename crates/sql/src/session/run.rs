@@ -258,7 +258,7 @@ impl Session {
             table_bytes: self.vars.table_bytes,
             recursion_depth: self.vars.recursion_depth,
             read_threads: parallel::usable_threads(self.vars.read_threads),
-            parallel_rows: self.vars.parallel_rows,
+            splits: true,
         }
     }
 

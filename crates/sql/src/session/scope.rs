@@ -26,12 +26,24 @@ pub(super) struct StatementScope<'a> {
     pub(super) names: SessionNames<'a>,
     /// User variables.
     pub(super) vars: &'a dyn UserVars,
+    parallel_rows: u64,
 }
 
 impl StatementScope<'_> {
     /// The binder's environment for one statement.
     pub(super) fn env<'s>(&'s self, params: Params<'s>) -> BindEnv<'s> {
-        BindEnv::new(&self.ctx, self.vars, &self.names, params)
+        self.env_with(self.vars, params)
+    }
+
+    /// The same with other user variables.
+    pub(super) fn env_with<'s>(
+        &'s self,
+        vars: &'s dyn UserVars,
+        params: Params<'s>,
+    ) -> BindEnv<'s> {
+        let mut env = BindEnv::new(&self.ctx, vars, &self.names, params);
+        env.parallel_rows = self.parallel_rows;
+        env
     }
 }
 
@@ -67,6 +79,7 @@ impl Session {
                 purpose,
             ),
             vars: &self.context,
+            parallel_rows: self.vars.parallel_rows,
         }
     }
 

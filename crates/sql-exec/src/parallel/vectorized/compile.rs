@@ -11,14 +11,13 @@ use esker_sql_catalog::codec::Phys;
 use esker_sql_plan::bind::AggCall;
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::{Arith, Case, EvalEnv, Expr, ExprKind, FuncCall, Unary};
+use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind, parallel_safe};
 use esker_sql_plan::plan::{GroupPlan, Node as PlanNode, ScanPlan, Source};
 use esker_types::arith::{BinOp, UnOp};
 use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::super::parallel_safe;
-use super::super::probe::ProbePipeline;
-use super::super::sink::{SinkKind, Wanted};
+use super::super::sink::Wanted;
 use super::super::streaming_groups::StreamingGroups;
 use super::super::task::Consumer;
 use super::program::{
@@ -84,8 +83,7 @@ impl Program {
         };
         let met = compiler.conditions();
         let mut fold = None;
-        if let (Consumer::Block(block), SinkKind::Group | SinkKind::Count) =
-            (consumer, wanted.sink_kind)
+        if let (Consumer::Block(block), SinkKind::Group) = (consumer, wanted.sink_kind)
             && let Some(group) = &block.group
             && met == probe.source.conds.len()
             && probe.stages.is_empty()

@@ -1,15 +1,14 @@
 //! Parallel safety: which expressions, aggregates and queries any thread may evaluate.
 //!
-//! Neighbours: the rest of `parallel`. **Invariant**: what is parallel safe needs nothing of the session but what
-//! [`Surroundings`](super::task::Surroundings) copies, and gives the same value on every thread and in every order.
+//! Neighbours: the strategy asks; `exec::parallel` has the tasks. **Invariant**: what is parallel safe needs nothing of
+//! the session but its evaluation settings, and gives the same value on every thread and in every order.
 
-use esker_sql_plan::bind::Volatility;
-use esker_sql_plan::expr::fold::is_volatile;
-use esker_sql_plan::expr::{Expr, ExprKind, Subquery, SubqueryForm};
-use esker_sql_plan::plan::{
-    BlockPlan, GroupPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source,
-};
 use esker_types::func::FuncFlags;
+
+use super::super::{BlockPlan, GroupPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
+use crate::bind::Volatility;
+use crate::expr::fold::is_volatile;
+use crate::expr::{Expr, ExprKind, Subquery, SubqueryForm};
 
 /// Aggregates whose partial states can be put together.
 const MERGED: &[&str] = &[
@@ -32,7 +31,7 @@ const MERGED: &[&str] = &[
 ];
 
 /// May any thread evaluate the expression?
-pub(super) fn is_parallel_safe(expr: &Expr) -> bool {
+pub fn is_parallel_safe(expr: &Expr) -> bool {
     is_parallel_safe_within(expr, 0)
 }
 
@@ -109,7 +108,7 @@ fn is_node_parallel_safe(node: &Node, levels: u16) -> bool {
 }
 
 /// Does the scan read a stored table?
-pub(super) fn is_stored(scan: &ScanPlan) -> bool {
+pub fn is_stored(scan: &ScanPlan) -> bool {
     matches!(scan.source, Source::Base { .. })
 }
 
@@ -125,12 +124,12 @@ fn block_exprs(block: &BlockPlan) -> impl Iterator<Item = &Expr> {
 }
 
 /// Does evaluating it run a query?
-pub(super) fn has_queries(expr: &Expr) -> bool {
+pub fn has_queries(expr: &Expr) -> bool {
     expr.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)))
 }
 
 /// Finds the subqueries in an expression that are computed once.
-pub(super) fn constant_subqueries<'p>(expr: &'p Expr, found: &mut Vec<&'p Subquery>) {
+pub fn constant_subqueries<'p>(expr: &'p Expr, found: &mut Vec<&'p Subquery>) {
     expr.visit(&mut |e| {
         if let ExprKind::Subquery(query) = &e.kind {
             match query.correlated {
@@ -186,7 +185,7 @@ fn constants_of_node<'p>(node: &'p Node, found: &mut Vec<&'p Subquery>) {
 }
 
 /// Can groups be computed in parts?
-pub(super) fn is_group_parallel_safe(group: &GroupPlan) -> bool {
+pub fn is_group_parallel_safe(group: &GroupPlan) -> bool {
     group.rollup.is_none()
         && group.keys.iter().all(is_parallel_safe)
         && group.aggs.iter().all(|agg| {
@@ -197,7 +196,7 @@ pub(super) fn is_group_parallel_safe(group: &GroupPlan) -> bool {
 }
 
 /// Is the only thing wanted how many rows there are?
-pub(super) fn only_counts_rows(group: &GroupPlan) -> bool {
+pub fn only_counts_rows(group: &GroupPlan) -> bool {
     let counts_rows = |arg: &Expr| !arg.ty.nullable && arg.as_column().is_some();
     group.implicit
         && group.keys.is_empty()

@@ -1,36 +1,39 @@
 //! Probe pipelines: a block's left-deep joins as a source and the stages its rows pass, and the point where they are
 //! split.
 //!
-//! Neighbours: `mod` decides with it whether and where rows are split among threads; `pipeline` pushes rows through it.
+//! Neighbours: the strategy says with it where rows are split among threads; `exec::parallel` pushes rows through it.
 //! **Invariant**: stages stand in the order in which rows pass them; what they do to rows in this order is what the
 //! plan's operators do.
 
-use esker_sql_plan::expr::Expr;
-use esker_sql_plan::plan::{
+use super::super::{
     AccessKind, JoinMethod, JoinPlan, Node, ScanPlan, Source, rows_looked_at, tree_entries,
 };
-
 use super::parallel_safe::{self, is_parallel_safe};
-use crate::Limits;
+use crate::expr::Expr;
 
 /// Fewest rows that are shared out when they were read by the statement's thread: a few for each task.
 const MIN_SPLIT_ROWS: f64 = 64.0;
 
 /// A table, and what its rows pass.
-pub(super) struct ProbePipeline<'p> {
+pub struct ProbePipeline<'p> {
+    /// The table that is read first.
     pub source: &'p ScanPlan,
+    /// What its rows pass.
     pub stages: Vec<Stage<'p>>,
 }
 
+/// What rows pass.
 #[derive(Clone, Copy)]
-pub(super) enum Stage<'p> {
+pub enum Stage<'p> {
+    /// The conditions of a filter.
     Filter(&'p [Expr]),
+    /// The probe side of a join.
     Join(&'p JoinPlan),
 }
 
 /// What the threads share among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SplitPoint {
+pub enum SplitPoint {
     /// The table that is read first.
     Table,
     /// Rows that have passed so many stages: the statement's thread reads them before.
@@ -60,14 +63,14 @@ impl<'p> ProbePipeline<'p> {
         }
     }
 
-    /// Where to share out the rows of `node`, whose way this is, if that is possible and worth it.
-    pub fn cut(&self, node: &Node, limits: &Limits) -> Option<SplitPoint> {
+    /// Where to split the rows of `node`, whose pipeline this is, if that is possible and worth it.
+    pub(super) fn split(&self, node: &Node, parallel_rows: f64) -> Option<SplitPoint> {
         let last_unfit = self.stages.iter().rposition(|s| !s.is_parallel_safe());
         let from = last_unfit.map_or(0, |n| n + 1);
-        if from == 0 && self.reads_much(limits) {
+        if from == 0 && self.reads_much(parallel_rows) {
             return Some(SplitPoint::Table);
         }
-        if rows_looked_at(node) < limits.parallel_rows as f64 {
+        if rows_looked_at(node) < parallel_rows {
             return None;
         }
         (from..self.stages.len())
@@ -76,7 +79,7 @@ impl<'p> ProbePipeline<'p> {
     }
 
     /// Is the first table one to cut, and large enough?
-    fn reads_much(&self, limits: &Limits) -> bool {
+    fn reads_much(&self, parallel_rows: f64) -> bool {
         let scan = self.source;
         let Source::Base { def, access, .. } = &scan.source else {
             return false;
@@ -86,9 +89,7 @@ impl<'p> ProbePipeline<'p> {
             AccessKind::Ranges(_) => scan.rows_in,
             AccessKind::Point(_) | AccessKind::Ref(_) => return false,
         };
-        rows >= limits.parallel_rows as f64
-            && is_plain(scan)
-            && scan.conds.iter().all(is_parallel_safe)
+        rows >= parallel_rows && is_plain(scan) && scan.conds.iter().all(is_parallel_safe)
     }
 
     /// Estimated rows that have passed all stages.
