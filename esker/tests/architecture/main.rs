@@ -52,7 +52,7 @@ const LAW: &[(&str, &[&str])] = &[
     ),
     ("wire", &["types"]),
     ("server", &["sql", "wire", "engine", "types", "vfs"]),
-    ("sim", &["engine", "wal", "vfs"]),
+    ("sim", &["binlog", "engine", "wal", "vfs"]),
     ("bench", &["engine", "wal", "vfs"]),
 ];
 

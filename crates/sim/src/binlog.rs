@@ -1,0 +1,386 @@
+//! The binary log under power loss: transactions with attachments, files derived from them, crashes at random I/O.
+//!
+//! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of
+//! the `esker` binary does the same over the protocol. **Invariants checked** after every crash: what the files say,
+//! applied to nothing, is what a scan of the table gives; every transaction that was durable is in the files, once,
+//! in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is still there.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use esker_binlog::attachment::{Head, Numbering, What, head_bytes, push_event};
+use esker_binlog::derive::Writer;
+use esker_binlog::event::group::GtidEvent;
+use esker_binlog::event::{Checksum, EventType};
+use esker_binlog::files::{Config, FileSet, Names, Scan};
+use esker_binlog::gtid::{Sid, Source};
+use esker_engine::{
+    Direction, Engine, EngineConfig, EngineError, Follower, Isolation, Mode, Seq, Tree, View,
+};
+use esker_vfs::sim::{SimEnv, SimRng};
+
+/// The name under which the log is kept.
+const FOLLOWER: &str = "binlog";
+const KEYS: u64 = 24;
+/// Power goes within this many disk operations of a life.
+const LIFE_OPS: u64 = 300;
+/// Largest value, bytes: memtables fill, files rotate.
+const MAX_VALUE: u64 = 500;
+/// A file is followed by another one from this size on.
+const MAX_FILE: u64 = 3000;
+/// Steps of a life whose power does not go.
+const STEPS: u32 = 120;
+
+/// What a run did, for tests that want to know that something happened.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Transactions in the files at the end.
+    pub transactions: u64,
+    /// Files at the end.
+    pub files: u64,
+}
+
+type Table = BTreeMap<u8, Vec<u8>>;
+
+fn engine_config() -> EngineConfig {
+    let mut config = EngineConfig::new("/db");
+    config.mode = Mode::Manual;
+    config.memory_limit = 1 << 20;
+    config.memtable_bytes = 8 << 10;
+    config.log_segment_bytes = 64 << 10;
+    config.log_buffer_bytes = 64 << 10;
+    config.log_limit_bytes = 256 << 10;
+    config.on_fatal = Arc::new(|_| {});
+    config.followers = vec![FOLLOWER];
+    config
+}
+
+fn files_config() -> Config {
+    Config {
+        names: Names::new(PathBuf::from("/db/binlog"), "binlog"),
+        writer: Writer {
+            source: Source::untagged(Sid([9; 16])),
+            server_id: 1,
+            server_version: 80_400,
+            gtid_mode: true,
+        },
+        version: "8.4.0".to_owned(),
+        max_size: MAX_FILE,
+        checksum: Checksum::Crc32,
+    }
+}
+
+/// Why a life ends early.
+enum Stop {
+    Engine(EngineError),
+    Files(esker_binlog::Error),
+}
+
+impl From<EngineError> for Stop {
+    fn from(e: EngineError) -> Self {
+        Self::Engine(e)
+    }
+}
+
+impl From<esker_binlog::Error> for Stop {
+    fn from(e: esker_binlog::Error) -> Self {
+        Self::Files(e)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Engine(e) => e.fmt(f),
+            Self::Files(e) => e.fmt(f),
+        }
+    }
+}
+
+/// A server that is up.
+struct Life {
+    engine: Engine,
+    table: Tree,
+    set: FileSet,
+    follower: Follower,
+}
+
+impl Life {
+    fn begin(sim: &SimEnv) -> Result<Self, Stop> {
+        let engine = Engine::open(sim.env(), engine_config())?;
+        let table = match engine.tree_ids().first() {
+            Some(id) => engine.tree(*id).ok_or(EngineError::NoSuchTree(*id))?,
+            None => engine.create_tree()?,
+        };
+        let fs = sim.env().fs;
+        let set = FileSet::open(fs, files_config(), engine.durable_seq(), 100)?;
+        let follower = engine.follow(FOLLOWER, set.lsn())?;
+        Ok(Self {
+            engine,
+            table,
+            set,
+            follower,
+        })
+    }
+
+    /// Brings the files to the end of what is durable.
+    fn derive(&mut self) -> Result<(), Stop> {
+        loop {
+            let mut read: Vec<(Seq, Vec<u8>)> = Vec::new();
+            let more = self.follower.next(&mut |record| {
+                read.push((record.seq, record.attachment.to_vec()));
+                Ok(())
+            })?;
+            for (seq, attachment) in read {
+                self.set.append(seq, &attachment)?;
+            }
+            if !more {
+                break;
+            }
+        }
+        self.set.skip_to(self.follower.at().max(self.set.lsn()));
+        Ok(self.set.write()?)
+    }
+
+    fn sync(&mut self) -> Result<(), Stop> {
+        let lsn = self.set.sync()?;
+        Ok(self.follower.release(lsn)?)
+    }
+}
+
+/// What the files say.
+#[derive(Default)]
+struct Decoded {
+    table: Table,
+    /// Numbers of the transactions in order.
+    numbers: Vec<u64>,
+    files: u64,
+}
+
+impl Decoded {
+    fn read(sim: &SimEnv, set: &FileSet) -> Result<Self, Stop> {
+        let names = files_config().names;
+        let mut decoded = Self::default();
+        let mut open: Vec<Vec<u8>> = Vec::new();
+        for file in set.published().view().files {
+            decoded.files += 1;
+            let fs = sim.env().fs;
+            let scan = Scan::open(&*fs, &names.path(file.number), Some(file.size));
+            let mut scan = scan?;
+            while let Some((_, event)) = scan.next_event()? {
+                match event.header.event_type() {
+                    Some(kind @ EventType::Gtid) => {
+                        let gtid = GtidEvent::parse(kind, event.body)?.gtid;
+                        let gno = gtid.expect("GTIDs are on").gno;
+                        assert_eq!(gno, decoded.numbers.len() as u64 + 1, "one by one");
+                    }
+                    Some(EventType::RowsQuery) => open.push(event.body.to_vec()),
+                    Some(EventType::Xid) => {
+                        let work = std::mem::take(&mut open);
+                        decoded.apply(&work);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(open.is_empty(), "a transaction without its end");
+        Ok(decoded)
+    }
+
+    /// The first event has the number of the transaction, the others change a key each.
+    fn apply(&mut self, work: &[Vec<u8>]) {
+        let (number, changes) = work.split_first().expect("a number");
+        let number = number.as_slice().try_into().expect("eight bytes");
+        self.numbers.push(u64::from_le_bytes(number));
+        for change in changes {
+            match change[1] {
+                0 => drop(self.table.remove(&change[0])),
+                _ => drop(self.table.insert(change[0], change[2..].to_vec())),
+            }
+        }
+    }
+}
+
+/// One database over several lives.
+struct World {
+    dice: SimRng,
+    /// Number of the next transaction.
+    next: u64,
+    /// Transactions that were committed, with their sequences; 0 if from an earlier life.
+    committed: Vec<(Seq, u64)>,
+    /// How many of them were durable at some time.
+    durable: usize,
+    /// What synced files had.
+    synced: Vec<u64>,
+}
+
+/// Runs one seed with `lives` crashes.
+///
+/// # Panics
+/// When a promise is broken; the message has the seed.
+pub fn run(seed: u64, lives: u32) -> Report {
+    let mut sim = SimEnv::new(seed);
+    let mut world = World {
+        dice: SimRng::new(seed ^ 0xB109),
+        next: 1,
+        committed: Vec::new(),
+        durable: 0,
+        synced: Vec::new(),
+    };
+    let mut report = Report::default();
+    for life in 0..lives {
+        let ops = sim.fs.ops();
+        sim.fs.halt_at(ops + 1 + world.dice.below(LIFE_OPS));
+        world.live(&sim, seed);
+        sim = sim.crash(seed.wrapping_mul(31) + u64::from(life));
+        if world.dice.chance(40) {
+            // The power goes again while the first crash is repaired.
+            let ops = sim.fs.ops();
+            sim.fs.halt_at(ops + 1 + world.dice.below(60));
+            if let Ok(mut repaired) = Life::begin(&sim) {
+                let _ = repaired.derive().and_then(|()| repaired.sync());
+            }
+            sim = sim.crash(seed.wrapping_mul(37) + u64::from(life));
+        }
+        report = world.recover(&sim, seed);
+        sim = sim.crash(seed.wrapping_mul(41) + u64::from(life));
+    }
+    report
+}
+
+impl World {
+    fn live(&mut self, sim: &SimEnv, seed: u64) {
+        let ended = Life::begin(sim).and_then(|mut life| {
+            for _ in 0..STEPS {
+                self.step(sim, &mut life)?;
+                let durable = life.engine.durable_seq();
+                let known = self.committed.iter().take_while(|(seq, _)| *seq <= durable);
+                self.durable = self.durable.max(known.count());
+            }
+            Ok(())
+        });
+        if let Err(e) = ended {
+            assert!(!sim.fs.has_power(), "seed {seed}: {e} with the power on");
+        }
+    }
+
+    fn step(&mut self, sim: &SimEnv, life: &mut Life) -> Result<(), Stop> {
+        match self.dice.below(12) {
+            0..=5 => self.transaction(life)?,
+            6 | 7 => life.engine.flush_log()?,
+            8 => {
+                life.engine.maintain()?;
+            }
+            9 => life.derive()?,
+            10 => {
+                life.derive()?;
+                life.sync()?;
+                if self.dice.chance(20) {
+                    self.synced = Decoded::read(sim, &life.set)?.numbers;
+                }
+            }
+            _ => {
+                life.derive()?;
+                life.set.rotate(100)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self, life: &Life) -> Result<(), Stop> {
+        let number = self.next;
+        self.next += 1;
+        let mut txn = life.engine.begin(Isolation::RepeatableRead);
+        let mut events = Vec::new();
+        let mut event = |body: &[u8]| push_event(EventType::RowsQuery, 0, 100, body, &mut events);
+        event(&number.to_le_bytes());
+        for _ in 0..=self.dice.below(3) {
+            let key = self.dice.below(KEYS) as u8;
+            match self.dice.chance(25) {
+                true => {
+                    txn.delete(&life.table, &[key])?;
+                    event(&[key, 0]);
+                }
+                false => {
+                    let mut body = vec![key, 1];
+                    body.extend_from_slice(&number.to_le_bytes());
+                    body.resize(body.len() + self.dice.below(MAX_VALUE) as usize, b'.');
+                    txn.put(&life.table, &[key], &body[2..])?;
+                    event(&body);
+                }
+            }
+        }
+        if self.dice.chance(10) {
+            txn.rollback();
+            return Ok(());
+        }
+        txn.attach(&events)?;
+        txn.set_attachment_head(&head_bytes(&Head {
+            what: What::Transaction,
+            commit_micros: 100_000_000 + number,
+            begin_time: 100,
+            thread_id: 1,
+            numbering: Numbering::default(),
+            origin: None,
+            xid: None,
+            schema: b"d",
+            settings: b"",
+            has_statements: false,
+            compressed: false,
+            write_set: None,
+        }))?;
+        let seq = txn.commit()?.seq.unwrap_or(0);
+        self.committed.push((seq, number));
+        Ok(())
+    }
+
+    /// Opens with the power on, and compares.
+    fn recover(&mut self, sim: &SimEnv, seed: u64) -> Report {
+        let restarted = Life::begin(sim).and_then(|mut life| {
+            life.derive()?;
+            life.sync()?;
+            let decoded = Decoded::read(sim, &life.set)?;
+            Ok((life, decoded))
+        });
+        let restarted = restarted.unwrap_or_else(|e| panic!("seed {seed}: {e} at the restart"));
+        let (life, decoded) = restarted;
+        assert_eq!(decoded.table, scan(&life), "seed {seed}: files and table");
+        let numbers = &decoded.numbers;
+        let committed: Vec<u64> = self.committed.iter().map(|(_, number)| *number).collect();
+        assert!(
+            committed.starts_with(numbers),
+            "seed {seed}: {numbers:?} is no beginning of {committed:?}"
+        );
+        assert!(
+            numbers.len() >= self.durable,
+            "seed {seed}: {} of {} durable transactions",
+            numbers.len(),
+            self.durable
+        );
+        assert!(
+            numbers.starts_with(&self.synced),
+            "seed {seed}: synced files have lost something"
+        );
+        self.committed = numbers.iter().map(|number| (0, *number)).collect();
+        self.durable = numbers.len();
+        self.synced.clone_from(numbers);
+        Report {
+            transactions: numbers.len() as u64,
+            files: decoded.files,
+        }
+    }
+}
+
+fn scan(life: &Life) -> Table {
+    let txn = life.engine.begin(Isolation::RepeatableRead);
+    let (all, forward) = ((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
+    let cursor = txn.scan(&life.table, all.0, all.1, forward, View::Latest);
+    let mut cursor = cursor.expect("scan");
+    let mut table = Table::new();
+    while let Some((key, value)) = cursor.next().expect("next") {
+        table.insert(key[0], value.to_vec());
+    }
+    table
+}
