@@ -26,6 +26,7 @@ use crate::binlog::{Binlog, Replicas, StartArgs};
 use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
+use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::session::registry::Registry;
 use crate::statements::Digests;
@@ -94,6 +95,8 @@ pub struct Instance {
     pub(crate) engine: Engine,
     pub(crate) catalog: Catalog,
     pub(crate) globals: Globals,
+    /// What SET PERSIST keeps.
+    persisted: Persisted,
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
@@ -124,6 +127,7 @@ pub struct Instance {
 pub struct Starting {
     config: InstanceConfig,
     globals: Globals,
+    persisted: Persisted,
     engine: Engine,
 }
 
@@ -135,7 +139,10 @@ impl Starting {
     pub fn begin(config: InstanceConfig) -> SqlResult<Self> {
         let globals = Globals::default();
         describe(&globals, &config);
-        note(&globals.apply(&config.settings)?);
+        let persisted = Persisted::load(&config.env, &config.data_dir)?;
+        let mut settings = config.settings.clone();
+        settings.extend(persisted.settings());
+        note(&globals.apply(&settings)?);
         tell_file_limit(&globals);
         check_folder(&globals, &config.env)?;
         let (env, dir) = (&config.env, &config.data_dir);
@@ -158,6 +165,7 @@ impl Starting {
         Ok(Self {
             config,
             globals,
+            persisted,
             engine,
         })
     }
@@ -190,6 +198,7 @@ impl Starting {
         let Self {
             config,
             globals,
+            persisted,
             engine,
         } = self;
         engine
@@ -232,6 +241,7 @@ impl Starting {
             engine,
             catalog,
             globals,
+            persisted,
             registry: Registry::default(),
             counters: Counters::default(),
             digests: Digests::default(),
@@ -528,6 +538,27 @@ impl Instance {
         }
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
+    }
+
+    /// What SET PERSIST keeps.
+    pub(crate) fn persisted(&self) -> &Persisted {
+        &self.persisted
+    }
+
+    /// Keeps a variable's value over a restart.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn persist(&self, name: &str, kept: Kept) -> SqlResult<()> {
+        self.persisted.keep(&self.env, &self.data_dir, name, kept)
+    }
+
+    /// Forgets what is kept of a variable, or of all. False: there is nothing of this name.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn reset_persisted(&self, name: Option<&str>) -> SqlResult<bool> {
+        self.persisted.forget(&self.env, &self.data_dir, name)
     }
 
     /// Does a worker go on with other sessions while a commit is flushed?

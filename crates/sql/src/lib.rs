@@ -5,10 +5,9 @@
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
 //! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics),
-//! `querylog` (slow and general log) ·
-//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `schema`
-//! (questions to the catalog) ·
-//! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
+//! `querylog` (slow and general log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host`
+//! (the process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`:
+//! everything behind the sockets) · `query_tests` (tests that need every floor).
 
 pub mod binlog;
 pub mod datadir;
@@ -17,6 +16,7 @@ pub mod dml;
 mod host;
 pub mod infoschema;
 mod instance;
+mod persisted;
 #[cfg(test)]
 mod query_tests;
 mod querylog;

@@ -365,3 +365,47 @@ fn sys_finds_indexes_that_others_cover_and_formats_numbers() {
     let total = "SELECT total_allocated > 0 FROM sys.x$memory_global_total";
     assert_eq!(c.value(total), "1");
 }
+
+#[test]
+fn persisted_variables_outlive_a_restart() {
+    let (mut server, _dir) = server();
+    let mut c = server.connect();
+    c.run("SET PERSIST max_connections = 77; SET PERSIST_ONLY back_log = 60");
+    c.run("SET PERSIST sort_buffer_size = 65536");
+    let kept = "SELECT * FROM performance_schema.persisted_variables";
+    let all = [
+        "back_log|60",
+        "max_connections|77",
+        "sort_buffer_size|65536",
+    ];
+    assert_eq!(c.lines(kept), all);
+    let values = "SELECT @@max_connections, @@back_log = 60, @@global.sort_buffer_size";
+    assert_eq!(c.lines(values), ["77|0|65536"]);
+    for (sql, code) in [
+        ("SET PERSIST port = 1", 1238),
+        ("SET PERSIST_ONLY hostname = 'x'", 1238),
+        ("SET PERSIST_ONLY timestamp = 5", 1228),
+        ("SET PERSIST max_connections = 'x'", 1232),
+        ("RESET PERSIST nothing", 3615),
+    ] {
+        assert_eq!(c.code(sql), Some(code), "{sql}");
+    }
+    server.stop();
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(c.lines(values), ["77|1|65536"]);
+    assert_eq!(
+        c.lines(
+            "SELECT VARIABLE_SOURCE, SET_USER, SET_TIME IS NOT NULL FROM performance_schema.variables_info
+             WHERE VARIABLE_NAME = 'max_connections'"
+        ),
+        ["PERSISTED|root|1"]
+    );
+    c.run("RESET PERSIST max_connections; RESET PERSIST IF EXISTS nothing");
+    assert_eq!(c.lines(kept).len(), 2);
+    c.run("RESET PERSIST");
+    assert!(
+        c.lines("SELECT * FROM performance_schema.persisted_variables")
+            .is_empty()
+    );
+}

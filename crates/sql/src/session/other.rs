@@ -45,6 +45,10 @@ impl Session {
         }
         match statement {
             Statement::Empty => Ok(ok(0)),
+            Statement::ResetPersist { if_exists, name } => {
+                self.reset_persist(name.as_deref(), *if_exists)?;
+                Ok(ok(0))
+            }
             Statement::Xa(xa) => {
                 let done = self.run_xa(xa, mode)?;
                 // A branch that is prepared stays open, and its session commits nothing now.
@@ -512,7 +516,6 @@ fn unsupported(statement: &Statement) -> SqlError {
         Statement::Unsupported(name) => name,
         Statement::Call { .. } => "CALL",
         Statement::Help(_) => "HELP",
-        Statement::ResetPersist { .. } => "RESET PERSIST",
         _ => "this statement",
     };
     SqlError::not_supported(name)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown,
+    Effect, Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown, value,
 };
 use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
@@ -17,6 +17,7 @@ use esker_types::{Level, SqlError, SqlResult, Value};
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
 use super::other::is_plain;
+use crate::persisted::Kept;
 
 /// What SET NAMES and SET CHARACTER SET set.
 const CLIENT_CHARSETS: [&str; 3] = [
@@ -100,27 +101,14 @@ impl Session {
 
     fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
         let taken = match var.scope {
-            Some(VarScope::Global) => {
-                self.context
-                    .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
-                self.check_special(id, given.as_ref())?;
-                if id.def().name == "gtid_purged" {
-                    let text = given.as_ref().map(printed).unwrap_or_default();
-                    self.context.instance.set_gtid_purged(&text)?;
-                    return Ok(());
-                }
-                let before = self.context.instance.globals.get(id);
-                let taken = self.context.instance.globals.set(id, given.as_ref())?;
-                if let Err(e) = self.context.instance.admit_global(id.def().name, &before) {
-                    self.context.instance.globals.tell(id.def().name, before);
-                    return Err(e);
-                }
-                self.apply_global(id);
+            Some(VarScope::Global) => self.set_global(id, given.as_ref())?,
+            Some(VarScope::Persist) => {
+                let taken = self.set_global(id, given.as_ref())?;
+                let value = self.context.instance.globals.get(id);
+                self.keep(id, &value)?;
                 taken
             }
-            Some(VarScope::Persist | VarScope::PersistOnly) => {
-                return Err(SqlError::not_supported("SET PERSIST"));
-            }
+            Some(VarScope::PersistOnly) => self.persist_only(id, given.as_ref())?,
             Some(VarScope::Session) | None => {
                 if RESTRICTED.contains(&id.def().name) {
                     self.context.require_restricted()?;
@@ -136,6 +124,88 @@ impl Session {
         if taken.idle {
             self.warn(Level::Warning, 1235, Taken::idle_text(id.def()));
         }
+        Ok(())
+    }
+
+    /// SET GLOBAL.
+    fn set_global(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
+        self.context
+            .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
+        self.check_special(id, given)?;
+        if id.def().name == "gtid_purged" {
+            let text = given.map(printed).unwrap_or_default();
+            self.context.instance.set_gtid_purged(&text)?;
+            return Ok(Taken::default());
+        }
+        let before = self.context.instance.globals.get(id);
+        let taken = self.context.instance.globals.set(id, given)?;
+        if let Err(e) = self.context.instance.admit_global(id.def().name, &before) {
+            self.context.instance.globals.tell(id.def().name, before);
+            return Err(e);
+        }
+        self.apply_global(id);
+        Ok(taken)
+    }
+
+    /// SET PERSIST_ONLY: the value counts after the next start.
+    fn persist_only(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
+        let def = id.def();
+        self.context
+            .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
+        self.context.require("PERSIST_RO_VARIABLES_ADMIN")?;
+        if def.scope == Scope::Session {
+            let text = format!(
+                "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL",
+                def.name
+            );
+            return Err(SqlError::new(1228, "HY000", text));
+        }
+        if def.effect == Effect::Fact {
+            let text = format!(
+                "Variable '{}' is a non persistent read only variable",
+                def.name
+            );
+            return Err(SqlError::new(1238, "HY000", text));
+        }
+        let (value, clamped) = match given {
+            None => (value::default_of(def), false),
+            Some(given) => value::from_value(def, given)?,
+        };
+        self.keep(id, &value)?;
+        Ok(Taken {
+            clamped,
+            idle: false,
+        })
+    }
+
+    fn keep(&self, id: VarId, value: &VarValue) -> SqlResult<()> {
+        let context = &self.context;
+        let kept = Kept {
+            value: value.print(),
+            user: context.user.clone(),
+            host: context.host.clone(),
+            micros: context.instance.now_micros().max(0) as u64,
+        };
+        context.instance.persist(id.def().name, kept)
+    }
+
+    /// RESET PERSIST.
+    ///
+    /// # Errors
+    /// 1227; 3615 for a name of which nothing is kept.
+    pub(super) fn reset_persist(&mut self, name: Option<&str>, if_exists: bool) -> SqlResult<()> {
+        self.context
+            .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
+        let lower = name.map(str::to_ascii_lowercase);
+        if self.context.instance.reset_persisted(lower.as_deref())? {
+            return Ok(());
+        }
+        let name = name.unwrap_or_default();
+        let text = format!("Variable {name} does not exist in persisted config file");
+        if !if_exists {
+            return Err(SqlError::new(3615, "HY000", text));
+        }
+        self.warn(Level::Warning, 3615, text);
         Ok(())
     }
 

@@ -14,8 +14,10 @@ mod setup;
 mod statements;
 mod variables;
 
-use super::TableSpec;
+use esker_types::{DateTime, Value};
+
 use super::source::Source;
+use super::{TableSpec, Viewer};
 
 /// Every table that has rows.
 pub(super) static SOURCES: &[&[Source]] = &[
@@ -27,6 +29,11 @@ pub(super) static SOURCES: &[&[Source]] = &[
     statements::SOURCES,
     backup::SOURCES,
 ];
+
+/// A moment with its microseconds.
+fn moment(viewer: &Viewer, micros: i64) -> Value {
+    DateTime::from_utc(micros, &viewer.instance.system_zone).map_or(Value::Null, Value::DateTime)
+}
 
 /// Is this a table that every account may read?
 pub(crate) fn is_open_table(spec: &TableSpec) -> bool {

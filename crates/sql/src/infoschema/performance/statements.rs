@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use esker_types::{DateTime, Value};
+use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, optional, text};
+use super::moment;
 use crate::instance::Instance;
 use crate::session::Counter;
 use crate::session::registry::Process;
@@ -131,11 +132,6 @@ fn forget_history(instance: &Instance) {
 /// Microseconds as picoseconds.
 fn pico(micros: u64) -> Value {
     Value::UInt(micros.saturating_mul(1_000_000))
-}
-
-/// A moment with its microseconds.
-fn moment(viewer: &Viewer, micros: i64) -> Value {
-    DateTime::from_utc(micros, &viewer.instance.system_zone).map_or(Value::Null, Value::DateTime)
 }
 
 fn sums(sums: &Sums) -> [Value; 15] {

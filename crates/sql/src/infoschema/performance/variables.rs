@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use esker_sql_catalog::variables::{Scope, VarId, VarKind, VarValue};
+use esker_sql_catalog::variables::value::default_of;
+use esker_sql_catalog::variables::{Scope, VarDef, VarId, VarKind, VarValue};
 use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text};
+use crate::persisted::Kept;
 use crate::session::registry::Process;
 use crate::show::status;
 
@@ -23,6 +25,7 @@ pub(super) static SOURCES: &[Source] = &[
     Source::new("session_variables", NAME_VALUE, session_variables),
     Source::new("variables_by_thread", BY_THREAD, variables_by_thread),
     Source::new("variables_info", VARIABLES_INFO, variables_info),
+    Source::new("persisted_variables", NAME_VALUE, persisted_variables),
     Source::new("global_status", NAME_VALUE, global_status),
     Source::new("session_status", NAME_VALUE, session_status),
     Source::new("status_by_thread", BY_THREAD, status_by_thread),
@@ -78,24 +81,58 @@ const VARIABLES_INFO: &[&str] = &[
     "VARIABLE_PATH",
     "MIN_VALUE",
     "MAX_VALUE",
+    "SET_TIME",
+    "SET_USER",
+    "SET_HOST",
 ];
+
+fn persisted_variables(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let all = viewer.instance.persisted().all().into_iter();
+    all.map(|(name, kept)| vec![text(name), text(kept.value)])
+        .collect()
+}
+
+/// Where a value came from that SET PERSIST did not set.
+fn source_of(def: &VarDef, value: &VarValue) -> &'static str {
+    match default_of(def) == *value {
+        true => "COMPILED",
+        false if def.dynamic => "DYNAMIC",
+        false => "COMMAND_LINE",
+    }
+}
 
 fn variables_info(viewer: &Viewer) -> Vec<Vec<Value>> {
     let globals = viewer.instance.globals.snapshot();
+    let persisted = viewer.instance.persisted().all();
     let row = |(id, value): (VarId, &VarValue)| {
         let def = id.def();
+        let kept = persisted
+            .get(def.name)
+            .filter(|kept| kept.value == value.print());
         let (min, max) = match def.kind {
             VarKind::UInt { min, max } => (min.to_string(), max.to_string()),
             VarKind::Int { min, max } => (min.to_string(), max.to_string()),
             VarKind::Double { min, max } => (min.to_string(), max.to_string()),
             _ => ("0".to_owned(), "0".to_owned()),
         };
-        let source = match esker_sql_catalog::variables::value::default_of(def) == *value {
-            true => "COMPILED",
-            false if def.dynamic => "DYNAMIC",
-            false => "COMMAND_LINE",
+        let source = match kept {
+            Some(_) => "PERSISTED",
+            None => source_of(def, value),
         };
-        vec![text(def.name), text(source), text(""), text(min), text(max)]
+        let set_at = kept.map_or(Value::Null, |kept| {
+            super::moment(viewer, kept.micros as i64)
+        });
+        let by = |who: fn(&Kept) -> &String| kept.map_or(Value::Null, |kept| text(who(kept)));
+        vec![
+            text(def.name),
+            text(source),
+            text(""),
+            text(min),
+            text(max),
+            set_at,
+            by(|kept| &kept.user),
+            by(|kept| &kept.host),
+        ]
     };
     VarId::all().zip(globals.iter()).map(row).collect()
 }
