@@ -89,6 +89,8 @@ impl Maria {
         let dir = dir.join("maria");
         output(
             Command::new("mariadb-install-db")
+                // Servers that share a folder remove each other's temporary tables.
+                .env("TMPDIR", dir.parent().expect("folder"))
                 .args([
                     "--no-defaults",
                     "--skip-test-db",
@@ -106,6 +108,7 @@ impl Maria {
     fn spawn(dir: &Path, port: u16) -> Child {
         let user = std::env::var("USER").unwrap_or_else(|_| "root".into());
         Command::new("mariadbd")
+            .env("TMPDIR", dir.parent().expect("folder"))
             .args([
                 "--no-defaults",
                 "--server-id=71",
