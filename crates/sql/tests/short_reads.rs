@@ -272,3 +272,37 @@ fn the_ends_of_an_index_are_read_from_there() {
     assert_eq!(root.ask("SELECT MIN(id) FROM t").0, [""]);
     assert_eq!(root.ask("SELECT MAX(id) FROM t").0, [""]);
 }
+
+/// What SHOW STATUS counts of SELECTs that are compiled once, and of those that are planned each time, by reason.
+#[test]
+fn selects_that_are_planned_are_counted_by_reason() {
+    let machine = SimEnv::new(36);
+    let mut root = filled(&open(&machine));
+    let counted = |root: &mut Client, name: &str| -> u64 {
+        let shown = root.ask(&format!("SHOW SESSION STATUS LIKE 'Esker_select_{name}'"));
+        let digits = shown.0[0].trim_start_matches(|c: char| !c.is_ascii_digit());
+        digits.parse().expect("a number")
+    };
+    for (name, sql) in [
+        ("by_key", "SELECT c FROM t WHERE id = 5"),
+        (
+            "by_key",
+            "SELECT id FROM t FORCE INDEX (by_k) WHERE k > 5 ORDER BY k LIMIT 3",
+        ),
+        (
+            "planned_shape",
+            "SELECT k, COUNT(*) FROM t WHERE id < 5 GROUP BY k",
+        ),
+        ("planned_columns", "SELECT k + 1 FROM t WHERE id < 5"),
+        ("planned_conditions", "SELECT k FROM t WHERE c = 'row 5'"),
+        (
+            "planned_order",
+            "SELECT id FROM t WHERE k < 5 ORDER BY c, id",
+        ),
+        ("planned_values", "SELECT c FROM t WHERE id = 'x'"),
+    ] {
+        let before = counted(&mut root, name);
+        root.ask(sql);
+        assert_eq!(counted(&mut root, name), before + 1, "{name}: {sql}");
+    }
+}
