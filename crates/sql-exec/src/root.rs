@@ -168,14 +168,16 @@ impl RootExec {
     fn next_sorted(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let tail = &mut self.tail;
         let rows = tail.sorted.as_mut().expect("checked by the caller");
-        while tail.skip > 0 && rows.next(env)?.is_some() {
+        while tail.skip > 0 {
+            if rows.next(env)?.is_none() {
+                return Ok(None);
+            }
             tail.skip -= 1;
         }
         if tail.left == 0 {
             return Ok(None);
         }
         tail.left -= 1;
-        debug_assert_eq!(tail.skip, 0, "what is skipped comes first");
         let Some(row) = rows.next(env)? else {
             return Ok(None);
         };

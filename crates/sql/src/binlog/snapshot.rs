@@ -23,9 +23,12 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// What SHOW STATUS shows of it.
-    pub(crate) fn status(&self) -> [(&'static str, String); 3] {
-        [
+    /// What SHOW STATUS shows of it: nothing without a binary log, for a dump would take it for a position.
+    pub(crate) fn status(&self) -> Vec<(&'static str, String)> {
+        if self.file.is_empty() {
+            return Vec::new();
+        }
+        vec![
             ("Binlog_snapshot_file", self.file.clone()),
             ("Binlog_snapshot_position", self.offset.to_string()),
             ("Binlog_snapshot_gtid_executed", self.executed.clone()),
