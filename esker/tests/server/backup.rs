@@ -149,8 +149,9 @@ fn a_snapshot_knows_its_position_without_a_lock() {
         assert!(last > 20, "{last} rows");
         is_over.store(true, Ordering::Relaxed);
     });
-    let now = c.lines("SHOW STATUS LIKE 'binlog_snapshot_file'");
+    // This one waits until the files have all that was committed.
     let status = c.lines("SHOW BINARY LOG STATUS");
+    let now = c.lines("SHOW STATUS LIKE 'binlog_snapshot_file'");
     assert_eq!(now[0].split('|').nth(1), status[0].split('|').next());
     let local = c.value("SELECT JSON_UNQUOTE(JSON_EXTRACT(local, '$.binary_log_file')) FROM performance_schema.log_status");
     assert_eq!(Some(&*local), status[0].split('|').next());
