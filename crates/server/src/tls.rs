@@ -133,7 +133,11 @@ fn load(env: &Env, cert: &Path, key: &Path) -> Result<Identity, StartError> {
     Ok((chain, key_der))
 }
 
-fn certificates(env: &Env, path: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
+/// The certificates of a PEM file, at least one.
+pub(crate) fn certificates(
+    env: &Env,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, StartError> {
     let pem = read(env, path).map_err(|e| unusable(path, e))?;
     let chain = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<Vec<_>, _>>()

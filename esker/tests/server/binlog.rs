@@ -43,19 +43,24 @@ struct Replayed {
     groups: usize,
 }
 
+/// Every event of the files that the index lists.
+pub fn for_each_event(dir: &Path, mut on_event: impl FnMut(&Event<'_>)) {
+    let folder = dir.join("data/binlog");
+    let index = std::fs::read_to_string(folder.join("binlog.index")).expect("index");
+    for name in index.lines() {
+        let path = folder.join(name.trim_start_matches("./"));
+        let mut scan = Scan::open(&OsFs::new(), &path, None).expect("opens");
+        while let Some((_, event)) = scan.next_event().expect("sound") {
+            on_event(&event);
+        }
+    }
+}
+
 impl Replayed {
     /// Reads every file that the index lists.
     fn of(dir: &Path) -> Self {
-        let folder = dir.join("data/binlog");
-        let index = std::fs::read_to_string(folder.join("binlog.index")).expect("index");
         let mut replayed = Self::default();
-        for name in index.lines() {
-            let path = folder.join(name.trim_start_matches("./"));
-            let mut scan = Scan::open(&OsFs::new(), &path, None).expect("opens");
-            while let Some((_, event)) = scan.next_event().expect("sound") {
-                replayed.event(&event);
-            }
-        }
+        for_each_event(dir, |event| replayed.event(event));
         replayed
     }
 

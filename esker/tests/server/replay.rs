@@ -10,11 +10,10 @@ use esker_binlog::event::group::{GtidEvent, XaPrepare};
 use esker_binlog::event::query::{Query, Settings};
 use esker_binlog::event::{Checksum, Event};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE, Stamp, frame, payload};
-use esker_binlog::files::Scan;
 use esker_server::client::Client;
 use esker_types::func::encode_base64;
-use esker_vfs::OsFs;
 
+use crate::binlog::for_each_event;
 use crate::common::{Ask, Server};
 
 const ARGS: [&str; 2] = ["--log-bin=ON", "--gtid-mode=ON"];
@@ -90,16 +89,8 @@ struct Printed {
 
 impl Printed {
     fn of(dir: &Path) -> Self {
-        let folder = dir.join("data/binlog");
-        let index = std::fs::read_to_string(folder.join("binlog.index")).expect("index");
         let mut printed = Self::default();
-        for name in index.lines() {
-            let path = folder.join(name.trim_start_matches("./"));
-            let mut scan = Scan::open(&OsFs::new(), &path, None).expect("opens");
-            while let Some((_, event)) = scan.next_event().expect("sound") {
-                printed.event(&event);
-            }
-        }
+        for_each_event(dir, |event| printed.event(event));
         printed.add("SET gtid_next = AUTOMATIC");
         printed
     }

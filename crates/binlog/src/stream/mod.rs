@@ -49,7 +49,7 @@ const END_AT: usize = 13;
 /// Where the time of the server's start stands in a format description.
 const CREATED_AT: usize = HEADER_BYTES + 2 + 50;
 
-/// What a consumer asks for.
+/// A request for a stream.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Where to begin.

@@ -10,11 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esker_vfs::{Env, OpenMode};
+use esker_vfs::Env;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
@@ -22,9 +21,8 @@ use rustls::{
 };
 
 use super::ClientError;
-
-/// Largest file of certificate authorities read, bytes.
-const MAX_AUTHORITIES: u64 = 1 << 20;
+use crate::listener::StartError;
+use crate::tls;
 
 /// Where the server is.
 #[derive(Debug, Clone)]
@@ -162,28 +160,18 @@ fn config(mode: TlsMode, authorities: Option<&Path>) -> Result<ClientConfig, Cli
 
 fn read_roots(path: &Path) -> Result<RootCertStore, ClientError> {
     let bad = |why: &dyn std::fmt::Display| ClientError::Tls(format!("{}: {why}", path.display()));
-    let file = Env::os()
-        .fs
-        .open(path, OpenMode::Read)
-        .map_err(|e| bad(&e))?;
-    let len = file.len().map_err(|e| bad(&e))?;
-    if len > MAX_AUTHORITIES {
-        return Err(bad(&"too long for a file of authorities"));
-    }
-    let mut pem = vec![0; len as usize];
-    file.read_exact_at(&mut pem, 0).map_err(|e| bad(&e))?;
+    let chain = tls::certificates(&Env::os(), path).map_err(|e| match e {
+        StartError::Tls(text) => ClientError::Tls(text),
+        e => bad(&e),
+    })?;
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|e| bad(&e))?;
+    for certificate in chain {
         roots.add(certificate).map_err(|e| bad(&e))?;
     }
-    match roots.is_empty() {
-        true => Err(bad(&"holds no certificate")),
-        false => Ok(roots),
-    }
+    Ok(roots)
 }
 
-/// What a mode asks of the server's certificate.
+/// Verifies the server's certificate as far as a mode demands.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,

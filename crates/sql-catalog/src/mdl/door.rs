@@ -7,7 +7,7 @@
 //! ```text
 //! closed W/64, open W/64, closed W/32, open W/32, … closed W/2, open W/2, closed W, open 9 W, closed W, open 9 W, …
 //! ```
-//! - Nobody waits longer than `W` at a time for a request that waits itself.
+//! - No request waits longer than `W` at a time for a request that waits itself.
 //! - If every transaction takes less than `W`, the request is granted within `3 W`: by then the door has been closed
 //!   once for all of `W`, and during that window everybody who was inside has left.
 //!

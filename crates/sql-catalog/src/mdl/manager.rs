@@ -5,7 +5,7 @@
 //! **Invariants**
 //! - At most one object lives per name; it lives as long as anybody refers to it.
 //! - Lock order inside: the graph, then the owners, then one owner's list or one object. An object never reaches for
-//!   the graph, and nobody asks for an object with an owner's list locked.
+//!   the graph, and no object is locked while an owner's list is.
 //! - A cycle consists of waiting sessions only, so what the waiters hold is enough to find it.
 
 use std::collections::{BTreeMap, HashMap};

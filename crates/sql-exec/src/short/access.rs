@@ -14,7 +14,7 @@ use esker_types::{Decimal, TypeKind, Value};
 
 use super::{Operand, RangeSpec};
 
-/// Most ranges of one statement; longer IN lists go the long way.
+/// Most ranges of one statement; longer IN lists are planned.
 const MAX_RANGES: usize = 256;
 
 /// How a table is read.

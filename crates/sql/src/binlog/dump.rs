@@ -34,7 +34,7 @@ const WAITING: &str = "Source has sent all binlog to replica; waiting for more u
 /// How long a stream that ends waits for the files to be synced.
 const SYNC_WAIT: Duration = Duration::from_secs(10);
 
-/// What a consumer asks for.
+/// A request for a stream.
 #[derive(Debug)]
 pub struct DumpRequest {
     /// Its server_id.
