@@ -170,6 +170,19 @@ impl Terminal {
     }
 }
 
+impl Terminal {
+    /// Reads to the end, and then waits. `script` hangs up on the shell as soon as its own input ends: that stays open
+    /// until the shell has gone.
+    fn ends(&mut self) -> std::process::ExitStatus {
+        let keyboard = self.child.stdin.take();
+        let stdout = self.child.stdout.as_mut().expect("piped");
+        std::io::copy(stdout, &mut std::io::sink()).expect("output");
+        let status = self.child.wait().expect("ends");
+        drop(keyboard);
+        status
+    }
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         // Ended already, if all went well.
@@ -213,7 +226,8 @@ fn on_a_terminal_control_c_ends_the_statement_and_not_the_shell() {
     terminal.expect("still");
     terminal.expect("> ");
     terminal.send("exit\r");
-    assert!(terminal.child.wait().expect("ends").success());
+    let status = terminal.ends();
+    assert!(status.success(), "{status}");
     let history = std::fs::read_to_string(dir.path().join(".esker_history")).expect("history");
     assert!(history.contains("select sleep(600);"), "{history}");
 }
