@@ -222,7 +222,7 @@ fn full_disk_is_an_error_and_the_engine_goes_on_when_there_is_room() {
                 engine.wait_durable(commit.seq.unwrap()).block().unwrap();
                 break;
             }
-            Err(EngineError::DiskFull(_)) if tries < 1000 => {
+            Err(EngineError::DiskFull(_)) if tries < 10_000 => {
                 tries += 1;
                 thread::sleep(Duration::from_millis(10));
             }

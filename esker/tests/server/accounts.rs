@@ -4,7 +4,7 @@
 
 use esker_server::client::{Client, ClientError};
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 
 fn server() -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
@@ -381,9 +381,7 @@ fn limits_of_an_account_hold() {
     let text = "User 'a' has exceeded the 'max_user_connections' resource (current value: 2)";
     assert_eq!(refusal(&server, "a", ""), (1226, text.to_owned()));
     drop((a, b));
-    while code(&server, "a", "") != 0 {
-        std::thread::yield_now();
-    }
+    eventually("there is room again", || code(&server, "a", "") == 0);
 }
 
 #[test]

@@ -123,8 +123,9 @@ fn a_snapshot_knows_its_position_without_a_lock() {
                 }
             });
         }
-        let mut last = 0;
-        for _ in 0..20 {
+        let (mut last, mut looks) = (0, 0);
+        while looks < 20 || last <= 20 {
+            looks += 1;
             std::thread::sleep(Duration::from_millis(10));
             c.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
             let status = c.rows("SHOW STATUS LIKE 'binlog_snapshot%'");
@@ -146,7 +147,6 @@ fn a_snapshot_knows_its_position_without_a_lock() {
             assert_eq!(count, format!("1-{}", seen.len() + 2));
             last = seen.len();
         }
-        assert!(last > 20, "{last} rows");
         is_over.store(true, Ordering::Relaxed);
     });
     // This one waits until the files have all that was committed.

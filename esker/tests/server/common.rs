@@ -1,16 +1,20 @@
 //! A real server process for tests: started, asked, killed, started again on the same files.
 
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use esker_server::client::{Client, ClientError, QueryResult};
 
-/// Longest wait for a server to be ready: recovery included, on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(120);
+/// Longest wait for what must come, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// First port tried; all stay below the ephemeral range, where a redialling client could take the
 /// port of a killed server.
@@ -39,14 +43,43 @@ impl Dice {
     }
 }
 
-/// A port nobody listens on now.
+/// Waits until `holds`.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Tries until it works.
+pub fn patiently<T, E: Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(e) => assert!(begun.elapsed() < PATIENCE, "{e:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A port nobody listens on now, and that no other test is given while this process lives: a killed server finds its
+/// port free again.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static OURS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     let salt = (std::process::id() % u32::from(PORTS)) as u16;
     for _ in 0..PORTS {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let port = FIRST_PORT + (salt.wrapping_mul(17).wrapping_add(step)) % PORTS;
+        // Abstract names belong to the network namespace, like ports, and go with their process.
+        let name = SocketAddr::from_abstract_name(format!("esker-test-port-{port}"));
+        let Ok(claim) = UnixListener::bind_addr(&name.expect("a short name")) else {
+            continue;
+        };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            OURS.lock().expect("ports").push(claim);
             return port;
         }
     }
@@ -190,11 +223,7 @@ fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
         let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
         panic!("the server did not start: {line}{log}");
     }
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < START_LIMIT, "the server does not answer");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    // It listens. To try would leave a connection behind that tests see in lists and counters.
     child
 }
 

@@ -13,7 +13,7 @@ use esker_server::client::Client;
 use mysql_async::prelude::Queryable;
 use mysql_async::{BinlogStreamRequest, Conn, OptsBuilder};
 
-use crate::common::{Ask, Server, free_port, has_client, output, python};
+use crate::common::{Ask, PATIENCE, Server, free_port, has_client, output, python};
 
 /// MariaDB 10.11 knows none of the collations of MySQL 8.0.
 const ARGS: [&str; 6] = [
@@ -24,9 +24,6 @@ const ARGS: [&str; 6] = [
     "--binlog-row-metadata=FULL",
     "--collation-server=utf8mb4_general_ci",
 ];
-/// Longest wait for a consumer to catch up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const TYPES: &str = "CREATE DATABASE d; USE d; \
     CREATE TABLE types (id INT PRIMARY KEY AUTO_INCREMENT, b1 TINYINT, b2 SMALLINT UNSIGNED, b3 MEDIUMINT, \
     b4 BIGINT UNSIGNED, f FLOAT, g DOUBLE, n DECIMAL(30,10), dt DATE, ti TIME(3), ts TIMESTAMP(6) NULL, \

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Ask, Server, setting};
+use crate::common::{Ask, PATIENCE, Server, setting};
 use esker_server::client::{Client, ClientError};
 
 const ACCOUNTS: u64 = 50;
@@ -23,8 +23,6 @@ const OPENING: i64 = 1000;
 const CLIENTS: u64 = 6;
 /// One transfer of so many is an XA transaction.
 const XA_ONE_IN: u64 = 3;
-/// Longest wait for the first one.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// xorshift64*, so that a seed repeats a run's choices.
 struct Dice(u64);

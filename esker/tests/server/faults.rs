@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{Ask, Server, free_port, serve_command};
+use crate::common::{Ask, Server, free_port, patiently, serve_command};
 
 const SMALL_LOG: &[&str] = &["--esker-log-segment-size=1048576"];
 
@@ -208,11 +208,7 @@ fn a_database_without_its_accounts_is_refused_until_new_ones_are_asked_for() {
         let connect = |password| {
             esker_server::client::Client::connect("127.0.0.1", port, "root", password, None)
         };
-        let mut client = (0..600).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            connect("secret").ok()
-        });
-        let client = client.as_mut().expect("root has the password");
+        let mut client = patiently(|| connect("secret"));
         assert!(connect("").is_err());
         let names = client.rows("SHOW DATABASES");
         assert!(names.contains(&vec![Some("d".to_owned())]), "{names:?}");
@@ -281,20 +277,15 @@ fn signals_and_the_environment_of_others_do_not_end_the_server() {
         .env("ESKER_PORT_3306_TCP_ADDR", "10.1.2.3")
         .spawn()
         .expect("starts");
-    let connect =
-        || esker_server::client::Client::connect("127.0.0.1", port, "root", "", None).ok();
-    let client = (0..600).find_map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        connect()
-    });
-    let mut client = client.expect("it serves");
+    let connect = || esker_server::client::Client::connect("127.0.0.1", port, "root", "", None);
+    let mut client = patiently(connect);
     for signal in ["-HUP", "-USR1", "-USR2"] {
         let sent = Command::new("kill")
             .args([signal, &child.id().to_string()])
             .status();
         assert!(sent.expect("kill").success());
         assert_eq!(client.rows("SELECT 1"), [[Some("1".to_owned())]]);
-        assert!(connect().is_some(), "{signal}");
+        assert!(connect().is_ok(), "{signal}");
     }
     child.kill().expect("kill");
     child.wait().expect("wait");

@@ -5,15 +5,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use esker_server::client::{Client, ClientError};
 use esker_wire::auth;
 
-use crate::common::{Ask, Server, setting};
+use crate::common::{Ask, PATIENCE, Server, setting};
 
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest exchange that a guest goes on with.
 const MOST_ROUNDS: usize = 8;
 const PASSWORD: &[u8] = b"the right one";

@@ -3,12 +3,12 @@
 //! Every test says what MySQL (InnoDB) does and whether Esker does the same. The cases follow
 //! Hermitage (Martin Kleppmann) and Adya's phenomena.
 
-use std::time::Duration;
-
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 use esker_server::client::Client;
 
 const LEVELS: [&str; 2] = ["READ COMMITTED", "REPEATABLE READ"];
+const LOCK_WAITS: &str =
+    "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
 
 struct World {
     server: Server,
@@ -18,7 +18,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("folder");
-        let server = Server::start(dir.path(), &["--skip-ssl", "--innodb-lock-wait-timeout=5"]);
+        let server = Server::start(dir.path(), &["--skip-ssl", "--innodb-lock-wait-timeout=50"]);
         server.connect().run("CREATE DATABASE d");
         Self { server, _dir: dir }
     }
@@ -46,18 +46,26 @@ impl World {
             .connect()
             .lines("SELECT id, value FROM d.test ORDER BY id")
     }
-}
 
-/// Runs `sql` on a thread and checks that it waits until `unblock` has run.
-fn waits(mut c: Client, sql: &'static str, unblock: impl FnOnce()) -> (Client, Option<u16>) {
-    let handle = std::thread::spawn(move || {
-        let code = c.code(sql);
-        (c, code)
-    });
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!handle.is_finished(), "{sql} did not wait");
-    unblock();
-    handle.join().expect("no panic")
+    /// Runs `sql` on a thread, sees that it waits for a lock, and then lets it go on.
+    fn waits(
+        &self,
+        mut c: Client,
+        sql: &'static str,
+        unblock: impl FnOnce(),
+    ) -> (Client, Option<u16>) {
+        let mut watcher = self.server.connect();
+        let handle = std::thread::spawn(move || {
+            let code = c.code(sql);
+            (c, code)
+        });
+        eventually(sql, || {
+            assert!(!handle.is_finished(), "{sql} did not wait");
+            watcher.value(LOCK_WAITS) == "1"
+        });
+        unblock();
+        handle.join().expect("no panic")
+    }
 }
 
 /// G0, dirty write. MySQL: prevented at both levels, the second writer waits. Esker: same.
@@ -67,7 +75,7 @@ fn dirty_write_is_prevented() {
     for level in LEVELS {
         let (mut a, b) = w.begin(level);
         a.run("UPDATE test SET value = 11 WHERE id = 1");
-        let (mut b, code) = waits(b, "UPDATE test SET value = 12 WHERE id = 1", || {
+        let (mut b, code) = w.waits(b, "UPDATE test SET value = 12 WHERE id = 1", || {
             a.run("UPDATE test SET value = 21 WHERE id = 2; COMMIT");
         });
         assert_eq!(code, None);
@@ -130,7 +138,7 @@ fn observed_transactions_do_not_vanish() {
             "USE d; SET SESSION TRANSACTION ISOLATION LEVEL {level}; BEGIN"
         ));
         a.run("UPDATE test SET value = 11 WHERE id = 1; UPDATE test SET value = 19 WHERE id = 2");
-        let (mut b, code) = waits(b, "UPDATE test SET value = 12 WHERE id = 1", || {
+        let (mut b, code) = w.waits(b, "UPDATE test SET value = 12 WHERE id = 1", || {
             a.run("COMMIT");
         });
         assert_eq!(code, None);
@@ -187,7 +195,7 @@ fn writes_work_on_the_newest_rows() {
     for level in LEVELS {
         let (mut a, b) = w.begin(level);
         a.run("UPDATE test SET value = value + 10");
-        let (mut b, code) = waits(b, "DELETE FROM test WHERE value = 20", || a.run("COMMIT"));
+        let (mut b, code) = w.waits(b, "DELETE FROM test WHERE value = 20", || a.run("COMMIT"));
         assert_eq!(code, None);
         b.run("COMMIT");
         assert_eq!(w.final_state(), ["2|30"], "{level}");
@@ -220,7 +228,7 @@ fn for_update_prevents_lost_updates() {
             a.value("SELECT value FROM test WHERE id = 1 FOR UPDATE"),
             "10"
         );
-        let (mut b, code) = waits(b, "SELECT value FROM test WHERE id = 1 FOR UPDATE", || {
+        let (mut b, code) = w.waits(b, "SELECT value FROM test WHERE id = 1 FOR UPDATE", || {
             a.run("UPDATE test SET value = value + 1 WHERE id = 1; COMMIT");
         });
         assert_eq!(code, None);
@@ -316,7 +324,7 @@ fn locking_reads_lock_gaps_at_repeatable_read() {
         b.run("COMMIT");
         let (mut a, b) = w.begin(LEVELS[1]);
         a.run(query);
-        let (mut b, code) = waits(b, "INSERT INTO test VALUES (3, 30)", || {
+        let (mut b, code) = w.waits(b, "INSERT INTO test VALUES (3, 30)", || {
             a.run(query);
             assert_eq!(a.lines("SELECT id FROM test"), ["1", "2"], "{query}");
             a.run("COMMIT");
@@ -343,7 +351,7 @@ fn uncommitted_inserts_are_waited_for() {
         ] {
             let (mut a, b) = w.begin(level);
             a.run("INSERT INTO test VALUES (3, 30)");
-            let (mut b, code) = waits(b, query, || a.run("COMMIT"));
+            let (mut b, code) = w.waits(b, query, || a.run("COMMIT"));
             assert_eq!(code, None, "{level}: {query}");
             b.run("COMMIT");
             let is_kept = query.starts_with("SELECT") && w.final_state().len() == 3;
@@ -373,7 +381,7 @@ fn who_inserts_into_the_gap_of_another_is_a_deadlock() {
         let (mut a, mut b) = w.begin(LEVELS[1]);
         a.run(look);
         b.run(look);
-        let (mut a, code) = waits(a, "INSERT INTO test VALUES (3, 30)", || {
+        let (mut a, code) = w.waits(a, "INSERT INTO test VALUES (3, 30)", || {
             assert_eq!(
                 b.code("INSERT INTO test VALUES (3, 30)"),
                 Some(1213),
@@ -410,7 +418,7 @@ fn write_skew_is_prevented_at_serializable() {
         let (mut a, mut b) = w.begin("SERIALIZABLE");
         a.run(read);
         b.run(read);
-        let (_a, code) = waits(a, write_a, || {
+        let (_a, code) = w.waits(a, write_a, || {
             assert_eq!(b.code(write_b), Some(1213), "{write_b}");
         });
         assert_eq!(code, None, "{write_a}");
@@ -424,7 +432,7 @@ fn one_transaction_may_be_serializable() {
     let (mut a, b) = w.begin(LEVELS[1]);
     let write = "UPDATE test SET value = 0 WHERE id = 1";
     a.run("COMMIT; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN; SELECT * FROM test");
-    let (b, code) = waits(b, write, || a.run("COMMIT; BEGIN; SELECT * FROM test"));
+    let (b, code) = w.waits(b, write, || a.run("COMMIT; BEGIN; SELECT * FROM test"));
     assert_eq!(code, None);
     drop(b);
     let mut b = w.server.connect();
@@ -478,7 +486,7 @@ fn sources_of_changes_are_read_anew_and_locked() {
             assert_eq!(count, expected, "{level}: {statement}");
             let write = "UPDATE test SET value = 78 WHERE id = 1";
             if level == LEVELS[1] || locks_at_read_committed {
-                let (_b, code) = waits(b, write, || a.run("ROLLBACK"));
+                let (_b, code) = w.waits(b, write, || a.run("ROLLBACK"));
                 assert_eq!(code, None, "{level}: {statement}");
             } else {
                 assert_eq!(b.code(write), None, "{level}: {statement}");
@@ -541,7 +549,7 @@ fn locks_and_waits_are_shown() {
             "d|test|PRIMARY|X,GAP|GRANTED|[2 .. supremum pseudo-record)",
         ]
     );
-    let (_b, code) = waits(b, "INSERT INTO test VALUES (3, 30)", || {
+    let (_b, code) = w.waits(b, "INSERT INTO test VALUES (3, 30)", || {
         let found = watcher.lines(locks);
         let waiting = "d|test|PRIMARY|X,GAP,INSERT_INTENTION|WAITING|3";
         assert!(found.iter().any(|line| line == waiting), "{found:?}");
@@ -571,7 +579,8 @@ fn a_deadlock_has_one_victim() {
             let code = a.code("UPDATE test SET value = 12 WHERE id = 2");
             (a, code)
         });
-        std::thread::sleep(Duration::from_millis(200));
+        let mut watcher = w.server.connect();
+        eventually("it waits", || watcher.value(LOCK_WAITS) == "1");
         let second = b.code("UPDATE test SET value = 21 WHERE id = 1");
         let (mut a, first) = first.join().expect("no panic");
         let codes = [first, second];
@@ -628,7 +637,7 @@ fn shared_locks_hold_off_writers_only() {
             "10"
         );
         b.run("COMMIT; BEGIN");
-        let (mut b, code) = waits(b, "UPDATE test SET value = 11 WHERE id = 1", || {
+        let (mut b, code) = w.waits(b, "UPDATE test SET value = 11 WHERE id = 1", || {
             a.run("COMMIT")
         });
         assert_eq!(code, None, "{level}");
@@ -711,14 +720,7 @@ fn innodb_trx_shows_what_transactions_hold_and_wait_for() {
     assert_ne!(shown(&mut root, "trx_rows_locked", &id), "0");
     let other = two.value("SELECT CONNECTION_ID()");
     let handle = std::thread::spawn(move || two.code("DELETE FROM test WHERE id = 3"));
-    while shown(
-        &mut root,
-        "COUNT(*)",
-        &format!("{other} AND trx_state = 'LOCK WAIT'"),
-    ) == "0"
-    {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually("it waits", || root.value(LOCK_WAITS) == "1");
     let waits_for = "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.ESKER_DATA_LOCKS l \
                      ON l.ENGINE_LOCK_ID = t.trx_requested_lock_id WHERE l.LOCK_STATUS = 'WAITING'";
     assert_eq!(root.value(waits_for), "1");

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server, free_port};
+use crate::common::{Ask, Server, eventually, free_port, patiently};
 
 /// `root:` and `viewer:pw` for Basic authentication.
 const ROOT: &str = "cm9vdDo=";
@@ -92,7 +92,9 @@ fn an_administrator_sees_it_when_there_is_no_connection_left() {
     let (server, port, _dir) = server(&["--max-connections=1"]);
     server.connect().run("CREATE USER plain");
     // The one seat, and the one more for administrators.
-    let mut first = Client::connect("127.0.0.1", server.port, "plain", "", None).expect("login");
+    let login = || Client::connect("127.0.0.1", server.port, "plain", "", None);
+    // As soon as the one that has made the account has left its seat.
+    let mut first = patiently(login);
     let mut second = server.connect();
     assert!(server.try_connect().is_err());
     let metrics = get(port, "/metrics", ROOT);
@@ -122,9 +124,8 @@ fn bad_requests_are_told_so() {
         .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("connects"))
         .collect();
     drop(idle);
-    while !get_or_nothing(port).starts_with("HTTP/1.1 401 ") {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let is_answered = || get_or_nothing(port).starts_with("HTTP/1.1 401 ");
+    eventually("others are answered", is_answered);
 }
 
 /// An answer, or nothing where the connection was hung up on.

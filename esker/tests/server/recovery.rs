@@ -1,16 +1,12 @@
 //! A restart with a big log, over real sockets: whoever comes early waits and is served, everything acknowledged is
 //! there, work goes on while the rest is built, and the server tells how it went.
 
-use std::time::{Duration, Instant};
-
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually, patiently};
 
 const ROWS: u64 = 40_000;
 const BATCH: u64 = 500;
-/// Longest wait for a server that is being started to listen.
-const LISTEN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Nothing is flushed before the crash.
 const SETTINGS: [&str; 4] = [
@@ -52,14 +48,7 @@ fn number(c: &mut Client, name: &str) -> u64 {
 
 /// Connects again and again until somebody listens; the greeting comes when it comes.
 fn connect_early(port: u16) -> Client {
-    let begun = Instant::now();
-    loop {
-        match Client::connect("127.0.0.1", port, "root", "", None) {
-            Ok(client) => return client,
-            Err(e) => assert!(begun.elapsed() < LISTEN_LIMIT, "{e}"),
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    patiently(|| Client::connect("127.0.0.1", port, "root", "", None))
 }
 
 #[test]
@@ -112,11 +101,7 @@ fn a_server_that_is_stopped_while_it_recovers_ends_and_begins_again() {
 }
 
 fn tells_how_it_went(c: &mut Client, mode: &str) {
-    let begun = Instant::now();
-    while status(c, "phase") != "DONE" {
-        assert!(begun.elapsed() < LISTEN_LIMIT, "{}", status(c, "phase"));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("all is built", || status(c, "phase") == "DONE");
     assert_eq!(status(c, "mode"), mode);
     // A row and its index entry.
     assert!(number(c, "rows") >= 2 * ROWS, "{}", number(c, "rows"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Ask, Server, serve_command};
+use crate::common::{Ask, Server, eventually, serve_command};
 
 fn server() -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
@@ -163,18 +163,14 @@ fn kill_ends_statements_and_sessions() {
     let runs = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Query'"
     );
-    while killer.value(&runs) == "0" {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("it runs", || killer.value(&runs) == "1");
     killer.run(&format!("KILL QUERY {id}"));
     let (mut victim, code) = sleeping.join().expect("no panic");
     assert_eq!(code, Some(1317));
     assert_eq!(victim.value("SELECT 1"), "1");
     killer.run(&format!("KILL {id}"));
     let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
-    while killer.value(&there) == "1" {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("it ends", || killer.value(&there) == "0");
     assert!(victim.query("SELECT 1", &mut |_| ()).is_err());
     assert_eq!(killer.code("KILL 4000000000"), Some(1094));
 }

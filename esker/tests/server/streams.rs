@@ -6,13 +6,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use esker_binlog::event::control::Rotate;
 use esker_binlog::event::{Checksum, Event, EventType, Header};
 use esker_binlog::gtid::GtidSet;
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, PATIENCE, Server, eventually};
 
 const ARGS: [&str; 4] = [
     "--log-bin=ON",
@@ -21,8 +20,6 @@ const ARGS: [&str; 4] = [
     "--max-binlog-size=65536",
 ];
 const NON_BLOCK: u16 = 1;
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client that sends and takes packets.
 struct Raw(TcpStream);
@@ -343,16 +340,8 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
 
 /// Asks until the answer is as it should be.
 fn until(server: &Server, sql: &str, is_there: impl Fn(&[String]) -> bool) {
-    let begun = Instant::now();
     let mut c = server.connect();
-    loop {
-        let lines = c.lines(sql);
-        if is_there(&lines) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{sql}: {lines:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(sql, || is_there(&c.lines(sql)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 
 const SCHEMAS: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
 
@@ -310,16 +310,9 @@ fn sys_names_who_blocks_whom() {
     let waits =
         "SELECT locked_table, locked_index, waiting_pid, blocking_pid, sql_kill_blocking_connection
         FROM sys.innodb_lock_waits";
-    let mut lines = Vec::new();
-    for _ in 0..500 {
-        lines = a.lines(waits);
-        if !lines.is_empty() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    eventually("it waits", || !a.lines(waits).is_empty());
     assert_eq!(
-        lines,
+        a.lines(waits),
         [format!("`d`.`t`|PRIMARY|{waiter}|{blocker}|KILL {blocker}")]
     );
     a.run("COMMIT");

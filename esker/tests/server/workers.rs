@@ -5,8 +5,8 @@
 
 use esker_server::client::{Client, ClientError};
 
-use crate::common::{Ask, Server};
-use crate::hostile::{Raw, eventually};
+use crate::common::{Ask, Server, eventually};
+use crate::hostile::Raw;
 
 /// Each looks small to the optimizer, and has no end to speak of.
 const ENDLESS: [&str; 6] = [

@@ -3,9 +3,7 @@
 //!
 //! The answers were taken from MySQL 9.7; `docs/xa.md` says where Esker's differ.
 
-use std::time::Duration;
-
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 use esker_server::client::{Client, ClientError};
 
 /// A server with the table `d.t` of rows (1,1), (2,2), (3,3); waits for row locks end after a second.
@@ -341,14 +339,9 @@ fn attached_until_the_session_ends() {
     a.run("XA ROLLBACK 'x'");
     a.run(prepare);
     drop(a);
-    let decided = (0..3000).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
+    eventually("it belongs to no session", || {
         b.code("XA COMMIT 'x'").is_none()
     });
-    assert!(
-        decided,
-        "the prepared transaction still belongs to a session that is gone"
-    );
     assert_eq!(b.value("SELECT v FROM t WHERE id = 1"), "3");
 }
 
@@ -451,12 +444,9 @@ fn a_deadlock_leaves_a_branch_that_can_only_be_ended() {
                 "SET innodb_lock_wait_timeout = 50; UPDATE t SET v = 20 WHERE id = 1; ROLLBACK",
             );
         });
-        while c
-            .value("SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE '%lock'")
-            == "0"
-        {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let waiting_for_locks =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE '%lock'";
+        eventually("it waits", || c.value(waiting_for_locks) == "1");
         c.run("SET innodb_lock_wait_timeout = 50");
         assert_eq!(c.code("UPDATE t SET v = 10 WHERE id = 2"), Some(1213));
         waiting.join().expect("no panic");
@@ -528,11 +518,9 @@ fn a_branch_ends_with_its_session() {
         } else {
             drop(c);
         }
-        let free = (0..3000).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
+        eventually("the identifier is free", || {
             other.code("XA START 'x'").is_none()
         });
-        assert!(free, "{leave}: the identifier is still in use");
         other.run("UPDATE t SET v = 1 WHERE id = 1; XA END 'x'; XA ROLLBACK 'x'");
         assert!(other.rows("XA RECOVER").is_empty());
         assert_eq!(other.value("SELECT COUNT(*) FROM t"), "3");

@@ -505,6 +505,8 @@ public class Check {
             run(other, "UPDATE tx SET n = 0 WHERE id = 1");
             fails(1205, "40001", () -> run(c, "UPDATE tx SET n = 1 WHERE id = 1"));
             other.rollback();
+            // Of a deadlock nobody waits so long.
+            run(c, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
             c.setAutoCommit(false);
             run(c, "UPDATE tx SET n = 1 WHERE id = 1");
             run(other, "UPDATE tx SET n = 2 WHERE id = 2");
