@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import install
@@ -32,7 +33,8 @@ def programs():
 
 def mask(text):
     """Takes out what no two runs share: the time of day, addresses, names of temporary files, versions."""
-    text = re.sub(r"0x[0-9a-f]{9,}", "<address>", re.sub(r"/tmp/\w+", "<folder>", text))
+    text = re.sub(re.escape(tempfile.gettempdir()) + r"/\w+", "<folder>", text)
+    text = re.sub(r"0x[0-9a-f]{9,}", "<address>", text)
     text = re.sub(r"\b(8\.4|9\.\d+)\.\d+[-\w]*", "<version>", text)
     today = datetime.date.today()
     days = "|".join((today + datetime.timedelta(d)).isoformat() for d in (-1, 0, 1))
