@@ -205,6 +205,8 @@ fn launch(dir: &Path, port: u16, args: &[String]) -> Child {
     serve_command()
         .arg(format!("--port={port}"))
         .arg(format!("--datadir={}", dir.join("data").display()))
+        // A login with a key to make and a password to hash is long on a busy machine.
+        .arg(format!("--connect-timeout={}", PATIENCE.as_secs()))
         .args(args)
         .stdout(Stdio::piped())
         .stderr(log_file(dir))
