@@ -12,12 +12,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_server::client::{Client, ClientError, QueryResult};
 
 use super::history::{End, History, How, Key, Level, Number, Op, Txn};
-use crate::common::{Ask, Dice, Server};
+use crate::common::{Ask, Dice, Server, patiently};
 
 /// Lists that are appended to at the same time.
 const LISTS: u64 = 10;
@@ -26,8 +26,6 @@ const NUMBERS: u64 = 20;
 /// Lists that a range reads.
 const RANGE: u64 = 4;
 const MOST_OPS: u64 = 5;
-/// Longest wait for a server that was killed.
-const RETURN_LIMIT: Duration = Duration::from_secs(120);
 
 /// Errors that end a transaction and nothing else: deadlock, lock wait timeout, shutdown.
 const HARMLESS: [u16; 3] = [1213, 1205, 1053];
@@ -131,14 +129,7 @@ impl Load {
 
     /// A session, as soon as the server is there.
     fn connect(&self) -> Client {
-        let begun = Instant::now();
-        loop {
-            match Client::connect("127.0.0.1", self.port, "root", "", None) {
-                Ok(client) => return client,
-                Err(e) if begun.elapsed() > RETURN_LIMIT => panic!("the server is gone: {e}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
+        patiently(|| Client::connect("127.0.0.1", self.port, "root", "", None))
     }
 
     fn session(&self, session: u64, dice: &mut Dice) {

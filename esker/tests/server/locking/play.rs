@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use esker_server::client::{Client, ClientError, QueryResult};
 
 use super::script::{Brought, Case, File, Outcome, Part, Played, Recorded, Table, shown};
-use crate::common::Ask;
+use crate::common::{Ask, PATIENCE};
 
-/// Longest wait for what must come.
-const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(2);
 /// A recorded wait was seen so many times, one after the other.
 const SIGHTINGS: u32 = 8;
@@ -78,7 +76,7 @@ impl Session {
     fn end(&mut self) -> Outcome {
         self.waits = false;
         self.answered
-            .recv_timeout(LIMIT)
+            .recv_timeout(PATIENCE)
             .expect("the statement ends")
     }
 }
@@ -262,7 +260,7 @@ impl Stage {
                 for session in &mut open {
                     session.waits = session.answered.try_recv().is_err();
                 }
-                assert!(begun.elapsed() < LIMIT, "{}: nobody goes on", case.name);
+                assert!(begun.elapsed() < PATIENCE, "{}: nobody goes on", case.name);
                 std::thread::sleep(PAUSE);
             }
         }
@@ -313,11 +311,11 @@ impl Stage {
                 true => sightings += 1,
                 false => sightings = 0,
             }
-            if sightings >= SIGHTINGS && (!must_end || begun.elapsed() > LIMIT / 6) {
+            if sightings >= SIGHTINGS && (!must_end || begun.elapsed() > PATIENCE / 6) {
                 return None;
             }
             assert!(
-                begun.elapsed() < LIMIT,
+                begun.elapsed() < PATIENCE,
                 "a statement neither ends nor waits"
             );
         }
