@@ -5,12 +5,13 @@
 //! windows, select list, DISTINCT, ORDER BY, LIMIT; `reset` starts over and gives memory back.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{LimitSpec, OrderKey};
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::rowkey;
-use esker_sql_plan::plan::profile::Stage;
+use esker_sql_plan::plan::profile::{Profile, Stage};
 use esker_sql_plan::plan::{BlockPlan, QueryPlan, Root, ValuesPlan};
 use esker_types::{SqlError, SqlResult, Value};
 
@@ -126,13 +127,17 @@ impl RootExec {
         if !self.tail.opened {
             self.tail.open(limit.as_ref(), env)?;
             if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
-                state.open(plan, block, env)?;
+                let start = env.states.profile.is_some().then(Instant::now);
+                state.open(block, env)?;
+                if let (Some(profile), Some(start)) = (&env.states.profile, start) {
+                    begin_stages(profile, plan, block, start.elapsed());
+                }
             }
             if !order.is_empty() && (self.tail.left > 0 || count_all) {
                 let mut sort = || self.sort(plan, order, limit.is_some(), env);
                 match &env.states.profile {
                     None => sort()?,
-                    Some(profile) => profile.open(plan, Stage::Sort, sort)?,
+                    Some(profile) => profile.work(plan, Stage::Sort, sort)?,
                 }
             }
         }
@@ -199,13 +204,11 @@ impl RootExec {
         let mut sorter = Sorter::new(limited.then_some(keep));
         let mut key = Vec::new();
         if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
-            while state.next_row(plan, block, env)? {
-                // The select list of a row that is not kept is computed only for DISTINCT.
-                if block.distinct
-                    && state.project_new(block, order, &mut self.out, env)? != First::New
-                {
-                    continue;
-                }
+            // The select list of a row that is not kept is computed only for DISTINCT.
+            while match block.distinct {
+                true => state.next_new(plan, block, order, &mut self.out, env)?,
+                false => state.next_row(plan, block, env)?,
+            } {
                 self.tail.found += 1;
                 order_key(order, &state.row, env, &mut key)?;
                 if sorter.wants(&key) {
@@ -219,6 +222,9 @@ impl RootExec {
             if let Some(mut later) = state.seen.drain(env)? {
                 while let Some(mut row) = later.next(env)? {
                     self.tail.found += 1;
+                    if let Some(profile) = &env.states.profile {
+                        profile.add_rows(plan, Stage::Distinct, 1);
+                    }
                     if let Some(Value::Str(key)) = row.pop()
                         && sorter.wants(&key)
                     {
@@ -245,18 +251,23 @@ impl RootExec {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
                 if state.later.is_none() {
-                    while state.next_row(plan, block, env)? {
-                        if !block.distinct {
-                            state.project(block, &mut self.out, env)?;
+                    if block.distinct {
+                        if state.next_new(plan, block, &[], &mut self.out, env)? {
                             return Ok(true);
                         }
-                        if state.project_new(block, &[], &mut self.out, env)? == First::New {
-                            return Ok(true);
-                        }
+                    } else if state.next_row(plan, block, env)? {
+                        state.project(block, &mut self.out, env)?;
+                        return Ok(true);
                     }
                     state.later = state.seen.drain(env)?;
                 }
-                next_later(&mut state.later, &mut self.out, env)
+                let mut next = || next_later(&mut state.later, &mut self.out, env);
+                match &env.states.profile {
+                    Some(profile) if block.distinct => {
+                        profile.next(plan, Stage::Distinct, |found| *found, next)
+                    }
+                    _ => next(),
+                }
             }
             (State::SetOps(state), Root::SetOps(ops)) => {
                 state.next(ops, &plan.columns, &mut self.out, env)
@@ -290,6 +301,20 @@ fn values_row(
         out.push(convert(env.ctx, value, &expr.ty, &column.ty)?);
     }
     Ok(true)
+}
+
+/// The stages above the joins of a block begin: opening those has taken so long.
+fn begin_stages(profile: &Profile, plan: &QueryPlan, block: &BlockPlan, took: Duration) {
+    let stages = [
+        (block.group.is_some(), Stage::Group),
+        (block.having.is_some(), Stage::Having),
+        (block.windows.is_some(), Stage::Window),
+        (block.distinct, Stage::Distinct),
+        (!block.order.is_empty(), Stage::Sort),
+    ];
+    for (_, stage) in stages.into_iter().filter(|(is_there, _)| *is_there) {
+        profile.begin(plan, stage, took);
+    }
 }
 
 impl Tail {
@@ -338,14 +363,9 @@ impl BlockState {
         }
     }
 
-    fn open(
-        &mut self,
-        whole: &QueryPlan,
-        plan: &Arc<BlockPlan>,
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    fn open(&mut self, plan: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> SqlResult<()> {
         debug_assert_eq!(self.row.len(), plan.width as usize);
-        self.parallel = parallel::run(whole, plan, env)?;
+        self.parallel = parallel::run(plan, env)?;
         match self.parallel {
             Some(_) => Ok(()),
             None => self.node.open(&plan.source, &mut self.row, env),
@@ -474,6 +494,29 @@ impl BlockState {
             expr.eval_into(&self.row, env, slot)?;
         }
         Ok(())
+    }
+
+    /// The next row that DISTINCT has not seen, projected, until those that have to wait for the end.
+    fn next_new(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &BlockPlan,
+        order: &[OrderKey],
+        out: &mut Vec<Value>,
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<bool> {
+        let mut next = || {
+            while self.next_row(whole, plan, env)? {
+                if self.project_new(plan, order, out, env)? == First::New {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        match &env.states.profile {
+            None => next(),
+            Some(profile) => profile.next(whole, Stage::Distinct, |found| *found, next),
+        }
     }
 
     /// Projects, and asks whether DISTINCT has seen the row. A row that is put off takes its key of

@@ -318,6 +318,7 @@ impl ScanState {
                     for &(column, slot) in &plan.columns {
                         row[slot as usize].clone_from(&values[column]);
                     }
+                    count_read(plan, env);
                     if all_true(&plan.conds, row, env)? {
                         return Ok(true);
                     }
@@ -339,6 +340,7 @@ impl ScanState {
             for &(column, slot) in &plan.columns {
                 row[slot as usize] = std::mem::take(&mut values[column]);
             }
+            count_read(plan, env);
             if all_true(&plan.conds, row, env)? {
                 return Ok(true);
             }
@@ -362,6 +364,7 @@ impl ScanState {
             for &(column, slot) in &plan.columns {
                 row[slot as usize].clone_from(&values[column]);
             }
+            count_read(plan, env);
             if all_true(&plan.conds, row, env)? {
                 return Ok(true);
             }

@@ -222,7 +222,7 @@ impl TargetPlan {
     }
 
     /// The plan, for EXPLAIN.
-    pub fn query(&self) -> &QueryPlan {
+    pub fn query(&self) -> &Arc<QueryPlan> {
         &self.plan
     }
 

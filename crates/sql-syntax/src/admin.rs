@@ -417,6 +417,7 @@ impl Parser<'_> {
                 | Kw::TABLE
                 | Kw::VALUES
                 | Kw::ANALYZE
+                | Kw::INTO
                 | Kw::FOR
         ) || self.is(Tok::LParen)
             || (self.at(Kw::FORMAT) && self.peek().tok == Tok::Eq);
@@ -429,16 +430,33 @@ impl Parser<'_> {
             self.expect(Tok::Eq)?;
             format = self.explain_format()?;
         }
-        if !analyze && self.eat_kw(Kw::FOR) {
-            self.expect_kw(Kw::CONNECTION)?;
-            let what = ExplainWhat::Connection(self.number()?);
-            return Ok(Statement::Explain(Box::new(Explain {
-                analyze,
-                format,
-                what,
-            })));
-        }
-        let inner = match self.kw() {
+        let into = match self.eat_kw(Kw::INTO) {
+            true => Some(self.user_var()?),
+            false => None,
+        };
+        let mut schema = None;
+        let what = match self.eat_kw(Kw::FOR) {
+            true if self.eat_kw(Kw::CONNECTION) => ExplainWhat::Connection(self.number()?),
+            is_for => {
+                if is_for {
+                    self.expect_any(&[Kw::SCHEMA, Kw::DATABASE])?;
+                    schema = Some(self.ident()?);
+                }
+                ExplainWhat::Statement(Box::new(self.explainable()?))
+            }
+        };
+        Ok(Statement::Explain(Box::new(Explain {
+            analyze,
+            format,
+            into,
+            schema,
+            what,
+        })))
+    }
+
+    /// A statement that EXPLAIN takes.
+    fn explainable(&mut self) -> SqlResult<Statement> {
+        match self.kw() {
             Kw::SELECT
             | Kw::INSERT
             | Kw::REPLACE
@@ -446,16 +464,10 @@ impl Parser<'_> {
             | Kw::DELETE
             | Kw::WITH
             | Kw::TABLE
-            | Kw::VALUES => self.statement()?,
-            _ if self.is(Tok::LParen) => self.statement()?,
-            _ => return self.fail(),
-        };
-        let what = ExplainWhat::Statement(Box::new(inner));
-        Ok(Statement::Explain(Box::new(Explain {
-            analyze,
-            format,
-            what,
-        })))
+            | Kw::VALUES => self.statement(),
+            _ if self.is(Tok::LParen) => self.statement(),
+            _ => self.fail(),
+        }
     }
 
     fn explain_format(&mut self) -> SqlResult<ExplainFormat> {

@@ -221,10 +221,12 @@ const COMPARISONS: &[&str] = &[
 /// Entries that the range scan of an analyzed plan read: none where nothing was opened.
 fn rows_read(plan: &[String]) -> usize {
     let plan = plan.join("\n");
-    let Some((_, rest)) = plan.split_once("rows read=") else {
+    let scan = plan.lines().find(|line| line.contains(" range scan on t"));
+    let Some((_, actual)) = scan.and_then(|line| line.split_once("(actual time=")) else {
         return 0;
     };
-    let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+    let rows = actual.split_once(" rows=").map(|(_, rows)| rows);
+    let digits = rows.and_then(|rows| rows.split(|c: char| !c.is_ascii_digit()).next());
     digits
         .and_then(|d| d.parse().ok())
         .expect("a number of rows")

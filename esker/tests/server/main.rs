@@ -15,6 +15,7 @@ mod damaged;
 mod ddl_locks;
 mod drivers;
 mod engines;
+mod explain;
 mod faults;
 mod fixtures;
 mod foreign_keys;

@@ -1,4 +1,4 @@
-//! Variables that do what they say, EXPLAIN of changes, CHECKSUM TABLE, status counters, dumps.
+//! Variables that do what they say, CHECKSUM TABLE, status counters, dumps.
 
 use crate::common::{Ask, Server};
 
@@ -74,92 +74,6 @@ fn variables_promise_nothing_that_does_not_happen() {
     assert_eq!(c.value("SELECT @@warning_count"), "0");
     c.run("SET sql_notes = 1; DROP TABLE IF EXISTS d.nope");
     assert_eq!(c.value("SELECT @@warning_count"), "1");
-}
-
-#[test]
-fn explain_of_changes() {
-    let (server, _dir) = server();
-    let mut c = server.connect();
-    c.run("USE d");
-    let cells = |c: &mut dyn Ask, sql: &str| {
-        let pick = |row: Vec<Option<String>>| {
-            let cell = |i: usize| row[i].clone().unwrap_or_else(|| "-".into());
-            [1, 2, 4, 6].map(cell).join("|")
-        };
-        c.rows(sql).into_iter().map(pick).collect::<Vec<_>>()
-    };
-    for (sql, expected) in [
-        (
-            "EXPLAIN UPDATE t FORCE INDEX (k) SET v = 0 WHERE k = 10",
-            vec!["UPDATE|t|ref|k"],
-        ),
-        ("EXPLAIN UPDATE t SET v = 0", vec!["UPDATE|t|ALL|-"]),
-        (
-            "DESC DELETE FROM t WHERE id = 1",
-            vec!["DELETE|t|const|PRIMARY"],
-        ),
-        (
-            "EXPLAIN INSERT INTO t VALUES (5,5,5)",
-            vec!["INSERT|t|ALL|-"],
-        ),
-        (
-            "EXPLAIN REPLACE INTO t VALUES (1,1,1)",
-            vec!["REPLACE|t|ALL|-"],
-        ),
-        (
-            "EXPLAIN INSERT INTO t SELECT id + 10, k, v FROM t WHERE id < 3",
-            vec!["INSERT|t|ALL|-", "SIMPLE|t|range|PRIMARY"],
-        ),
-    ] {
-        assert_eq!(cells(&mut c, sql), expected, "{sql}");
-    }
-    assert_eq!(c.value("SELECT COUNT(*), SUM(v) FROM t"), "4|10");
-    assert_eq!(c.code("EXPLAIN UPDATE nope SET v = 0"), Some(1146));
-    assert_eq!(
-        c.code("EXPLAIN FORMAT=JSON INSERT INTO t VALUES (5,5,5)"),
-        Some(1235)
-    );
-    assert_eq!(c.code("EXPLAIN FOR CONNECTION 1"), Some(1235));
-    assert_eq!(c.lines("DESC t").len(), 3);
-}
-
-#[test]
-fn explain_as_documents_and_analyzed() {
-    let (server, _dir) = server();
-    let mut c = server.connect();
-    c.run("USE d");
-    let json = c.value("EXPLAIN FORMAT=JSON SELECT v FROM t FORCE INDEX (k) WHERE k = 10");
-    assert!(
-        json.contains("\"query_block\"") && json.contains("\"key\": \"k\""),
-        "{json}"
-    );
-    let tree = c.value("EXPLAIN FORMAT=TREE DELETE FROM t WHERE id = 1");
-    assert!(
-        tree.starts_with("-> ") && tree.contains("using PRIMARY (id=1)"),
-        "{tree}"
-    );
-    c.run("SET explain_format = 'TREE'");
-    assert!(
-        c.value("EXPLAIN SELECT * FROM t")
-            .starts_with("-> Table scan on t  (cost=")
-    );
-    let analyzed = c.value("EXPLAIN ANALYZE SELECT v FROM t WHERE id > 0 ORDER BY v");
-    assert!(analyzed.contains("rows=4 loops=1)"), "{analyzed}");
-    for (sql, code) in [
-        ("EXPLAIN ANALYZE UPDATE t SET v = 0", 1235),
-        ("EXPLAIN ANALYZE FORMAT=JSON SELECT 1", 1235),
-        ("EXPLAIN ANALYZE SELECT nope FROM t", 1054),
-    ] {
-        assert_eq!(c.code(sql), Some(code), "{sql}");
-    }
-    // It runs the query, so the time limit ends it.
-    c.run("SET max_execution_time = 50");
-    let endless = "EXPLAIN ANALYZE WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT 1 FROM n) \
-                   SELECT COUNT(*) FROM n";
-    c.run("SET cte_max_recursion_depth = 4294967295");
-    assert_eq!(c.code(endless), Some(3024));
-    c.run("SET max_execution_time = 0");
-    assert_eq!(c.value("SELECT SUM(v) FROM t"), "10");
 }
 
 #[test]

@@ -256,6 +256,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
     var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),
+    var("explain_json_format_version", B, SET, VarKind::UInt { min: 1, max: 2 }, "1"),
     one("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),
     fact("external_user", S, VarKind::NullableText, NULL),
     var("foreign_key_checks", B, SET, VarKind::Bool, "ON"),

@@ -28,18 +28,14 @@ mod vectorized;
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Instant;
 
 use esker_engine::scan::{CountedTask, Outcome, ScanWork};
 use esker_engine::{EngineError, View};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::Expr;
-use esker_sql_plan::plan::profile::Stage as Operator;
 use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind};
-use esker_sql_plan::plan::{
-    BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, SplitPoint, Strategy,
-};
+use esker_sql_plan::plan::{BlockPlan, JoinMethod, JoinPlan, Node, SplitPoint, Strategy};
 use esker_types::{SqlResult, Value};
 use parking_lot::Mutex;
 
@@ -93,31 +89,22 @@ fn several_threads<'e>(env: &ExecEnv<'e>) -> Option<&'e ExecCtx<'e>> {
     })
 }
 
-/// Reads the block's rows in parallel, if that is possible and worth it. `whole` is the query of the block.
-pub(crate) fn run(
-    whole: &QueryPlan,
-    block: &Arc<BlockPlan>,
-    env: &ExecEnv<'_>,
-) -> SqlResult<Option<ParallelRows>> {
+/// Reads the block's rows in parallel, if that is possible and worth it.
+pub(crate) fn run(block: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> SqlResult<Option<ParallelRows>> {
     let (Some(exec), Some(probe)) = (several_threads(env), ProbePipeline::of(&block.source)) else {
         return Ok(None);
     };
-    let start = Instant::now();
-    let rows = match block.strategy {
-        Strategy::Serial => return Ok(None),
-        Strategy::CountFromMetadata => count(block, &probe, exec, env)?,
+    match block.strategy {
+        Strategy::Serial => Ok(None),
+        Strategy::CountFromMetadata => count(block, &probe, exec, env),
         Strategy::Parallel { split, sink } => {
             let candidate = Candidate { probe, split, sink };
-            let Some(task) = block_task(block, &candidate, env)? else {
-                return Ok(None);
-            };
-            read(task, block, exec, env)?
+            match block_task(block, &candidate, env)? {
+                Some(task) => read(task, block, exec, env),
+                None => Ok(None),
+            }
         }
-    };
-    if let (Some(profile), Some(_), Some(_)) = (&env.states.profile, &rows, &block.group) {
-        profile.add(whole, Operator::Group, 0, start.elapsed());
     }
-    Ok(rows)
 }
 
 /// What the tasks of a block are made of.

@@ -100,7 +100,11 @@ impl RuntimeStats {
         };
         for nth in first..=stages {
             let node = ProbePipeline::node_before(node, nth, stages);
-            profile.add(node, Stage::Node, count(&self.passed[nth]), took);
+            let dropped = if nth == 0 { count(&self.filtered) } else { 0 };
+            profile.add(node, Stage::Node, count(&self.passed[nth]) + dropped, took);
+            if let (0, Node::Scan(scan)) = (nth, node) {
+                profile.add_rows(&**scan, Stage::Read, count(&self.read));
+            }
         }
         let tasks = work.tasks;
         let (threads, read) = (self.threads.lock().len().max(1), count(&self.read));

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use super::super::join::Kept;
 use super::super::join_table::KeyHash;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict, count_read, fill};
+use super::super::scan::{Cover, Verdict, fill};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits};
 use super::pipeline::Pipeline;
@@ -424,7 +424,6 @@ struct Reading<'r, 'f> {
 impl Reading<'_, '_> {
     fn by_row(&mut self, entry: (&[u8], &[u8])) -> SqlResult<bool> {
         let ((scan, def), flow) = (self.of, &mut *self.flow);
-        self.entries.note_read(scan, 1, flow.env);
         let verdict = self.entries.judge(scan, def, entry, 0, flow)?;
         flow.follow(verdict)
     }
@@ -600,13 +599,6 @@ impl Entries {
         }
     }
 
-    /// Notes that so many entries were read, if they are rows.
-    pub(super) fn note_read(&self, scan: &ScanPlan, entries: u64, env: &ExecEnv<'_>) {
-        if let (Self::Rows, Some(profile)) = (self, &env.states.profile) {
-            profile.count_reads(scan, entries);
-        }
-    }
-
     /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be
     /// true, and asks the filters.
     pub(super) fn judge(
@@ -630,7 +622,6 @@ impl Entries {
                 let found = exec
                     .txn
                     .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
-                        count_read(scan, env);
                         flow.judge(scan, def, met, stored)
                     });
                 found

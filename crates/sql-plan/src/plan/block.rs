@@ -16,7 +16,8 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown, strategy, window,
+    Source, StageRows, Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown,
+    strategy, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -181,9 +182,11 @@ fn plan_block(
         pinned: HashMap::new(),
     };
     let (source, joined) = plan_source(joiner, &mut order)?;
+    let estimates = rows_behind(block, joined);
+    let limit = block.limit.as_ref().and_then(|l| limit_value(&l.count));
     let mut cost = Estimate {
         looked_at: rows_looked_at(&source),
-        rows: rows_given(block, joined),
+        rows: limit.map_or(estimates.distinct, |n| estimates.distinct.min(n as f64)),
     };
     let group = block.group.as_ref().map(|g| GroupPlan {
         keys: g.keys.clone(),
@@ -209,6 +212,7 @@ fn plan_block(
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,
         strategy: Strategy::Serial,
+        estimates,
     };
     // Rows that are to be changed are wanted as they are stored.
     let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
@@ -492,19 +496,21 @@ pub fn rows_out(node: &Node) -> f64 {
 }
 
 /// Estimated rows of a block whose joins give `joined`.
-fn rows_given(block: &Block, joined: f64) -> f64 {
-    let mut rows = match &block.group {
+fn rows_behind(block: &Block, joined: f64) -> StageRows {
+    let grouped = match &block.group {
         Some(group) if group.implicit => 1.0,
         Some(_) => (joined * GROUPED).max(1.0),
-        None if block.distinct => (joined * GROUPED).max(1.0),
         None => joined,
     };
-    if block.having.is_some() {
-        rows *= 0.5;
-    }
-    match block.limit.as_ref().and_then(|l| limit_value(&l.count)) {
-        Some(most) => rows.min(most as f64),
-        None => rows,
+    let kept = grouped * if block.having.is_some() { 0.5 } else { 1.0 };
+    let distinct = match block.distinct && block.group.is_none() {
+        true => (kept * GROUPED).max(1.0),
+        false => kept,
+    };
+    StageRows {
+        grouped,
+        kept,
+        distinct,
     }
 }
 

@@ -296,6 +296,19 @@ pub struct BlockPlan {
     pub calc_found_rows: bool,
     /// How its rows are read and brought together.
     pub strategy: Strategy,
+    /// Estimated rows behind each stage.
+    pub estimates: StageRows,
+}
+
+/// Estimated rows behind the stages of a block, before LIMIT cuts.
+#[derive(Debug, Clone, Copy)]
+pub struct StageRows {
+    /// Behind grouping; of joins where nothing is grouped.
+    pub grouped: f64,
+    /// Behind HAVING and window functions.
+    pub kept: f64,
+    /// Behind DISTINCT.
+    pub distinct: f64,
 }
 
 /// Grouping and aggregates.

@@ -24,6 +24,8 @@ pub enum Stage {
     Having,
     /// Window functions.
     Window,
+    /// DISTINCT.
+    Distinct,
     /// ORDER BY.
     Sort,
     /// The whole query: DISTINCT and LIMIT are over.
@@ -63,12 +65,29 @@ impl Profile {
     pub fn open<T, R>(&self, plan: &T, stage: Stage, open: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = open();
-        let took = start.elapsed();
+        self.begin(plan, stage, start.elapsed());
+        result
+    }
+
+    /// Starts an operator anew; what lies below it has already taken so long for it.
+    pub fn begin<T>(&self, plan: &T, stage: Stage, took: Duration) {
         let mut all = self.measured.borrow_mut();
         let m = all.entry((address(plan), stage)).or_default();
         m.loops += 1;
         m.total += took;
         (m.begun, m.now) = (false, took);
+    }
+
+    /// Runs a part of an operator's work in the loop now running.
+    pub fn work<T, R>(&self, plan: &T, stage: Stage, work: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = work();
+        let took = start.elapsed();
+        let mut all = self.measured.borrow_mut();
+        let m = all.entry((address(plan), stage)).or_default();
+        debug_assert!(m.loops > 0, "the operator was started");
+        m.total += took;
+        m.now += took;
         result
     }
 
@@ -97,13 +116,13 @@ impl Profile {
 
     /// Counts a row that a scan looks at.
     pub fn count_read<T>(&self, plan: &T) {
-        self.count_reads(plan, 1);
+        self.add_rows(plan, Stage::Read, 1);
     }
 
-    /// Counts rows that a scan looks at.
-    pub fn count_reads<T>(&self, plan: &T, rows: u64) {
+    /// Adds rows that an operator gave in the loop now running.
+    pub fn add_rows<T>(&self, plan: &T, stage: Stage, rows: u64) {
         let mut all = self.measured.borrow_mut();
-        all.entry((address(plan), Stage::Read)).or_default().rows += rows;
+        all.entry((address(plan), stage)).or_default().rows += rows;
     }
 
     /// Enters a loop of an operator that was done as a whole, somewhere else.

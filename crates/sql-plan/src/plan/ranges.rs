@@ -88,6 +88,11 @@ impl RangeSpec {
         Ok(runs.into_iter().map(KeyRange::from).collect())
     }
 
+    /// The conditions.
+    pub(super) fn pred(&self) -> &Pred {
+        &self.pred
+    }
+
     /// Are all compared values constants?
     pub(crate) fn is_constant(&self) -> bool {
         self.pred.is_constant()

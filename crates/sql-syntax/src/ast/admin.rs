@@ -432,6 +432,10 @@ pub struct Explain {
     pub analyze: bool,
     /// FORMAT.
     pub format: ExplainFormat,
+    /// INTO @variable.
+    pub into: Option<Box<str>>,
+    /// FOR SCHEMA: the default database of the statement.
+    pub schema: Option<Ident>,
     /// What.
     pub what: ExplainWhat,
 }

@@ -108,7 +108,7 @@ impl CompiledDelete {
     }
 
     /// The query that finds the rows.
-    pub fn query(&self) -> &QueryPlan {
+    pub fn query(&self) -> &Arc<QueryPlan> {
         self.search.query()
     }
 

@@ -46,6 +46,7 @@ use esker_sql_exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFil
 use esker_sql_plan::bind::{BindEnv, LockReason};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
+use esker_sql_plan::plan::explain::Explainee;
 use esker_sql_syntax::ast::Statement;
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
@@ -182,8 +183,21 @@ impl Compiled {
         }
     }
 
-    /// The query that finds its rows, for EXPLAIN; INSERT … VALUES has none.
-    pub fn query(&self) -> Option<&QueryPlan> {
+    /// The statement for EXPLAIN.
+    pub(crate) fn explainee(&self) -> Explainee<'_> {
+        match self {
+            Self::Insert(insert) => Explainee::Insert {
+                query: insert.query().map(|plan| &**plan),
+                table: &insert.targets()[0].name,
+                replace: insert.replaces(),
+            },
+            Self::Update(update) => Explainee::Update(update.query()),
+            Self::Delete(delete) => Explainee::Delete(delete.query()),
+        }
+    }
+
+    /// The query that finds its rows; INSERT … VALUES has none.
+    pub fn query(&self) -> Option<&Arc<QueryPlan>> {
         match self {
             Self::Insert(insert) => insert.query(),
             Self::Update(update) => Some(update.query()),

@@ -87,7 +87,7 @@ impl Search {
         Self { plan, joined }
     }
 
-    pub(super) fn query(&self) -> &QueryPlan {
+    pub(super) fn query(&self) -> &Arc<QueryPlan> {
         self.plan.query()
     }
 

@@ -129,7 +129,7 @@ impl CompiledUpdate {
     }
 
     /// The query that finds the rows.
-    pub fn query(&self) -> &QueryPlan {
+    pub fn query(&self) -> &Arc<QueryPlan> {
         self.search.query()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use esker_sql_syntax::ast::ExplainFormat;
+use esker_sql_plan::plan::explain::{Explainee, Form, explain};
 
 use super::rig::Rig;
 
@@ -365,8 +365,7 @@ fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
     let kinds = |sql: &str| {
         let plan = rig.plan(sql, &[]).expect("plans");
-        let (_, rows) =
-            esker_sql_plan::plan::explain::explain(&plan, ExplainFormat::Traditional, &|_| None);
+        let (_, rows) = explain(Explainee::Query(&plan), Form::Traditional, &|_| None);
         let cell = |v: &esker_types::Value| match v {
             esker_types::Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
             esker_types::Value::UInt(n) => n.to_string(),
@@ -402,9 +401,9 @@ fn explain_shows_subqueries_and_unions() {
 }
 
 /// EXPLAIN in a format with one text.
-fn document(rig: &Rig, sql: &str, format: ExplainFormat) -> String {
+fn document(rig: &Rig, sql: &str, form: Form) -> String {
     let plan = rig.plan(sql, &[]).expect("plans");
-    let (_, rows) = esker_sql_plan::plan::explain::explain(&plan, format, &|_| None);
+    let (_, rows) = explain(Explainee::Query(&plan), form, &|_| None);
     match &rows[..] {
         [row] => match &row[..] {
             [esker_types::Value::Str(text)] => String::from_utf8_lossy(text).into_owned(),
@@ -417,7 +416,7 @@ fn document(rig: &Rig, sql: &str, format: ExplainFormat) -> String {
 #[test]
 fn a_tree_names_operators_conditions_and_estimates() {
     let rig = numbers();
-    let tree = |sql: &str| document(&rig, sql, ExplainFormat::Tree);
+    let tree = |sql: &str| document(&rig, sql, Form::Tree);
     let text =
         tree("SELECT a FROM t IGNORE INDEX (PRIMARY) WHERE id > 5 ORDER BY n + 1 DESC LIMIT 1");
     let lines: Vec<&str> = text
@@ -428,7 +427,7 @@ fn a_tree_names_operators_conditions_and_estimates() {
         lines,
         [
             "-> Limit: 1 row(s)",
-            "    -> Sort: (t.n + 1) DESC",
+            "    -> Sort: (t.n + 1) DESC, limit input to 1 row(s)",
             "        -> Filter: (t.id > 5)",
             "            -> Table scan on t",
         ]
@@ -467,7 +466,7 @@ fn a_tree_names_operators_conditions_and_estimates() {
 #[test]
 fn json_has_mysql_s_shape() {
     let rig = numbers();
-    let json = |sql: &str| document(&rig, sql, ExplainFormat::Json);
+    let json = |sql: &str| document(&rig, sql, Form::Json);
     let text = json("SELECT a FROM t WHERE id = 7 AND n > 2");
     assert!(
         text.starts_with("{\n  \"query_block\": {\n    \"select_id\": 1,\n"),

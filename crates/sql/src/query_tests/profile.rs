@@ -38,7 +38,7 @@ fn every_operator_tells_its_rows_and_loops() {
         [
             "Limit: 7 row(s) | 7 loops=1",
             "Filter: ((t.id < 20) and (t.s <> 's3')) | 7 loops=1",
-            "Index range scan on t using PRIMARY",
+            "Index range scan on t using PRIMARY over (id < 20) | 8 loops=1",
         ]
     );
     assert_eq!(
@@ -81,6 +81,80 @@ fn every_operator_tells_its_rows_and_loops() {
 fn a_scan_tells_what_it_looked_at() {
     let rig = rig();
     let text = rig.analyze("SELECT COUNT(*) FROM t WHERE s LIKE '%7'");
-    assert!(text.contains("(rows read=50)"), "{text}");
-    assert!(text.contains("actual time="), "{text}");
+    let scan = text.lines().last().expect("there are lines");
+    assert!(scan.contains("Table scan on t"), "{text}");
+    assert!(
+        scan.contains("actual time=") && scan.ends_with("rows=50 loops=1)"),
+        "{text}"
+    );
+}
+
+/// Milliseconds until the last row, all loops together, and the depth of every operator that has run.
+fn times(text: &str) -> Vec<(usize, f64)> {
+    let number = |text: &str| match text.split_once("e-6") {
+        Some((digits, _)) => digits.parse::<f64>().expect("a number") / 1e6,
+        None => text.parse().expect("a number"),
+    };
+    let line = |line: &str| {
+        let (_, rest) = line.split_once("(actual time=")?;
+        let (time, loops) = rest.split_once(" rows=")?;
+        let loops = loops.split_once("loops=")?.1.trim_end_matches(')');
+        let last = number(time.split_once("..")?.1) * number(loops);
+        Some(((line.len() - line.trim_start().len()) / 4, last))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[test]
+fn a_parent_takes_at_least_as_long_as_each_of_its_inputs() {
+    let rig = rig();
+    for sql in [
+        "SELECT g, COUNT(*) c FROM t WHERE id < 40 GROUP BY g HAVING c > 1 ORDER BY c LIMIT 2",
+        "SELECT DISTINCT g FROM t WHERE s <> 's7' ORDER BY g DESC",
+        "SELECT x.id, ROW_NUMBER() OVER (ORDER BY y.s) r FROM t x JOIN t y ON x.id = y.g ORDER BY r",
+        "SELECT x.g, SUM(y.id) FROM t x JOIN (SELECT g, id FROM t WHERE id > 5 LIMIT 30) y USING (g) GROUP BY x.g",
+    ] {
+        let text = rig.analyze(sql);
+        let times = times(&text);
+        assert!(times.len() >= 3, "{text}");
+        for (nth, (depth, last)) in times.iter().enumerate() {
+            let inputs = times[nth + 1..].iter().take_while(|(d, _)| d > depth);
+            for (_, input) in inputs.filter(|(d, _)| *d == depth + 1) {
+                // What is printed has three digits, of each loop.
+                assert!(*last * 1.02 + 0.001 >= *input, "{last} < {input} in {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn distinct_and_groups_of_subqueries_have_their_own_rows_and_loops() {
+    let rig = rig();
+    let lines = analyzed(&rig, "SELECT DISTINCT g % 3 m FROM t ORDER BY m LIMIT 2");
+    assert!(
+        lines.iter().any(|l| l == "Deduplicate rows | 3 loops=1"),
+        "{lines:?}"
+    );
+    let sql = "SELECT id, (SELECT MAX(y.s) FROM t y WHERE y.g = x.id) FROM t x WHERE id < 3";
+    let lines = analyzed(&rig, sql);
+    assert!(
+        lines.iter().any(|l| l == "Aggregate | 1 loops=3"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn estimates_of_groups_are_not_cut_by_limit() {
+    let rig = rig();
+    let estimate = |sql: &str| {
+        let text = rig.analyze(sql);
+        let line = text
+            .lines()
+            .find(|l| l.contains("Group aggregate"))
+            .expect("it groups");
+        let estimate = line.split(" rows=").nth(1).expect("it has an estimate");
+        estimate.split(')').next().expect("it ends").to_owned()
+    };
+    let sql = "SELECT s, COUNT(*) FROM t GROUP BY s";
+    assert_eq!(estimate(&format!("{sql} LIMIT 1")), estimate(sql));
 }

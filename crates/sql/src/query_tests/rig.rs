@@ -19,7 +19,8 @@ use esker_sql_exec::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSp
 use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use esker_sql_plan::bind::{BindEnv, Names, Need, Params, TableSource};
 use esker_sql_plan::expr::{EvalEnv, UserVars};
-use esker_sql_plan::plan::{QueryPlan, explain, plan_query};
+use esker_sql_plan::plan::explain::{self, Explainee, Form};
+use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
@@ -325,7 +326,8 @@ impl Rig {
             let mut stream = RowStream::measured(plan.clone());
             while let Ok(Some(_)) = stream.next(&env) {}
             let profile = stream.profile().expect("it is measured");
-            let (columns, rows) = explain::explain_analyzed(&plan, profile);
+            let (columns, rows) =
+                explain::explain_analyzed(Explainee::Query(&plan), profile, false);
             row_text(&columns, &rows[0])
         })
     }
@@ -333,7 +335,8 @@ impl Rig {
     /// EXPLAIN: `table type key Extra` of every line.
     pub fn explain(&self, sql: &str) -> Vec<String> {
         let plan = self.plan(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional, &|_| None);
+        let (columns, rows) =
+            explain::explain(Explainee::Query(&plan), Form::Traditional, &|_| None);
         let shown = [2, 4, 6, 11];
         let line = |row: &Vec<Value>| {
             let cells = shown.map(|c| row_text(&columns[c..=c], &row[c..=c]));

@@ -18,12 +18,12 @@ use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_exec::short::{self, GeneralPath, ShortSelect};
 use esker_sql_plan::bind::Params;
 use esker_sql_plan::expr::UserVars;
-use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{NamedTable, Query, Statement};
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
 use super::counts::{Counter, command_of};
+use super::explain::RunningPlan;
 use super::names::Purpose;
 use super::plans::{Plan, PlanKey};
 use super::run::Done;
@@ -290,7 +290,7 @@ impl Session {
     /// changed since.
     pub(super) fn run_compiled(
         &mut self,
-        compiled: &Compiled,
+        compiled: &Arc<Compiled>,
         version: u64,
         params: &[Value],
         mode: Mode,
@@ -302,6 +302,9 @@ impl Session {
         if mode == Mode::Inline && (is_long() || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
+        self.context
+            .process
+            .show_plan(RunningPlan::Change(compiled.clone()));
         if !self.lock_targets(compiled.targets(), keys, version)? {
             return Ok(None);
         }
@@ -487,7 +490,7 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
         Statement::Delete(delete) => delete.limit.is_some(),
         _ => true,
     };
-    if limited || !compiled.query().is_some_and(QueryPlan::reads_without_key) {
+    if limited || !compiled.query().is_some_and(|q| q.reads_without_key()) {
         return Ok(());
     }
     let text = "You are using safe update mode and you tried to update a table without a WHERE \

@@ -1,24 +1,60 @@
-//! EXPLAIN of queries and of changes, and EXPLAIN ANALYZE of queries.
+//! EXPLAIN of queries and of changes, EXPLAIN ANALYZE, EXPLAIN INTO and EXPLAIN FOR CONNECTION.
 //!
-//! Neighbours: `run` and `change` compile as for running; `plan::explain` shows what came out.
-//! **Invariants**: without ANALYZE nothing is run; nothing is ever written; the privileges and the metadata
-//! locks are those of the statement itself; what runs for ANALYZE stops on KILL and at the time limit
-//! like any query.
+//! Neighbours: `run` and `change` compile as for running, and show the process list what they run; `plan::explain`
+//! shows what came out.
+//! **Invariants**: without ANALYZE nothing is run; nothing is ever written, not even by EXPLAIN ANALYZE of a change,
+//! which runs only the search for its rows; the privileges and the metadata locks are those of the statement itself;
+//! what runs for ANALYZE stops on KILL and at the time limit like any query.
+
+use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, RowSink};
 use esker_sql_exec::{RowStream, SubqueryStates, parallel};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_plan::plan::explain::{
-    Explained, explain, explain_analyzed, explain_change, explain_insert,
-};
-use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
+use esker_sql_plan::plan::explain::{Explained, Explainee, Form, explain, explain_analyzed};
+use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::change::changed_meanwhile;
 use super::names::Purpose;
+use super::other::ok;
 use super::run::{Done, RowSource};
+use crate::dml::Compiled;
+
+/// What a session runs, for EXPLAIN FOR CONNECTION.
+#[derive(Clone)]
+pub(crate) enum RunningPlan {
+    Query(Arc<QueryPlan>),
+    Change(Arc<Compiled>),
+}
+
+impl std::fmt::Debug for RunningPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Query(_) => "Query",
+            Self::Change(_) => "Change",
+        })
+    }
+}
+
+impl RunningPlan {
+    fn explainee(&self) -> Explainee<'_> {
+        match self {
+            Self::Query(plan) => Explainee::Query(plan),
+            Self::Change(change) => change.explainee(),
+        }
+    }
+
+    /// The query that finds its rows; INSERT … VALUES has none.
+    fn query(&self) -> Option<&Arc<QueryPlan>> {
+        match self {
+            Self::Query(plan) => Some(plan),
+            Self::Change(change) => change.query(),
+        }
+    }
+}
 
 impl Session {
     pub(super) fn explain(
@@ -30,25 +66,46 @@ impl Session {
         if mode == Mode::Inline {
             return Ok(Done::NeedThread);
         }
-        let ExplainWhat::Statement(statement) = &asked.what else {
-            return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION").into());
-        };
-        let format = match asked.format {
-            ExplainFormat::Default => self.default_explain_format(),
-            given => given,
-        };
-        let (columns, rows) = match &**statement {
-            Statement::Query(query) if asked.analyze => {
-                check_analyze_format(asked.format)?;
-                self.analyze(query, params)?
+        let form = self.explain_form(asked)?;
+        let (columns, rows) = match &asked.what {
+            ExplainWhat::Connection(id) => {
+                let Some(running) = self.running_plan(*id)? else {
+                    return Ok(ok(0));
+                };
+                self.show(running.explainee(), &[], form)
             }
+            ExplainWhat::Statement(statement) => {
+                let compiled = self.in_schema(asked, |session| {
+                    session.compile_explained(statement, params)
+                })?;
+                match asked.analyze {
+                    true => self.analyze(&compiled, params, form)?,
+                    false => self.show(compiled.explainee(), params, form),
+                }
+            }
+        };
+        self.end_statement(true)?;
+        let Some(variable) = &asked.into else {
+            let rows = rows.into_iter();
+            return Ok(Done::Rows(Box::new(RowSource::Table(columns, rows))));
+        };
+        let mut cells = rows.into_iter().flatten();
+        let document = cells.next().expect("a document is one row of one column");
+        let ty = columns[0].ty.clone();
+        self.context.set_user_var(variable, document, ty)?;
+        Ok(ok(0))
+    }
+
+    /// Compiles a statement as for running, with its tables locked.
+    fn compile_explained(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<RunningPlan, ExecError> {
+        match statement {
             Statement::Query(query) => {
                 let plan = self.plan_for(Purpose::Explain, query, params)?;
-                self.show(&plan, params, format)
-            }
-            _ if asked.analyze => {
-                let what = "EXPLAIN ANALYZE of a statement that changes rows";
-                return Err(SqlError::not_supported(what).into());
+                Ok(RunningPlan::Query(plan))
             }
             change @ (Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) => {
                 self.use_transaction();
@@ -58,31 +115,53 @@ impl Session {
                 if !self.lock_targets(compiled.targets(), keys, version)? {
                     return Err(changed_meanwhile().into());
                 }
-                match (change, compiled.query()) {
-                    (Statement::Insert(insert), query) => {
-                        let verb = if insert.replace { "REPLACE" } else { "INSERT" };
-                        explain_insert(query, verb, &insert.table.name.text, format)?
-                    }
-                    (Statement::Update(_), Some(query)) => explain_change(query, "UPDATE", format),
-                    (_, Some(query)) => explain_change(query, "DELETE", format),
-                    (_, None) => return Err(SqlError::not_supported("EXPLAIN of this").into()),
-                }
+                Ok(RunningPlan::Change(compiled))
             }
-            _ => return Err(SqlError::not_supported("EXPLAIN of this statement").into()),
+            _ => Err(SqlError::not_supported("EXPLAIN of this statement").into()),
+        }
+    }
+
+    /// FOR SCHEMA: compiles with another default database.
+    fn in_schema<R>(
+        &mut self,
+        asked: &Explain,
+        compile: impl FnOnce(&mut Self) -> Result<R, ExecError>,
+    ) -> Result<R, ExecError> {
+        let Some(schema) = &asked.schema else {
+            return compile(self);
         };
-        self.end_statement(true)?;
-        let rows = rows.into_iter();
-        Ok(Done::Rows(Box::new(RowSource::Table(columns, rows))))
+        let host = &self.context.access.host;
+        self.context.require_some_in(host, &schema.text)?;
+        let schema = self.context.instance.find_schema(&schema.text)?;
+        let before = self.context.database.replace(schema);
+        let compiled = compile(self);
+        self.context.database = before;
+        compiled
+    }
+
+    /// What another session runs; `None` if it runs nothing that has a plan yet.
+    fn running_plan(&self, id: u64) -> SqlResult<Option<RunningPlan>> {
+        let process = self.context.instance.registry.find(id)?;
+        let detail = process.detail();
+        if detail.user != self.context.user {
+            self.context.require("PROCESS")?;
+        }
+        let is_own = id == self.context.process.id;
+        if is_own || (detail.plan.is_none() && detail.command == "Query") {
+            let text = "EXPLAIN FOR CONNECTION command is supported only for SELECT/UPDATE/INSERT/DELETE/REPLACE";
+            return Err(SqlError::new(3012, "HY000", text));
+        }
+        Ok(detail.plan)
     }
 
     /// Shows a plan, and how several threads would now read its tables.
-    fn show(&self, plan: &QueryPlan, params: &[Value], format: ExplainFormat) -> Explained {
+    fn show(&self, of: Explainee<'_>, params: &[Value], form: Form) -> Explained {
         let states = SubqueryStates::default();
         let (explained, _) = self.execute(Mode::Thread, false, params, |env| {
             let executor = env.executor(&states);
             let env = env.env(&executor);
             // What cannot be split now is an error only when the statement runs.
-            explain(plan, format, &|block| {
+            explain(of, form, &|block| {
                 let estimate = parallel::estimate(block, &env);
                 estimate.ok().flatten()
             })
@@ -90,26 +169,83 @@ impl Session {
         explained
     }
 
-    /// Runs a query, throws its rows away, and shows what its operators did.
-    fn analyze(&mut self, query: &Query, params: &[Value]) -> Result<Explained, ExecError> {
-        let plan = self.plan_for(Purpose::Explain, query, params)?;
-        let stream = Box::new(RowStream::measured(plan));
+    /// Runs the query of a statement, throws its rows away, and shows what its operators did.
+    fn analyze(
+        &mut self,
+        compiled: &RunningPlan,
+        params: &[Value],
+        form: Form,
+    ) -> Result<Explained, ExecError> {
+        let Some(plan) = compiled.query() else {
+            return Ok(self.show(compiled.explainee(), params, form));
+        };
+        let stream = Box::new(RowStream::measured(plan.clone()));
         let mut source = RowSource::Stream(stream, params.to_vec(), Mode::Thread);
         while self.pull(&mut source, &mut Nowhere::default(), ROWS_AT_A_TIME)? {}
         let RowSource::Stream(stream, ..) = &source else {
             unreachable!("made above");
         };
-        let profile = stream.profile();
-        let profile = profile.ok_or_else(|| SqlError::not_supported("EXPLAIN ANALYZE of this"))?;
-        Ok(explain_analyzed(stream.plan(), profile))
+        let profile = stream.profile().expect("it is measured");
+        let as_document = form == Form::JsonTree;
+        Ok(explain_analyzed(compiled.explainee(), profile, as_document))
     }
 
-    /// The variable `explain_format`.
-    fn default_explain_format(&self) -> ExplainFormat {
-        match self.values.named("explain_format").as_text() {
-            "JSON" => ExplainFormat::Json,
-            "TREE" => ExplainFormat::Tree,
-            _ => ExplainFormat::Traditional,
+    /// The form that is asked for, by the statement or by `explain_format`.
+    fn explain_form(&self, asked: &Explain) -> SqlResult<Form> {
+        let document = match self.values.named("explain_json_format_version").as_u64() {
+            2 => Form::JsonTree,
+            _ => Form::Json,
+        };
+        let default = match self.values.named("explain_format").as_text() {
+            "JSON" => document,
+            "TREE" => Form::Tree,
+            _ => Form::Traditional,
+        };
+        let form = match asked.format {
+            ExplainFormat::Default => default,
+            ExplainFormat::Traditional => Form::Traditional,
+            ExplainFormat::Json => document,
+            ExplainFormat::Tree => Form::Tree,
+        };
+        check_into(asked)?;
+        match (asked.analyze, form) {
+            (false, _) => Ok(form),
+            (true, _) if matches!(asked.what, ExplainWhat::Connection(_)) => {
+                Err(SqlError::not_supported("EXPLAIN ANALYZE FOR CONNECTION"))
+            }
+            // What explain_format says is not for ANALYZE if that cannot do it.
+            (true, Form::Traditional) if asked.format == ExplainFormat::Default => Ok(Form::Tree),
+            (true, Form::Traditional) => Err(SqlError::not_supported(
+                "EXPLAIN ANALYZE with TRADITIONAL format",
+            )),
+            (true, Form::Json) => Err(SqlError::new(
+                6412,
+                "0A000",
+                "EXPLAIN ANALYZE does not support FORMAT=JSON with explain_json_format_version=1.",
+            )),
+            (true, Form::Tree | Form::JsonTree) => Ok(form),
+        }
+    }
+}
+
+/// INTO takes documents only.
+fn check_into(asked: &Explain) -> SqlResult<()> {
+    let refused = |code: u16, text: &str| Err(SqlError::new(code, "0A000", text));
+    match (&asked.into, asked.format) {
+        (None, _) => Ok(()),
+        (Some(_), _) if matches!(asked.what, ExplainWhat::Connection(_)) => {
+            let text = "EXPLAIN FOR CONNECTION does not support the INTO clause.";
+            refused(6009, text)
+        }
+        (Some(_), ExplainFormat::Json) => Ok(()),
+        (Some(_), ExplainFormat::Default) => {
+            refused(6006, "EXPLAIN INTO does not support implicit FORMAT.")
+        }
+        (Some(_), ExplainFormat::Tree) => {
+            refused(6007, "EXPLAIN INTO does not support FORMAT=TREE.")
+        }
+        (Some(_), ExplainFormat::Traditional) => {
+            refused(6007, "EXPLAIN INTO does not support FORMAT=TRADITIONAL.")
         }
     }
 }
@@ -129,16 +265,5 @@ impl RowSink for Nowhere {
     }
     fn bytes(&self) -> usize {
         self.0
-    }
-}
-
-/// ANALYZE is shown as a tree only, as in MySQL.
-fn check_analyze_format(given: ExplainFormat) -> SqlResult<()> {
-    match given {
-        ExplainFormat::Default | ExplainFormat::Tree => Ok(()),
-        ExplainFormat::Traditional => Err(SqlError::not_supported(
-            "EXPLAIN ANALYZE with TRADITIONAL format",
-        )),
-        ExplainFormat::Json => Err(SqlError::not_supported("EXPLAIN ANALYZE with JSON format")),
     }
 }

@@ -29,7 +29,7 @@ mod check_table;
 mod context;
 pub(crate) mod counts;
 mod cursor;
-mod explain;
+pub(crate) mod explain;
 mod export;
 mod grants;
 mod gtid;

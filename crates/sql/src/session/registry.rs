@@ -18,6 +18,7 @@ use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
+use super::explain::RunningPlan;
 use super::terms::Terms;
 use crate::binlog::Position;
 use crate::statements::{self, ByCommand, History};
@@ -121,6 +122,8 @@ pub struct Detail {
     pub state: &'static str,
     /// Statement text.
     pub info: Option<String>,
+    /// The plan of the statement it runs.
+    pub(crate) plan: Option<RunningPlan>,
     /// Begin of the transaction that is open between statements, microseconds since the epoch.
     pub transaction: Option<i64>,
 }
@@ -177,11 +180,17 @@ impl Process {
         self.detail.lock().state = state;
     }
 
+    /// Shows what a statement runs.
+    pub(crate) fn show_plan(&self, plan: RunningPlan) {
+        self.detail.lock().plan = Some(plan);
+    }
+
     /// Shows a statement's beginning. Reuses the text's buffer.
     pub fn begin(&self, now_micros: i64, command: &'static str, sql: &[u8]) {
         self.since.store(now_micros, Ordering::Relaxed);
         let mut detail = self.detail.lock();
         detail.command = command;
+        detail.plan = None;
         let info = detail.info.get_or_insert_default();
         info.clear();
         match std::str::from_utf8(&sql[..sql.len().min(MAX_INFO)]) {
@@ -198,6 +207,7 @@ impl Process {
         let mut detail = self.detail.lock();
         detail.command = "Sleep";
         detail.state = "";
+        detail.plan = None;
         detail.transaction = in_transaction.then(|| detail.transaction.unwrap_or(since));
         if let Some(info) = &mut detail.info {
             info.clear();

@@ -26,6 +26,7 @@ use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value};
 
 use super::cursor::Collector;
+use super::explain::RunningPlan;
 use super::export;
 use super::names::Purpose;
 use super::{Batch, Running, Session, Work};
@@ -172,6 +173,9 @@ impl Session {
         if mode == Mode::Inline && (wants_thread || export::is_file(query.into.as_ref())) {
             return Ok(Done::NeedThread);
         }
+        self.context
+            .process
+            .show_plan(RunningPlan::Query(plan.clone()));
         let columns = plan.columns.clone();
         let stream = Box::new(RowStream::open(plan));
         let locking = stream.plan().locking;

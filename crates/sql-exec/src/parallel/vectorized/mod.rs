@@ -127,7 +127,6 @@ impl<'p> Batch<'p> {
 
     /// One row, the row way.
     fn by_row(&self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
-        self.entries.note_read(self.scan, 1, flow.env);
         let verdict = self.entries.judge(self.scan, self.def, entry, 0, flow)?;
         flow.follow(verdict)
     }
@@ -233,7 +232,6 @@ impl<'p> Batch<'p> {
     fn send_on(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> SqlResult<bool> {
         let read = rows.len() as u64;
         flow.batched += read;
-        self.entries.note_read(self.scan, read, flow.env);
         let left = self.selection.len();
         if left == 0 {
             return Ok(true);

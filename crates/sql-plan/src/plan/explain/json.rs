@@ -1,89 +1,92 @@
 //! EXPLAIN FORMAT=JSON in the shape that MySQL's has (explain_json_format_version = 1).
 //!
-//! Neighbours: `mod` has the facts of a table's line, `text` prints expressions.
+//! Neighbours: `mod` has the facts of a table's line, `text` prints expressions, `document` writes.
 //! **Invariants**: members have MySQL's names and order; one table stands alone, several in a
 //! `nested_loop` in the order in which they are read; numbers that MySQL writes as text are text.
 
-use std::fmt::Write as _;
-
 use esker_sql_syntax::ast::SetOp;
 
+use super::document::{self, Json, Members, text};
 use super::text::Names;
-use super::{ParallelEstimate, ParallelEstimates, Shared, block_queries, first_id, scan_line};
+use super::{
+    Explainee, ParallelEstimate, ParallelEstimates, Shared, block_queries, first_id, scan_line,
+};
 use crate::expr::Expr;
 use crate::plan::{
     AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
     rows_looked_at,
 };
 
-/// A value of the document.
-enum Json {
-    Text(String),
-    Number(u64),
-    Bool(bool),
-    List(Vec<Json>),
-    Object(Vec<(&'static str, Json)>),
-}
-
-/// Members of an object being made.
-type Members = Vec<(&'static str, Json)>;
-
-/// The document for a plan.
-pub(super) fn json(plan: &QueryPlan, estimates: ParallelEstimates<'_>) -> String {
-    let document = Json::Object(vec![("query_block", query(plan, None, estimates))]);
-    let mut out = String::new();
-    write(&document, 0, &mut out);
-    out
-}
-
-fn write(value: &Json, depth: usize, out: &mut String) {
-    let indent = |depth: usize| "  ".repeat(depth);
-    match value {
-        Json::Text(text) => quote(text, out),
-        // Writing to a String cannot fail.
-        Json::Number(n) => drop(write!(out, "{n}")),
-        Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Json::List(items) => {
-            out.push_str("[\n");
-            for (nth, item) in items.iter().enumerate() {
-                out.push_str(&indent(depth + 1));
-                write(item, depth + 1, out);
-                out.push_str(if nth + 1 < items.len() { ",\n" } else { "\n" });
-            }
-            out.push_str(&indent(depth));
-            out.push(']');
+/// The document for a statement.
+pub(super) fn json(of: Explainee<'_>, estimates: ParallelEstimates<'_>) -> String {
+    let block = match of {
+        Explainee::Query(plan) => query(plan, None, estimates),
+        Explainee::Insert {
+            query: rows_of,
+            table,
+            replace,
+        } => insert(rows_of, table, replace, estimates),
+        Explainee::Update(plan) | Explainee::Delete(plan) => {
+            let block = query(plan, None, estimates);
+            marked(block, of.query_type(), &of.targets())
         }
-        Json::Object(members) => {
-            out.push_str("{\n");
-            for (nth, (name, member)) in members.iter().enumerate() {
-                out.push_str(&indent(depth + 1));
-                quote(name, out);
-                out.push_str(": ");
-                write(member, depth + 1, out);
-                out.push_str(if nth + 1 < members.len() { ",\n" } else { "\n" });
+    };
+    document::print(&Json::Object(vec![("query_block", block)]))
+}
+
+/// An INSERT: the table that is written, then where its rows come from.
+fn insert(
+    rows_of: Option<&QueryPlan>,
+    table: &str,
+    replace: bool,
+    estimates: ParallelEstimates<'_>,
+) -> Json {
+    let verb = if replace { "replace" } else { "insert" };
+    let written = vec![
+        (verb, Json::Bool(true)),
+        ("table_name", text(table)),
+        ("access_type", text("ALL")),
+    ];
+    let mut members = vec![("select_id", Json::Number(1))];
+    let mut from = Vec::new();
+    if let Some(Json::Object(parts)) = rows_of.map(|plan| query(plan, None, estimates)) {
+        for part in parts {
+            match part.0 {
+                "select_id" => {}
+                "cost_info" => members.push(part),
+                _ => from.push(part),
             }
-            out.push_str(&indent(depth));
-            out.push('}');
         }
     }
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' => drop(write!(out, "\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
+    members.push(("table", Json::Object(written)));
+    if !from.is_empty() {
+        members.push(("insert_from", Json::Object(from)));
     }
-    out.push('"');
+    Json::Object(members)
 }
 
-fn text(text: impl Into<String>) -> Json {
-    Json::Text(text.into())
+/// Marks the tables whose rows are changed.
+fn marked(block: Json, verb: &'static str, targets: &[&str]) -> Json {
+    let Json::Object(members) = block else {
+        return block;
+    };
+    let is_target = |table: &Members| {
+        let mut names = table.iter().filter(|(name, _)| *name == "table_name");
+        names.any(|(_, name)| matches!(name, Json::Text(name) if targets.contains(&&**name)))
+    };
+    let mark = |member: (&'static str, Json)| match member {
+        ("table", Json::Object(mut t)) if is_target(&t) => {
+            t.insert(0, (verb, Json::Bool(true)));
+            ("table", Json::Object(t))
+        }
+        ("nested_loop", Json::List(tables)) => {
+            let each = tables.into_iter().map(|t| marked(t, verb, targets));
+            ("nested_loop", Json::List(each.collect()))
+        }
+        ("ordering_operation", inner) => ("ordering_operation", marked(inner, verb, targets)),
+        other => other,
+    };
+    Json::Object(members.into_iter().map(mark).collect())
 }
 
 fn cost(value: f64) -> Json {
@@ -314,7 +317,7 @@ fn table(
     estimates: ParallelEstimates<'_>,
     conds: Vec<Expr>,
 ) -> Members {
-    let line = scan_line(scan);
+    let line = scan_line(scan, names);
     let mut members = vec![("table_name", text(line.table.unwrap_or_default()))];
     if let Some(access) = line.access {
         members.push(("access_type", text(access)));
@@ -340,8 +343,8 @@ fn table(
                 members.push(("key_length", text(length)));
             }
             if let AccessKind::Point(operands) | AccessKind::Ref(operands) = &access.kind {
-                let refs = operands.iter().map(|o| text(names.text(&o.expr))).collect();
-                members.push(("ref", Json::List(refs)));
+                let refs = operands.iter().map(|o| text(names.reference(&o.expr)));
+                members.push(("ref", Json::List(refs.collect())));
             }
         }
         columns = scan

@@ -1,11 +1,15 @@
-//! EXPLAIN: a plan as MySQL's twelve columns (here), as a `tree` of text, or as `json`; `text` prints
-//! expressions for the latter two; `parallel` is what is said of several threads.
+//! EXPLAIN: a plan as MySQL's twelve columns (here), as a `tree` of operators, or as `json`; `operator` prints a tree
+//! as text or as a document, `document` writes documents, `text` prints expressions, `bounds` those of ranges;
+//! `parallel` is what is said of several threads.
 //!
 //! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run. For
 //! EXPLAIN ANALYZE the session has run the plan, and `profile` knows what it did.
 //! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
 
+mod bounds;
+mod document;
 mod json;
+mod operator;
 mod parallel;
 mod text;
 mod tree;
@@ -14,7 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlType, TypeKind, Value};
 
 pub use parallel::{ParallelEstimate, ParallelEstimates, Shared};
 
@@ -26,79 +30,121 @@ use super::{
 };
 use crate::expr::{Expr, ExprKind};
 use esker_sql_catalog::result::ColumnMeta;
-use esker_sql_syntax::ast::{ExplainFormat, SetOp};
+use esker_sql_syntax::ast::SetOp;
+use text::Names;
 
 /// Rows of an EXPLAIN.
 pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
 
-/// Shows a plan; `estimates` knows which of its tables several threads would read.
-pub fn explain(
-    plan: &QueryPlan,
-    format: ExplainFormat,
-    estimates: ParallelEstimates<'_>,
-) -> Explained {
-    match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None, estimates),
-        ExplainFormat::Tree => document(tree::tree(plan, None, estimates)),
-        ExplainFormat::Json => document(json::json(plan, estimates)),
+/// A statement that is explained: its plan, and what its rows are for.
+#[derive(Debug, Clone, Copy)]
+pub enum Explainee<'p> {
+    /// A query.
+    Query(&'p QueryPlan),
+    /// INSERT or REPLACE into a table; one of VALUES has no query.
+    Insert {
+        /// Where the rows come from.
+        query: Option<&'p QueryPlan>,
+        /// The table.
+        table: &'p str,
+        /// REPLACE.
+        replace: bool,
+    },
+    /// UPDATE: the search for its rows.
+    Update(&'p QueryPlan),
+    /// DELETE, likewise.
+    Delete(&'p QueryPlan),
+}
+
+/// In what form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A table.
+    Traditional,
+    /// Indented text.
+    Tree,
+    /// A document of `explain_json_format_version` = 1.
+    Json,
+    /// A document of version 2: the tree.
+    JsonTree,
+}
+
+impl<'p> Explainee<'p> {
+    fn query(self) -> Option<&'p QueryPlan> {
+        match self {
+            Self::Query(plan) | Self::Update(plan) | Self::Delete(plan) => Some(plan),
+            Self::Insert { query, .. } => query,
+        }
+    }
+
+    /// The tables whose rows are changed, by the names they have in the statement.
+    fn targets(self) -> Vec<&'p str> {
+        fn add<'p>(node: &'p Node, targets: &mut Vec<&'p str>) {
+            match node {
+                Node::Once | Node::Nothing(_) => {}
+                Node::Filter(child, _) => add(child, targets),
+                Node::Join(join) => {
+                    add(&join.left, targets);
+                    add(&join.right, targets);
+                }
+                // Only rows that are to be changed are wanted as they are stored.
+                Node::Scan(scan) if scan.row_slot.is_some() => targets.push(&scan.alias),
+                Node::Scan(_) => {}
+            }
+        }
+        let mut targets = Vec::new();
+        match self {
+            Self::Insert { table, .. } => targets.push(table),
+            Self::Query(_) => {}
+            Self::Update(plan) | Self::Delete(plan) => {
+                if let Root::Block(block) = &plan.root {
+                    add(&block.source, &mut targets);
+                }
+            }
+        }
+        targets
+    }
+
+    fn query_type(self) -> &'static str {
+        match self {
+            Self::Query(_) => "select",
+            Self::Insert { replace: false, .. } => "insert",
+            Self::Insert { replace: true, .. } => "replace",
+            Self::Update(_) => "update",
+            Self::Delete(_) => "delete",
+        }
+    }
+}
+
+/// Shows a statement; `estimates` knows which of its tables several threads would read.
+pub fn explain(of: Explainee<'_>, form: Form, estimates: ParallelEstimates<'_>) -> Explained {
+    match form {
+        Form::Traditional => traditional(of, estimates),
+        Form::Tree => document(operator::text(&tree::tree(of, None, estimates))),
+        Form::Json => document(json::json(of, estimates)),
+        Form::JsonTree => {
+            let lines = tree::tree(of, None, estimates);
+            document(operator::json(&lines, of.query_type()))
+        }
     }
 }
 
 /// For statements that read alone.
 const SERIAL: ParallelEstimates<'static> = &|_| None;
 
-/// Shows a plan that was run, and what it did.
-pub fn explain_analyzed(plan: &QueryPlan, profile: &Profile) -> Explained {
-    document(tree::tree(plan, Some(profile), SERIAL))
-}
-
-/// Shows the search for rows of an UPDATE or DELETE.
-pub fn explain_change(plan: &QueryPlan, verb: &'static str, format: ExplainFormat) -> Explained {
-    match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => {
-            traditional(plan, Some(verb), SERIAL)
-        }
-        _ => explain(plan, format, SERIAL),
-    }
+/// Shows a statement whose query was run, and what that did, as text or as a document of version 2.
+pub fn explain_analyzed(of: Explainee<'_>, profile: &Profile, as_document: bool) -> Explained {
+    let lines = tree::tree(of, Some(profile), SERIAL);
+    document(match as_document {
+        true => operator::json(&lines, of.query_type()),
+        false => operator::text(&lines),
+    })
 }
 
 /// One column with one text.
 fn document(text: String) -> Explained {
     let columns: Arc<[ColumnMeta]> = Arc::new([ColumnMeta::computed("EXPLAIN", text_type(1024))]);
     (columns, vec![vec![Value::str(text)]])
-}
-
-/// Shows an INSERT or REPLACE: the table that is written, then the query its rows come from.
-///
-/// # Errors
-/// 1235 for formats Esker has not for these.
-pub fn explain_insert(
-    query: Option<&QueryPlan>,
-    verb: &str,
-    table: &str,
-    format: ExplainFormat,
-) -> SqlResult<Explained> {
-    if !matches!(format, ExplainFormat::Default | ExplainFormat::Traditional) {
-        return Err(SqlError::not_supported(
-            "EXPLAIN FORMAT=TREE or JSON of INSERT",
-        ));
-    }
-    let mut out = Rows::new(SERIAL);
-    let target = Line {
-        table: Some(table.to_owned()),
-        access: Some("ALL"),
-        ..Line::default()
-    };
-    out.push(Some(1), verb, target);
-    if let Some(query) = query {
-        let kind = if out.is_simple(query) {
-            "SIMPLE"
-        } else {
-            "PRIMARY"
-        };
-        out.query(query, kind);
-    }
-    Ok((columns(), out.rows))
 }
 
 fn text_type(length: u32) -> SqlType {
@@ -132,20 +178,25 @@ fn columns() -> Arc<[ColumnMeta]> {
         .collect()
 }
 
-fn traditional(
-    plan: &QueryPlan,
-    verb: Option<&'static str>,
-    estimates: ParallelEstimates<'_>,
-) -> Explained {
+fn traditional(of: Explainee<'_>, estimates: ParallelEstimates<'_>) -> Explained {
     let mut out = Rows::new(estimates);
-    let simple = verb.unwrap_or_else(|| {
-        if out.is_simple(plan) {
-            "SIMPLE"
-        } else {
-            "PRIMARY"
-        }
-    });
-    out.query(plan, simple);
+    if let Explainee::Insert { table, replace, .. } = of {
+        let target = Line {
+            table: Some(table.to_owned()),
+            access: Some("ALL"),
+            ..Line::default()
+        };
+        out.push(Some(1), if replace { "REPLACE" } else { "INSERT" }, target);
+    }
+    if let Some(plan) = of.query() {
+        let kind = match of {
+            Explainee::Update(_) => "UPDATE",
+            Explainee::Delete(_) => "DELETE",
+            _ if out.is_simple(plan) => "SIMPLE",
+            _ => "PRIMARY",
+        };
+        out.query(plan, kind, None);
+    }
     (columns(), out.rows)
 }
 
@@ -194,19 +245,19 @@ impl<'f> Rows<'f> {
         }
     }
 
-    fn query(&mut self, plan: &QueryPlan, kind: &str) {
+    fn query(&mut self, plan: &QueryPlan, kind: &str, up: Option<&Names<'_>>) {
         if !self.seen.insert(std::ptr::from_ref(plan)) {
             return;
         }
         match &plan.root {
-            Root::Block(block) => self.block(block, kind),
-            Root::SetOps(ops) => self.set_ops(ops, kind),
+            Root::Block(block) => self.block(block, kind, up),
+            Root::SetOps(ops) => self.set_ops(ops, kind, up),
             Root::Recursive(recursive) => {
                 let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
-                self.query(&recursive.seed, first);
+                self.query(&recursive.seed, first, up);
                 let from = self.rows.len();
                 for member in &recursive.members {
-                    self.query(member, "UNION");
+                    self.query(member, "UNION", up);
                 }
                 if let Some(cells) = self.rows.get_mut(from) {
                     prepend_extra(cells, "Recursive");
@@ -222,9 +273,9 @@ impl<'f> Rows<'f> {
         }
     }
 
-    fn set_ops(&mut self, ops: &SetOpsPlan, kind: &str) {
+    fn set_ops(&mut self, ops: &SetOpsPlan, kind: &str, up: Option<&Names<'_>>) {
         let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
-        self.query(&ops.first, first);
+        self.query(&ops.first, first, up);
         let mut ids = vec![first_id(&ops.first)];
         let mut name = "union";
         for (op, _, query) in &ops.steps {
@@ -238,7 +289,7 @@ impl<'f> Rows<'f> {
                 SetOp::Except => "except",
                 SetOp::Intersect => "intersect",
             };
-            self.query(query, kind);
+            self.query(query, kind, up);
             ids.push(first_id(query));
         }
         if ops
@@ -264,10 +315,11 @@ impl<'f> Rows<'f> {
         self.push(None, &kind, line);
     }
 
-    fn block(&mut self, block: &BlockPlan, kind: &str) {
+    fn block(&mut self, block: &BlockPlan, kind: &str, up: Option<&Names<'_>>) {
         let before = self.rows.len();
+        let names = Names::of(block, up);
         let mut lines = Vec::new();
-        node_lines(&block.source, &mut lines);
+        node_lines(&block.source, &names, &mut lines);
         if let Some(first) = lines.first_mut() {
             let windows = block.windows.is_some();
             if windows || block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
@@ -296,7 +348,7 @@ impl<'f> Rows<'f> {
         block_queries(block, &mut inner);
         for Inner { kind, plan, shared } in inner {
             if shared.is_none_or(|id| self.seen_shared.insert(id)) {
-                self.query(plan, kind);
+                self.query(plan, kind, Some(&names));
             }
         }
     }
@@ -410,7 +462,7 @@ fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inn
     }
 }
 
-fn node_lines(node: &Node, lines: &mut Vec<Line>) {
+fn node_lines(node: &Node, names: &Names<'_>, lines: &mut Vec<Line>) {
     match node {
         Node::Once => {
             lines.push(Line {
@@ -426,20 +478,20 @@ fn node_lines(node: &Node, lines: &mut Vec<Line>) {
         }
         Node::Filter(child, _) => {
             let first = lines.len();
-            node_lines(child, lines);
+            node_lines(child, names, lines);
             let last = lines.len() - 1;
             debug_assert!(last >= first);
             add_extra(&mut lines[last], "Using where");
         }
-        Node::Scan(scan) => lines.push(scan_line(scan)),
+        Node::Scan(scan) => lines.push(scan_line(scan, names)),
         Node::Join(join) => {
-            node_lines(&join.left, lines);
+            node_lines(&join.left, names, lines);
             // A join with one empty row is not shown.
             if matches!(join.left, Node::Once) {
                 lines.pop();
             }
             let first = lines.len();
-            node_lines(&join.right, lines);
+            node_lines(&join.right, names, lines);
             let how = match join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered | JoinMethod::Hash { .. } => "Using join buffer (hash join)",
@@ -458,7 +510,7 @@ fn add_extra(line: &mut Line, text: &str) {
     }
 }
 
-fn scan_line(scan: &ScanPlan) -> Line {
+fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
     let mut line = Line {
         table: Some(scan.alias.to_string()),
         rows: Some(scan.rows_in),
@@ -473,8 +525,8 @@ fn scan_line(scan: &ScanPlan) -> Line {
             candidates,
         } => {
             let index = &def.indexes[access.index];
-            let names: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
-            line.possible = (!names.is_empty()).then(|| names.join(","));
+            let possible: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
+            line.possible = (!possible.is_empty()).then(|| possible.join(","));
             let scanned = access.index > 0 || access.for_order;
             let keyed = !matches!(access.kind, AccessKind::Full) || scanned;
             if keyed && !index.hidden {
@@ -490,13 +542,13 @@ fn scan_line(scan: &ScanPlan) -> Line {
                     let constant = operands.iter().all(|o| is_constant(&o.expr));
                     line.access = Some(if constant { "const" } else { "eq_ref" });
                     line.key_len = Some(key_len(def, index, operands.len()).to_string());
-                    line.refs = Some(refs(operands));
+                    line.refs = Some(refs(operands, names));
                     line.filtered = Some(100.0);
                 }
                 AccessKind::Ref(operands) => {
                     line.access = Some("ref");
                     line.key_len = Some(key_len(def, index, operands.len()).to_string());
-                    line.refs = Some(refs(operands));
+                    line.refs = Some(refs(operands, names));
                 }
                 AccessKind::Ranges(spec) => {
                     line.access = Some("range");
@@ -548,13 +600,7 @@ fn is_constant(e: &Expr) -> bool {
 }
 
 /// What key parts are compared with.
-fn refs(operands: &[KeyOperand]) -> String {
-    let names: Vec<&str> = operands
-        .iter()
-        .map(|o| match &o.expr.kind {
-            _ if is_constant(&o.expr) => "const",
-            _ => "func",
-        })
-        .collect();
-    names.join(",")
+fn refs(operands: &[KeyOperand], names: &Names<'_>) -> String {
+    let each: Vec<String> = operands.iter().map(|o| names.reference(&o.expr)).collect();
+    each.join(",")
 }

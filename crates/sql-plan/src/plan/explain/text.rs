@@ -5,6 +5,7 @@
 //! **Invariant**: for people only; what has no name is shown as what it is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use esker_types::Value;
 use esker_types::cast;
@@ -15,6 +16,8 @@ use crate::plan::{BlockPlan, Node, Source};
 /// Names of the slots of a block's row, and of the rows around it.
 pub(super) struct Names<'n> {
     slots: HashMap<u32, String>,
+    /// Databases of the tables that fill them.
+    schemas: HashMap<u32, Arc<str>>,
     up: Option<&'n Names<'n>>,
 }
 
@@ -23,6 +26,7 @@ impl<'n> Names<'n> {
     pub fn of(block: &BlockPlan, up: Option<&'n Names<'n>>) -> Self {
         let mut names = Self {
             slots: HashMap::new(),
+            schemas: HashMap::new(),
             up,
         };
         names.add_node(&block.source);
@@ -66,6 +70,9 @@ impl<'n> Names<'n> {
             }
             Node::Scan(scan) => {
                 for (column, slot) in &scan.columns {
+                    if let Source::Base { def, .. } = &scan.source {
+                        self.schemas.insert(*slot, def.schema.clone());
+                    }
                     let name = match &scan.source {
                         Source::Base { def, .. } => Some(&*def.columns[*column].name),
                         Source::Virtual { table, .. } => Some(&*table.columns()[*column].name),
@@ -83,6 +90,28 @@ impl<'n> Names<'n> {
                 }
             }
         }
+    }
+
+    /// What the column `ref` says of a value that a key part is compared with.
+    pub fn reference(&self, e: &Expr) -> String {
+        let qualified = |names: &Self, slot: u32| match names.schemas.get(&slot) {
+            Some(schema) => format!("{schema}.{}", names.slot(slot)),
+            None => names.slot(slot),
+        };
+        match &e.kind {
+            ExprKind::Column(slot) => qualified(self, *slot),
+            ExprKind::Outer { depth, slot } => {
+                let names = self.outer(*depth);
+                names.map_or("func".into(), |names| qualified(names, *slot))
+            }
+            _ if is_constant(e) => "const".into(),
+            _ => "func".into(),
+        }
+    }
+
+    /// The names so many levels up.
+    fn outer(&self, depth: u16) -> Option<&Names<'n>> {
+        (1..depth).fold(self.up, |at, _| at.and_then(|names| names.up))
     }
 
     fn slot(&self, slot: u32) -> String {
@@ -119,11 +148,8 @@ impl<'n> Names<'n> {
             ExprKind::Const(v) => constant(v, e),
             ExprKind::Column(slot) => self.slot(*slot),
             ExprKind::Outer { depth, slot } => {
-                let mut at = self.up;
-                for _ in 1..*depth {
-                    at = at.and_then(|n| n.up);
-                }
-                at.map_or("?".into(), |names| names.slot(*slot))
+                let names = self.outer(*depth);
+                names.map_or("?".into(), |names| names.slot(*slot))
             }
             ExprKind::Param(_) => "?".into(),
             ExprKind::UserVar(name) => format!("@{name}"),
@@ -199,6 +225,11 @@ impl<'n> Names<'n> {
             }
         }
     }
+}
+
+/// Does the value come from no table?
+fn is_constant(e: &Expr) -> bool {
+    !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_) | ExprKind::Outer { .. }))
 }
 
 fn constant(v: &Value, e: &Expr) -> String {

@@ -1,42 +1,62 @@
-//! EXPLAIN FORMAT=TREE and EXPLAIN ANALYZE: operators as indented text.
+//! EXPLAIN FORMAT=TREE and EXPLAIN ANALYZE: a plan as operators.
 //!
-//! Neighbours: `text` prints expressions; `profile` measured what ran.
+//! Neighbours: `operator` prints them; `text` and `bounds` print expressions; `profile` measured what ran.
 //! **Invariants**: an operator stands above what it reads; `cost` is the estimated number of rows that
-//! are looked at for it and below it, `rows` the estimate of what it gives; actual times are
-//! milliseconds, and like rows averages over the loops.
-
-use std::fmt::Write as _;
+//! are looked at for it and below it, `rows` the estimate of what it gives. The conditions of a scan are evaluated
+//! while its rows are decoded, so both lines have the same times.
 
 use esker_sql_syntax::ast::SetOp;
 
+use super::bounds;
+use super::document::{Json, Members, text};
+use super::operator::{Actual, Line};
 use super::text::Names;
-use super::{Inner, ParallelEstimate, ParallelEstimates, block_queries, first_id, scan_line};
+use super::{
+    Explainee, Inner, ParallelEstimate, ParallelEstimates, block_queries, first_id, scan_line,
+};
 use crate::bind::JoinType;
 use crate::expr::Expr;
-use crate::plan::profile::{Profile, Stage};
+use crate::plan::block::limit_value;
+use crate::plan::profile::{Measured, Profile, Stage};
 use crate::plan::{
     AccessKind, BlockPlan, JoinMethod, JoinPlan, KeyOperand, Node, QueryPlan, Root, ScanPlan,
-    Source, rows_looked_at,
+    SetOpsPlan, Source, WindowPlan, rows_looked_at,
 };
 
-/// The tree of a plan; with a profile, what it did.
+/// The operators of a statement; with a profile, what they did.
 pub(super) fn tree(
-    plan: &QueryPlan,
+    of: Explainee<'_>,
     profile: Option<&Profile>,
     estimates: ParallelEstimates<'_>,
-) -> String {
+) -> Vec<Line> {
     let mut tree = Tree {
-        out: String::new(),
+        lines: Vec::new(),
         profile,
         estimates,
         estimate: None,
     };
-    tree.query(plan, 0, None);
-    tree.out
+    let targets = of.targets().join(", ");
+    let change = match of {
+        Explainee::Query(_) => None,
+        Explainee::Insert { replace: false, .. } => Some(format!("Insert into {targets}")),
+        Explainee::Insert { .. } => Some(format!("Replace into {targets}")),
+        Explainee::Update(_) => Some(format!("Update {targets}")),
+        Explainee::Delete(_) => Some(format!("Delete from {targets}")),
+    };
+    let depth = usize::from(change.is_some());
+    if let Some(change) = change {
+        let line = tree.plain(0, &change);
+        line.details.push(("table_name", text(targets)));
+    }
+    match of.query() {
+        Some(plan) => tree.query(plan, depth, None),
+        None => drop(tree.plain(depth, "Rows fetched before execution")),
+    }
+    tree.lines
 }
 
 struct Tree<'p> {
-    out: String,
+    lines: Vec<Line>,
     profile: Option<&'p Profile>,
     estimates: ParallelEstimates<'p>,
     /// How the rows of the block are shared out whose first table comes next.
@@ -47,42 +67,39 @@ struct Tree<'p> {
 type Estimate = Option<(f64, f64)>;
 
 impl Tree<'_> {
-    /// A line; `of`: whose work it is.
-    fn line<T>(&mut self, depth: usize, text: &str, estimate: Estimate, of: Option<(&T, Stage)>) {
-        // Writing to a String cannot fail.
-        let _ = write!(self.out, "{:indent$}-> {text}", "", indent = depth * 4);
-        if let Some((cost, rows)) = estimate {
-            let _ = write!(
-                self.out,
-                "  (cost={cost:.2} rows={})",
-                rows.round().max(0.0)
-            );
-        }
-        if let (Some(profile), Some((plan, stage))) = (self.profile, of) {
-            match profile.of(plan, stage).filter(|m| m.loops > 0) {
-                None => self.out.push_str(" (never executed)"),
-                Some(m) => {
-                    let loops = m.loops as f64;
-                    let millis = |d: std::time::Duration| d.as_secs_f64() * 1000.0 / loops;
-                    let (first, last) = (millis(m.first), millis(m.total));
-                    let rows = m.rows as f64 / loops;
-                    let rows = match m.rows % m.loops {
-                        0 => format!("{rows}"),
-                        _ => format!("{rows:.2}"),
-                    };
-                    let _ = write!(
-                        self.out,
-                        " (actual time={first:.3}..{last:.3} rows={rows} loops={})",
-                        m.loops
-                    );
+    /// An operator; `of`: whose work it is.
+    fn line<T>(
+        &mut self,
+        depth: usize,
+        text: &str,
+        estimate: Estimate,
+        of: Option<(&T, Stage)>,
+    ) -> &mut Line {
+        let actual = match (self.profile, of) {
+            (Some(profile), Some((plan, stage))) => {
+                match profile.of(plan, stage).filter(|m| m.loops > 0) {
+                    None => Actual::Never,
+                    Some(m) => Actual::Ran(m),
                 }
             }
-        }
-        self.out.push('\n');
+            _ => Actual::Unmeasured,
+        };
+        self.push(depth, text, estimate, actual)
     }
 
-    fn plain(&mut self, depth: usize, text: &str) {
-        self.line::<QueryPlan>(depth, text, None, None);
+    fn push(&mut self, depth: usize, text: &str, estimate: Estimate, actual: Actual) -> &mut Line {
+        self.lines.push(Line {
+            depth,
+            text: text.to_owned(),
+            details: Members::new(),
+            estimate,
+            actual,
+        });
+        self.lines.last_mut().expect("just pushed")
+    }
+
+    fn plain(&mut self, depth: usize, text: &str) -> &mut Line {
+        self.push(depth, text, None, Actual::Unmeasured)
     }
 
     fn query(&mut self, plan: &QueryPlan, depth: usize, up: Option<&Names<'_>>) {
@@ -90,30 +107,7 @@ impl Tree<'_> {
         let estimate = Some((plan.cost_rows, plan.rows));
         match &plan.root {
             Root::Block(block) => self.block(plan, block, depth, up),
-            Root::SetOps(ops) => {
-                let words: Vec<&str> = ops
-                    .steps
-                    .iter()
-                    .map(|(op, all, _)| word(*op, *all))
-                    .collect();
-                let mut depth = depth;
-                if ops.limit.is_some() {
-                    self.line(depth, "Limit", estimate, whole);
-                    depth += 1;
-                }
-                if !ops.order.is_empty() {
-                    let stage = Some((plan, Stage::Sort));
-                    let text = format!("Sort: {} key(s)", ops.order.len());
-                    self.line(depth, &text, estimate, stage);
-                    depth += 1;
-                }
-                let text = format!("Set operations: {}", words.join(", "));
-                self.line(depth, &text, estimate, whole);
-                self.query(&ops.first, depth + 1, up);
-                for (_, _, query) in &ops.steps {
-                    self.query(query, depth + 1, up);
-                }
-            }
+            Root::SetOps(ops) => self.set_ops(plan, ops, depth, up),
             Root::Recursive(recursive) => {
                 self.line(depth, "Repeat until convergence", estimate, whole);
                 self.query(&recursive.seed, depth + 1, up);
@@ -121,7 +115,44 @@ impl Tree<'_> {
                     self.query(member, depth + 1, up);
                 }
             }
-            Root::Values(_) => self.line(depth, "Rows fetched before execution", estimate, whole),
+            Root::Values(_) => {
+                self.line(depth, "Rows fetched before execution", estimate, whole);
+            }
+        }
+    }
+
+    fn set_ops(
+        &mut self,
+        plan: &QueryPlan,
+        ops: &SetOpsPlan,
+        mut depth: usize,
+        up: Option<&Names<'_>>,
+    ) {
+        let whole = Some((plan, Stage::Root));
+        let estimate = Some((plan.cost_rows, plan.rows));
+        if let Some(limit) = &ops.limit {
+            let most = limit_value(&limit.count).map_or(plan.rows, |n| plan.rows.min(n as f64));
+            self.line(depth, "Limit", Some((plan.cost_rows, most)), whole);
+            depth += 1;
+        }
+        if !ops.order.is_empty() {
+            let stage = Some((plan, Stage::Sort));
+            let line = format!("Sort: {} key(s)", ops.order.len());
+            self.line(depth, &line, estimate, stage);
+            depth += 1;
+        }
+        let words: Vec<&str> = ops
+            .steps
+            .iter()
+            .map(|(op, all, _)| word(*op, *all))
+            .collect();
+        let line = format!("Set operations: {}", words.join(", "));
+        // Its rows are counted where nothing is done with them.
+        let own = (ops.limit.is_none() && ops.order.is_empty()).then_some((plan, Stage::Root));
+        self.line(depth, &line, estimate, own);
+        self.query(&ops.first, depth + 1, up);
+        for (_, _, query) in &ops.steps {
+            self.query(query, depth + 1, up);
         }
     }
 
@@ -133,8 +164,8 @@ impl Tree<'_> {
         up: Option<&Names<'_>>,
     ) {
         let names = Names::of(block, up);
-        let all = Some((plan.cost_rows, plan.rows));
-        let whole = Some((plan, Stage::Root));
+        let rows = block.estimates;
+        let cost = |rows: f64| Some((plan.cost_rows, rows));
         if let Some(limit) = &block.limit {
             let mut text = format!("Limit: {} row(s)", names.text(&limit.count));
             if let Some(offset) = &limit.offset {
@@ -144,7 +175,7 @@ impl Tree<'_> {
                     names.text(offset)
                 );
             }
-            self.line(depth, &text, all, whole);
+            self.line(depth, &text, cost(plan.rows), Some((plan, Stage::Root)));
             depth += 1;
         }
         if !block.order.is_empty() {
@@ -152,34 +183,24 @@ impl Tree<'_> {
                 let text = names.text(&k.expr);
                 if k.desc { text + " DESC" } else { text }
             });
-            let text = format!("Sort: {}", keys.collect::<Vec<_>>().join(", "));
-            self.line(depth, &text, all, Some((plan, Stage::Sort)));
+            let mut text = format!("Sort: {}", keys.collect::<Vec<_>>().join(", "));
+            if let Some(limit) = &block.limit {
+                text += &format!(", limit input to {} row(s)", names.text(&limit.count));
+            }
+            self.line(depth, &text, cost(rows.distinct), Some((plan, Stage::Sort)));
             depth += 1;
         }
         if block.distinct {
-            // Behind it are only the sort and the limit, which have lines of their own.
-            let own =
-                (block.order.is_empty() && block.limit.is_none()).then_some((plan, Stage::Root));
-            self.line(depth, "Deduplicate rows", all, own);
+            let own = Some((plan, Stage::Distinct));
+            self.line(depth, "Deduplicate rows", cost(rows.distinct), own);
             depth += 1;
         }
         if let Some(windows) = &block.windows {
-            for (nth, sort) in windows.sorts.iter().enumerate().rev() {
-                let calls: usize = sort.windows.iter().map(|w| w.calls.len()).sum();
-                let last = nth + 1 == windows.sorts.len();
-                let own = last.then_some((plan, Stage::Window));
-                let text = format!("Window aggregate: {calls} function(s)");
-                self.line(depth, &text, all, own);
-                depth += 1;
-                if !sort.keys.is_empty() {
-                    self.plain(depth, &format!("Sort: {} key(s)", sort.keys.len()));
-                    depth += 1;
-                }
-            }
+            depth = self.windows(plan, windows, depth, cost(rows.kept));
         }
         if let Some(having) = &block.having {
             let text = format!("Filter: {}", names.text(having));
-            self.line(depth, &text, all, Some((plan, Stage::Having)));
+            self.line(depth, &text, cost(rows.kept), Some((plan, Stage::Having)));
             depth += 1;
         }
         if let Some(group) = &block.group {
@@ -190,11 +211,38 @@ impl Tree<'_> {
                     format!("Group aggregate: {}", keys.join(", "))
                 }
             };
-            self.line(depth, &text, all, Some((plan, Stage::Group)));
+            self.line(depth, &text, cost(rows.grouped), Some((plan, Stage::Group)));
             depth += 1;
         }
         self.estimate = (self.estimates)(block);
         self.node(&block.source, depth, &names);
+        self.subqueries(block, depth, &names);
+    }
+
+    /// The sorts and window functions; returns the depth of what they read.
+    fn windows(
+        &mut self,
+        plan: &QueryPlan,
+        windows: &WindowPlan,
+        mut depth: usize,
+        estimate: Estimate,
+    ) -> usize {
+        for (nth, sort) in windows.sorts.iter().enumerate().rev() {
+            let calls: usize = sort.windows.iter().map(|w| w.calls.len()).sum();
+            let last = nth + 1 == windows.sorts.len();
+            let own = last.then_some((plan, Stage::Window));
+            let text = format!("Window aggregate: {calls} function(s)");
+            self.line(depth, &text, estimate, own);
+            depth += 1;
+            if !sort.keys.is_empty() {
+                self.plain(depth, &format!("Sort: {} key(s)", sort.keys.len()));
+                depth += 1;
+            }
+        }
+        depth
+    }
+
+    fn subqueries(&mut self, block: &BlockPlan, depth: usize, names: &Names<'_>) {
         let mut inner = Vec::new();
         block_queries(block, &mut inner);
         for Inner {
@@ -212,26 +260,25 @@ impl Tree<'_> {
                 first_id(query)
             );
             self.plain(depth, &text);
-            self.query(query, depth + 1, Some(&names));
+            self.query(query, depth + 1, Some(names));
         }
     }
 
     fn node(&mut self, node: &Node, depth: usize, names: &Names<'_>) {
         let own = Some((node, Stage::Node));
         match node {
-            Node::Once => self.line(
-                depth,
-                "Rows fetched before execution",
-                Some((0.0, 1.0)),
-                own,
-            ),
+            Node::Once => {
+                let text = "Rows fetched before execution";
+                self.line(depth, text, Some((0.0, 1.0)), own);
+            }
             Node::Nothing(why) => {
                 let text = format!("Zero rows ({why})");
                 self.line(depth, &text, Some((0.0, 0.0)), own);
             }
             Node::Filter(child, conds) => {
-                let text = format!("Filter: {}", names.all(conds));
-                self.line(depth, &text, None, own);
+                let line = format!("Filter: {}", names.all(conds));
+                let line = self.line(depth, &line, None, own);
+                line.details.push(("condition", text(names.all(conds))));
                 self.note(node, depth + 1);
                 self.node(child, depth + 1, names);
             }
@@ -255,21 +302,30 @@ impl Tree<'_> {
     }
 
     fn scan(&mut self, node: &Node, scan: &ScanPlan, depth: usize, names: &Names<'_>) {
-        let (mut depth, mut own) = (depth, Some((node, Stage::Node)));
+        let mut depth = depth;
         let cost = rows_looked_at(node);
+        let ran = self.profile.and_then(|p| p.of(node, Stage::Node));
+        let actual = |m: Option<Measured>| match (self.profile, m.filter(|m| m.loops > 0)) {
+            (None, _) => Actual::Unmeasured,
+            (Some(_), None) => Actual::Never,
+            (Some(_), Some(m)) => Actual::Ran(m),
+        };
+        let mut looked_at = actual(ran);
         if !scan.conds.is_empty() {
-            let text = format!("Filter: {}", names.all(&scan.conds));
-            self.line(depth, &text, Some((cost, scan.rows_out)), own);
+            if let (Actual::Ran(m), Some(profile)) = (&mut looked_at, self.profile) {
+                m.rows = profile
+                    .of(scan, Stage::Read)
+                    .map_or(m.rows, |read| read.rows);
+            }
+            let (met, conds) = (actual(ran), names.all(&scan.conds));
+            let line = format!("Filter: {conds}");
+            let line = self.push(depth, &line, Some((cost, scan.rows_out)), met);
+            line.details.push(("condition", text(conds)));
             depth += 1;
-            own = None;
         }
-        let mut text = scan_text(scan, names);
-        if let (None, Some(profile)) = (own, self.profile)
-            && let Some(read) = profile.of(scan, Stage::Read)
-        {
-            let _ = write!(text, "  (rows read={})", read.rows);
-        }
-        self.line(depth, &text, Some((cost, scan.rows_in)), own);
+        let (line, details) = scan_text(scan, names);
+        let line = self.push(depth, &line, Some((cost, scan.rows_in)), looked_at);
+        line.details = details;
         self.note(node, depth + 1);
         // The first table of a block stands above all others of it.
         if let Some(estimate) = self.estimate.take() {
@@ -331,21 +387,37 @@ fn join_text(join: &JoinPlan, names: &Names<'_>) -> String {
     }
 }
 
-/// What a scan reads and how.
-fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> String {
+/// What a scan reads and how, in words and as members of a document.
+fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
+    let mut details = vec![("table_name", text(&*scan.alias))];
     let Source::Base { def, access, .. } = &scan.source else {
-        return match &scan.source {
+        details.push(("access_type", text("table")));
+        let line = match &scan.source {
             Source::Work(_) => format!("Scan new records on {}", scan.alias),
             _ => format!("Table scan on {}", scan.alias),
         };
+        return (line, details);
     };
+    details.push(("schema_name", text(&*def.schema)));
+    let columns = scan.columns.iter();
+    let columns = columns.map(|(c, _)| text(&*def.columns[*c].name)).collect();
+    details.push(("used_columns", Json::List(columns)));
     let index = &def.indexes[access.index];
-    let covering = if access.covering {
+    let reverse = if access.reverse { " (reverse)" } else { "" };
+    let is_index =
+        !matches!(access.kind, AccessKind::Full) || scan_line(scan, names).access == Some("index");
+    if !is_index {
+        details.push(("access_type", text("table")));
+        return (format!("Table scan on {}{reverse}", scan.alias), details);
+    }
+    details.push(("access_type", text("index")));
+    details.push(("index_name", text(&*index.name)));
+    details.push(("covering", Json::Bool(access.covering)));
+    let mut covering = if access.covering {
         "Covering index"
     } else {
         "Index"
     };
-    let reverse = if access.reverse { " (reverse)" } else { "" };
     let keys = |operands: &[KeyOperand]| {
         let each = operands.iter().zip(&index.parts).map(|(o, part)| {
             let column = &def.columns[part.col].name;
@@ -354,32 +426,32 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> String {
         });
         each.collect::<Vec<_>>().join(", ")
     };
-    match &access.kind {
-        AccessKind::Full if scan_line(scan).access == Some("index") => {
-            format!(
-                "{covering} scan on {} using {}{reverse}",
-                scan.alias, index.name
-            )
+    let (how, which, kind) = match &access.kind {
+        AccessKind::Full => ("scan", String::new(), "index_scan"),
+        AccessKind::Point(operands) => {
+            covering = if access.covering {
+                "Single-row covering index"
+            } else {
+                "Single-row index"
+            };
+            ("lookup", format!(" ({})", keys(operands)), "index_lookup")
         }
-        AccessKind::Full => format!("Table scan on {}{reverse}", scan.alias),
-        AccessKind::Point(operands) => format!(
-            "Single-row {} lookup on {} using {} ({})",
-            covering.to_lowercase(),
-            scan.alias,
-            index.name,
-            keys(operands)
-        ),
-        AccessKind::Ref(operands) => format!(
-            "{covering} lookup on {} using {} ({}){reverse}",
-            scan.alias,
-            index.name,
-            keys(operands)
-        ),
-        AccessKind::Ranges(_) => {
-            format!(
-                "{covering} range scan on {} using {}{reverse}",
-                scan.alias, index.name
-            )
+        AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),
+        AccessKind::Ranges(spec) => {
+            let ranges = bounds::ranges(spec, def, index, names);
+            let over = match ranges.is_empty() {
+                true => String::new(),
+                false => format!(" over {}", bounds::joined(&ranges)),
+            };
+            let ranges = ranges.into_iter().map(text).collect();
+            details.push(("ranges", Json::List(ranges)));
+            ("range scan", over, "index_range_scan")
         }
-    }
+    };
+    details.push(("index_access_type", text(kind)));
+    let line = format!(
+        "{covering} {how} on {} using {}{which}{reverse}",
+        scan.alias, index.name
+    );
+    (line, details)
 }

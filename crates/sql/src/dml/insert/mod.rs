@@ -115,11 +115,16 @@ impl CompiledInsert {
     }
 
     /// The query of INSERT … SELECT.
-    pub fn query(&self) -> Option<&QueryPlan> {
+    pub fn query(&self) -> Option<&Arc<QueryPlan>> {
         match &self.rows {
             Rows::Values(_) | Rows::File => None,
             Rows::Query(plan, _) => Some(plan),
         }
+    }
+
+    /// Is it a REPLACE?
+    pub(crate) fn replaces(&self) -> bool {
+        matches!(self.on_conflict, OnConflict::Replace)
     }
 
     /// Estimated rows to read and write.
