@@ -495,8 +495,9 @@ fn watch(settings: &Settings, engine: &Engine, phase: &Phase, progress: Progress
         thread::sleep(left.min(Duration::from_millis(500)));
     }
     let (look, stats) = (Look::now(), engine.stats());
-    let elapsed = start.elapsed();
     phase.end();
+    // Whatever is counted was counted in this time, even if this thread was not run for a while.
+    let elapsed = start.elapsed();
     let (workers, others) = look.since(&before.0, WORKER);
     Measured {
         elapsed,
