@@ -61,5 +61,5 @@ pub use recover::{
 };
 pub use shared::{Driven, Turn};
 pub use stats::{WaitCause, Waits, WalStats};
-pub use tail::{Progress, Tail};
+pub use tail::{Progress, SegmentCopy, Tail};
 pub use wal::Wal;

@@ -19,9 +19,15 @@
 //! - What a crash left behind the end of a segment's live range is never read: the next segment is looked for first.
 //! - The segment that is being read stays, and with it every later one, so nothing is missed while the tail is there.
 //! - Checksums are verified again. What is wrong is an error, and nothing is passed over.
+//!
+//! Parts: `copy` copies a part of the log into another directory.
 
+mod copy;
 #[cfg(test)]
 mod tests;
+
+pub use copy::SegmentCopy;
+pub(crate) use copy::copy_log;
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@
 //! - Records are contiguous; LSN order is the order of the appends.
 //! - What `durable` covers is read back after any crash.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -29,7 +30,7 @@ use crate::recover::{self, Found, LogReader, Wanted};
 use crate::shared::{Driven, Shared, Turn};
 use crate::signals::{DaemonSignals, PreparerSignals};
 use crate::stats::{Contention, Counters, WalStats};
-use crate::tail::Tail;
+use crate::tail::{SegmentCopy, Tail, copy_log};
 use crate::waiters::Waiters;
 
 /// The log. Clones are handles of the same log; when the last one is dropped, its threads end
@@ -300,6 +301,20 @@ impl Wal {
     /// That part of the log is gone, or damaged.
     pub fn tail(&self, from: Lsn, wanted: Wanted) -> Result<Tail, WalError> {
         Tail::open(Arc::clone(self.shared()), from, wanted)
+    }
+
+    /// Copies the log from `from` up to `to`, which is durable, into a directory: segments as they are, the last one up
+    /// to that place. What is copied must be pinned. `each` is told how many bytes were copied, and may break off.
+    ///
+    /// # Errors
+    /// The log is damaged, the system refuses, or `each` breaks off.
+    pub fn copy<E: From<WalError>>(
+        &self,
+        (from, to): (Lsn, Lsn),
+        into: &Path,
+        each: &mut dyn FnMut(u64) -> Result<(), E>,
+    ) -> Result<Vec<SegmentCopy>, E> {
+        copy_log(&**self.shared(), (from, to), into, each)
     }
 
     /// What the log has done so far.
