@@ -98,6 +98,8 @@ impl Engine {
             recovery: Recovery::new(env.clock.clone(), log.bytes()),
             recovered,
             trees_ahead,
+            disk: env,
+            is_backed_up: Arc::default(),
             _lock: lock,
         });
         if from == Lsn(0) {
@@ -115,6 +117,11 @@ impl Engine {
             core,
             _workers: workers,
         })
+    }
+
+    /// What all handles share.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// How far the replay of the log is.

@@ -131,6 +131,9 @@ pub enum EngineError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// A backup cannot be taken or used, and nothing is damaged.
+    #[error("backup: {0}")]
+    Backup(Arc<str>),
     /// Another process uses the data directory.
     #[error("the data directory {0} is in use by another process")]
     InUse(Arc<str>),

@@ -47,14 +47,15 @@
 //!
 //! `config` · `span` (key ranges) · `txn` · `batch` · `lock` · [`wait`] · `commit` · [`memtable`] · `flush` ·
 //! `maintain` · [`budget`] · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` and
-//! `pool` · `recovery` and `replayed` · `follow` · `check`, [`inspect`] (the files of a database that is not open) ·
-//! `codec`, `hash` · [`error`]
+//! `pool` · `recovery` and `replayed` · `follow` · `backup` · `check`, [`inspect`] (the files of a database that is not
+//! open) · `codec`, `hash` · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.
 //! - A transaction is seen whole or not at all, also after a crash.
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
+mod backup;
 mod batch;
 pub mod budget;
 mod bulk;
@@ -86,6 +87,7 @@ mod txn;
 mod visit;
 pub mod wait;
 
+pub use backup::{Backup, BackupId, BackupProgress, BackupSet, Copied, OnProgress, VerifiedBackup};
 pub use budget::{Charge, MemoryBudget, MemoryUse, Reservation};
 pub use bulk::{BuildError, Built, TreeBuilder};
 pub use cache::CacheStats;

@@ -26,6 +26,7 @@ const ENGINE: &[&[&str]] = &[
     &["bulk", "config", "maintain", "recovery"],
     &["inspect"],
     &["check", "engine"],
+    &["backup"],
 ];
 
 /// Code without comments and without its tests, which may use what they like.

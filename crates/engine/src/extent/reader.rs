@@ -243,9 +243,15 @@ impl Extent {
     }
 
     fn load_tail(&self) -> Result<Tail> {
+        let offset = self.meta.filter_offset;
+        let stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
+        self.open_tail(&stored)
+    }
+
+    /// Filter and index as they are stored.
+    fn open_tail(&self, stored: &[u8]) -> Result<Tail> {
         let budget = self.store.cache.budget();
         let (offset, index_offset) = (self.meta.filter_offset, self.meta.index_offset);
-        let stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
         let (stored, index) = stored.split_at((index_offset - offset) as usize);
         let filter = Filter::new(self.open_frame(stored, offset)?)
             .map_err(|what| self.corruption(offset, what))?;
@@ -409,11 +415,33 @@ impl Extent {
         Ok(())
     }
 
+    /// All of it as it is stored, with every checksum compared. The buffer is used again.
+    pub(crate) fn read_stored(&self, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.resize(self.meta.stored_bytes as usize, 0);
+        self.read_to(buffer, 0)?;
+        let tail = self.open_tail(&buffer[self.meta.filter_offset as usize..])?;
+        self.check_header(buffer, &tail)?;
+        for number in 0..tail.blocks() {
+            let place = tail.place(number);
+            let stored = &buffer[place.offset as usize..][..place.stored_bytes as usize];
+            frame::Sealed::check(stored, self.frame_place(place.offset))
+                .map_err(|what| self.corruption(place.offset, what))?;
+        }
+        Ok(())
+    }
+
     fn verify_header(&self) -> Result<()> {
         let bytes = self.read(0, HEADER_BYTES)?;
-        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().expect("that many were read");
-        let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
         let tail = self.tail(ReadMode::Device)?;
+        self.check_header(&bytes, &tail)
+    }
+
+    /// Does the header, which the bytes begin with, agree with the manifest?
+    fn check_header(&self, bytes: &[u8], tail: &Tail) -> Result<()> {
+        let bytes: &[u8; HEADER_BYTES] = bytes
+            .first_chunk()
+            .ok_or_else(|| self.corruption(0, "an extent is too short"))?;
+        let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
         let mut expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
         if self.meta.is_ingested {
             expected.smallest_seq = header.smallest_seq;

@@ -6,8 +6,9 @@
 //! - It has the data directory for itself until it is dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use esker_vfs::DirLock;
+use esker_vfs::{DirLock, Env};
 use esker_wal::LogReader;
 
 use super::{Maintenance, ingest};
@@ -30,6 +31,10 @@ pub(crate) struct Core {
     pub(crate) recovered: Recovered,
     /// If a part of the log was given up: the trees that have something of it.
     pub(crate) trees_ahead: Option<Vec<TreeId>>,
+    /// Disk, clock and randomness.
+    pub(crate) disk: Env,
+    /// A backup is being taken.
+    pub(crate) is_backed_up: Arc<AtomicBool>,
     pub(crate) _log_buffer: Charge,
     /// Nobody else has the data directory. Dropped last.
     pub(crate) _lock: Box<dyn DirLock>,

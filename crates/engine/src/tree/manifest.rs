@@ -571,6 +571,19 @@ fn write_file(
     write(file)
 }
 
+/// Writes the first manifest of a copy of the database into a directory of its own. A failure there is none of the
+/// database's.
+pub(crate) fn write_copy(
+    fs: &dyn Fs,
+    dir: &Path,
+    uuid: Uuid,
+    content: Vec<Change>,
+) -> Result<PathBuf> {
+    let health = Health::new(Arc::new(|_| {}));
+    write_file(fs, dir, &health, uuid, 1, 1, content)?;
+    Ok(file_path(dir, 1))
+}
+
 /// Writes the records into `file`, which has a temporary name, syncs it and gives it its name.
 fn write_content(
     fs: &dyn Fs,

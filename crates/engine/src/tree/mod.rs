@@ -5,8 +5,8 @@
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
 //! its memtables, and `tombstone_ranges`, where it has no rows) → `change`, `manifest`, `state` (what is remembered)
-//! → [`Trees`], `ingest` (extents that come with a commit); `check` verifies it all without opening it; `health` says
-//! whether the storage can still be trusted.
+//! → [`Trees`], `ingest` (extents that come with a commit); `check` verifies it all without opening it; `frozen`
+//! is all of it at one moment, for a backup; `health` says whether the storage can still be trusted.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made
@@ -16,6 +16,7 @@
 
 mod change;
 pub(crate) mod check;
+mod frozen;
 mod handle;
 mod ingest;
 pub(crate) mod levels;
@@ -41,6 +42,7 @@ use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Kept, Space, Space
 pub use crate::extent::{LEVELS, OnFatal, Run, RunId};
 use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
+pub(crate) use frozen::Frozen;
 pub(crate) use handle::Oldest;
 pub use handle::{InMemory, SuperVersion, Tree};
 use ingest::Staged;
