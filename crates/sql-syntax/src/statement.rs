@@ -7,7 +7,8 @@
 use esker_types::SqlResult;
 
 use super::ast::{
-    Account, CreateView, DropProgram, IndexKind, LockWait, ObjectName, Query, Statement,
+    Account, BackupServer, CreateView, DropProgram, IndexKind, LockWait, ObjectName, Query,
+    Statement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -168,6 +169,7 @@ impl Parser<'_> {
             Kw::GET => Ok(self.unsupported("GET DIAGNOSTICS")),
             Kw::CLONE => Ok(self.unsupported("CLONE")),
             Kw::IMPORT => Ok(self.unsupported("IMPORT TABLE")),
+            Kw::BACKUP if self.peek_is(Kw::SERVER) => self.backup_server(),
             Kw::BACKUP if self.peek_is(Kw::STAGE) => Ok(self.unsupported("BACKUP STAGE")),
             _ => self.fail(),
         }
@@ -187,6 +189,19 @@ impl Parser<'_> {
             return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
         }
         Ok(Statement::ReloadTls)
+    }
+
+    /// `BACKUP SERVER TO 'directory' [BASE 'directory']`
+    fn backup_server(&mut self) -> SqlResult<Statement> {
+        self.advance();
+        self.advance();
+        self.expect_kw(Kw::TO)?;
+        let to = self.string()?;
+        let base = match self.eat_word("BASE") {
+            true => Some(self.string()?),
+            false => None,
+        };
+        Ok(Statement::BackupServer(BackupServer { to, base }))
     }
 
     pub(super) fn unsupported(&mut self, name: &'static str) -> Statement {

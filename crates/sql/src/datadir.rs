@@ -23,6 +23,10 @@ use esker_vfs::{Env, OpenMode};
 use crate::Instance;
 use crate::session::{ClientInfo, Request, Session};
 
+/// File of the data directory with the GTIDs that a restored backup has: a binary log that begins there goes on from
+/// them.
+pub const PURGED_GTIDS: &str = "binlog/binlog.purged";
+
 /// What may stand in a directory that becomes a data directory: what file systems, operators and a first start that was
 /// interrupted leave there.
 const OURS: &[&str] = &[

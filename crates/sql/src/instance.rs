@@ -5,7 +5,7 @@
 //! **Invariants**: there is no [`Instance`], and so no session, before the log is read and orphan trees are
 //! dropped; at shutdown no session is left that could write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +29,7 @@ use crate::host::{Host, HostSlot};
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::session::registry::Registry;
+use crate::session::server_backup::BackupFigures;
 use crate::statements::Digests;
 use crate::xids::XidTable;
 
@@ -101,6 +102,8 @@ pub struct Instance {
     pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
     pub(crate) counters: Counters,
+    /// Backups of the server.
+    pub(crate) backups: BackupFigures,
     /// Statistics of statements.
     pub(crate) digests: Digests,
     pub(crate) system_zone: TimeZone,
@@ -244,6 +247,7 @@ impl Starting {
             persisted,
             registry: Registry::default(),
             counters: Counters::default(),
+            backups: BackupFigures::default(),
             digests: Digests::default(),
             system_zone: TimeZone::system(),
             prepared_count: AtomicU64::new(0),
@@ -322,6 +326,11 @@ impl Instance {
         if let Err(e) = ddl::empty_memory_tables(&self.catalog, &mut self.new_lock_set()) {
             tracing::warn!("MEMORY tables keep their rows: {}", e.message);
         }
+    }
+
+    /// The data directory.
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 
     /// Changes the accounts: durable first, then in force.

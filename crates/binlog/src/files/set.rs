@@ -113,7 +113,9 @@ impl FileSet {
         now: u32,
     ) -> Result<Self> {
         let number = FileNumber(1);
-        let executed = GtidSet::default();
+        // What a restored backup brings, before there is a file.
+        let executed = read_purged(&*fs, &config.names)?;
+        let purged = executed.clone();
         let (file, written) = begin_file(&*fs, &config, number, &executed, (now, now))?;
         index::write(&*fs, &config.names, std::iter::once(number))?;
         let numbers = Numbers {
@@ -152,7 +154,7 @@ impl FileSet {
             pending: Vec::new(),
             lsn,
             synced,
-            purged: GtidSet::default(),
+            purged,
             rotation: None,
             ended: false,
             resets: 0,

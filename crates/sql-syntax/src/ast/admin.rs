@@ -90,6 +90,15 @@ impl SetPassword {
     }
 }
 
+/// BACKUP SERVER TO 'directory' [BASE 'directory'].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupServer {
+    /// The directory that is made.
+    pub to: Vec<u8>,
+    /// The backup whose extents are not copied again.
+    pub base: Option<Vec<u8>>,
+}
+
 /// START TRANSACTION and BEGIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Begin {

@@ -109,6 +109,8 @@ pub enum Statement {
     LockInstance,
     /// UNLOCK INSTANCE.
     UnlockInstance,
+    /// BACKUP SERVER.
+    BackupServer(BackupServer),
 
     /// SET of variables.
     Set(Vec<SetItem>),

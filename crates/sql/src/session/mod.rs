@@ -16,7 +16,7 @@
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `track` (what the client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics),
 //!   `process` (SHUTDOWN and its kin)
-//! - `backup`: locks and snapshots for backups
+//! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `other`: the rest
 //!
 //! **Invariants**
@@ -54,6 +54,7 @@ mod roles;
 mod run;
 mod schema;
 mod scope;
+pub(crate) mod server_backup;
 mod set;
 mod shapes;
 mod step;

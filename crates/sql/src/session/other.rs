@@ -185,6 +185,7 @@ impl Session {
                 self.unlock_instance()?;
                 Ok(ok(0))
             }
+            Statement::BackupServer(backup) => self.back_up_server(backup),
             Statement::Flush { local, what } => self.flush(*local, what),
             Statement::Shutdown => self.shut_down(),
             Statement::Restart => self.restart(),

@@ -130,6 +130,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ("Uptime_since_flush_status", uptime),
     ];
     rows.extend(instance.engine_status());
+    rows.extend(instance.backups.status());
     rows.extend(instance.binlog.semi_sync_status());
     rows.extend(super::innodb::values(instance));
     rows

@@ -47,7 +47,7 @@ impl Places {
     }
 
     /// 1290 unless the file may be touched.
-    fn check(&self, path: &Path) -> SqlResult<()> {
+    pub(crate) fn check(&self, path: &Path) -> SqlResult<()> {
         let allowed = match self.allowed.as_deref() {
             Some("") => true,
             None => false,

@@ -1,0 +1,205 @@
+//! BACKUP SERVER: a backup of the running server into a directory of its machine.
+//!
+//! Neighbours: `esker_engine::Backup` copies; `other` calls this; `esker backup` sends the statement and restores.
+//!
+//! **Invariants**
+//! - BACKUP_ADMIN is needed, and where `secure_file_priv` names a directory, backups are made and read in it only.
+//! - The position in the binary log is that of the moment the backup is of.
+//! - A statement that is killed leaves no backup.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_engine::{Backup, CancelReason, Copied, EngineError};
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_syntax::ast::BackupServer;
+use esker_types::{SqlError, SqlResult, Value};
+use esker_vfs::{OpenMode, OutsideFile};
+
+use super::Session;
+use super::run::{Done, RowSource};
+use crate::binlog::Position;
+use crate::instance::Instance;
+use crate::show::{Table, t};
+
+/// Files of the data directory that belong to a backup, beside those of the engine. They are replaced whole, so one
+/// that is read is whole.
+const FILES: [&str; 2] = ["accounts", "mysqld-auto.cnf"];
+/// Longest of these files.
+const MAX_FILE: u64 = 64 << 20;
+
+/// How far the backup that is being taken is, and when the last one was taken.
+#[derive(Debug, Default)]
+pub(crate) struct BackupFigures {
+    done: AtomicU64,
+    total: AtomicU64,
+    taken: AtomicU64,
+    last_lsn: AtomicU64,
+    last_micros: AtomicU64,
+}
+
+impl BackupFigures {
+    /// Status variables.
+    pub(crate) fn status(&self) -> [(&'static str, String); 5] {
+        let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed).to_string();
+        [
+            ("Esker_backup_bytes_done", read(&self.done)),
+            ("Esker_backup_bytes_total", read(&self.total)),
+            ("Esker_backups", read(&self.taken)),
+            ("Esker_backup_last_lsn", read(&self.last_lsn)),
+            ("Esker_backup_last_unix_micros", read(&self.last_micros)),
+        ]
+    }
+
+    fn show(&self, done: u64, total: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+}
+
+impl Session {
+    /// BACKUP SERVER TO … [BASE …].
+    pub(super) fn back_up_server(&mut self, backup: &BackupServer) -> Result<Done, ExecError> {
+        self.context.require("BACKUP_ADMIN")?;
+        let to = self.backup_directory(&backup.to)?;
+        let base = backup.base.as_deref();
+        let base = base.map(|base| self.backup_directory(base)).transpose()?;
+        let instance = self.context.instance.clone();
+        self.context.process.show_state("Backing up");
+        let taken = self.take_backup(&instance, &to, base.as_deref());
+        instance.backups.show(0, 0);
+        self.context.process.show_state("");
+        let table = taken?;
+        let rows = table.rows.into_iter();
+        Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
+    }
+
+    /// Where a backup may be.
+    fn backup_directory(&self, name: &[u8]) -> SqlResult<PathBuf> {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        let path = Path::new(name);
+        let refused = |what: &str| {
+            let text = format!("The directory '{name}' cannot hold a backup: {what}");
+            Err(SqlError::new(1105, "HY000", text))
+        };
+        if !path.is_absolute() || name.contains('\n') {
+            return refused("give an absolute path");
+        }
+        let Ok(real) = OutsideFile::real_path(path) else {
+            return refused("its parent directory is not there");
+        };
+        let places = self.places();
+        if places.allowed.as_deref().is_some_and(|dir| !dir.is_empty()) {
+            places.check(&real)?;
+        }
+        if OutsideFile::real_path(&places.base).is_ok_and(|data| real.starts_with(data)) {
+            return refused("it is in the data directory");
+        }
+        Ok(real)
+    }
+
+    fn take_backup(
+        &mut self,
+        instance: &Instance,
+        to: &Path,
+        base: Option<&Path>,
+    ) -> SqlResult<Table> {
+        let mut backup = instance
+            .engine
+            .begin_backup(to, base)
+            .map_err(|e| engine_error(&e))?;
+        let (id, lsn) = (backup.id(), backup.lsn());
+        let position = instance.describe_backup(&mut backup)?;
+        let process = &self.context.process;
+        let copied = backup.copy(&mut |progress| {
+            instance.backups.show(progress.done, progress.total);
+            match process.is_killed() {
+                true => Err(EngineError::Cancelled(CancelReason::StatementKilled)),
+                false => Ok(()),
+            }
+        });
+        let copied = copied.map_err(|e| {
+            let killed = process.kill_error();
+            killed.unwrap_or_else(|| engine_error(&e))
+        })?;
+        let figures = &instance.backups;
+        let now = instance.env.clock.wall_micros();
+        figures.taken.fetch_add(1, Ordering::Relaxed);
+        figures.last_lsn.store(lsn, Ordering::Relaxed);
+        figures
+            .last_micros
+            .store(now.unsigned_abs(), Ordering::Relaxed);
+        tracing::info!("backup {id} of LSN {lsn} is in {}", to.display());
+        Ok(answer(&id.to_string(), lsn, &copied, &position))
+    }
+}
+
+impl Instance {
+    /// Adds what the engine does not know: accounts, kept settings, the position in the binary log.
+    fn describe_backup(&self, backup: &mut Backup) -> SqlResult<Position> {
+        for name in FILES {
+            if let Some(bytes) = self.read_own_file(name)? {
+                backup
+                    .add_file(name, &bytes)
+                    .map_err(|e| engine_error(&e))?;
+            }
+        }
+        let mut position = Position::default();
+        if self.binlog.is_on() {
+            position = self.position_of(backup.lsn())?.ok_or_else(|| {
+                let text = "the position in the binary log is not known any more; try again";
+                SqlError::new(1105, "HY000", text)
+            })?;
+            backup.note("binlog", &format!("{} {}", position.offset, position.file));
+            backup.note("gtid", &position.executed);
+        }
+        backup.note("server", self.version());
+        Ok(position)
+    }
+
+    fn read_own_file(&self, name: &str) -> SqlResult<Option<Vec<u8>>> {
+        let path = self.data_dir().join(name);
+        let read = || {
+            if !self.env.fs.exists(&path)? {
+                return Ok(None);
+            }
+            let file = self.env.fs.open(&path, OpenMode::Read)?;
+            let mut bytes = vec![0; file.len()?.min(MAX_FILE) as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(Some(bytes))
+        };
+        read().map_err(|e| engine_error(&EngineError::io(format!("reading {}", path.display()), e)))
+    }
+}
+
+/// The answer: one row.
+fn answer(id: &str, lsn: u64, copied: &Copied, position: &Position) -> Table {
+    let names = [
+        "Backup_id",
+        "Lsn",
+        "Copied_bytes",
+        "Extents",
+        "Extent_bytes",
+        "Binlog_file",
+        "Binlog_position",
+        "Gtid_executed",
+    ];
+    let numbers = [
+        "Lsn",
+        "Copied_bytes",
+        "Extents",
+        "Extent_bytes",
+        "Binlog_position",
+    ];
+    let row = vec![
+        t(id),
+        Value::UInt(lsn),
+        Value::UInt(copied.bytes),
+        Value::UInt(copied.extents),
+        Value::UInt(copied.extent_bytes),
+        t(&position.file),
+        Value::UInt(position.offset),
+        t(&position.executed),
+    ];
+    Table::mixed(&names, &numbers, vec![row])
+}
