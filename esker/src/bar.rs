@@ -1,4 +1,4 @@
-//! The progress bar of a restart, on a terminal.
+//! The progress bars of a restart and of backups, on a terminal.
 //!
 //! Neighbours: `serve` hands the server a callback that draws it, and the log a writer that makes room for its lines.
 //! **Invariants**: nothing is drawn where standard error is no terminal; a line of the log is never written into the
@@ -7,7 +7,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-use esker_engine::{ReplayPhase, ReplayProgress};
+use esker_engine::{BackupProgress, ReplayPhase, ReplayProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A replay that has less log is over before anybody can read a bar.
@@ -55,6 +55,42 @@ impl Bar {
     }
 }
 
+const COPYING: &str = "[{bar:40}] {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
+
+/// Draws how many bytes of a backup are done; goes when it is dropped.
+pub(crate) struct ByteBar(Option<ProgressBar>);
+
+impl ByteBar {
+    pub(crate) fn new(what: &str) -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.set_style(style(&format!("{what} {COPYING}")));
+            bar
+        });
+        Self(bar)
+    }
+
+    /// Is there a terminal?
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn show(&mut self, progress: BackupProgress) {
+        if let Some(bar) = &self.0 {
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+        }
+    }
+}
+
+impl Drop for ByteBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style
@@ -84,7 +120,7 @@ mod tests {
 
     #[test]
     fn templates_are_understood() {
-        for template in [READING, BUILDING] {
+        for template in [READING, BUILDING, COPYING] {
             style(template);
         }
     }

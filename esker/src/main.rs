@@ -1,15 +1,19 @@
-//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures, `check` and `inspect` look at
-//! files.
+//! The `esker` command: `serve` runs the server, `sql` is a shell, `backup` and `restore` keep copies, `bench`
+//! measures, `check` and `inspect` look at files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
-//! log and prints errors for people (`show`, `log` for the log's file, and `bar` for progress).
+//! log and prints errors for people (`show`, `log` for the log's file, and `bar` for progress);
+//! `server_options` says which server.
 
+mod backup;
 mod bar;
 mod bench;
 mod check;
 mod inspect;
 mod log;
+mod restore;
 mod serve;
+mod server_options;
 mod shell;
 mod show;
 
@@ -24,7 +28,6 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Esker: a transactional database server for people who run MySQL.
 /// How options of `serve` begin that are no settings, but may stand among them.
 const NO_SETTINGS: [&str; 5] = [
     "--defaults-file=",
@@ -34,6 +37,7 @@ const NO_SETTINGS: [&str; 5] = [
     "--validate-config",
 ];
 
+/// Esker: a transactional database server for people who run MySQL.
 #[derive(Parser)]
 #[command(name = "esker", version, propagate_version = true)]
 struct Cli {
@@ -75,6 +79,10 @@ enum Command {
     },
     /// Run statements: on a server, or directly on a data directory that no server uses.
     Sql(shell::Options),
+    /// Back up a running server into a directory of its machine, while it goes on; `verify` reads a backup.
+    Backup(Box<backup::Options>),
+    /// Make a data directory of a backup.
+    Restore(restore::Options),
     /// Measure this build on this machine: commit, log, keys and values, restart.
     Bench(bench::Options),
     /// Verify a data directory that no server uses: manifest, every extent, the log, accounts, certificate.
@@ -98,9 +106,12 @@ fn arguments() -> Vec<OsString> {
         // A stable sort: the others keep their order.
         arguments[2..].sort_by_key(is_setting);
     }
-    if arguments.get(1).is_some_and(|command| command == "sql") {
+    if arguments
+        .get(1)
+        .is_some_and(|command| command == "sql" || command == "backup")
+    {
         for given in &mut arguments[2..] {
-            if let Some(long) = given.to_str().and_then(shell::argument) {
+            if let Some(long) = given.to_str().and_then(server_options::argument) {
                 *given = long.into();
             }
         }
@@ -132,6 +143,8 @@ fn main() -> ExitCode {
             }
         }
         Command::Sql(options) => shell::run(&options),
+        Command::Backup(options) => backup::run(&options),
+        Command::Restore(options) => restore::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Inspect(what) => inspect::run(&what),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{ArgAction, Args, ValueEnum};
-use esker_server::client::{Connect, Endpoint, QueryResult, TlsMode};
+use esker_server::client::QueryResult;
 use esker_server::embedded::Embedded;
 
 use command::{Command, HELP};
@@ -30,8 +30,8 @@ use print::{Format, Style};
 use split::{Piece, Splitter};
 use target::{Running, Target, tell};
 
-/// Environment variable with the password.
-const PASSWORD_ENV: &str = "ESKER_PASSWORD";
+use crate::server_options::ServerOptions;
+
 /// Deepest nesting of `source`.
 const MAX_SOURCES: usize = 16;
 /// Files of a data directory that holds a database.
@@ -50,27 +50,8 @@ pub(crate) struct Options {
     /// Make the data directory if it holds no database.
     #[arg(long, requires = "datadir")]
     create: bool,
-    /// Server to connect to.
-    #[arg(long, short = 'h', default_value = "127.0.0.1")]
-    host: String,
-    /// Its port.
-    #[arg(long, short = 'P', default_value_t = 3306)]
-    port: u16,
-    /// Its Unix socket.
-    #[arg(long, short = 'S', value_name = "FILE", conflicts_with_all = ["host", "port"])]
-    socket: Option<PathBuf>,
-    /// User to log in as.
-    #[arg(long, short, default_value = "root")]
-    user: String,
-    /// Ask for the password, or take it from here (-pPASSWORD; others may see it); else it is that of ESKER_PASSWORD.
-    #[arg(long, short, require_equals = true, num_args = 0..=1, default_missing_value = None)]
-    password: Option<Option<String>>,
-    /// Whether and how to encrypt: VERIFY_CA and VERIFY_IDENTITY check the server's certificate.
-    #[arg(long, value_enum, ignore_case = true, default_value = "PREFERRED")]
-    ssl_mode: SslMode,
-    /// Certificate authorities that may have signed the server's certificate (PEM).
-    #[arg(long, value_name = "FILE")]
-    ssl_ca: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerOptions,
     /// Database to use.
     #[arg(long, short = 'D')]
     database: Option<String>,
@@ -98,40 +79,6 @@ pub(crate) struct Options {
     /// Print help.
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SslMode {
-    #[value(name = "DISABLED")]
-    Disabled,
-    #[value(name = "PREFERRED")]
-    Preferred,
-    #[value(name = "REQUIRED")]
-    Required,
-    #[value(name = "VERIFY_CA")]
-    VerifyCa,
-    #[value(name = "VERIFY_IDENTITY")]
-    VerifyIdentity,
-}
-
-impl From<SslMode> for TlsMode {
-    fn from(mode: SslMode) -> Self {
-        match mode {
-            SslMode::Disabled => Self::Disabled,
-            SslMode::Preferred => Self::Preferred,
-            SslMode::Required => Self::Required,
-            SslMode::VerifyCa => Self::VerifyCa,
-            SslMode::VerifyIdentity => Self::VerifyIdentity,
-        }
-    }
-}
-
-/// `-pSECRET`, as MySQL's clients take it, is `--password=SECRET`.
-pub(crate) fn argument(argument: &str) -> Option<String> {
-    match argument.strip_prefix("-p")? {
-        "" => Some("--password".to_owned()),
-        secret => Some(format!("--password={secret}")),
-    }
 }
 
 /// Runs the shell.
@@ -189,22 +136,7 @@ fn open(options: &Options) -> Result<Target, String> {
             .map(|e| Target::Embedded(Box::new(e)))
             .map_err(|e| e.to_string());
     }
-    let password = match &options.password {
-        None => std::env::var(PASSWORD_ENV).unwrap_or_default(),
-        Some(Some(given)) => given.clone(),
-        Some(None) => rpassword::prompt_password("Enter password: ").map_err(|e| e.to_string())?,
-    };
-    Target::connect(Connect {
-        endpoint: match &options.socket {
-            Some(path) => Endpoint::Socket(path.clone()),
-            None => Endpoint::Tcp(options.host.clone(), options.port),
-        },
-        user: options.user.clone(),
-        password,
-        database,
-        tls: options.ssl_mode.into(),
-        authorities: options.ssl_ca.clone(),
-    })
+    Target::connect(options.server.connect(database)?)
 }
 
 /// Whether to go on.

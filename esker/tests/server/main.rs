@@ -39,6 +39,7 @@ mod programs;
 mod recovery;
 mod replay;
 mod rust_driver;
+mod server_backup;
 mod settings;
 mod shell;
 mod spill;
