@@ -3,12 +3,13 @@
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people (`show`, `log` for the log's file, and `bar` for progress);
-//! `server_options` says which server.
+//! `server_options` says which server; `generate` makes man pages and completions.
 
 mod backup;
 mod bar;
 mod bench;
 mod check;
+mod generate;
 mod inspect;
 mod log;
 mod restore;
@@ -37,9 +38,12 @@ const NO_SETTINGS: [&str; 5] = [
     "--validate-config",
 ];
 
+/// Version and commit.
+pub(crate) const VERSION: &str = env!("ESKER_VERSION");
+
 /// Esker: a transactional database server for people who run MySQL.
 #[derive(Parser)]
-#[command(name = "esker", version, propagate_version = true)]
+#[command(name = "esker", version = VERSION, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -93,6 +97,9 @@ enum Command {
     /// Show what is in the files of a data directory, also damaged ones. Nothing is changed.
     #[command(subcommand)]
     Inspect(inspect::What),
+    /// Make man pages and shell completions.
+    #[command(subcommand)]
+    Generate(generate::What),
 }
 
 /// The arguments, those of [`NO_SETTINGS`] before the settings.
@@ -148,6 +155,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Inspect(what) => inspect::run(&what),
+        Command::Generate(what) => generate::run(&what),
     };
     match result {
         Ok(code) => code,

@@ -53,6 +53,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     if let Some(place) = config.log_error() {
         log::send_to(place, &config.data_dir)?;
     }
+    tracing::info!("Esker {} starts", crate::VERSION);
     if !config.ignored.is_empty() {
         tracing::info!(
             "not settings of the server, ignored: {}",

@@ -32,6 +32,7 @@ mod locking;
 mod matrix;
 mod online_ddl;
 mod oracle;
+mod package;
 mod page;
 mod privileges;
 mod process;
