@@ -25,10 +25,16 @@ pub(crate) struct Options {
     /// One JSON object a line.
     #[arg(long)]
     json: bool,
+    /// Only say whether this version opens the directory: read its formats, and nothing else.
+    #[arg(long)]
+    upgrade: bool,
 }
 
 /// Checks, and prints what is damaged.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
+    if options.upgrade {
+        return upgrade(options);
+    }
     let mut out = io::stdout().lock();
     let mut written = Ok(());
     let checked = esker_engine::check(&Env::os(), &options.dir, &mut |finding| {
@@ -102,6 +108,26 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(DAMAGED),
     })
+}
+
+/// Says which formats there are; those that this version does not read are an error that says what to do.
+fn upgrade(options: &Options) -> Result<ExitCode, String> {
+    let view =
+        esker_engine::inspect::manifest(&Env::os(), &options.dir).map_err(|e| e.to_string())?;
+    if let Some((file, what)) = esker_sql::datadir::check(&Env::os(), &options.dir).first() {
+        return Err(format!("{}: {what}", file.display()));
+    }
+    let (manifest, extents) = (view.format, view.extent_format);
+    let line = match options.json {
+        true => format!(
+            "{{\"type\":\"upgrade\",\"manifest_format\":{manifest},\"extent_format\":{extents},\"converts\":false}}\n"
+        ),
+        false => format!(
+            "manifest format {manifest}, extent format {extents}: this version reads them, nothing has to be converted\n"
+        ),
+    };
+    crate::backup::print(&line)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a start needs beside the engine's files and could not use: accounts, certificate.
