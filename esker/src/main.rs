@@ -2,7 +2,7 @@
 //! measures, `check` and `inspect` look at files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
-//! log and prints errors for people (`show`, `log` for the log's file, and `bar` for progress);
+//! log and prints errors for people (`show`, `log` and `log_format` for the server's log, and `bar` for progress);
 //! `server_options` says which server; `generate` makes man pages and completions.
 
 mod backup;
@@ -12,6 +12,7 @@ mod check;
 mod generate;
 mod inspect;
 mod log;
+mod log_format;
 mod restore;
 mod serve;
 mod server_options;

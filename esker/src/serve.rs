@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::bar::Bar;
-use crate::log;
+use crate::{log, log_format};
 use esker_server::{Config, Hooks};
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -50,6 +50,9 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     // Data and keys are nobody else's business.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let config = gather(files, settings)?;
+    if config.logs_json() {
+        log_format::use_json();
+    }
     if let Some(place) = config.log_error() {
         log::send_to(place, &config.data_dir)?;
     }
@@ -77,7 +80,7 @@ fn begin_log() {
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::INFO)
         .with_writer(|| log::Sink)
-        .with_target(false)
+        .event_format(log_format::Lines::new())
         .init();
 }
 

@@ -156,6 +156,15 @@ impl Config {
         made.map(|setting| setting.value.as_str())
     }
 
+    /// Are the lines of the server's log JSON? As MySQL says it: by the sink that `log_error_services` names.
+    pub fn logs_json(&self) -> bool {
+        let made = self
+            .settings
+            .iter()
+            .rfind(|s| s.name == "log_error_services");
+        made.is_some_and(|setting| setting.value.contains("log_sink_json"))
+    }
+
     fn apply(&mut self, all: Vec<Setting>) -> Result<(), ConfigError> {
         let (mut cert, mut key) = (None, None);
         for s in all {

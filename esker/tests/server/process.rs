@@ -186,6 +186,28 @@ fn a_log_that_is_rotated_loses_no_line() {
 }
 
 #[test]
+fn the_log_can_be_lines_of_json() {
+    let dir = tempfile::tempdir().expect("folder");
+    let sink = "--log-error-services=log_filter_internal; log_sink_json";
+    let mut server = Server::start(dir.path(), &[sink]);
+    let refused = Client::connect("127.0.0.1", server.port, "nobody", "x", None);
+    assert!(refused.is_err());
+    server.stop();
+    let log = std::fs::read_to_string(dir.path().join("log")).expect("log");
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines.len() > 3, "{log}");
+    for line in &lines {
+        let is_object = line.starts_with("{\"prio\":") && line.ends_with('}');
+        assert!(is_object && line.contains("\"msg\":\""), "{line}");
+    }
+    let replayed = lines
+        .iter()
+        .find(|line| line.contains("the log is replayed"));
+    assert!(replayed.expect("a line").contains(",\"records\":"));
+    assert!(log.contains("Access denied for user"), "{log}");
+}
+
+#[test]
 fn certificates_are_read_again() {
     let dir = tempfile::tempdir().expect("folder");
     let mut server = Server::start(dir.path(), &[]);

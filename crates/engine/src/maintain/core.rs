@@ -76,7 +76,14 @@ impl Core {
             weigh,
             is_daemon,
         )?;
-        tracing::info!(progress = ?self.recovery.progress(), "the log is replayed");
+        let progress = self.recovery.progress();
+        tracing::info!(
+            bytes = progress.bytes_total,
+            records = progress.records,
+            rows = progress.rows,
+            milliseconds = progress.elapsed.as_millis() as u64,
+            "the log is replayed"
+        );
         Ok(())
     }
 

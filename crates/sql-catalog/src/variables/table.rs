@@ -308,6 +308,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("log_bin", G, FIX, VarKind::Bool, "OFF"),
     fact("log_bin_basename", G, VarKind::Text, ""),
     var("log_error", G, FIX, VarKind::Text, "stderr"),
+    var("log_error_services", G, FIX, VarKind::Text, "log_filter_internal; log_sink_internal"),
     stays("log_timestamps", G, SET, VarKind::Enum(&["UTC", "SYSTEM"]), "UTC"),
     var("long_query_time", B, SET, VarKind::Double { min: 0.0, max: 31536000.0 }, "10"),
     fact("lower_case_file_system", G, VarKind::Bool, "OFF"),

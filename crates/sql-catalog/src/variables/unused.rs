@@ -237,7 +237,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("locked_in_memory", G, FIX, VarKind::Bool, "OFF"),
     unused("log_bin_index", G, FIX, VarKind::Text, "binlog.index"),
     unused("log_bin_trust_function_creators", G, SET, VarKind::Bool, "OFF"),
-    unused("log_error_services", G, SET, VarKind::Text, "log_filter_internal; log_sink_internal"),
     unused("log_error_suppression_list", G, SET, VarKind::Text, ""),
     unused("log_error_verbosity", G, SET, VarKind::UInt { min: 1, max: 3 }, "2"),
     unused("log_output", G, SET, VarKind::Words(&["FILE", "TABLE", "NONE"]), "FILE"),
