@@ -30,6 +30,7 @@ use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::session::registry::Registry;
 use crate::session::server_backup::BackupFigures;
+use crate::session::turns::Turns;
 use crate::statements::Digests;
 use crate::xids::XidTable;
 
@@ -101,6 +102,8 @@ pub struct Instance {
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
+    /// Of the statements that take long.
+    pub(crate) turns: Arc<Turns>,
     pub(crate) counters: Counters,
     /// Backups of the server.
     pub(crate) backups: BackupFigures,
@@ -246,6 +249,7 @@ impl Starting {
             globals,
             persisted,
             registry: Registry::default(),
+            turns: Arc::default(),
             counters: Counters::default(),
             backups: BackupFigures::default(),
             digests: Digests::default(),

@@ -3,7 +3,7 @@
 //! Everything above this crate receives an [`Env`] and touches the outside world through it, so that a whole engine can
 //! run on the simulated disk of [`sim`], lose power at any operation, and be judged by what it reads back. Parts:
 //! [`env`] (the bundle that is passed down) · `os` (the real machine), [`sim`] (the simulated one), `slow` (slower
-//! syncs) · [`machine`] (memory and processors), [`pages`] (memory in pages).
+//! syncs) · [`machine`] (memory and processors), [`threads`] (processor time, who waits), [`pages`] (memory in pages).
 //!
 //! **Invariants**
 //! - `std::fs`, wall clock and ambient randomness are used in this crate and nowhere else.
@@ -20,6 +20,7 @@ mod outside;
 pub mod pages;
 pub mod sim;
 mod slow;
+pub mod threads;
 
 pub use env::{Clock, Env, Random};
 pub use fs::{DirLock, File, Fs, OpenMode};

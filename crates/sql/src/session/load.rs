@@ -63,6 +63,7 @@ impl Session {
                 self.note_outcome(&mut running, &outcome);
                 outcome
             });
+        self.context.pace.rest();
         self.running = Some(running);
         outcome
     }

@@ -5,8 +5,8 @@
 //!
 //! Parts; this file holds the state:
 //! - `step` runs requests step by step, `run` maps statements to work, `scope` is what a statement sees of its session,
-//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `survive` catches
-//!   panics
+//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at a
+//!   time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
@@ -64,6 +64,7 @@ pub(crate) mod terms;
 mod text;
 mod track;
 mod transaction;
+pub(crate) mod turns;
 mod users;
 mod views;
 mod xa;
@@ -255,7 +256,7 @@ impl Session {
         let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
-        let pace = Pace::new(client.leave_worker);
+        let pace = Pace::new(client.leave_worker, instance.turns.clone());
         let mut context = SessionContext::new(
             instance,
             (process, pace),

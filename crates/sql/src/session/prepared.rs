@@ -60,6 +60,7 @@ impl Session {
         let result = self
             .survive(|session| session.prepare_text(sql))
             .and_then(|prepared| prepared);
+        self.context.pace.rest();
         if let Err(e) = &result {
             self.record_error(e);
         }

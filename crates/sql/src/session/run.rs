@@ -367,6 +367,7 @@ impl Session {
         let pulled = self
             .survive(|session| session.pull_work(&mut running.work, sink, limit))
             .unwrap_or_else(|e| Err(e.into()));
+        self.context.pace.rest();
         let result = match pulled {
             Ok(true) => Ok(Batch {
                 more: true,

@@ -211,6 +211,7 @@ impl Session {
         let step = self
             .survive(|session| session.step_running(&mut running, mode))
             .unwrap_or_else(|e| Step::Done(self.fail(e)));
+        self.context.pace.rest();
         if let Step::Done(outcome) = &step {
             self.note_outcome(&mut running, outcome);
         }
