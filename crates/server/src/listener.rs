@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use esker_sql::accounts::{Account, Plugin};
 use esker_sql::variables::Setting;
 use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
@@ -38,7 +39,7 @@ use crate::throttle::Throttle;
 use crate::tls::TlsSettings;
 use crate::{connection, host, notify, panics, tls, unseen};
 
-/// Longest wait for sessions to finish at shutdown.
+/// Longest wait for sessions and their threads to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Most threads for statements that may block: one for each connection that `max_connections` can ever allow, and some
 /// for what else blocks. Threads are made when they are needed.
@@ -146,10 +147,14 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
         .thread_stack_size(WORKER_STACK_BYTES)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
-    let result = runtime.block_on(serve(&config, starting, tls, hooks));
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    if let Some(instance) = result? {
-        instance.shutdown()?;
+    let served = runtime.block_on(serve(&config, starting, tls, hooks));
+    let grace = match &served {
+        Ok(Some(served)) => served.grace_left,
+        _ => SHUTDOWN_GRACE,
+    };
+    runtime.shutdown_timeout(grace);
+    if let Some(served) = served? {
+        served.instance.shutdown()?;
     }
     Ok(())
 }
@@ -256,6 +261,15 @@ async fn open_page(starting: &Starting) -> Result<Option<TcpListener>, StartErro
 /// A task that ends with its owner.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
+impl AbortOnDrop {
+    /// Ends it and waits until what it held is gone.
+    async fn end(&mut self) {
+        self.0.abort();
+        // An error says that it was ended.
+        let _ = (&mut self.0).await;
+    }
+}
+
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
@@ -270,13 +284,38 @@ async fn accept(doors: Option<&Doors>) -> io::Result<(Socket, Peer)> {
     }
 }
 
-/// Serves until a signal comes; gives the instance, if it got that far, to be shut down.
+/// Gives each client a task of its own, for ever.
+async fn accept_all(shared: Arc<Shared>, doors: Doors, admin_doors: Option<Doors>) {
+    loop {
+        let (accepted, door) = tokio::select! {
+            accepted = doors.accept() => (accepted, Door::Main),
+            accepted = accept(admin_doors.as_ref()) => (accepted, Door::Admin),
+        };
+        match accepted {
+            Ok((socket, peer)) => spawn(&shared, socket, peer, door),
+            Err(e) => {
+                tracing::warn!("accept failed: {e}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// A server that serves nobody any more.
+struct Served {
+    /// To be shut down.
+    instance: Arc<Instance>,
+    /// How long threads that are still at work may take.
+    grace_left: Duration,
+}
+
+/// Serves until a signal comes; None if it never came to that.
 async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     config: &Config,
     starting: Starting,
     tls: Option<TlsAcceptor>,
     hooks: Hooks<R>,
-) -> Result<Option<Arc<Instance>>, StartError> {
+) -> Result<Option<Served>, StartError> {
     let backlog = starting.variable_u64("back_log") as u32;
     let Hooks {
         progress,
@@ -343,27 +382,18 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     heed_hangups(hangups, instance.clone());
     ready(address, &instance);
     notify::ready(&address.to_string());
+    prepare_logins(&shared);
     stage.send_replace(Stage::Serving(shared.clone()));
     for (socket, peer) in guests {
         spawn(&shared, socket, peer, Door::Main);
     }
-    loop {
-        let (accepted, door) = tokio::select! {
-            accepted = doors.accept() => (accepted, Door::Main),
-            accepted = accept(admin_doors.as_ref()) => (accepted, Door::Admin),
-            () = stop.wait() => break,
-        };
-        match accepted {
-            Ok((socket, peer)) => spawn(&shared, socket, peer, door),
-            Err(e) => {
-                tracing::warn!("accept failed: {e}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop((doors, admin_doors));
+    // On a worker, which hands a client to its task at once; this thread would have to be woken first.
+    let mut accepting = AbortOnDrop(tokio::spawn(accept_all(shared.clone(), doors, admin_doors)));
+    stop.wait().await;
+    accepting.end().await;
     tracing::info!("shutting down");
     notify::stopping();
+    let begun = Instant::now();
     shared.stopping.store(true, Ordering::Relaxed);
     // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions
     // end: their row locks go with them, and who waits for one would be let through.
@@ -382,7 +412,20 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         tracing::warn!("sessions still busy after {SHUTDOWN_GRACE:?}; going down without them");
     }
     drop(pid_file);
-    Ok(Some(instance))
+    Ok(Some(Served {
+        instance,
+        grace_left: SHUTDOWN_GRACE.saturating_sub(begun.elapsed()),
+    }))
+}
+
+/// Makes the key of logins without TLS, where accounts have passwords: the first one of them need not wait for it.
+fn prepare_logins(shared: &Arc<Shared>) {
+    let accounts = shared.instance.accounts().all();
+    let asked = |a: &Account| a.plugin == Plugin::CachingSha2 && !a.auth.is_empty();
+    if accounts.iter().any(asked) {
+        let shared = shared.clone();
+        tokio::task::spawn_blocking(move || shared.login_key.public_pem().is_some());
+    }
 }
 
 pub(crate) fn spawn(shared: &Arc<Shared>, socket: Socket, peer: Peer, door: Door) {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -361,6 +361,8 @@ pub struct Registry {
     logins: Mutex<BTreeMap<(String, String), u64>>,
     user_locks: Mutex<HashMap<String, UserLock>>,
     user_lock_freed: Condvar,
+    /// The server goes down.
+    is_closed: AtomicBool,
 }
 
 /// A GET_LOCK lock; the same session may take it again.
@@ -406,6 +408,10 @@ impl Registry {
             panic_after: Mutex::new(None),
         });
         self.processes.write().insert(id, process.clone());
+        // Behind the entry: `shut_down` sees that, or this sees the server's end.
+        if self.is_closed.load(Ordering::SeqCst) {
+            process.mark(SHUT_DOWN);
+        }
         process
     }
 
@@ -486,8 +492,9 @@ impl Registry {
         self.processes.read().values().cloned().collect()
     }
 
-    /// The server goes down: what runs or waits ends with error 1053.
+    /// The server goes down: what runs or waits ends with error 1053, and so does what newcomers begin.
     pub fn shut_down(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
         let all = self.list();
         // Everybody is marked before anybody is woken: what one rolls back lets nobody through who waits for it.
         all.iter().for_each(|p| p.mark(SHUT_DOWN));
@@ -670,5 +677,15 @@ mod tests {
         }
         assert_eq!(p[0].kill_error().unwrap().code, 1053);
         assert_eq!(p[1].kill_error().unwrap().code, 1053);
+        let late = registry.add(
+            3,
+            "u",
+            "h".into(),
+            Connection::default(),
+            0,
+            Box::new(|| ()),
+        );
+        late.clear_query_kill();
+        assert_eq!(late.kill_error().unwrap().code, 1053, "it logged in late");
     }
 }
