@@ -226,6 +226,13 @@ impl Starting {
         };
         let accounts = Accounts::default();
         accounts.replace(list);
+        if accounts.have_restrictions() && !globals.named("partial_revokes").is_on() {
+            tracing::warn!(
+                "partial_revokes is ON: accounts have privileges that are revoked on single databases"
+            );
+            globals.tell("partial_revokes", VarValue::Bool(true));
+        }
+        accounts.take_names_literally(globals.named("partial_revokes").is_on());
         let mending = datadir::is_mending(&config.env, &config.data_dir)?;
         let (catalog, replaced) = match mending {
             true => Catalog::open_mending(&engine)?,
@@ -418,6 +425,12 @@ impl Instance {
     /// The variable mandatory_roles.
     pub(crate) fn mandatory_roles(&self) -> Vec<RoleName> {
         accounts::parse_names(self.globals.named("mandatory_roles").as_text())
+    }
+
+    /// The variable partial_revokes: with it names of databases in grants are literal.
+    pub(crate) fn apply_partial_revokes(&self) {
+        let literal = self.variable_is_on("partial_revokes");
+        self.accounts.take_names_literally(literal);
     }
 
     /// The accounts.

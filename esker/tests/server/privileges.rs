@@ -464,6 +464,126 @@ fn roles_are_granted_activated_and_revoked() {
 }
 
 #[test]
+fn mandatory_roles_are_not_dropped_as_users_either() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER u; CREATE ROLE r; SET GLOBAL mandatory_roles = 'r'");
+    for sql in ["DROP USER r", "DROP USER u, r", "DROP USER IF EXISTS r"] {
+        assert_eq!(root.code(sql), Some(3628), "{sql}");
+    }
+    root.run("SHOW GRANTS FOR u; SHOW GRANTS FOR r");
+    root.run("SET GLOBAL mandatory_roles = ''; DROP USER r, u");
+}
+
+/// The lines of SHOW GRANTS without the account.
+fn granted(c: &mut Client, user: &str) -> Vec<String> {
+    let lines = c.lines(&format!("SHOW GRANTS FOR {user}"));
+    let end = |line: &String| line.find(" TO `").or(line.find(" FROM `"));
+    let cut = |line: &String| line[..end(line).unwrap_or(line.len())].to_owned();
+    lines.iter().map(cut).collect()
+}
+
+#[test]
+fn partial_revokes_take_from_what_is_granted_on_everything() {
+    let (mut server, dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE DATABASE e; CREATE TABLE e.t (a INT); CREATE USER u, v; GRANT SELECT, INSERT, UPDATE ON *.* TO u");
+    assert_eq!(root.code("REVOKE INSERT ON e.* FROM u"), Some(1141));
+    root.run(
+        "SET GLOBAL partial_revokes = ON; REVOKE INSERT ON e.* FROM u; REVOKE INSERT ON e.* FROM u",
+    );
+    let mut u = connect_as(&server, "u");
+    u.run("INSERT INTO d.t (a) VALUES (9)");
+    assert_eq!(u.code("INSERT INTO e.t VALUES (1)"), Some(1142));
+    // On the database everything asked for has to be there, ALL apart where it has a grant of its own.
+    root.run("GRANT ALTER ON d.* TO u");
+    for sql in [
+        "REVOKE DELETE ON d.* FROM u",
+        "REVOKE ALTER, DROP ON d.* FROM u",
+        "REVOKE ALL ON e.* FROM u",
+    ] {
+        assert_eq!(root.code(sql), Some(1141), "{sql}");
+    }
+    root.run("GRANT SELECT ON d.* TO u; REVOKE SELECT, UPDATE, ALTER ON d.* FROM u; REVOKE SELECT ON f.* FROM u");
+    assert_eq!(
+        granted(&mut root, "u"),
+        [
+            "GRANT SELECT, INSERT, UPDATE ON *.*",
+            "REVOKE UPDATE ON `d`.*",
+            "REVOKE INSERT ON `e`.*",
+            "REVOKE SELECT ON `f`.*",
+        ]
+    );
+    assert_eq!(
+        root.value("SELECT User_attributes FROM mysql.user WHERE user = 'u'"),
+        r#"{"Restrictions": [{"Database": "d", "Privileges": ["UPDATE"]}, {"Database": "e", "Privileges": ["INSERT"]}, {"Database": "f", "Privileges": ["SELECT"]}]}"#
+    );
+    assert_eq!(root.code("SET GLOBAL partial_revokes = OFF"), Some(3896));
+    assert_eq!(root.value("SELECT @@partial_revokes"), "1");
+    // What is given back is no grant of its own; a grant on everything gives back everywhere.
+    root.run("GRANT UPDATE, DROP ON d.* TO u; GRANT SELECT ON *.* TO u");
+    assert_eq!(
+        granted(&mut root, "u"),
+        [
+            "GRANT SELECT, INSERT, UPDATE ON *.*",
+            "GRANT DROP ON `d`.*",
+            "REVOKE INSERT ON `e`.*"
+        ]
+    );
+    u.run("UPDATE d.t SET a = 8 WHERE a = 9");
+    // Kept over a restart, which switches the variable on.
+    drop((root, u));
+    server.stop();
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut root = server.connect();
+    assert_eq!(root.value("SELECT @@partial_revokes"), "1");
+    assert_eq!(
+        connect_as(&server, "u").code("INSERT INTO e.t VALUES (1)"),
+        Some(1142)
+    );
+    root.run("REVOKE INSERT ON *.* FROM u; SET GLOBAL partial_revokes = OFF");
+    assert_eq!(
+        granted(&mut root, "u"),
+        ["GRANT SELECT, UPDATE ON *.*", "GRANT DROP ON `d`.*"]
+    );
+}
+
+#[test]
+fn partial_revokes_are_passed_on_and_roles_lift_them() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("SET GLOBAL partial_revokes = ON; CREATE USER u, v; CREATE ROLE r");
+    root.run("GRANT SELECT ON *.* TO u WITH GRANT OPTION; REVOKE SELECT ON d.* FROM u");
+    let mut u = connect_as(&server, "u");
+    u.run("GRANT SELECT ON *.* TO v");
+    let restricted = ["GRANT SELECT ON *.*", "REVOKE SELECT ON `d`.*"];
+    assert_eq!(granted(&mut root, "v"), restricted);
+    assert_eq!(u.code("GRANT SELECT ON d.* TO v"), Some(1044));
+    assert_eq!(u.code("GRANT SELECT ON d.t TO v"), Some(1142));
+    // A role without the restriction lifts it.
+    root.run("GRANT SELECT ON *.* TO r; GRANT r TO v");
+    let mut v = connect_as(&server, "v");
+    assert_eq!(v.code("SELECT * FROM d.t"), Some(1142));
+    v.run("SET ROLE r; SELECT * FROM d.t");
+    assert_eq!(
+        granted(&mut root, "v USING r")[..2],
+        ["GRANT SELECT ON *.*", "GRANT `r`@`%`"]
+    );
+    // Who is restricted neither takes from those who are not, nor restricts them by a grant.
+    root.run("GRANT SELECT ON *.* TO v");
+    assert_eq!(u.code("REVOKE SELECT ON *.* FROM v"), Some(3879));
+    u.run("GRANT SELECT ON *.* TO v");
+    assert_eq!(granted(&mut root, "v")[..1], ["GRANT SELECT ON *.*"]);
+    v.run("SET ROLE NONE; SELECT * FROM d.t");
+    // Names are literal.
+    root.run(r"CREATE USER w; GRANT SELECT ON `d%`.* TO w");
+    let mut w = connect_as(&server, "w");
+    assert_eq!(w.code("SELECT * FROM d.t"), Some(1142));
+    root.run("REVOKE ALL, GRANT OPTION FROM u; SET GLOBAL partial_revokes = OFF");
+    w.run("SELECT * FROM d.t");
+}
+
+#[test]
 fn a_view_has_the_default_roles_of_its_definer() {
     let (server, _dir) = server();
     let mut root = server.connect();

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Account, GrantScope, Privileges, pattern};
+use super::{Account, GrantScope, Privileges, Restrictions, pattern};
 use crate::catalog::same_name;
 
 /// Privileges on a table and on its columns.
@@ -26,6 +26,10 @@ pub struct Access {
     /// Its host pattern.
     pub host: Box<str>,
     global: Privileges,
+    /// By account and role: privileges on everything, and where they do not hold.
+    sources: Vec<(Privileges, Restrictions)>,
+    /// `partial_revokes`: names of databases are no patterns.
+    pub(super) literal_names: bool,
     /// Dynamic privileges that may be granted on.
     grantable: Privileges,
     /// By account and role: patterns of databases, those that win first.
@@ -49,6 +53,7 @@ impl Access {
     /// Adds what another account, as a role, has been granted.
     pub(super) fn add(&mut self, account: &Account) {
         let mut schemas: Vec<(Box<str>, Privileges)> = Vec::new();
+        let mut global = Privileges::NONE;
         for grant in &account.grants {
             let fixed = match grant.grant_option && !grant.is_dynamic() {
                 true => grant.privileges.or(Privileges::GRANT),
@@ -56,7 +61,7 @@ impl Access {
             };
             match &grant.scope {
                 GrantScope::Global => {
-                    self.global = self.global.or(fixed);
+                    global = global.or(fixed);
                     if grant.grant_option {
                         let dynamic = grant.privileges.and(Privileges::DYNAMIC);
                         self.grantable = self.grantable.or(dynamic);
@@ -74,6 +79,8 @@ impl Access {
                 }
             }
         }
+        self.global = self.global.or(global);
+        self.sources.push((global, account.restrictions.clone()));
         // Stable: of patterns with the same rank the one granted first wins.
         schemas.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern::rank(pattern)));
         self.schemas.push(schemas);
@@ -94,14 +101,34 @@ impl Access {
         self.global
     }
 
+    /// Of the privileges on everything, those that hold in a database: no source of one has to be restricted there.
+    fn global_in(&self, schema: &str) -> Privileges {
+        let held = |(global, lost): &(Privileges, Restrictions)| global.without(lost.on(schema));
+        let all = self.sources.iter().map(held);
+        all.fold(Privileges::NONE, Privileges::or)
+    }
+
+    /// Where privileges on everything do not hold.
+    pub fn restrictions(&self) -> Restrictions {
+        let mut all = Restrictions::NONE;
+        for (schema, _) in self.sources.iter().flat_map(|(_, lost)| lost.iter()) {
+            all.set(schema, self.global.without(self.global_in(schema)));
+        }
+        all
+    }
+
     /// On everything in a database.
     pub fn on_schema(&self, schema: &str) -> Privileges {
+        let matches = |pattern: &str| match self.literal_names {
+            true => pattern == schema,
+            false => pattern::matches(pattern, schema),
+        };
         let of_one = |schemas: &Vec<(Box<str>, Privileges)>| {
-            let matching = schemas.iter().find(|(p, _)| pattern::matches(p, schema));
+            let matching = schemas.iter().find(|(p, _)| matches(p));
             matching.map(|(_, privileges)| *privileges)
         };
         let all = self.schemas.iter().filter_map(of_one);
-        all.fold(self.global, Privileges::or)
+        all.fold(self.global_in(schema), Privileges::or)
     }
 
     /// On what a pattern of databases covers, as far as the same pattern is granted.
@@ -218,6 +245,24 @@ mod tests {
         assert_eq!(access.on_column("e", "t", "x").listed(), "DROP, PROCESS");
         assert_eq!(access.on_schema("my_app").listed(), "SELECT, PROCESS");
         assert_eq!(access.on_schema("myXapp").listed(), "INSERT, PROCESS");
+        // What is taken away on a database is there with a role that has it, and patterns may be names.
+        let on_all = grant(GrantScope::Global, "SELECT");
+        account.grants.push(on_all.clone());
+        account.restrictions.set("x", Privileges::of(&["SELECT"]));
+        let mut access = Access::of(&account);
+        assert_eq!(access.on_table("x", "t").listed(), "PROCESS");
+        assert_eq!(access.on_table("y", "t").listed(), "SELECT, PROCESS");
+        assert_eq!(access.restrictions(), account.restrictions);
+        access.literal_names = true;
+        assert_eq!(access.on_schema("myXapp").listed(), "SELECT, PROCESS");
+        let mut role = Account::named("r", "%");
+        role.grants.push(on_all);
+        role.restrictions.set("z", Privileges::of(&["SELECT"]));
+        access.add(&role);
+        assert_eq!(access.on_schema("x").listed(), "SELECT, PROCESS");
+        assert!(access.restrictions().is_empty());
+        account.grants.pop();
+        let access = Access::of(&account);
         // What is on nothing in a database shows none.
         assert!(access.sees_schema("e") && !access.sees_schema("f"));
     }

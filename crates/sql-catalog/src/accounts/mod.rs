@@ -1,7 +1,7 @@
 //! Accounts, authentication data, privileges and roles.
 //!
 //! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do) ·
-//! `roles` · `policy` (password life, limits) and `usage` (what of them is used) · `record` with `fields` and
+//! `restrictions` (partial revokes) · `roles` · `policy` (password life, limits) and `usage` (what of them is used) · `record` with `fields` and
 //! `attribute` (accounts as bytes) · `store` (the file). Neighbours: the server's login asks [`Accounts::find`];
 //! account statements change them through `session`, which checks the right to do so. **Invariants**: the list is read
 //! without locks; an account's stored secret never appears in an error or a log; the most specific host pattern wins,
@@ -14,12 +14,13 @@ mod pattern;
 pub mod policy;
 mod privileges;
 mod record;
+mod restrictions;
 pub mod roles;
 pub mod store;
 pub mod usage;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
@@ -27,6 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub use access::Access;
 use policy::Policy;
 pub use privileges::{PRIVILEGES, Privileges};
+pub use restrictions::Restrictions;
 pub use roles::{Role, holds, parse_names};
 use usage::Usages;
 
@@ -162,6 +164,8 @@ pub struct Account {
     pub retained: Vec<u8>,
     /// PROXY.
     pub proxies: Vec<ProxyGrant>,
+    /// Privileges on everything that are taken away on databases.
+    pub restrictions: Restrictions,
     /// Everything else it is bound by.
     pub policy: Policy,
 }
@@ -180,6 +184,7 @@ impl Account {
             default_roles: Vec::new(),
             retained: Vec::new(),
             proxies: Vec::new(),
+            restrictions: Restrictions::NONE,
             policy: Policy::default(),
         }
     }
@@ -249,6 +254,23 @@ impl Account {
         }
     }
 
+    /// Static privileges on everything, GRANT OPTION among them.
+    pub fn on_everything(&self) -> Privileges {
+        self.held_at(&GrantScope::Global)
+    }
+
+    /// Static privileges granted on exactly this, GRANT OPTION among them.
+    pub fn held_at(&self, scope: &GrantScope) -> Privileges {
+        let of = self
+            .grants
+            .iter()
+            .filter(|g| g.scope == *scope && !g.is_dynamic());
+        of.fold(Privileges::NONE, |all, g| match g.grant_option {
+            true => all.or(g.privileges).or(Privileges::GRANT),
+            false => all.or(g.privileges),
+        })
+    }
+
     /// Takes the entries of a place out whose privileges are such.
     fn entries(&mut self, scope: &GrantScope, such: fn(Privileges) -> bool) -> Vec<GrantEntry> {
         let (taken, left) = std::mem::take(&mut self.grants)
@@ -278,6 +300,7 @@ pub struct Accounts {
     list: ArcSwap<Vec<Account>>,
     /// Grows with every change, after the list has changed.
     version: AtomicU64,
+    literal_names: AtomicBool,
     writer: Mutex<()>,
     /// What they use.
     pub usages: Usages,
@@ -304,6 +327,17 @@ impl Accounts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
+    /// Are names of databases in grants literal from now on, instead of patterns?
+    pub fn take_names_literally(&self, literal: bool) {
+        self.literal_names.store(literal, Ordering::Relaxed);
+        self.touch();
+    }
+
+    /// Has any account partial revokes?
+    pub fn have_restrictions(&self) -> bool {
+        self.list.load().iter().any(|a| !a.restrictions.is_empty())
+    }
+
     /// What accounts may do has changed by other means: a variable names roles.
     pub fn touch(&self) {
         self.version.fetch_add(1, Ordering::Release);
@@ -318,6 +352,7 @@ impl Accounts {
     pub fn access(&self, account: &Account, active: &[RoleName]) -> Access {
         let list = self.list.load();
         let mut access = Access::of(account);
+        access.literal_names = self.literal_names.load(Ordering::Relaxed);
         for role in roles::closure(&list, active) {
             access.add(role);
         }
@@ -328,6 +363,7 @@ impl Accounts {
     pub fn merged(&self, account: &Account, active: &[RoleName]) -> Account {
         let list = self.list.load();
         let mut merged = account.clone();
+        merged.restrictions = self.access(account, active).restrictions();
         for role in roles::closure(&list, active) {
             for g in &role.grants {
                 merged.change_grant(&g.scope, g.privileges, g.grant_option, true);

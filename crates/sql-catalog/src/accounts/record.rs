@@ -50,6 +50,7 @@ mod account {
     pub(super) const PROXY: u16 = 33;
     pub(super) const ROLE: u16 = 40;
     pub(super) const DEFAULT_ROLE: u16 = 41;
+    pub(super) const RESTRICTION: u16 = 42;
 }
 
 /// Numbers of the fields of a role.
@@ -128,6 +129,14 @@ fn encode_account(a: &Account, w: &mut Writer) {
             w.text(proxy::HOST, &p.host);
             w.flag(proxy::GRANT_OPTION, p.grant_option);
         });
+    }
+    for (schema, privileges) in a.restrictions.iter() {
+        let entry = GrantEntry {
+            scope: GrantScope::Schema(schema.to_owned()),
+            privileges,
+            grant_option: false,
+        };
+        w.nested(account::RESTRICTION, |w| encode_grant(&entry, w));
     }
     encode_policy(&a.policy, w);
 }
@@ -279,6 +288,15 @@ fn decode_account(fields: Fields<'_>) -> Result<Account, String> {
             account::DEFAULT_ROLE => a.default_roles.push(decode_role(field.nested())?.role),
             account::RETAINED_SECRET => a.retained = field.bytes.to_vec(),
             account::PROXY => a.proxies.push(decode_proxy(field.nested())?),
+            account::RESTRICTION => {
+                let entry = decode_grant(field.nested())?;
+                let GrantScope::Schema(schema) = &entry.scope else {
+                    return Err(
+                        field.wrong("takes privileges away on something else than a database")
+                    );
+                };
+                a.restrictions.set(schema, entry.privileges);
+            }
             _ => decode_policy(&field, &mut a.policy)?,
         }
     }
@@ -523,6 +541,7 @@ mod old {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Restrictions;
     use super::super::policy::{LoginLock, ResourceLimits};
     use super::*;
 
@@ -548,6 +567,12 @@ mod tests {
                     admin: true,
                 }],
                 default_roles: vec![("r".into(), "%".into())],
+                restrictions: {
+                    let mut restrictions = Restrictions::NONE;
+                    restrictions.set("s", privileges(&["SELECT", "GRANT OPTION"]));
+                    restrictions.set("t", privileges(&["DROP"]));
+                    restrictions
+                },
                 grants: vec![
                     grant(
                         GrantScope::Column("s".into(), "t".into(), "c".into()),

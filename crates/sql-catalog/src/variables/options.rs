@@ -160,7 +160,7 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 /// Why a variable takes one value only, where its name does not say it.
-const REASONS: [(&str, &str); 8] = [
+const REASONS: [(&str, &str); 7] = [
     (
         "authentication_policy",
         "accounts have one factor, caching_sha2_password unless they say otherwise",
@@ -174,7 +174,6 @@ const REASONS: [(&str, &str); 8] = [
         "lower_case_table_names",
         "names of databases and tables are kept and compared as they are written",
     ),
-    ("partial_revokes", "a revoke takes back what was granted"),
     ("skip_name_resolve", "names of hosts are not looked up"),
     (
         "skip_networking",

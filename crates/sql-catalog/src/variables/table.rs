@@ -331,7 +331,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("original_commit_timestamp", S, SET, VarKind::UInt { min: 0, max: 36_028_797_018_963_968 }, "36028797018963968"),
     var("original_server_version", S, SET, VarKind::UInt { min: 0, max: 999_999 }, "999999"),
     var("parallel_read_threads", B, SET, VarKind::UInt { min: 1, max: 256 }, "4"),
-    one("partial_revokes", G, SET, VarKind::Bool, "OFF"),
+    var("partial_revokes", G, SET, VarKind::Bool, "OFF"),
     var("password_history", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     var("password_require_current", G, SET, VarKind::Bool, "OFF"),
     var("password_reuse_interval", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),

@@ -5,12 +5,13 @@
 //! **Invariants**: every change is checked against the acting account first and durable before it
 //! takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
-use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
+use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
 use esker_sql_catalog::catalog::same_name;
 use esker_sql_syntax::ast::{self, Grant, GrantTarget, Privilege};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
+use super::partial_revokes::Grantor;
 
 impl Session {
     /// User and host of a name in a statement.
@@ -40,7 +41,10 @@ impl Session {
                     self.check_granted_exists(&asked, &scope)?;
                 }
                 let names: Vec<_> = users.iter().map(|u| self.named(&u.account)).collect();
-                self.change_grants(&names, add, |account| asked.apply(account, &scope, add))
+                let by = self.grantor();
+                self.change_grants(&names, add, |account| {
+                    asked.apply(account, &scope, add, &by)
+                })
             }
             Grant::All { users } => {
                 self.context.require("CREATE USER")?;
@@ -50,6 +54,7 @@ impl Session {
                         let same = |a: &&mut Account| a.user == *user && a.host == *host;
                         let account = list.iter_mut().find(same).ok_or_else(cannot_revoke_all)?;
                         account.grants.clear();
+                        account.restrictions = Restrictions::NONE;
                     }
                     Ok(())
                 })
@@ -263,17 +268,44 @@ impl Asked {
     /// Changes an account.
     ///
     /// # Errors
-    /// REVOKE where nothing is granted: 1141, 1147.
-    fn apply(&self, account: &mut Account, scope: &GrantScope, add: bool) -> SqlResult<()> {
-        if !add {
-            self.check_there(account, scope)?;
+    /// REVOKE where nothing is granted: 1141, 1147; 3879.
+    fn apply(
+        &self,
+        account: &mut Account,
+        scope: &GrantScope,
+        add: bool,
+        by: &Grantor,
+    ) -> SqlResult<()> {
+        let fixed = self.fixed();
+        let (mut whole, mut option) = (self.whole, self.option);
+        match (scope, add) {
+            (GrantScope::Global, true) => by.grant_everywhere(account, fixed),
+            (GrantScope::Global, false) => by.revoke_everywhere(account, fixed)?,
+            (GrantScope::Schema(schema), true) => {
+                let rest = by.grant_on_schema(account, schema, fixed);
+                (whole, option) = (
+                    rest.without(Privileges::GRANT),
+                    rest.meets(Privileges::GRANT),
+                );
+                if rest.is_empty() && !fixed.is_empty() {
+                    return Ok(());
+                }
+            }
+            (GrantScope::Schema(schema), false) => {
+                if !by.revoke_on_schema(account, schema, fixed)? {
+                    self.check_there(account, scope)?;
+                }
+            }
+            (_, true) => (),
+            (_, false) => self.check_there(account, scope)?,
         }
         if !add && *scope == GrantScope::Global && self.whole == Privileges::ALL {
             // As MySQL does it: nothing is left on databases and tables either.
             account.grants.clear();
+            account.restrictions = Restrictions::NONE;
             return Ok(());
         }
-        account.change_grant(scope, self.whole, self.option, add);
+        account.change_grant(scope, whole, option, add);
         let GrantScope::Table(schema, table) = scope else {
             return Ok(());
         };
@@ -294,6 +326,15 @@ impl Asked {
                 .retain(|g| !inside(g) || !g.privileges.is_empty());
         }
         Ok(())
+    }
+
+    /// Static privileges on the whole place, GRANT OPTION among them.
+    fn fixed(&self) -> Privileges {
+        let fixed = self.whole.and(Privileges::STATIC);
+        match self.option && (self.whole.is_empty() || !fixed.is_empty()) {
+            true => fixed.or(Privileges::GRANT),
+            false => fixed,
+        }
     }
 
     fn check_there(&self, account: &Account, scope: &GrantScope) -> SqlResult<()> {

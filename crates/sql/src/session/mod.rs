@@ -11,7 +11,7 @@
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
-//! - `users`, `password`, `roles`, `grants`, `proxies`: accounts
+//! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
 //! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `track` (what the client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics),
@@ -42,6 +42,7 @@ mod measure;
 mod names;
 mod other;
 mod pace;
+mod partial_revokes;
 mod password;
 mod plans;
 mod prepared;

@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// 3628 for a role that mandatory_roles names.
-    fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
+    pub(super) fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
         let mandatory = self.context.instance.mandatory_roles();
         let Some(role) = roles.iter().find(|r| mandatory.contains(r)) else {
             return Ok(());

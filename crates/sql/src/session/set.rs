@@ -139,7 +139,11 @@ impl Session {
         }
         let before = self.context.instance.globals.get(id);
         let taken = self.context.instance.globals.set(id, given)?;
-        if let Err(e) = self.context.instance.admit_global(id.def().name, &before) {
+        let admitted = match id.def().name {
+            "partial_revokes" => self.admit_partial_revokes(),
+            name => self.context.instance.admit_global(name, &before),
+        };
+        if let Err(e) = admitted {
             self.context.instance.globals.tell(id.def().name, before);
             return Err(e);
         }
@@ -213,6 +217,9 @@ impl Session {
     fn apply_global(&mut self, id: VarId) {
         if id.def().name == "mandatory_roles" {
             self.context.instance.accounts().touch();
+        }
+        if id.def().name == "partial_revokes" {
+            self.context.instance.apply_partial_revokes();
         }
         if id.def().name.starts_with(FLUSH_POLICY) {
             self.context.instance.apply_flush_policy();

@@ -193,9 +193,11 @@ impl Session {
     /// DROP USER.
     pub(crate) fn drop_user(&mut self, if_exists: bool, users: &[ast::Account]) -> SqlResult<()> {
         self.context.require("CREATE USER")?;
+        let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
+        self.check_not_mandatory(&names)?;
         let mut missing = Vec::new();
         self.context.instance.change_accounts(|list| {
-            for name in users.iter().map(|a| self.named(a)) {
+            for name in names {
                 match position(list, &name) {
                     Some(at) => {
                         list.remove(at);

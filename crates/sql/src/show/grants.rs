@@ -62,6 +62,11 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
             ));
         }
     }
+    for (schema, lost) in account.restrictions.iter() {
+        let what = lost.names().collect::<Vec<_>>().join(", ");
+        let place = schema.replace('`', "``");
+        out.push(format!("REVOKE {what} ON `{place}`.* FROM {whom}"));
+    }
     let mut tables: Vec<(&String, &String)> = Vec::new();
     for grant in &account.grants {
         if let GrantScope::Table(s, t) | GrantScope::Column(s, t, _) = &grant.scope

@@ -186,7 +186,7 @@ fn secret(plugin: Plugin, stored: &[u8]) -> Vec<u8> {
     }
 }
 
-/// `User_attributes`: the attribute as `metadata`, the second password and the lock after failed logins.
+/// `User_attributes`: the attribute as `metadata`, the second password, the lock after failed logins, partial revokes.
 fn attributes(account: &Account) -> Value {
     let mut members = serde_json::Map::new();
     let attribute = account.policy.attribute.as_deref();
@@ -209,6 +209,15 @@ fn attributes(account: &Account) -> Value {
             "password_lock_time_days": days,
         });
         members.insert("Password_locking".to_owned(), locking);
+    }
+    let restriction = |(schema, lost): (&str, Privileges)| {
+        let names = lost.listed();
+        let names: Vec<_> = names.split(", ").collect();
+        serde_json::json!({"Database": schema, "Privileges": names})
+    };
+    if !account.restrictions.is_empty() {
+        let all: Vec<_> = account.restrictions.iter().map(restriction).collect();
+        members.insert("Restrictions".to_owned(), all.into());
     }
     if members.is_empty() {
         return Value::Null;
