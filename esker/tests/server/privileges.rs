@@ -464,6 +464,22 @@ fn roles_are_granted_activated_and_revoked() {
 }
 
 #[test]
+fn keys_show_only_columns_that_one_may_see() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE TABLE d.k (a INT, b INT, c INT, PRIMARY KEY (a, b), UNIQUE (c), FOREIGN KEY (c) REFERENCES d.t (a));
+         CREATE USER u, v; GRANT SELECT (b) ON d.k TO u; GRANT DELETE ON d.k TO v",
+    );
+    let keys = "SELECT constraint_name, column_name FROM information_schema.key_column_usage \
+                WHERE table_name = 'k' ORDER BY 1, 2";
+    assert_eq!(connect_as(&server, "u").lines(keys), ["PRIMARY|b"]);
+    assert!(connect_as(&server, "v").lines(keys).is_empty());
+    let all = ["c|c", "k_ibfk_1|c", "PRIMARY|a", "PRIMARY|b"];
+    assert_eq!(root.lines(keys), all);
+}
+
+#[test]
 fn mandatory_roles_are_not_dropped_as_users_either() {
     let (server, _dir) = server();
     let mut root = server.connect();

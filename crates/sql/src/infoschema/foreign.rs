@@ -11,10 +11,11 @@ use super::{Viewer, optional, text};
 
 type Rows = Vec<Vec<Value>>;
 
-/// KEY_COLUMN_USAGE.
-pub(super) fn column_usage(table: &TableDef, out: &mut Rows) {
+/// KEY_COLUMN_USAGE, of columns that `shows` lets through.
+pub(super) fn column_usage(table: &TableDef, shows: &dyn Fn(&str) -> bool, out: &mut Rows) {
     for key in table.sorted_foreign_keys() {
-        for (nth, (child, parent)) in columns(table, key).enumerate() {
+        let all = columns(table, key).enumerate();
+        for (nth, (child, parent)) in all.filter(|(_, (child, _))| shows(child)) {
             let place = || Value::UInt(nth as u64 + 1);
             out.push(vec![
                 text("def"),

@@ -498,10 +498,19 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     }
 }
 
-fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+/// Only columns on which the account has a privilege, unlike other tables about keys.
+fn key_columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    let shows = |column: &str| {
+        let access = &viewer.access;
+        !access
+            .shown_on_column(&table.schema, &table.name, column)
+            .is_empty()
+    };
     for index in table.visible_indexes().iter().filter(|i| i.unique) {
-        let is_shown =
-            |p: &esker_sql_catalog::catalog::IndexPart| !table.columns[p.col].is_hidden();
+        let is_shown = |p: &esker_sql_catalog::catalog::IndexPart| {
+            let column = &table.columns[p.col];
+            !column.is_hidden() && shows(&column.name)
+        };
         let parts = index.parts.iter().enumerate();
         for (i, part) in parts.filter(|(_, p)| is_shown(p)) {
             out.push(vec![
@@ -520,7 +529,7 @@ fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             ]);
         }
     }
-    foreign::column_usage(table, out);
+    foreign::column_usage(table, &shows, out);
 }
 
 fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
