@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use esker_server::client::Client;
+use esker_server::client::{Client, QueryResult};
 
 use crate::common::{Ask, Server};
 
@@ -219,15 +219,21 @@ fn the_plan_of_another_session_is_shown() {
         let running = thread::spawn(move || runs.code(sql));
         let explain = format!("EXPLAIN FORMAT=TREE FOR CONNECTION {id}");
         let limit = Instant::now() + Duration::from_secs(60);
-        let rows = loop {
-            let rows = c.rows(&explain);
-            if !rows.is_empty() {
-                break rows;
+        let tree = loop {
+            // Until the statement is compiled it has no plan: that is nothing, or error 3012.
+            let mut shown = Vec::new();
+            let asked = c.query(&explain, &mut |result| {
+                if let QueryResult::Rows { rows, .. } = result {
+                    shown = rows;
+                }
+            });
+            if let (Ok(()), Some(row)) = (asked, shown.pop()) {
+                let tree = row[0].as_ref().expect("a text");
+                break String::from_utf8_lossy(tree).into_owned();
             }
             assert!(Instant::now() < limit, "{sql} is not shown");
             thread::sleep(Duration::from_millis(20));
         };
-        let tree = rows[0][0].clone().expect("a text");
         assert!(tree.contains(line), "{sql}: {tree}");
         c.run(&format!("KILL {id}"));
         running.join().expect("it ended");
