@@ -312,6 +312,12 @@ impl Engine {
         Ok(self.core.env.commit.log.wal().unpin(name)?)
     }
 
+    /// While a follower cannot go on, and the log is kept for it: changes are refused as on a full disk once the log
+    /// ends here, but for a little that makes room. `None`: it may grow as far as there is space.
+    pub fn limit_log(&self, ceiling: Option<Seq>) {
+        self.core.env.commit.log.set_ceiling(ceiling);
+    }
+
     /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records.
     /// Blocks until the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {

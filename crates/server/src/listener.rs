@@ -527,3 +527,6 @@ fn ignore_user_signals() -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -348,7 +348,7 @@ impl FileSet {
     }
 
     /// Ends the last file, for the server stops.
-    pub fn close(mut self, now: u32) -> Result<u64> {
+    pub fn close(&mut self, now: u32) -> Result<u64> {
         self.end_file(EventType::Stop, now, &[])?;
         self.note_position(State::Closed)?;
         self.publish();
@@ -467,15 +467,23 @@ impl FileSet {
         }
         let names = &self.config.names;
         let purged = previous_gtids(&*self.fs, &names.path(keep), None)?;
-        let kept = self.files.iter().map(|f| f.number).filter(|n| *n >= keep);
-        index::write(&*self.fs, names, kept)?;
+        // The files go first: on a full disk there is space for an index only then.
+        for number in gone {
+            let path = names.path(number);
+            if self.fs.exists(&path)? {
+                self.fs.remove_file(&path)?;
+            }
+        }
+        self.fs.sync_dir(names.dir())?;
         self.files.retain(|f| f.number >= keep);
         self.purged.union(&purged);
-        self.write()?;
-        for number in gone {
-            self.fs.remove_file(&self.config.names.path(number))?;
-        }
-        Ok(self.fs.sync_dir(self.config.names.dir())?)
+        // What gathers is not shown yet: the disk may be too full for it.
+        let mut view = self.published.view();
+        view.files.retain(|f| f.number >= keep);
+        view.purged = Arc::new(self.purged.clone());
+        self.published.set(view, Vec::new());
+        let kept = self.files.iter().map(|f| f.number);
+        index::write(&*self.fs, &self.config.names, kept)
     }
 
     /// Removes all files and forgets what was executed; the first file begins again.
@@ -550,7 +558,13 @@ pub fn were_left_open(fs: &dyn Fs, names: &Names) -> Result<bool> {
 /// The files of the index up to the last one that counts; what a crash left besides is removed.
 fn listed_files(fs: &dyn Fs, names: &Names, last: FileNumber) -> Result<Vec<FileNumber>> {
     let listed = index::read(fs, names)?;
-    let numbers: Vec<_> = listed.iter().copied().filter(|n| *n <= last).collect();
+    let mut numbers: Vec<_> = listed.iter().copied().filter(|n| *n <= last).collect();
+    // A purge removes files before it changes the index.
+    while let [first, _, ..] = numbers[..]
+        && !fs.exists(&names.path(first))?
+    {
+        numbers.remove(0);
+    }
     if numbers.last() != Some(&last) {
         return Err(Error::DamagedFile {
             file: names.index().display().to_string(),

@@ -4,10 +4,12 @@
 //!
 //! **Invariants**
 //! - Whoever appends completes the record in the watermark, also when nothing is applied.
+//! - Beyond its ceiling the log does not grow, but for a little that makes room.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use esker_wal::{
@@ -18,7 +20,10 @@ use super::gate::Gate;
 use super::held::HeldLocks;
 use super::level::Reached;
 use super::watermark::Watermark;
-use crate::{Result, Seq};
+use crate::{EngineError, Result, Seq};
+
+/// What makes room may grow the log by so much beyond its ceiling.
+const ROOM_ABOVE_CEILING: u64 = 64 << 20;
 
 /// The place of a record: it starts at `start`, and its end is its commit sequence.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,20 +52,42 @@ impl Place {
 /// The log.
 pub(crate) struct Log {
     wal: Wal,
+    /// The log may end here, while a follower that cannot go on keeps all of it; `u64::MAX` otherwise.
+    ceiling: AtomicU64,
 }
 
 impl Log {
     pub(crate) fn new(wal: Wal) -> Self {
-        Log { wal }
+        let ceiling = AtomicU64::new(u64::MAX);
+        Log { wal, ceiling }
+    }
+
+    /// From now on the log may grow up to here; `None`: as far as there is space.
+    pub(crate) fn set_ceiling(&self, ceiling: Option<Seq>) {
+        let ceiling = ceiling.unwrap_or(u64::MAX);
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+    }
+
+    /// Is there a place for a record that may go so far beyond the ceiling?
+    #[inline]
+    fn admit(&self, beyond: u64) -> Result<()> {
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        if ceiling == u64::MAX || self.end() < ceiling.saturating_add(beyond) {
+            return Ok(());
+        }
+        let what = "the log may not grow while its follower waits for space";
+        Err(EngineError::DiskFull(what.into()))
     }
 
     /// Appends a record; this is the moment that fixes the order.
     pub(super) fn append(&self, draft: &Draft<'_>) -> Result<Place> {
+        self.admit(0)?;
         Ok(Place::of(self.wal.append(draft)?))
     }
 
     /// As [`Log::append`], for a record that makes room: on a full disk it may use what is held back from others.
     pub(super) fn append_making_room(&self, draft: &Draft<'_>) -> Result<Place> {
+        self.admit(ROOM_ABOVE_CEILING)?;
         Ok(Place::of(self.wal.append_making_room(draft)?))
     }
 

@@ -182,6 +182,33 @@ fn what_is_refused_leaves_no_trace() {
 }
 
 #[test]
+fn the_log_ends_at_its_ceiling_but_for_what_makes_room() {
+    let mut pipeline = Pipeline::new();
+    let tree = pipeline.trees.create(0).unwrap();
+    let mut writes = WriteSet::default();
+    put(&mut writes, &tree, b"key");
+    let before = pipeline.env.log.end();
+    pipeline.env.log.set_ceiling(Some(before));
+    let refused = pipeline.commit(&mut writes, &[], &[]);
+    assert!(matches!(refused, Err(EngineError::DiskFull(_))));
+    let nothing = pipeline.commit(&mut WriteSet::default(), &[], &[]);
+    assert_eq!(nothing.unwrap(), None);
+    assert_eq!(pipeline.env.log.end(), before);
+    let batch = Batch {
+        writes: &mut writes,
+        counters: &[],
+        attachment: [&[]; 2],
+        makes_room: true,
+        buffers: &mut pipeline.buffers,
+    };
+    let made = commit(&pipeline.env, &pipeline.background, batch).unwrap();
+    assert!(made.is_some_and(|seq| seq > before));
+    pipeline.env.log.set_ceiling(None);
+    put(&mut writes, &tree, b"other");
+    assert!(pipeline.commit(&mut writes, &[], &[]).unwrap().is_some());
+}
+
+#[test]
 fn writes_that_were_undone_leave_a_note_or_nothing() {
     let mut pipeline = Pipeline::new();
     let tree = pipeline.trees.create(0).unwrap();

@@ -242,6 +242,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_log_flush_overlap", G, SET, VarKind::UInt { min: 0, max: 1_000_000_000 }, "500"),
     var("esker_log_flush_transactions", G, SET, VarKind::UInt { min: 0, max: 1_000_000 }, "0"),
     var("esker_log_live_size", G, FIX, VarKind::UInt { min: 4_194_304, max: 1_099_511_627_776 }, "1073741824"),
+    var("esker_log_pinned_limit", G, SET, VarKind::UInt { min: 1_048_576, max: u64::MAX }, "1073741824"),
     var("esker_log_segment_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "67108864"),
     var("esker_max_transaction_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 1_099_511_627_776 }, "4294967296"),
     var("esker_memory_limit", G, SET, VarKind::UInt { min: 67_108_864, max: MEMORY_LIMIT_MAX }, "4294967296"),

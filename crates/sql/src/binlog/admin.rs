@@ -9,13 +9,15 @@ use esker_binlog::event::info::info;
 use esker_binlog::event::{Event, EventType};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::GtidSet;
+use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::ctx::GtidFunctions;
 use esker_types::{SqlError, SqlResult, Value};
 use esker_vfs::Fs;
 
-use super::writer::{Command, failed, not_logging};
+use super::service::not_logging;
+use super::writer::{Command, disk_full, failed};
 use crate::instance::Instance;
 use crate::session::{Session, SessionContext};
 use crate::show::{Table, t};
@@ -29,15 +31,25 @@ impl Instance {
     /// The binary log with everything that is committed by now.
     ///
     /// # Errors
-    /// 1381 without binary log; of the engine's log.
+    /// 1381 without binary log; 1021: the writer is not that far, for it waits for space; of the engine's log.
     pub(crate) fn binlog_view(&self) -> SqlResult<View> {
+        let (view, committed) = self.newest_view()?;
+        match view.lsn >= committed {
+            true => Ok(view),
+            false => Err(disk_full()),
+        }
+    }
+
+    /// The binary log with everything that is committed by now, if the writer is that far, and how far that is.
+    fn newest_view(&self) -> SqlResult<(View, Seq)> {
         let engine = &self.engine;
         let committed = engine.visible_seq();
         engine
             .wait_durable(committed)
             .block()
             .map_err(|e| engine_error(&e))?;
-        self.binlog.view_at(committed).ok_or_else(not_logging)
+        let view = self.binlog.view_at(committed).ok_or_else(not_logging)?;
+        Ok((view, committed))
     }
 
     /// A global value, computed ones included.
@@ -52,8 +64,8 @@ impl Instance {
 
     /// gtid_executed; empty without binary log.
     pub(crate) fn gtid_executed(&self) -> GtidSet {
-        self.binlog_view()
-            .map(|view| (*view.executed).clone())
+        self.newest_view()
+            .map(|(view, _)| (*view.executed).clone())
             .unwrap_or_default()
     }
 
@@ -92,6 +104,7 @@ impl Instance {
         }
         let command = match name {
             "max_binlog_size" => Command::MaxSize(value.as_u64()),
+            "esker_log_pinned_limit" => Command::PinnedLimit(value.as_u64()),
             "esker_binlog_space_limit" => Command::SpaceLimit(value.as_u64()),
             "binlog_checksum" => Command::Checksum(super::writer::checksum(value.as_text())),
             "gtid_mode" => Command::GtidMode(super::writer::gives_gtids(value.as_text())),
@@ -189,7 +202,8 @@ impl Session {
     /// # Errors
     /// 1381.
     pub(crate) fn show_binary_logs(&self) -> SqlResult<Table> {
-        let view = self.context.instance.binlog_view()?;
+        // Also on a full disk: who makes room asks this.
+        let (view, _) = self.context.instance.newest_view()?;
         let names = self.binlog_names()?;
         let row =
             |file: &FileInfo| vec![t(names.name(file.number)), Value::UInt(file.size), t("No")];
@@ -310,7 +324,7 @@ impl Session {
     /// 1373: there is no such file.
     pub(crate) fn purge_binlog_to(&self, file: &[u8]) -> SqlResult<()> {
         // Without binary log MySQL has nothing to purge either, and says so.
-        let view = self.context.instance.binlog_view()?;
+        let (view, _) = self.context.instance.newest_view()?;
         let number = self
             .binlog_names()?
             .number(&String::from_utf8_lossy(file))
@@ -329,7 +343,7 @@ impl Session {
     /// # Errors
     /// Of the files.
     pub(crate) fn purge_binlog_before(&self, before: u32) -> SqlResult<()> {
-        let view = self.context.instance.binlog_view()?;
+        let (view, _) = self.context.instance.newest_view()?;
         let fs = &self.context.instance.env.fs;
         let first = first_younger(&**fs, self.binlog_names()?, &view, before);
         match first.map_err(|e| failed(&e))? {

@@ -3,7 +3,7 @@
 //! Neighbours: the [`writer`](super::writer) counts; `infoschema` and SHOW STATUS ask. **Invariants**: counting costs
 //! the writer a few atomic adds, and commits nothing.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use esker_binlog::files::{FileInfo, previous_gtids};
 use esker_types::Value;
@@ -17,7 +17,9 @@ pub(super) struct Figures {
     pub(super) transactions: AtomicU64,
     pub(super) syncs: AtomicU64,
     /// How often it has waited for space.
-    pub(super) stalls: AtomicU64,
+    stalls: AtomicU64,
+    /// It does so now.
+    stalled: AtomicBool,
     /// When the files last had everything, microseconds since the epoch.
     pub(super) caught_up: AtomicI64,
 }
@@ -25,6 +27,23 @@ pub(super) struct Figures {
 impl Figures {
     pub(super) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The writer waits for space. False if it did before.
+    pub(super) fn begin_stall(&self) -> bool {
+        let begins = !self.stalled.swap(true, Ordering::Relaxed);
+        if begins {
+            Self::add(&self.stalls);
+        }
+        begins
+    }
+
+    pub(super) fn end_stall(&self) {
+        self.stalled.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
     }
 }
 
@@ -53,6 +72,7 @@ impl Instance {
             ("Esker_binlog_file_bytes", bytes),
             ("Esker_binlog_lag_bytes", behind),
             ("Esker_binlog_lag_ms", late as u64),
+            ("Esker_binlog_stalled", figures.is_stalled().into()),
             ("Esker_binlog_stalls", count(&figures.stalls)),
             ("Esker_binlog_syncs", count(&figures.syncs)),
             ("Esker_binlog_transactions", transactions),

@@ -2,14 +2,15 @@
 //!
 //! In flow order: `capture` (rows of a session, with `shape` of their tables), `statement` (heads, and statements
 //! logged as text), `definition` (which schema statements are, and in which words), `owned` (GTIDs that sessions have
-//! taken), `writer` (the thread that follows the durable log and writes files), `admin` (what statements and variables
-//! do with it), `figures` (what is counted), `dump` (streams to consumers, which `replicas` knows), `snapshot`
-//! (positions of snapshots), `semi_sync` (what replicas acknowledge). The formats are in the crate `binlog`; reasons in
-//! `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl` hand in; the engine carries the attachments.
+//! taken), `service` (the binary log of an instance), `writer` (the thread that follows the durable log and writes
+//! files), `admin` (what statements and variables do with it), `figures` (what is counted), `dump` (streams to
+//! consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge). The
+//! formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl` hand
+//! in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
-//! - Commits never wait for the writer.
+//! - Commits never wait for the writer; they are refused when the log that is kept for it may not grow further.
 
 mod admin;
 mod capture;
@@ -19,6 +20,7 @@ mod figures;
 mod owned;
 mod replicas;
 mod semi_sync;
+mod service;
 mod shape;
 mod snapshot;
 mod statement;
@@ -28,6 +30,7 @@ pub use capture::Capture;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use owned::Taken;
 pub(crate) use replicas::Replicas;
+pub(crate) use service::{Binlog, follows};
 pub(crate) use snapshot::Position;
 pub use statement::LoggedStatement;
-pub(crate) use writer::{Binlog, FOLLOWER, StartArgs, follows};
+pub(crate) use writer::{FOLLOWER, StartArgs};

@@ -1,40 +1,35 @@
 //! The binlog writer: a thread that follows the durable log and writes the files of the binary log behind it.
 //!
-//! Neighbours: the engine hands over attachments; `esker_binlog::files` has the files; [`admin`](super::admin) sends
-//! commands and
-//! waits for what the files show.
+//! Neighbours: the engine hands over attachments; `esker_binlog::files` has the files; [`service`](super::service)
+//! starts the thread and sends commands.
 //! **Invariants**
 //! - Nothing is written that is not durable in the log, and the log stays from where the files are synced.
 //! - Nobody waits for the writer but those who ask what the files have.
-//! - A full disk makes it wait; any other error of a file ends the process, and the next start derives again.
+//! - A full disk makes it wait, and commits go on until the log that is kept for it has reached its limit; meanwhile it
+//!   obeys what makes room. Any other error of a file ends the process, and the next start derives again.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use super::semi_sync::SemiSync;
 use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
-use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published, View, were_left_open};
+use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published};
 use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_engine::{Engine, Follower, Seq};
 use esker_sql_catalog::exec_error::engine_error;
-use esker_sql_catalog::variables::{Globals, VarValue};
+use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::Clock;
-use parking_lot::Mutex;
 
 use super::figures::Figures;
-use super::owned::OwnedGtids;
+use super::semi_sync::SemiSync;
+
 /// The name under which the log is kept.
 pub(crate) const FOLLOWER: &str = "binlog";
-/// Folder of the files in the data directory, and what they are called.
-const FOLDER: &str = "binlog";
-const BASE: &str = "binlog";
 /// The files are synced this often while events come.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Events that have not been synced yet, at most; bytes of log likewise.
@@ -47,8 +42,6 @@ const IDLE: Duration = Duration::from_millis(20);
 const STALLED: Duration = Duration::from_secs(1);
 /// Files are looked at for their age this often.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
-/// How long a statement waits for the files to have what it is to show.
-const SHOW_WAIT: Duration = Duration::from_secs(60);
 
 /// What the writer is told to do.
 pub(super) enum Command {
@@ -61,29 +54,21 @@ pub(super) enum Command {
     GtidMode(bool),
     Expire(u32),
     SpaceLimit(u64),
+    PinnedLimit(u64),
     Stop,
 }
 
-type Order = (Command, SyncSender<SqlResult<()>>);
-
-/// The binary log of an instance.
-#[derive(Default)]
-pub(crate) struct Binlog {
-    on: AtomicBool,
-    running: Mutex<Option<Running>>,
-    published: Option<Arc<Published>>,
-    names: Option<Names>,
-    figures: Arc<Figures>,
-    /// GTIDs that sessions have taken.
-    pub(crate) owned: OwnedGtids,
-    semi_sync: Arc<SemiSync>,
-    engine: Option<Engine>,
+impl Command {
+    /// Can it be obeyed on a full disk?
+    fn makes_room(&self) -> bool {
+        matches!(
+            self,
+            Self::PurgeTo(_) | Self::Expire(_) | Self::SpaceLimit(_) | Self::PinnedLimit(_)
+        )
+    }
 }
 
-struct Running {
-    orders: Sender<Order>,
-    thread: JoinHandle<()>,
-}
+pub(super) type Order = (Command, SyncSender<SqlResult<()>>);
 
 /// What a start needs to know.
 pub(crate) struct StartArgs<'a> {
@@ -91,165 +76,6 @@ pub(crate) struct StartArgs<'a> {
     pub(crate) env: &'a esker_vfs::Env,
     pub(crate) data_dir: &'a std::path::Path,
     pub(crate) globals: &'a Globals,
-}
-
-/// Does the engine have to keep its log for the writer until it comes?
-pub(crate) fn follows(env: &esker_vfs::Env, data_dir: &std::path::Path, globals: &Globals) -> bool {
-    globals.named("log_bin").is_on() || were_left_open(&*env.fs, &names(data_dir)).unwrap_or(true)
-}
-
-fn names(data_dir: &std::path::Path) -> Names {
-    Names::new(data_dir.join(FOLDER), BASE)
-}
-
-impl Binlog {
-    /// Opens the files and starts the writer, if log_bin is on; if it was on before a crash, brings the files to
-    /// their end.
-    ///
-    /// # Errors
-    /// Damaged files.
-    pub(crate) fn start(args: &StartArgs<'_>) -> SqlResult<Self> {
-        let names = names(args.data_dir);
-        let fs = &args.env.fs;
-        let is_on = args.globals.named("log_bin").is_on();
-        if !is_on {
-            let left_open = were_left_open(&**fs, &names).map_err(|e| failed(&e))?;
-            if left_open {
-                let mut writer = FileWriter::open(args, names)?;
-                writer.catch_up().map_err(|e| e.into_sql())?;
-                writer.close()?;
-                args.engine
-                    .unfollow(FOLLOWER)
-                    .map_err(|e| engine_error(&e))?;
-            }
-            return Ok(Self::default());
-        }
-        let semi_sync = Arc::new(SemiSync::default());
-        semi_sync.configure(args.globals, args.engine);
-        let mut writer = FileWriter::open(args, names.clone())?;
-        writer.semi_sync = Some((Arc::clone(&semi_sync), args.engine.clone()));
-        let published = writer.set.published();
-        let figures = Arc::clone(&writer.figures);
-        let tell = |name, path: PathBuf| {
-            let text = path.display().to_string();
-            args.globals.tell(name, VarValue::Text(text.into()));
-        };
-        tell("log_bin_basename", args.data_dir.join(FOLDER).join(BASE));
-        tell("log_bin_index", names.index());
-        let (orders, inbox) = channel();
-        let thread = std::thread::Builder::new()
-            .name("binlog".into())
-            .spawn(move || writer.run(&inbox))
-            .map_err(|e| failed(&e.into()))?;
-        Ok(Self {
-            on: AtomicBool::new(true),
-            running: Mutex::new(Some(Running { orders, thread })),
-            published: Some(published),
-            names: Some(names),
-            figures,
-            owned: OwnedGtids::default(),
-            semi_sync,
-            engine: Some(args.engine.clone()),
-        })
-    }
-
-    /// Is there a binary log?
-    pub(crate) fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
-    }
-
-    /// What the writer has counted.
-    pub(super) fn figures(&self) -> &Figures {
-        &self.figures
-    }
-
-    /// The names of its files.
-    pub(super) fn names(&self) -> Option<&Names> {
-        self.names.as_ref()
-    }
-
-    /// Figures of semi-synchronous replication.
-    pub(crate) fn semi_sync_status(&self) -> Vec<(&'static str, String)> {
-        self.semi_sync.status()
-    }
-
-    /// What replicas acknowledge.
-    pub(super) fn semi_sync(&self) -> &Arc<SemiSync> {
-        &self.semi_sync
-    }
-
-    /// What readers of the files see.
-    pub(super) fn published(&self) -> Option<Arc<Published>> {
-        self.published.clone()
-    }
-
-    /// What the files show now.
-    pub(crate) fn view(&self) -> Option<View> {
-        self.published.as_ref().map(|p| p.view())
-    }
-
-    /// What the files show once they have everything up to `seq`, which is durable.
-    pub(super) fn view_at(&self, seq: Seq) -> Option<View> {
-        let published = self.published.as_ref()?;
-        Some(published.wait(SHOW_WAIT, |view| view.lsn >= seq))
-    }
-
-    /// Waits at most this long for a state of the files.
-    pub(super) fn wait(&self, at_most: Duration, is_there: impl Fn(&View) -> bool) -> Option<View> {
-        let published = self.published.as_ref()?;
-        Some(published.wait(at_most, is_there))
-    }
-
-    /// Has the writer do something, and waits for it.
-    ///
-    /// # Errors
-    /// 1381 without binary log; what came of the command.
-    pub(super) fn order(&self, command: Command) -> SqlResult<()> {
-        let (reply, answer) = sync_channel(1);
-        match &*self.running.lock() {
-            Some(running) if running.orders.send((command, reply)).is_ok() => {}
-            _ => return Err(not_logging()),
-        }
-        answer.recv().unwrap_or_else(|_| Err(not_logging()))
-    }
-
-    /// The server stops: the files get what is in the log, and their end.
-    pub(crate) fn stop(&self) {
-        if !self.on.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        self.release_replies();
-        if let Err(e) = self.order(Command::Stop) {
-            tracing::warn!("the binary log was not closed: {}", e.message);
-        }
-        self.join();
-    }
-
-    /// Nobody waits for replicas any more.
-    fn release_replies(&self) {
-        if let Some(engine) = &self.engine {
-            self.semi_sync.stop(engine);
-        }
-    }
-
-    fn join(&self) {
-        if let Some(running) = self.running.lock().take() {
-            drop(running.orders);
-            let _ = running.thread.join();
-        }
-    }
-}
-
-impl Drop for Binlog {
-    /// Without [`Binlog::stop`] the files are left as a crash leaves them.
-    fn drop(&mut self) {
-        self.join();
-    }
-}
-
-/// 1381.
-pub(super) fn not_logging() -> SqlError {
-    SqlError::new(1381, "HY000", "You are not using binary logging")
 }
 
 /// 1598: what a file of the binary log ran into.
@@ -261,8 +87,14 @@ pub(super) fn failed(e: &esker_binlog::Error) -> SqlError {
     )
 }
 
+/// 1021: the writer waits for space.
+pub(super) fn disk_full() -> SqlError {
+    let text = "Disk full (binary log); waiting for someone to free some space...";
+    SqlError::new(1021, "HY000", text)
+}
+
 /// Why the writer cannot go on.
-enum Trouble {
+pub(super) enum Trouble {
     Files(esker_binlog::Error),
     Log(esker_engine::EngineError),
 }
@@ -273,7 +105,7 @@ impl Trouble {
             if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
     }
 
-    fn into_sql(self) -> SqlError {
+    pub(super) fn into_sql(self) -> SqlError {
         match self {
             Self::Files(e) => failed(&e),
             Self::Log(e) => engine_error(&e),
@@ -294,7 +126,7 @@ impl From<esker_engine::EngineError> for Trouble {
 }
 
 /// The thread's state.
-struct FileWriter {
+pub(super) struct FileWriter {
     set: FileSet,
     follower: Follower,
     clock: Arc<dyn Clock>,
@@ -308,13 +140,16 @@ struct FileWriter {
     expires: u32,
     /// esker_binlog_space_limit; 0: none.
     space_limit: u64,
+    /// esker_log_pinned_limit.
+    pinned_limit: u64,
     figures: Arc<Figures>,
+    engine: Engine,
     /// Looked after while the thread runs.
-    semi_sync: Option<(Arc<SemiSync>, Engine)>,
+    semi_sync: Option<Arc<SemiSync>>,
 }
 
 impl FileWriter {
-    fn open(args: &StartArgs<'_>, names: Names) -> SqlResult<Self> {
+    pub(super) fn open(args: &StartArgs<'_>, names: Names) -> SqlResult<Self> {
         let globals = args.globals;
         let config = Config {
             names: names.clone(),
@@ -348,48 +183,78 @@ impl FileWriter {
             last_expiry: Instant::now(),
             expires,
             space_limit: globals.named("esker_binlog_space_limit").as_u64(),
+            pinned_limit: globals.named("esker_log_pinned_limit").as_u64(),
             figures: Arc::default(),
+            engine: args.engine.clone(),
             semi_sync: None,
         })
     }
 
-    fn run(mut self, inbox: &Receiver<Order>) {
+    /// The thread is to look after this, too.
+    pub(super) fn serve(&mut self, semi_sync: Arc<SemiSync>) {
+        self.semi_sync = Some(semi_sync);
+    }
+
+    /// What readers of the files see.
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.set.published()
+    }
+
+    /// What it counts.
+    pub(super) fn figures(&self) -> Arc<Figures> {
+        Arc::clone(&self.figures)
+    }
+
+    pub(super) fn run(mut self, inbox: &Receiver<Order>) {
         loop {
-            if let Err(trouble) = self.catch_up() {
-                self.bear(trouble);
-                continue;
-            }
-            match inbox.try_recv() {
-                Ok((Command::Stop, reply)) => {
-                    let _ = reply.send(self.close());
-                    return;
-                }
-                Ok((command, reply)) => {
-                    let done = self.obey(command);
-                    let _ = reply.send(done.map_err(Trouble::into_sql));
-                    continue;
-                }
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) => {}
-            }
-            let done = self.sync_if_due().and_then(|()| self.expire_if_due());
-            if let Some((semi_sync, engine)) = &self.semi_sync {
-                semi_sync.advance(engine, &self.set.published());
-            }
-            if let Err(trouble) = done {
-                self.bear(trouble);
-            }
-            match self.follower.wait().block_for(IDLE) {
-                Ok(true) => std::thread::sleep(GATHER),
-                Ok(false) => {}
-                // The log has ended; whoever ended it says why.
-                Err(_) => return,
+            let next = match self.turn(inbox) {
+                Ok(next) => next,
+                Err(trouble) => self.bear(trouble, inbox),
+            };
+            if next.is_break() {
+                return;
             }
         }
     }
 
+    /// Brings the files to the end of what is durable, obeys one command or does what is due, and waits for more.
+    fn turn(&mut self, inbox: &Receiver<Order>) -> Result<ControlFlow<()>, Trouble> {
+        self.catch_up()?;
+        self.end_stall()?;
+        match inbox.try_recv() {
+            Ok((Command::Stop, reply)) => {
+                let _ = reply.send(self.close());
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok((command, reply)) => {
+                let done = self.obey(command).and_then(|()| self.sync());
+                let _ = reply.send(done.map_err(Trouble::into_sql));
+                return Ok(ControlFlow::Continue(()));
+            }
+            Err(TryRecvError::Disconnected) => return Ok(ControlFlow::Break(())),
+            Err(TryRecvError::Empty) => {}
+        }
+        self.sync_if_due()?;
+        self.expire_if_due()?;
+        self.tell_sessions();
+        match self.follower.wait().block_for(IDLE) {
+            Ok(true) => std::thread::sleep(GATHER),
+            Ok(false) => {}
+            // The log has ended; whoever ended it says why.
+            Err(_) => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Replies that wait for replicas go on as far as those are.
+    fn tell_sessions(&self) {
+        if let Some(semi_sync) = &self.semi_sync {
+            semi_sync.advance(&self.engine, &self.set.published());
+        }
+    }
+
     /// Brings the files to the end of what is durable.
-    fn catch_up(&mut self) -> Result<(), Trouble> {
+    pub(super) fn catch_up(&mut self) -> Result<(), Trouble> {
         // What could not be written before comes first.
         self.set.write()?;
         self.put()?;
@@ -483,12 +348,13 @@ impl FileWriter {
                 self.space_limit = bytes;
                 self.keep_space_limit()?;
             }
+            Command::PinnedLimit(bytes) => self.pinned_limit = bytes,
             Command::Stop => {}
         }
-        self.sync()
+        Ok(())
     }
 
-    fn close(self) -> SqlResult<()> {
+    pub(super) fn close(&mut self) -> SqlResult<()> {
         let now = seconds(&*self.clock);
         let lsn = self.set.close(now).map_err(|e| failed(&e))?;
         let lsn = lsn.min(self.follower.at());
@@ -510,19 +376,66 @@ impl FileWriter {
     }
 
     /// Waits where the disk is full, and ends the process otherwise: what the files have is not known any more.
-    fn bear(&mut self, trouble: Trouble) {
-        if trouble.is_full_disk() {
-            Figures::add(&self.figures.stalls);
-            tracing::warn!("the disk is full: the binary log waits; commits go on");
-            std::thread::sleep(STALLED);
-            return;
+    fn bear(&mut self, trouble: Trouble, inbox: &Receiver<Order>) -> ControlFlow<()> {
+        if !trouble.is_full_disk() {
+            let e = trouble.into_sql();
+            tracing::error!(
+                "{}; the server ends, and derives the files again when it starts",
+                e.message
+            );
+            std::process::abort();
         }
-        let e = trouble.into_sql();
-        tracing::error!(
-            "{}; the server ends, and derives the files again when it starts",
-            e.message
-        );
-        std::process::abort();
+        if self.figures.begin_stall() {
+            tracing::warn!(
+                "the disk is full: the binary log waits; commits go on until {} bytes of the log are kept for it",
+                self.pinned_limit
+            );
+        }
+        self.limit_log();
+        self.tell_sessions();
+        match self.wait_for_space(inbox) {
+            Ok(next) => next,
+            Err(trouble) if trouble.is_full_disk() => ControlFlow::Continue(()),
+            Err(trouble) => self.bear(trouble, inbox),
+        }
+    }
+
+    /// The log may grow up to its limit while it is kept.
+    fn limit_log(&self) {
+        let ceiling = self.set.synced_lsn().saturating_add(self.pinned_limit);
+        self.engine.limit_log(Some(ceiling));
+    }
+
+    /// Obeys for a while what can be done on a full disk.
+    fn wait_for_space(&mut self, inbox: &Receiver<Order>) -> Result<ControlFlow<()>, Trouble> {
+        match inbox.recv_timeout(STALLED) {
+            Ok((Command::Stop, reply)) => {
+                // The next start derives what is missing.
+                let _ = reply.send(Err(disk_full()));
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok((command, reply)) => {
+                let done = match command.makes_room() {
+                    true => self.obey(command).map_err(Trouble::into_sql),
+                    false => Err(disk_full()),
+                };
+                let _ = reply.send(done);
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
+            Err(RecvTimeoutError::Timeout) => self.expire_if_due()?,
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// There is space again, if a sync goes well.
+    fn end_stall(&mut self) -> Result<(), Trouble> {
+        if self.figures.is_stalled() {
+            self.sync()?;
+            self.engine.limit_log(None);
+            self.figures.end_stall();
+            tracing::info!("the binary log goes on");
+        }
+        Ok(())
     }
 }
 

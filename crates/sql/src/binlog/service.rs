@@ -1,0 +1,220 @@
+//! The binary log of an instance, as everybody but its writer sees it: start and stop, orders, what the files show.
+//!
+//! Neighbours: [`writer`](super::writer) is the thread that writes the files; [`admin`](super::admin) sends it commands
+//! and waits for what the files show.
+//!
+//! **Invariants**
+//! - Orders are answered, also while the writer waits for space, and when it is gone.
+//! - Without [`Binlog::stop`] the files are left as a crash leaves them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use esker_binlog::files::{Names, Published, View, were_left_open};
+use esker_engine::{Engine, Seq};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::variables::{Globals, VarValue};
+use esker_types::{SqlError, SqlResult};
+use parking_lot::Mutex;
+
+use super::figures::Figures;
+use super::owned::OwnedGtids;
+use super::semi_sync::SemiSync;
+use super::writer::{Command, FOLLOWER, FileWriter, Order, StartArgs, failed};
+
+/// Folder of the files in the data directory, and what they are called.
+const FOLDER: &str = "binlog";
+const BASE: &str = "binlog";
+/// How long a statement waits for the files to have what it is to show.
+const SHOW_WAIT: Duration = Duration::from_secs(60);
+/// It looks this often whether the writer waits for space itself.
+const SHOW_STEP: Duration = Duration::from_millis(50);
+
+/// The binary log of an instance.
+#[derive(Default)]
+pub(crate) struct Binlog {
+    on: AtomicBool,
+    running: Mutex<Option<Running>>,
+    published: Option<Arc<Published>>,
+    names: Option<Names>,
+    figures: Arc<Figures>,
+    /// GTIDs that sessions have taken.
+    pub(crate) owned: OwnedGtids,
+    semi_sync: Arc<SemiSync>,
+    engine: Option<Engine>,
+}
+
+struct Running {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+/// Does the engine have to keep its log for the writer until it comes?
+pub(crate) fn follows(env: &esker_vfs::Env, data_dir: &std::path::Path, globals: &Globals) -> bool {
+    globals.named("log_bin").is_on() || were_left_open(&*env.fs, &names(data_dir)).unwrap_or(true)
+}
+
+fn names(data_dir: &std::path::Path) -> Names {
+    Names::new(data_dir.join(FOLDER), BASE)
+}
+
+impl Binlog {
+    /// Opens the files and starts the writer, if log_bin is on; if it was on before a crash, brings the files to
+    /// their end.
+    ///
+    /// # Errors
+    /// Damaged files.
+    pub(crate) fn start(args: &StartArgs<'_>) -> SqlResult<Self> {
+        let names = names(args.data_dir);
+        let fs = &args.env.fs;
+        let is_on = args.globals.named("log_bin").is_on();
+        if !is_on {
+            let left_open = were_left_open(&**fs, &names).map_err(|e| failed(&e))?;
+            if left_open {
+                let mut writer = FileWriter::open(args, names)?;
+                writer.catch_up().map_err(|e| e.into_sql())?;
+                writer.close()?;
+                args.engine
+                    .unfollow(FOLLOWER)
+                    .map_err(|e| engine_error(&e))?;
+            }
+            return Ok(Self::default());
+        }
+        let semi_sync = Arc::new(SemiSync::default());
+        semi_sync.configure(args.globals, args.engine);
+        let mut writer = FileWriter::open(args, names.clone())?;
+        writer.serve(Arc::clone(&semi_sync));
+        let published = writer.published();
+        let figures = writer.figures();
+        let tell = |name, path: PathBuf| {
+            let text = path.display().to_string();
+            args.globals.tell(name, VarValue::Text(text.into()));
+        };
+        tell("log_bin_basename", args.data_dir.join(FOLDER).join(BASE));
+        tell("log_bin_index", names.index());
+        let (orders, inbox) = channel();
+        let thread = std::thread::Builder::new()
+            .name("binlog".into())
+            .spawn(move || writer.run(&inbox))
+            .map_err(|e| failed(&e.into()))?;
+        Ok(Self {
+            on: AtomicBool::new(true),
+            running: Mutex::new(Some(Running { orders, thread })),
+            published: Some(published),
+            names: Some(names),
+            figures,
+            owned: OwnedGtids::default(),
+            semi_sync,
+            engine: Some(args.engine.clone()),
+        })
+    }
+
+    /// Is there a binary log?
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// What the writer has counted.
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The names of its files.
+    pub(super) fn names(&self) -> Option<&Names> {
+        self.names.as_ref()
+    }
+
+    /// Figures of semi-synchronous replication.
+    pub(crate) fn semi_sync_status(&self) -> Vec<(&'static str, String)> {
+        self.semi_sync.status()
+    }
+
+    /// What replicas acknowledge.
+    pub(super) fn semi_sync(&self) -> &Arc<SemiSync> {
+        &self.semi_sync
+    }
+
+    /// What readers of the files see.
+    pub(super) fn published(&self) -> Option<Arc<Published>> {
+        self.published.clone()
+    }
+
+    /// What the files show now.
+    pub(crate) fn view(&self) -> Option<View> {
+        self.published.as_ref().map(|p| p.view())
+    }
+
+    /// What the files show once they have everything up to `seq`, which is durable. Less, if the writer waits for
+    /// space or does not get there in time.
+    pub(super) fn view_at(&self, seq: Seq) -> Option<View> {
+        let published = self.published.as_ref()?;
+        let begun = Instant::now();
+        loop {
+            let view = published.wait(SHOW_STEP, |view| view.lsn >= seq);
+            if view.lsn >= seq || self.figures.is_stalled() || begun.elapsed() >= SHOW_WAIT {
+                return Some(view);
+            }
+        }
+    }
+
+    /// Waits at most this long for a state of the files.
+    pub(super) fn wait(&self, at_most: Duration, is_there: impl Fn(&View) -> bool) -> Option<View> {
+        let published = self.published.as_ref()?;
+        Some(published.wait(at_most, is_there))
+    }
+
+    /// Has the writer do something, and waits for it.
+    ///
+    /// # Errors
+    /// 1381 without binary log; what came of the command.
+    pub(super) fn order(&self, command: Command) -> SqlResult<()> {
+        let (reply, answer) = sync_channel(1);
+        match &*self.running.lock() {
+            Some(running) if running.orders.send((command, reply)).is_ok() => {}
+            _ => return Err(not_logging()),
+        }
+        answer.recv().unwrap_or_else(|_| Err(not_logging()))
+    }
+
+    /// The server stops: the files get what is in the log, and their end.
+    pub(crate) fn stop(&self) {
+        if !self.on.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        self.release_replies();
+        if let Err(e) = self.order(Command::Stop) {
+            tracing::warn!("the binary log was not closed: {}", e.message);
+        }
+        self.join();
+    }
+
+    /// Nobody waits for replicas any more.
+    fn release_replies(&self) {
+        if let Some(engine) = &self.engine {
+            self.semi_sync.stop(engine);
+        }
+    }
+
+    fn join(&self) {
+        if let Some(running) = self.running.lock().take() {
+            drop(running.orders);
+            let _ = running.thread.join();
+        }
+    }
+}
+
+impl Drop for Binlog {
+    /// Without [`Binlog::stop`] the files are left as a crash leaves them.
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// 1381.
+pub(super) fn not_logging() -> SqlError {
+    SqlError::new(1381, "HY000", "You are not using binary logging")
+}
