@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! each event: type u8 | flags u8 | time u32 | length varint | body
-//! head (written last) | length of the head u32 | form u8 = 1
+//! head (written last) | length of the head u32 | form u8 = 1; 2 where the events are in a spool file
 //! ```
 //! `docs/formats/binlog-attachment.md` has the head. Events stand first because savepoints cut the end off; the head is
 //! made when the transaction commits. GTID, BEGIN and XID are not kept: `derive` makes them. Neighbours: `sql` fills
@@ -13,11 +13,14 @@ use crate::bytes::{Put, Reader};
 use crate::event::EventType;
 use crate::event::group::XaPrepare;
 use crate::gtid::{Gtid, Sid, Source, Tag};
+use crate::spool::{SpoolId, Spooled};
 use crate::writeset::WriteSet;
 use crate::{Result, damaged};
 
-/// The only form there is.
+/// The events follow the head.
 const FORM: u8 = 1;
+/// They are in a spool file, which the head describes.
+const SPOOLED: u8 = 2;
 /// Bytes before the head.
 const FRONT_BYTES: usize = 5;
 
@@ -99,8 +102,17 @@ pub struct Head<'a> {
     pub has_statements: bool,
     /// Its events are to be compressed.
     pub compressed: bool,
+    /// The file with its events, if they are not in the attachment.
+    pub spooled: Option<Spooled>,
     /// The keys it changed; `None`: everything before it must be committed first.
     pub write_set: Option<&'a [u64]>,
+}
+
+impl Head<'_> {
+    /// When it commits, seconds since the epoch.
+    pub fn commit_seconds(&self) -> u32 {
+        (self.commit_micros / 1_000_000) as u32
+    }
 }
 
 /// Appends an event to the attachment of a transaction that goes on.
@@ -114,7 +126,11 @@ pub fn push_event(kind: EventType, flags: u8, time: u32, body: &[u8], out: &mut 
 /// What stands before the events.
 pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128 + head.schema.len() + head.settings.len());
-    out.u8(FORM);
+    out.u8(if head.spooled.is_some() {
+        SPOOLED
+    } else {
+        FORM
+    });
     out.u32(0);
     let mut flags = 0;
     let mut flag = |bit, is_set: bool| flags |= if is_set { bit } else { 0 };
@@ -155,6 +171,13 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     }
     out.var_bytes(head.schema);
     out.var_bytes(head.settings);
+    if let Some(spooled) = &head.spooled {
+        out.u64(spooled.id.0);
+        out.u64(spooled.bytes);
+        out.u64(spooled.events);
+        out.u64(spooled.body_bytes);
+        out.u32(spooled.checksum);
+    }
     if let Some(keys) = head.write_set {
         out.varint(keys.len() as u64);
         keys.iter().for_each(|key| out.u64(*key));
@@ -177,6 +200,23 @@ pub struct Part<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> Part<'a> {
+    /// Reads the next one.
+    pub(crate) fn read(r: &mut Reader<'a>) -> Result<Self> {
+        let kind = r.u8()?;
+        let kind = EventType::of(kind)
+            .ok_or_else(|| damaged(format!("attachment: event of type {kind}")))?;
+        let (flags, time) = (r.u8()?, r.u32()?);
+        let body = r.var_bytes()?;
+        Ok(Part {
+            kind,
+            flags,
+            time,
+            body,
+        })
+    }
+}
+
 /// An attachment that was read.
 #[derive(Debug, Clone)]
 pub struct Attachment<'a> {
@@ -191,11 +231,13 @@ impl<'a> Attachment<'a> {
     /// Reads one.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut r = Reader::new(bytes);
-        if r.u8()? != FORM {
-            return Err(damaged("attachment: unknown form"));
-        }
+        let is_spooled = match r.u8()? {
+            FORM => false,
+            SPOOLED => true,
+            _ => return Err(damaged("attachment: unknown form")),
+        };
         let head_bytes = r.u32()? as usize;
-        let (head, write_set) = parse_head(r.take(head_bytes)?)?;
+        let (head, write_set) = parse_head(r.take(head_bytes)?, is_spooled)?;
         let events = r.rest();
         Ok(Self {
             head,
@@ -209,23 +251,13 @@ impl<'a> Attachment<'a> {
         let mut r = Reader::new(self.events);
         let mut parts = Vec::new();
         while !r.is_empty() {
-            let kind = r.u8()?;
-            let kind = EventType::of(kind)
-                .ok_or_else(|| damaged(format!("attachment: event of type {kind}")))?;
-            let (flags, time) = (r.u8()?, r.u32()?);
-            let body = r.var_bytes()?;
-            parts.push(Part {
-                kind,
-                flags,
-                time,
-                body,
-            });
+            parts.push(Part::read(&mut r)?);
         }
         Ok(parts)
     }
 }
 
-fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
+fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
     let mut r = Reader::new(bytes);
     let what = match r.u8()? {
         1 => What::Transaction,
@@ -258,6 +290,16 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
         false => None,
     };
     let (schema, settings) = (r.var_bytes()?, r.var_bytes()?);
+    let spooled = match is_spooled {
+        true => Some(Spooled {
+            id: SpoolId(r.u64()?),
+            bytes: r.u64()?,
+            events: r.u64()?,
+            body_bytes: r.u64()?,
+            checksum: r.u32()?,
+        }),
+        false => None,
+    };
     let write_set = match has(HAS_WRITE_SET) {
         false => WriteSet::Everything,
         true => {
@@ -281,6 +323,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
         settings,
         has_statements: has(HAS_STATEMENTS),
         compressed: has(COMPRESSED),
+        spooled,
         write_set: None,
     };
     Ok((head, write_set))

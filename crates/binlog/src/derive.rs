@@ -9,6 +9,7 @@ use crate::event::group::GtidEvent;
 use crate::event::query::Query;
 use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
 use crate::gtid::{Gtid, GtidSet, Source};
+use crate::spool::Spooled;
 use crate::writeset::History;
 use crate::{Result, damaged};
 
@@ -105,11 +106,9 @@ impl Deriver {
     /// The events of the next transaction, at `position` of the file.
     pub fn transaction(
         &mut self,
-        attachment: &[u8],
-        position: u64,
-        checksum: Checksum,
+        mut attachment: Attachment<'_>,
+        (position, checksum): (u64, Checksum),
     ) -> Result<Derived> {
-        let mut attachment = Attachment::parse(attachment)?;
         let parts = attachment.parts()?;
         let mut derived = Derived::default();
         let mut rest = &parts[..];
@@ -117,11 +116,7 @@ impl Deriver {
             let Some((create, others)) = parts.split_first() else {
                 return Err(damaged("attachment: no CREATE TABLE"));
             };
-            attachment.head.what = What::Statement;
-            let create = std::slice::from_ref(create);
-            self.group(&attachment, create, (position, checksum), &mut derived)?;
-            attachment.head.what = What::Transaction;
-            attachment.head.numbering = Numbering::default();
+            self.create_table(&mut attachment, create, (position, checksum), &mut derived)?;
             rest = others;
             if rest.is_empty() {
                 return Ok(derived);
@@ -139,44 +134,117 @@ impl Deriver {
         (position, checksum): (u64, Checksum),
         derived: &mut Derived,
     ) -> Result<()> {
+        let group = self.count(attachment)?;
+        let (mut bodies, after) = self.frame(attachment)?;
+        bodies.extend(parts.iter().map(|part| self.body(attachment, part)));
+        bodies.extend(after);
+        let head = &attachment.head;
+        if head.compressed && head.what == What::Transaction {
+            bodies = self.compress(attachment, bodies)?;
+        }
+        let total = bytes_of(&bodies, checksum);
+        let start = derived.events.len();
+        self.begin(attachment, group, total, (position, checksum), derived);
+        let begun = derived.events.len();
+        for body in &bodies {
+            body.write(position, checksum, &mut derived.events);
+        }
+        debug_assert!(begun > start, "a GTID comes first");
+        debug_assert_eq!((derived.events.len() - begun) as u64, total);
+        Ok(())
+    }
+
+    /// Begins a transaction whose events are in a spool file: what stands before them, and what follows them. They are
+    /// never compressed.
+    pub(crate) fn spooled_transaction(
+        &mut self,
+        attachment: &Attachment<'_>,
+        create: Option<&Part<'_>>,
+        spooled: Spooled,
+        (position, checksum): (u64, Checksum),
+    ) -> Result<(Derived, Ending)> {
+        let mut attachment = attachment.clone();
+        let mut derived = Derived::default();
+        let (mut events, mut body_bytes) = (spooled.events, spooled.body_bytes);
+        if let Some(create) = create {
+            self.create_table(&mut attachment, create, (position, checksum), &mut derived)?;
+            events -= 1;
+            body_bytes -= create.body.len() as u64;
+        }
+        let group = self.count(&attachment)?;
+        let (before, after) = self.frame(&attachment)?;
+        let inside = events * event::event_bytes(0, checksum) as u64 + body_bytes;
+        let total = inside + bytes_of(&before, checksum) + bytes_of(&after, checksum);
+        self.begin(
+            &attachment,
+            group,
+            total,
+            (position, checksum),
+            &mut derived,
+        );
+        for body in &before {
+            body.write(position, checksum, &mut derived.events);
+        }
+        let server_id = self.stamp(&attachment, 0, 0).server_id;
+        Ok((derived, Ending { after, server_id }))
+    }
+
+    /// The statement that makes the table is a group of its own; what fills it has the next number.
+    fn create_table(
+        &mut self,
+        attachment: &mut Attachment<'_>,
+        create: &Part<'_>,
+        place: (u64, Checksum),
+        derived: &mut Derived,
+    ) -> Result<()> {
+        attachment.head.what = What::Statement;
+        self.group(attachment, std::slice::from_ref(create), place, derived)?;
+        attachment.head.what = What::Transaction;
+        attachment.head.numbering = Numbering::default();
+        Ok(())
+    }
+
+    /// Counts a transaction, and gives it its number.
+    fn count(&mut self, attachment: &Attachment<'_>) -> Result<GtidEvent> {
         let head = &attachment.head;
         let gtid = self.assign(attachment)?;
         self.numbers.sequence += 1;
         self.numbers.ordinal += 1;
         let sequence = self.numbers.sequence;
-        let mut group = GtidEvent {
-            gtid: gtid.clone(),
+        let version = self.writer.server_version;
+        Ok(GtidEvent {
+            gtid,
             rows_only: !head.has_statements && head.what == What::Transaction,
             last_committed: self.history.commit(sequence, &attachment.write_set),
             sequence_number: sequence,
             commit_micros: head.commit_micros,
             original_commit_micros: head.origin.map_or(head.commit_micros, |o| o.commit_micros),
             transaction_bytes: 0,
-            server_version: self.writer.server_version,
-            original_server_version: head
-                .origin
-                .map_or(self.writer.server_version, |o| o.server_version),
-        };
-        let bodies = self.bodies(attachment, parts)?;
-        let total = bodies.iter().map(|b| b.bytes(checksum) as u64).sum();
+            server_version: version,
+            original_server_version: head.origin.map_or(version, |o| o.server_version),
+        })
+    }
+
+    /// Appends the GTID of a group whose other events have `total` bytes.
+    fn begin(
+        &mut self,
+        attachment: &Attachment<'_>,
+        mut group: GtidEvent,
+        total: u64,
+        (position, checksum): (u64, Checksum),
+        derived: &mut Derived,
+    ) {
         group.set_length(total, checksum);
-        let events = &mut derived.events;
-        let start = events.len();
         let mut body = Vec::new();
         group.write(&mut body);
-        let stamp = self.stamp(attachment, seconds(head.commit_micros), 0);
-        let at = position + start as u64;
+        let stamp = self.stamp(attachment, attachment.head.commit_seconds(), 0);
+        let events = &mut derived.events;
+        let at = position + events.len() as u64;
         event::frame(group.event_type(), stamp, at, &body, checksum, events);
-        for body in &bodies {
-            let at = position + events.len() as u64;
-            event::frame(body.kind, body.stamp, at, &body.bytes, checksum, events);
-        }
-        debug_assert_eq!((events.len() - start) as u64, group.transaction_bytes);
-        if let Some(gtid) = gtid {
+        if let Some(gtid) = group.gtid {
             self.executed.add(&gtid);
             derived.gtid = Some(gtid);
         }
-        Ok(())
     }
 
     fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
@@ -216,49 +284,44 @@ impl Deriver {
         }
     }
 
-    /// All events behind the GTID.
-    fn bodies<'a>(&self, attachment: &Attachment<'a>, parts: &[Part<'a>]) -> Result<Vec<Body<'a>>> {
+    /// What frames the events of a group, behind its GTID: before and after them.
+    fn frame(
+        &self,
+        attachment: &Attachment<'_>,
+    ) -> Result<(Vec<Body<'static>>, Vec<Body<'static>>)> {
         let head = &attachment.head;
-        let mut bodies = Vec::with_capacity(parts.len() + 3);
         let query = |text: &[u8]| self.query(attachment, text);
         let xid = match (head.what, &head.xid) {
             (What::XaPrepare, Some(xid)) => Some(xid),
             (What::XaPrepare, None) => return Err(damaged("attachment: no XA identifier")),
             _ => None,
         };
-        match (head.what, xid) {
-            (What::Transaction | What::Empty, _) => bodies.push(query(BEGIN)),
-            (_, Some(xid)) => bodies.push(query(format!("XA START {xid}").as_bytes())),
-            _ => {}
-        }
-        bodies.extend(parts.iter().map(|part| self.body(attachment, part)));
-        match (head.what, xid) {
-            (What::Transaction, _) => bodies.push(Body {
-                kind: EventType::Xid,
-                stamp: self.stamp(attachment, seconds(head.commit_micros), 0),
-                bytes: self.numbers.ordinal.to_le_bytes().to_vec().into(),
-            }),
-            (What::Empty, _) => bodies.push(query(COMMIT)),
+        let at_commit = |kind, bytes: Vec<u8>| Body {
+            kind,
+            stamp: self.stamp(attachment, head.commit_seconds(), 0),
+            bytes: bytes.into(),
+        };
+        Ok(match (head.what, xid) {
+            (What::Transaction, _) => {
+                let ordinal = self.numbers.ordinal.to_le_bytes().to_vec();
+                let end = at_commit(EventType::Xid, ordinal);
+                (vec![query(BEGIN)], vec![end])
+            }
+            (What::Empty, _) => (vec![query(BEGIN)], vec![query(COMMIT)]),
             (_, Some(xid)) => {
-                bodies.push(query(format!("XA END {xid}").as_bytes()));
+                let begin = query(format!("XA START {xid}").as_bytes());
+                let end = query(format!("XA END {xid}").as_bytes());
                 let mut bytes = Vec::new();
                 xid.write(&mut bytes);
-                bodies.push(Body {
-                    kind: EventType::XaPrepare,
-                    stamp: self.stamp(attachment, seconds(head.commit_micros), 0),
-                    bytes: bytes.into(),
-                });
+                let prepare = at_commit(EventType::XaPrepare, bytes);
+                (vec![begin], vec![end, prepare])
             }
-            _ => {}
-        }
-        match head.compressed && head.what == What::Transaction {
-            true => self.compress(attachment, bodies),
-            false => Ok(bodies),
-        }
+            _ => (Vec::new(), Vec::new()),
+        })
     }
 
     /// A statement of the binary log's own.
-    fn query<'a>(&self, attachment: &Attachment<'a>, text: &[u8]) -> Body<'a> {
+    fn query(&self, attachment: &Attachment<'_>, text: &[u8]) -> Body<'static> {
         let head = &attachment.head;
         let mut bytes = Vec::new();
         let query = Query {
@@ -317,10 +380,6 @@ impl Deriver {
     }
 }
 
-fn seconds(micros: u64) -> u32 {
-    (micros / 1_000_000) as u32
-}
-
 /// An event without its place.
 #[derive(Debug)]
 struct Body<'a> {
@@ -332,5 +391,51 @@ struct Body<'a> {
 impl Body<'_> {
     fn bytes(&self, checksum: Checksum) -> usize {
         event::event_bytes(self.bytes.len(), checksum)
+    }
+
+    /// Appends it to events that begin at `position` of the file.
+    fn write(&self, position: u64, checksum: Checksum, events: &mut Vec<u8>) {
+        let at = position + events.len() as u64;
+        event::frame(self.kind, self.stamp, at, &self.bytes, checksum, events);
+    }
+}
+
+fn bytes_of(bodies: &[Body<'_>], checksum: Checksum) -> u64 {
+    bodies.iter().map(|b| b.bytes(checksum) as u64).sum()
+}
+
+/// What is to follow the events of a spool file.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    after: Vec<Body<'static>>,
+    server_id: u32,
+}
+
+impl Ending {
+    /// Appends an event of the spool file to events that begin at `position` of the file.
+    pub(crate) fn frame(
+        &self,
+        part: &Part<'_>,
+        position: u64,
+        checksum: Checksum,
+        events: &mut Vec<u8>,
+    ) {
+        let body = Body {
+            kind: part.kind,
+            stamp: Stamp {
+                timestamp: part.time,
+                server_id: self.server_id,
+                flags: part.flags.into(),
+            },
+            bytes: part.body.into(),
+        };
+        body.write(position, checksum, events);
+    }
+
+    /// Appends the end.
+    pub(crate) fn write(&self, position: u64, checksum: Checksum, events: &mut Vec<u8>) {
+        for body in &self.after {
+            body.write(position, checksum, events);
+        }
     }
 }

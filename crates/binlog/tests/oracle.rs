@@ -266,6 +266,7 @@ fn attachment(table: &Table, detail: Detail, compressed: bool) -> Vec<u8> {
         settings: &bytes,
         has_statements: false,
         compressed,
+        spooled: None,
         write_set: None,
     };
     [head_bytes(&head), out].concat()

@@ -329,6 +329,7 @@ impl World {
             settings: b"",
             has_statements: false,
             compressed: false,
+            spooled: None,
             write_set: None,
         }))?;
         let seq = txn.commit()?.seq.unwrap_or(0);

@@ -397,6 +397,53 @@ fn a_query_fills_a_table_in_two_groups() {
     replayed.assert_is(&mut c, &["d.a", "d.b"]);
 }
 
+#[test]
+fn transactions_larger_than_their_cache_stay_whole() {
+    const BIG: &str = "INSERT INTO d.big SELECT NULL, REPEAT(n, 40) FROM d.n";
+    let dir = tempfile::tempdir().expect("dir");
+    let args = [&ARGS[..], &["--binlog-cache-size=4096"]].concat();
+    let mut server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.n (n INT PRIMARY KEY)");
+    let numbers: Vec<String> = (1000..1500).map(|n| format!("({n})")).collect();
+    c.run(&format!("INSERT INTO d.n VALUES {}", numbers.join(",")));
+    c.run("CREATE TABLE d.big (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(300))");
+    c.run(&format!("BEGIN; {BIG}; SAVEPOINT s; {BIG}; ROLLBACK TO s"));
+    c.run("UPDATE d.big SET v = 'changed' WHERE id < 9; COMMIT");
+    c.run(&format!("BEGIN; {BIG}; ROLLBACK"));
+    c.run(&format!(
+        "BEGIN; INSERT INTO d.n VALUES (1); SAVEPOINT s; {BIG}"
+    ));
+    c.run("ROLLBACK TO s; COMMIT");
+    c.run(&format!(
+        "XA START 'x'; {BIG}; XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'"
+    ));
+    c.run("CREATE TABLE d.copy AS SELECT * FROM d.big");
+    let used = "SHOW GLOBAL STATUS LIKE 'Binlog_cache_disk_use'";
+    assert_eq!(c.lines(used), ["Binlog_cache_disk_use|5"]);
+    // What is too large ends the statement, not the transaction.
+    c.run("SET GLOBAL max_binlog_cache_size = 8192; BEGIN; INSERT INTO d.n VALUES (2)");
+    assert_eq!(c.code(BIG), Some(1197));
+    c.run("INSERT INTO d.n VALUES (3); COMMIT");
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.big"), "1001");
+    c.run("FLUSH BINARY LOGS");
+    let spool = dir.path().join("data/binlog/spool");
+    assert_eq!(std::fs::read_dir(&spool).expect("spool").count(), 0);
+    // A crash right behind the commit: what the log describes is still there.
+    c.run(&format!(
+        "SET GLOBAL max_binlog_cache_size = 1 << 40; {BIG}"
+    ));
+    server.kill();
+    server.restart();
+    c = server.connect();
+    c.run("FLUSH BINARY LOGS");
+    let replayed = Replayed::of(dir.path());
+    replayed.assert_is(&mut c, &["d.n", "d.big", "d.copy"]);
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.big"), "1504");
+    assert_eq!(std::fs::read_dir(&spool).expect("spool").count(), 0);
+    read_with_tools(dir.path(), replayed.groups);
+}
+
 /// The texts of the statements in all files.
 fn statements(c: &mut Client) -> Vec<String> {
     let files = c.rows("SHOW BINARY LOGS");

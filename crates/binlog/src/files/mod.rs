@@ -1,16 +1,18 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
-//! In flow order: `names`, `index`, `position` (how far the log is in the files), `set` (the writer's side), `places`
-//! (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the
-//! events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
+//! In flow order: `names`, `index`, `position` (how far the log is in the files), `start` (what a start finds), `set`
+//! (the writer's side), `copy` (of what large transactions have in spool files), `places` (where transactions end),
+//! `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
 //! log above the last position.
 
+mod copy;
 mod index;
 mod names;
 mod places;
 mod position;
 mod scan;
 mod set;
+mod start;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -18,5 +20,6 @@ mod view;
 pub use names::{FileNumber, Names};
 pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
-pub use set::{Config, FileSet, were_left_open};
+pub use set::{Config, FileSet};
+pub use start::were_left_open;
 pub use view::{FileInfo, Newer, Published, Reading, View};

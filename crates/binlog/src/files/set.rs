@@ -5,25 +5,29 @@
 //! - A file is only appended to, except at a start: there it is cut to the last position, and derivation goes on.
 //! - Everything below the LSN of the last position is synced; the log may be released up to there, not further.
 //! - A file is in the index before the position names it; names of files behind the position's are remains of a crash.
-//! - Readers see a file and its bytes only when they are written, a new file only when the position names it.
+//! - Readers see a file and its bytes only when they are written, a new file only when the position names it; they see
+//!   whole transactions, also of one that is copied from a spool file piece by piece.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
 use esker_vfs::{File, Fs, OpenMode};
 
+use super::copy::{Copies, Copying};
 use super::index;
 use super::names::{FileNumber, Names};
 use super::places::Place;
 use super::position::{Position, Positions, State};
 use super::scan::{FIRST_EVENT, MAGIC, previous_gtids, summarise};
+use super::start::{begun_reset, listed_files, read_purged, remove_all};
 use super::view::{FileInfo, Published, View};
+use crate::attachment::Attachment;
 use crate::derive::{Deriver, Numbers, Writer};
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::{self, Checksum, EventType, FLAG_IGNORABLE, FLAG_IN_USE, HEADER_BYTES, Stamp};
 use crate::gtid::GtidSet;
+use crate::spool::Spools;
 use crate::{Error, Result};
 
 /// Events that gather before they are written.
@@ -76,6 +80,8 @@ pub struct FileSet {
     resets: u64,
     /// Ends of transactions that readers have not been told of.
     places: Vec<Place>,
+    /// Transactions in spool files.
+    copies: Copies,
 }
 
 impl FileSet {
@@ -83,22 +89,30 @@ impl FileSet {
     /// since the epoch.
     pub fn open(fs: Arc<dyn Fs>, config: Config, first_lsn: u64, now: u32) -> Result<Self> {
         fs.create_dir_all(config.names.dir())?;
+        let copies = Copies::open(&fs, config.names.dir())?;
         if let Some((lsn, ordinal)) = begun_reset(&*fs, &config.names)? {
-            return Self::recreate(fs, config, lsn, ordinal, now);
+            return Self::recreate(fs, config, copies, (lsn, ordinal), now);
         }
         let (positions, position) = Positions::open(&*fs, &config.names)?;
         match position {
-            None => Self::create(fs, config, positions, first_lsn, 0, now),
-            Some(position) => Self::resume(fs, config, positions, position, now),
+            None => Self::create(fs, config, (positions, copies), (first_lsn, 0), now),
+            Some(position) => Self::resume(fs, config, (positions, copies), position, now),
         }
     }
 
     /// Ends a reset that was begun: all files go, the first one begins again, the mark goes last.
-    fn recreate(fs: Arc<dyn Fs>, config: Config, lsn: u64, ordinal: u64, now: u32) -> Result<Self> {
+    fn recreate(
+        fs: Arc<dyn Fs>,
+        config: Config,
+        copies: Copies,
+        begins: (u64, u64),
+        now: u32,
+    ) -> Result<Self> {
         let names = config.names.clone();
         remove_all(&*fs, &names)?;
         let (positions, _) = Positions::open(&*fs, &names)?;
-        let set = Self::create(Arc::clone(&fs), config, positions, lsn, ordinal, now)?;
+        let files = (positions, copies);
+        let set = Self::create(Arc::clone(&fs), config, files, begins, now)?;
         fs.remove_file(&names.other("reset"))?;
         fs.sync_dir(names.dir())?;
         Ok(set)
@@ -107,9 +121,8 @@ impl FileSet {
     fn create(
         fs: Arc<dyn Fs>,
         config: Config,
-        mut positions: Positions,
-        lsn: u64,
-        ordinal: u64,
+        (mut positions, copies): (Positions, Copies),
+        (lsn, ordinal): (u64, u64),
         now: u32,
     ) -> Result<Self> {
         let number = FileNumber(1);
@@ -159,6 +172,7 @@ impl FileSet {
             ended: false,
             resets: 0,
             places: vec![place],
+            copies,
         };
         set.publish();
         Ok(set)
@@ -167,7 +181,7 @@ impl FileSet {
     fn resume(
         fs: Arc<dyn Fs>,
         config: Config,
-        positions: Positions,
+        (positions, copies): (Positions, Copies),
         position: Position,
         now: u32,
     ) -> Result<Self> {
@@ -221,6 +235,7 @@ impl FileSet {
             ended: false,
             resets: 0,
             places: vec![place],
+            copies,
         };
         if position.state == State::Closed {
             set.next_file(now, now)?;
@@ -260,10 +275,53 @@ impl FileSet {
     /// Appends the events of the transaction whose log record ends at `lsn`.
     pub fn append(&mut self, lsn: u64, attachment: &[u8]) -> Result<()> {
         debug_assert!(lsn > self.lsn, "in the order of the log");
-        let derived = self
-            .deriver
-            .transaction(attachment, self.end(), self.checksum)?;
+        debug_assert!(self.copies.current.is_none(), "one after the other");
+        let attachment = Attachment::parse(attachment)?;
+        let place = (self.end(), self.checksum);
+        let time = attachment.head.commit_seconds();
+        if let Some(spooled) = attachment.head.spooled {
+            let (copies, deriver) = (&self.copies, &mut self.deriver);
+            let begun = Copying::begin(copies, deriver, &attachment, (spooled, lsn), place);
+            let (copying, derived) = begun?;
+            self.pending.extend_from_slice(&derived.events);
+            self.copies.current = Some(copying);
+            return self.go_on_copying();
+        }
+        let derived = self.deriver.transaction(attachment, place)?;
         self.pending.extend_from_slice(&derived.events);
+        self.end_transaction(lsn, time)
+    }
+
+    /// Copies what a transaction has in a spool file. After an error it goes on where it was.
+    fn go_on_copying(&mut self) -> Result<()> {
+        let Some(mut copying) = self.copies.current.take() else {
+            return Ok(());
+        };
+        match self.copy(&mut copying) {
+            Ok(()) => {
+                self.copies.done(&copying);
+                self.end_transaction(copying.lsn, copying.time)
+            }
+            Err(e) => {
+                self.copies.current = Some(copying);
+                Err(e)
+            }
+        }
+    }
+
+    fn copy(&mut self, copying: &mut Copying) -> Result<()> {
+        loop {
+            if self.pending.len() >= WRITE_BYTES {
+                self.write_pending()?;
+            }
+            if !copying.step(self.written, self.checksum, &mut self.pending)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All events of a transaction, committed at `time`, are in the file or on the way there.
+    fn end_transaction(&mut self, lsn: u64, time: u32) -> Result<()> {
         self.lsn = lsn;
         self.places.push(Place {
             lsn,
@@ -272,13 +330,22 @@ impl FileSet {
         });
         if self.end() >= self.max_size {
             // In the order of the log, so a repetition rotates at the same place.
-            let time = event::Header::parse(&derived.events)?.stamp.timestamp;
             return self.rotate(time);
         }
         match self.pending.len() >= WRITE_BYTES {
             true => self.write(),
             false => Ok(()),
         }
+    }
+
+    /// Where sessions put the events of large transactions.
+    pub fn spools(&self) -> Arc<Spools> {
+        Arc::clone(&self.copies.spools)
+    }
+
+    /// Everything in the log that was there when the set was opened is derived.
+    pub fn caught_up(&mut self) {
+        self.copies.caught_up();
     }
 
     /// The log holds nothing for the files below `lsn`.
@@ -289,15 +356,21 @@ impl FileSet {
 
     /// Writes what has gathered and shows it to readers. What failed before, for the disk was full, is done first.
     pub fn write(&mut self) -> Result<()> {
+        self.go_on_copying()?;
         if let Some(now) = self.rotation {
             return self.rotate(now);
         }
+        self.write_pending()?;
+        self.publish();
+        Ok(())
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
         if !self.pending.is_empty() {
             self.file.write_all_at(&self.pending, self.written)?;
             self.written += self.pending.len() as u64;
             self.pending.clear();
         }
-        self.publish();
         Ok(())
     }
 
@@ -310,6 +383,7 @@ impl FileSet {
             self.note_position(State::Open)?;
             self.publish();
         }
+        self.copies.remove_spent()?;
         Ok(self.synced.lsn)
     }
 
@@ -352,6 +426,7 @@ impl FileSet {
         self.end_file(EventType::Stop, now, &[])?;
         self.note_position(State::Closed)?;
         self.publish();
+        self.copies.remove_spent()?;
         Ok(self.synced.lsn)
     }
 
@@ -393,7 +468,7 @@ impl FileSet {
         if let Some(last) = self.files.back_mut() {
             last.size = self.written;
         }
-        debug_assert!(self.pending.is_empty());
+        debug_assert!(self.pending.is_empty() && self.copies.current.is_none());
         let view = View {
             files: self.files.iter().copied().collect(),
             lsn: self.lsn,
@@ -495,7 +570,8 @@ impl FileSet {
         let mark = format!("{lsn} {ordinal}");
         index::replace(&*self.fs, names, &new, &path, mark.as_bytes())?;
         let (fs, config) = (Arc::clone(&self.fs), self.config.clone());
-        let fresh = Self::recreate(fs, config, lsn, ordinal, now)?;
+        let copies = self.copies.begin_again();
+        let fresh = Self::recreate(fs, config, copies, (lsn, ordinal), now)?;
         let published = Arc::clone(&self.published);
         let resets = self.resets + 1;
         *self = Self {
@@ -544,92 +620,4 @@ fn begin_file(
     file.sync_all()?;
     fs.sync_dir(config.names.dir())?;
     Ok((file, head.len() as u64))
-}
-
-/// Are there files that were being written when the server ended?
-pub fn were_left_open(fs: &dyn Fs, names: &Names) -> Result<bool> {
-    if !fs.exists(&names.other("position"))? {
-        return Ok(false);
-    }
-    let (_, position) = Positions::open(fs, names)?;
-    Ok(position.is_some_and(|p| p.state == State::Open))
-}
-
-/// The files of the index up to the last one that counts; what a crash left besides is removed.
-fn listed_files(fs: &dyn Fs, names: &Names, last: FileNumber) -> Result<Vec<FileNumber>> {
-    let listed = index::read(fs, names)?;
-    let mut numbers: Vec<_> = listed.iter().copied().filter(|n| *n <= last).collect();
-    // A purge removes files before it changes the index.
-    while let [first, _, ..] = numbers[..]
-        && !fs.exists(&names.path(first))?
-    {
-        numbers.remove(0);
-    }
-    if numbers.last() != Some(&last) {
-        return Err(Error::DamagedFile {
-            file: names.index().display().to_string(),
-            offset: 0,
-            what: format!("it does not list '{}'", names.name(last)),
-        });
-    }
-    if numbers.len() != listed.len() {
-        index::write(fs, names, numbers.iter().copied())?;
-    }
-    for name in fs.list(names.dir())? {
-        let is_listed = |n: FileNumber| numbers.contains(&n);
-        if names.number(&name).is_some_and(|n| !is_listed(n)) {
-            fs.remove_file(&names.dir().join(name))?;
-        }
-    }
-    fs.sync_dir(names.dir())?;
-    Ok(numbers)
-}
-
-/// GTIDs that were set as purged.
-fn read_purged(fs: &dyn Fs, names: &Names) -> Result<GtidSet> {
-    let text = read_text(fs, &names.other("purged"))?.unwrap_or_default();
-    text.parse()
-        .map_err(|_| damaged_text(names, "purged", "it is no set of GTIDs"))
-}
-
-/// The LSN and number from which a reset that was begun is to go on.
-fn begun_reset(fs: &dyn Fs, names: &Names) -> Result<Option<(u64, u64)>> {
-    let Some(text) = read_text(fs, &names.other("reset"))? else {
-        return Ok(None);
-    };
-    let numbers = text.split_once(' ').map(|(a, b)| (a.parse(), b.parse()));
-    match numbers {
-        Some((Ok(lsn), Ok(ordinal))) => Ok(Some((lsn, ordinal))),
-        _ => Err(damaged_text(names, "reset", "it is no mark of a reset")),
-    }
-}
-
-fn read_text(fs: &dyn Fs, path: &Path) -> Result<Option<String>> {
-    if !fs.exists(path)? {
-        return Ok(None);
-    }
-    let file = fs.open(path, OpenMode::Read)?;
-    let mut bytes = vec![0; file.len()? as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-fn damaged_text(names: &Names, ending: &str, what: &str) -> Error {
-    Error::DamagedFile {
-        file: names.other(ending).display().to_string(),
-        offset: 0,
-        what: what.into(),
-    }
-}
-
-/// Removes all files but the mark of a reset.
-fn remove_all(fs: &dyn Fs, names: &Names) -> Result<()> {
-    let other = ["index", "position", "purged"].map(|ending| names.other(ending));
-    for name in fs.list(names.dir())? {
-        let path = names.dir().join(&name);
-        if names.number(&name).is_some() || other.contains(&path) {
-            fs.remove_file(&path)?;
-        }
-    }
-    Ok(fs.sync_dir(names.dir())?)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use esker_vfs::sim::{SimEnv, SimFs};
+use esker_vfs::sim::{Fault, Op, SimEnv, SimFs};
 use esker_vfs::{Fs, OpenMode};
 
 use super::{Config, FileNumber, FileSet, Names, Scan, summarise};
@@ -11,6 +11,7 @@ use crate::derive::Writer;
 use crate::event::group::GtidEvent;
 use crate::event::{Checksum, EventType};
 use crate::gtid::{Gtid, GtidSet, Sid, Source};
+use crate::spool::{Spooled, Spools};
 
 const MAX_SIZE: u64 = 2000;
 
@@ -39,7 +40,12 @@ fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let body = format!("{n}:{}", "x".repeat((n * 37 % 300) as usize));
     push_event(EventType::RowsQuery, 0, 100, body.as_bytes(), &mut bytes);
-    let head = Head {
+    [head_of(n, gtid, None), bytes].concat()
+}
+
+/// The head of transaction `n`, whose events may be in a spool file.
+fn head_of(n: u64, gtid: Option<Gtid>, spooled: Option<Spooled>) -> Vec<u8> {
+    head_bytes(&Head {
         what: What::Transaction,
         commit_micros: 100_000_000 + n,
         begin_time: 100,
@@ -51,9 +57,28 @@ fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
         settings: b"",
         has_statements: false,
         compressed: n.is_multiple_of(5),
+        spooled,
         write_set: Some(&[n % 3]),
-    };
-    [head_bytes(&head), bytes].concat()
+    })
+}
+
+/// Writes the events of a transaction into a spool file, with something that is rolled back.
+fn spool(spools: &Arc<Spools>, events: u64, event_bytes: usize) -> crate::Result<Spooled> {
+    let mut spool = spools.create()?;
+    for event in 0..events {
+        let kept = spool.bytes();
+        spool.append(b"what is rolled back")?;
+        spool.truncate(kept)?;
+        let mut bytes = Vec::new();
+        let body = vec![event as u8; event_bytes];
+        push_event(EventType::RowsQuery, 0, 100, &body, &mut bytes);
+        spool.append(&bytes)?;
+    }
+    spool.seal()
+}
+
+fn spool_files(fs: &SimFs) -> usize {
+    fs.list("/data/binlog/spool".as_ref()).expect("list").len()
 }
 
 fn lsn_of(n: u64) -> u64 {
@@ -105,6 +130,29 @@ fn contents(fs: &SimFs) -> Vec<(u32, u64, Vec<u8>)> {
     all
 }
 
+/// The GTID event of every transaction says how long all of its events are.
+fn assert_lengths(fs: &SimFs) {
+    let names = config(MAX_SIZE).names;
+    for name in fs.list(names.dir()).expect("list") {
+        let Some(number) = names.number(&name) else {
+            continue;
+        };
+        let mut scan = Scan::open(fs, &names.path(number), None).expect("opens");
+        let mut end = None;
+        while let Some((offset, event)) = scan.next_event().expect("sound") {
+            match event.header.event_type().expect("known") {
+                kind @ EventType::Gtid => {
+                    assert!(end.is_none_or(|end| end == offset), "{name} at {offset}");
+                    let gtid = GtidEvent::parse(kind, event.body).expect("GTID");
+                    end = Some(offset + gtid.transaction_bytes);
+                }
+                EventType::Rotate => assert_eq!(end.take(), Some(offset), "{name}"),
+                _ => {}
+            }
+        }
+    }
+}
+
 fn executed(fs: &SimFs) -> GtidSet {
     let names = config(MAX_SIZE).names;
     let list = fs.list(names.dir()).expect("list");
@@ -154,6 +202,126 @@ fn files_are_what_they_would_have_been_after_a_crash_at_any_operation() {
         );
         assert_eq!(executed(&fs).count(), LAST, "operation {at}");
     }
+}
+
+/// Transactions of which every third is in a spool file. The files are there before the first is derived, as a log that
+/// was synced says.
+fn feed_spooled(set: &mut FileSet, spooled: &[Spooled], synced: &mut u64) -> crate::Result<()> {
+    let first = (set.lsn() - 8) / 100 + 1;
+    for n in first..=3 * spooled.len() as u64 {
+        let attachment = match n.is_multiple_of(3) {
+            true => head_of(n, None, Some(spooled[n as usize / 3 - 1])),
+            false => attachment(n, None),
+        };
+        set.append(lsn_of(n), &attachment)?;
+        if n % 4 == 1 {
+            *synced = set.sync()?;
+        }
+        *synced = (*synced).max(set.synced_lsn());
+    }
+    set.write()?;
+    set.caught_up();
+    *synced = set.sync()?;
+    Ok(())
+}
+
+#[test]
+fn spooled_transactions_are_whole_after_a_crash_at_any_operation() {
+    // The largest is written in several pieces.
+    const SIZES: [(u64, usize); 4] = [(1, 10), (40, 9000), (3, 700), (0, 0)];
+    let start = |fs: &SimFs| -> crate::Result<(FileSet, Vec<Spooled>)> {
+        let set = open(fs)?;
+        let spools = set.spools();
+        let spooled = SIZES
+            .iter()
+            .map(|(events, bytes)| spool(&spools, *events, *bytes));
+        Ok((set, spooled.collect::<crate::Result<_>>()?))
+    };
+    let whole = SimFs::new();
+    let (mut set, spooled) = start(&whole).expect("start");
+    let begun = whole.ops();
+    feed_spooled(&mut set, &spooled, &mut 0).expect("feed");
+    let (expected, operations) = (contents(&whole), whole.ops());
+    assert_eq!(executed(&whole).count(), 3 * SIZES.len() as u64);
+    let large = expected.iter().filter(|(.., body)| body.len() >= 9000);
+    assert_eq!(large.count(), 40);
+    assert_lengths(&whole);
+    assert_eq!(spool_files(&whole), 0, "what is synced is removed");
+    for at in begun..operations {
+        let fs = SimFs::new();
+        let (mut set, spooled) = start(&fs).expect("start");
+        fs.halt_at(at);
+        let mut synced = 8;
+        let _ = feed_spooled(&mut set, &spooled, &mut synced);
+        drop(set);
+        let mut fs = SimEnv::with_fs(fs, at).crash(at).fs;
+        if at.is_multiple_of(3) {
+            fs.halt_at(at % 11);
+            let again = open(&fs);
+            let _ = again.and_then(|mut set| feed_spooled(&mut set, &spooled, &mut synced));
+            fs = SimEnv::with_fs(fs, at).crash(at + 1).fs;
+        }
+        let mut set = open(&fs).unwrap_or_else(|e| panic!("operation {at}: {e}"));
+        assert!(set.lsn() >= synced, "operation {at}");
+        // One whose transaction has not committed is removed like the others.
+        spool(&set.spools(), 1, 1).expect("spool");
+        drop(set);
+        set = open(&fs).expect("open");
+        feed_spooled(&mut set, &spooled, &mut synced).expect("feed");
+        assert!(contents(&fs) == expected, "operation {at}");
+        assert_eq!(spool_files(&fs), 0, "operation {at}");
+    }
+}
+
+#[test]
+fn a_copy_goes_on_where_a_full_disk_has_stopped_it() {
+    let whole = SimFs::new();
+    let run = |fs: &SimFs, is_full: bool| {
+        let mut set = FileSet::open(Arc::new(fs.clone()), config(1 << 30), 8, 100).expect("open");
+        let spooled = spool(&set.spools(), 90, 9000).expect("spool");
+        set.append(lsn_of(1), &attachment(1, None)).expect("append");
+        if is_full {
+            let full = Fault::on(Op::Write).path("binlog.0").no_space();
+            fs.inject(full.after(1).times(3));
+        }
+        let head = head_of(2, None, Some(spooled));
+        let mut done = set.append(lsn_of(2), &head);
+        let mut tries = 0;
+        while done.is_err() {
+            let view = set.published().view();
+            assert!(
+                view.lsn < lsn_of(2) && view.executed.count() < 2,
+                "it is not whole"
+            );
+            tries += 1;
+            done = set.write();
+        }
+        assert_eq!(tries, if is_full { 3 } else { 0 });
+        set.append(lsn_of(3), &attachment(3, None)).expect("append");
+        set.sync().expect("sync");
+    };
+    run(&whole, false);
+    let full = SimFs::new();
+    run(&full, true);
+    assert!(contents(&full) == contents(&whole));
+    assert_eq!((spool_files(&full), executed(&full).count()), (0, 3));
+}
+
+#[test]
+fn a_spool_file_that_is_not_what_was_sealed_is_damage() {
+    let fs = SimFs::new();
+    let mut set = open(&fs).expect("open");
+    let spooled = spool(&set.spools(), 2, 100).expect("spool");
+    let path = "/data/binlog/spool/0000000000000001";
+    fs.flip_bit(path.as_ref(), 50, 1).expect("flip");
+    let error = set.append(lsn_of(1), &head_of(1, None, Some(spooled)));
+    let error = error.expect_err("refused").to_string();
+    assert!(error.contains(path) && error.contains("sealed"), "{error}");
+    // What no attachment describes goes with its owner.
+    let unsealed = set.spools().create().expect("create");
+    let before = spool_files(&fs);
+    drop(unsealed);
+    assert_eq!(spool_files(&fs), before - 1);
 }
 
 #[test]

@@ -116,6 +116,7 @@ impl Rig {
             settings: b"",
             has_statements: what == What::Statement,
             compressed,
+            spooled: None,
             write_set: None,
         };
         let lsn = 8 + self.next * 100;

@@ -4,7 +4,7 @@
 //! look at it.
 //!
 //! It has a body, which grows with the statements and is undone with them, and a head, which is set when all is known
-//! and stands before the body.
+//! and stands before the body. The owner may take the body out and keep it elsewhere, when it has become large.
 //!
 //! **Invariants**
 //! - The body is as long as the savepoint that was rolled back to says, whatever came in between.
@@ -22,7 +22,10 @@ const KEPT_BYTES: usize = 16 << 10;
 #[derive(Default)]
 pub(crate) struct Attachment {
     head: Vec<u8>,
+    /// What of the body was taken out stands before this.
     body: Vec<u8>,
+    /// Bytes that were taken out.
+    taken: u64,
     charge: Option<Charge>,
 }
 
@@ -31,7 +34,24 @@ impl Attachment {
         &self.body
     }
 
-    /// Bytes of head and body.
+    /// Bytes of the body, with those that were taken out.
+    pub(super) fn body_bytes(&self) -> u64 {
+        self.taken + self.body.len() as u64
+    }
+
+    /// Bytes of the body that were taken out, and were not rolled back since.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Takes the body out.
+    pub(super) fn take_body(&mut self) {
+        self.taken += self.body.len() as u64;
+        self.body = Vec::new();
+        self.charge = None;
+    }
+
+    /// Bytes of head and body in memory.
     pub(super) fn bytes(&self) -> u64 {
         (self.head.len() + self.body.len()) as u64
     }
@@ -61,12 +81,18 @@ impl Attachment {
     }
 
     /// Forgets what was appended since the body had this length.
-    pub(super) fn truncate(&mut self, bytes: usize) {
+    pub(super) fn truncate(&mut self, bytes: u64) {
         assert!(
-            bytes <= self.body.len(),
+            bytes <= self.body_bytes(),
             "a savepoint is used before those that were taken earlier"
         );
-        self.body.truncate(bytes);
+        match bytes.checked_sub(self.taken) {
+            Some(kept) => self.body.truncate(kept as usize),
+            None => {
+                self.body.clear();
+                self.taken = bytes;
+            }
+        }
     }
 
     /// Forgets everything, and keeps a little memory.
@@ -76,6 +102,7 @@ impl Attachment {
         } else {
             self.head.clear();
             self.body.clear();
+            self.taken = 0;
         }
     }
 }

@@ -40,6 +40,26 @@ fn a_savepoint_takes_the_attachment_back() {
 }
 
 #[test]
+fn a_savepoint_takes_back_what_was_taken_out() {
+    let engine = memory_engine();
+    let mut txn = begin(&engine);
+    txn.attach(b"first").unwrap();
+    let early = txn.savepoint();
+    txn.attach(b", second").unwrap();
+    txn.take_attachment();
+    assert_eq!((txn.attachment(), txn.attachment_bytes()), (&b""[..], 13));
+    let late = txn.savepoint();
+    txn.attach(b", third").unwrap();
+    txn.rollback_to(late);
+    assert_eq!((txn.attachment_taken(), txn.attachment_bytes()), (13, 13));
+    txn.rollback_to(early);
+    txn.attach(b"!").unwrap();
+    assert_eq!((txn.attachment_taken(), txn.attachment()), (5, &b"!"[..]));
+    txn.rollback();
+    assert_eq!((txn.attachment_taken(), txn.attachment_bytes()), (0, 0));
+}
+
+#[test]
 fn an_attachment_counts_as_much_as_writes() {
     let engine = memory_engine();
     let tree = engine.create_tree().unwrap();

@@ -109,7 +109,7 @@ pub struct SavepointId {
     /// Number of the last write before it.
     writes: Seq,
     /// Length of the attachment's body.
-    attachment: usize,
+    attachment: u64,
 }
 
 /// A transaction's place in the one order of commits.
@@ -478,9 +478,24 @@ impl Txn {
         Ok(())
     }
 
-    /// What [`Txn::attach`] has gathered.
+    /// What [`Txn::attach`] has gathered, without what was taken out.
     pub fn attachment(&self) -> &[u8] {
         self.attachment.body()
+    }
+
+    /// Bytes that [`Txn::attach`] has gathered, with those that were taken out.
+    pub fn attachment_bytes(&self) -> u64 {
+        self.attachment.body_bytes()
+    }
+
+    /// Forgets what [`Txn::attach`] has gathered, which the caller keeps elsewhere behind what it has taken before.
+    pub fn take_attachment(&mut self) {
+        self.attachment.take_body();
+    }
+
+    /// How much of what was taken out is left: a rollback to a savepoint takes that back, too.
+    pub fn attachment_taken(&self) -> u64 {
+        self.attachment.taken()
     }
 
     fn admit_attachment(&self, bytes: u64) -> Result<()> {
@@ -563,7 +578,7 @@ impl Txn {
     pub fn savepoint(&mut self) -> SavepointId {
         SavepointId {
             writes: self.writes.count(),
-            attachment: self.attachment.body().len(),
+            attachment: self.attachment.body_bytes(),
         }
     }
 

@@ -102,6 +102,12 @@ impl Instance {
         if !self.binlog.is_on() {
             return Ok(());
         }
+        if let ("binlog_cache_size" | "max_binlog_cache_size", Some(limits)) =
+            (name, self.binlog.cache_limits())
+        {
+            limits.configure(&self.globals);
+            return Ok(());
+        }
         let command = match name {
             "max_binlog_size" => Command::MaxSize(value.as_u64()),
             "esker_log_pinned_limit" => Command::PinnedLimit(value.as_u64()),

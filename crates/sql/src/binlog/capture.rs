@@ -25,6 +25,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{LogVars, RowImage};
 use esker_types::SqlError;
 
+use super::cache::EventCache;
 use super::shape::{KnownTables, Logged};
 
 /// Events of a statement that gather before they go to the transaction's attachment, bytes.
@@ -75,6 +76,7 @@ pub struct Capture {
     /// It has changed rows that no key tells apart.
     unkeyed: bool,
     beginning: Option<Beginning>,
+    cache: EventCache,
 }
 
 /// What a statement starts with.
@@ -108,6 +110,20 @@ impl Capture {
 
     pub(super) fn beginning(&mut self) -> &mut Option<Beginning> {
         &mut self.beginning
+    }
+
+    pub(super) fn cache(&mut self) -> &mut EventCache {
+        &mut self.cache
+    }
+
+    /// Are events of the transaction in a file, which its commit has to wait for?
+    pub(crate) fn has_spooled(&self) -> bool {
+        self.cache.has_spool()
+    }
+
+    /// The transaction has not committed.
+    pub(crate) fn forget_transaction(&mut self) {
+        self.cache.discard();
     }
 
     /// Takes rows, if the statement is logged.
@@ -146,6 +162,7 @@ impl Capture {
         self.keys.clear();
         self.unkeyed = false;
         self.beginning = None;
+        self.cache.end();
     }
 
     /// The keys that the transaction has changed, if keys tell its rows apart.
@@ -311,7 +328,7 @@ impl Capture {
         if self.events.is_empty() {
             return Ok(());
         }
-        txn.attach(&self.events)?;
+        self.cache.push(txn, &self.events)?;
         self.events.clear();
         self.events.shrink_to(2 * GATHERED_BYTES);
         Ok(())

@@ -64,8 +64,12 @@ impl Instance {
         };
         let bytes: u64 = view.files.iter().map(|f| f.size).sum();
         let transactions = count(&figures.transactions);
+        let spilled = self
+            .binlog
+            .cache_limits()
+            .map_or(0, |limits| limits.spilled());
         let rows = [
-            ("Binlog_cache_disk_use", 0),
+            ("Binlog_cache_disk_use", spilled),
             ("Binlog_cache_use", transactions),
             ("Binlog_stmt_cache_disk_use", 0),
             ("Binlog_stmt_cache_use", 0),

@@ -1,6 +1,6 @@
 //! The binary log above the engine: what is captured, what follows the log, what statements about it show.
 //!
-//! In flow order: `capture` (rows of a session, with `shape` of their tables), `statement` (heads, and statements
+//! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`), `statement` (heads, and statements
 //! logged as text), `definition` (which schema statements are, and in which words), `owned` (GTIDs that sessions have
 //! taken), `service` (the binary log of an instance), `writer` (the thread that follows the durable log and writes
 //! files), `admin` (what statements and variables do with it), `figures` (what is counted), `dump` (streams to
@@ -13,6 +13,7 @@
 //! - Commits never wait for the writer; they are refused when the log that is kept for it may not grow further.
 
 mod admin;
+mod cache;
 mod capture;
 mod definition;
 mod dump;

@@ -21,6 +21,7 @@ use esker_sql_catalog::variables::{Globals, VarValue};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
+use super::cache::CacheLimits;
 use super::figures::Figures;
 use super::owned::OwnedGtids;
 use super::semi_sync::SemiSync;
@@ -42,6 +43,7 @@ pub(crate) struct Binlog {
     published: Option<Arc<Published>>,
     names: Option<Names>,
     figures: Arc<Figures>,
+    cache_limits: Option<Arc<CacheLimits>>,
     /// GTIDs that sessions have taken.
     pub(crate) owned: OwnedGtids,
     semi_sync: Arc<SemiSync>,
@@ -90,6 +92,7 @@ impl Binlog {
         writer.serve(Arc::clone(&semi_sync));
         let published = writer.published();
         let figures = writer.figures();
+        let cache_limits = CacheLimits::new(writer.spools(), args.globals);
         let tell = |name, path: PathBuf| {
             let text = path.display().to_string();
             args.globals.tell(name, VarValue::Text(text.into()));
@@ -107,6 +110,7 @@ impl Binlog {
             published: Some(published),
             names: Some(names),
             figures,
+            cache_limits: Some(cache_limits),
             owned: OwnedGtids::default(),
             semi_sync,
             engine: Some(args.engine.clone()),
@@ -121,6 +125,11 @@ impl Binlog {
     /// What the writer has counted.
     pub(super) fn figures(&self) -> &Figures {
         &self.figures
+    }
+
+    /// How much of their events sessions keep in memory; none without binary log.
+    pub(super) fn cache_limits(&self) -> Option<&Arc<CacheLimits>> {
+        self.cache_limits.as_ref()
     }
 
     /// The names of its files.

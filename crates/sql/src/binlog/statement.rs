@@ -94,6 +94,8 @@ impl Session {
             *self.capture.beginning() = Some(beginning);
         }
         self.capture.tables().set_detail(detail);
+        let limits = self.context.instance.binlog.cache_limits();
+        self.capture.cache().open(limits);
         self.capture.begin_statement(Start {
             vars: &self.vars.log,
             event_bytes,
@@ -158,7 +160,7 @@ impl Session {
     /// It is too large with it.
     pub(crate) fn seal(&mut self) -> SqlResult<()> {
         let takes_gtid = self.in_transaction() && self.context.gtid_next.owned().is_some();
-        match (self.txn.attachment().is_empty(), takes_gtid) {
+        match (self.txn.attachment_bytes() == 0, takes_gtid) {
             (false, _) => self.seal_as(What::Transaction, None),
             (true, true) => self.seal_as(What::Empty, None),
             (true, false) => Ok(()),
@@ -178,7 +180,7 @@ impl Session {
     /// # Errors
     /// It is too large with it.
     pub(crate) fn seal_filled(&mut self) -> SqlResult<()> {
-        match self.txn.attachment().is_empty() {
+        match self.txn.attachment_bytes() == 0 {
             true => Ok(()),
             false => self.seal_as(What::CreateAndFill, None),
         }
@@ -186,7 +188,7 @@ impl Session {
 
     /// The same for a transaction that is prepared: it is logged even if it has changed nothing, for its end is.
     pub(crate) fn seal_prepared(&mut self, xid: &Xid) -> SqlResult<()> {
-        match self.logs() || !self.txn.attachment().is_empty() {
+        match self.logs() || self.txn.attachment_bytes() > 0 {
             true => self.seal_as(What::XaPrepare, Some(event_xid(xid))),
             false => Ok(()),
         }
@@ -197,6 +199,7 @@ impl Session {
         if !self.context.instance.binlog.is_on() {
             return Ok(());
         }
+        let spooled = self.capture.cache().seal(&mut self.txn)?;
         let beginning = self.capture.beginning().take().unwrap_or_default();
         let schema = beginning.schema.as_deref().unwrap_or("");
         let commit_micros = self.context.instance.now_micros().max(0) as u64;
@@ -214,6 +217,7 @@ impl Session {
             settings: &beginning.settings,
             has_statements: false,
             compressed,
+            spooled,
             write_set: self.capture.write_set(),
         };
         let head = head_bytes(&head);
@@ -272,6 +276,7 @@ impl Session {
             settings: &settings,
             has_statements: true,
             compressed: false,
+            spooled: None,
             write_set: None,
         };
         Some(LoggedStatement {

@@ -19,6 +19,7 @@ use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
 use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published};
 use esker_binlog::gtid::{GtidSet, Sid, Source};
+use esker_binlog::spool::Spools;
 use esker_engine::{Engine, Follower, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::Globals;
@@ -200,6 +201,11 @@ impl FileWriter {
         self.set.published()
     }
 
+    /// Where sessions put the events of large transactions.
+    pub(super) fn spools(&self) -> Arc<Spools> {
+        self.set.spools()
+    }
+
     /// What it counts.
     pub(super) fn figures(&self) -> Arc<Figures> {
         Arc::clone(&self.figures)
@@ -271,6 +277,7 @@ impl FileWriter {
         }
         self.set.skip_to(self.follower.at().max(self.set.lsn()));
         self.set.write()?;
+        self.set.caught_up();
         let now = self.clock.wall_micros();
         self.figures.caught_up.store(now, Ordering::Relaxed);
         Ok(())

@@ -66,7 +66,9 @@ impl Session {
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(_)
                 if mode == Mode::Inline
-                    && (self.context.instance.engine.holds_writers() || self.txn.has_spilled()) =>
+                    && (self.context.instance.engine.holds_writers()
+                        || self.txn.has_spilled()
+                        || self.capture.has_spooled()) =>
             {
                 Ok(Done::NeedThread)
             }

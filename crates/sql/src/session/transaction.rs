@@ -133,6 +133,9 @@ impl Session {
                 return Err(e);
             }
         };
+        if result.is_err() {
+            self.capture.forget_transaction();
+        }
         self.end_transaction();
         match result {
             Ok(commit) => Ok(commit.seq.unwrap_or(0)),
@@ -143,6 +146,7 @@ impl Session {
     /// Rolls back whatever is open, an XA transaction that is not prepared included.
     pub(crate) fn rollback_transaction(&mut self) {
         self.txn.rollback();
+        self.capture.forget_transaction();
         self.end_gtid(false);
         self.end_transaction();
     }

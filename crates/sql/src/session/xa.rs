@@ -337,6 +337,9 @@ impl Session {
         match (branch.phase.get(), one_phase) {
             (Phase::Idle, true) => {
                 let committed = self.seal().map(|()| self.txn.commit());
+                if !matches!(committed, Ok(Ok(_))) {
+                    self.capture.forget_transaction();
+                }
                 self.end_transaction();
                 let committed = committed?;
                 let commit = committed.map_err(|e| {

@@ -1,0 +1,162 @@
+//! Where the events of transactions gather before they commit: memory, and spool files for those that have many.
+//!
+//! Neighbours: `capture` fills it and seals it at the commit; `service` has the limits and the folder of the files.
+//! **Invariants**
+//! - Of a transaction no more than `binlog_cache_size` and what a statement gathers is in memory.
+//! - The transaction of the engine knows how many bytes have gathered; a spool file is as long as what it says was taken
+//!   out before anything is appended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_binlog::spool::{Spool, Spooled, Spools};
+use esker_engine::Txn;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::variables::Globals;
+use esker_types::{SqlError, SqlResult};
+
+use super::writer::{disk_full, failed};
+
+/// What all sessions share.
+pub(crate) struct CacheLimits {
+    spools: Arc<Spools>,
+    /// binlog_cache_size.
+    kept: AtomicU64,
+    /// max_binlog_cache_size.
+    most: AtomicU64,
+    /// Transactions that have used a file.
+    spilled: AtomicU64,
+}
+
+impl CacheLimits {
+    pub(super) fn new(spools: Arc<Spools>, globals: &Globals) -> Arc<Self> {
+        let limits = Self {
+            spools,
+            kept: 0.into(),
+            most: 0.into(),
+            spilled: 0.into(),
+        };
+        limits.configure(globals);
+        Arc::new(limits)
+    }
+
+    /// Takes over what the variables say.
+    pub(super) fn configure(&self, globals: &Globals) {
+        let set = |limit: &AtomicU64, name| {
+            limit.store(globals.named(name).as_u64(), Ordering::Relaxed);
+        };
+        set(&self.kept, "binlog_cache_size");
+        set(&self.most, "max_binlog_cache_size");
+    }
+
+    /// Transactions that have used a file.
+    pub(super) fn spilled(&self) -> u64 {
+        self.spilled.load(Ordering::Relaxed)
+    }
+}
+
+/// What a session's transaction has gathered beside the engine's transaction.
+#[derive(Default)]
+pub(super) struct EventCache {
+    limits: Option<Arc<CacheLimits>>,
+    spool: Option<Spool>,
+}
+
+impl EventCache {
+    /// The session's statements are logged.
+    pub(super) fn open(&mut self, limits: Option<&Arc<CacheLimits>>) {
+        if self.limits.is_none() {
+            self.limits = limits.cloned();
+        }
+    }
+
+    /// Is a part of the transaction in a file?
+    pub(super) fn has_spool(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Appends events.
+    ///
+    /// # Errors
+    /// 1197: they are too many; 1021; of memory.
+    pub(super) fn push(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
+        if let Some(limits) = &self.limits {
+            let most = limits.most.load(Ordering::Relaxed);
+            if txn.attachment_bytes() + events.len() as u64 > most {
+                return Err(too_large().into());
+            }
+            let kept = limits.kept.load(Ordering::Relaxed);
+            if (txn.attachment().len() + events.len()) as u64 > kept {
+                return self.spill(txn, events);
+            }
+        }
+        Ok(txn.attach(events)?)
+    }
+
+    /// Moves everything to the file.
+    fn spill(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
+        txn.attach(events)?;
+        let Some(limits) = &self.limits else {
+            return Ok(());
+        };
+        if self.spool.is_none() {
+            self.spool = Some(limits.spools.create().map_err(|e| spool_failed(&e))?);
+            limits.spilled.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(self.move_out(txn)?)
+    }
+
+    fn move_out(&mut self, txn: &mut Txn) -> SqlResult<()> {
+        let Some(spool) = &mut self.spool else {
+            return Ok(());
+        };
+        // What was rolled back since goes first.
+        let moved = spool
+            .truncate(txn.attachment_taken())
+            .and_then(|()| spool.append(txn.attachment()));
+        moved.map_err(|e| spool_failed(&e))?;
+        txn.take_attachment();
+        debug_assert_eq!(spool.bytes(), txn.attachment_taken());
+        Ok(())
+    }
+
+    /// The transaction commits: makes the file durable, if there is one, and describes it.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub(super) fn seal(&mut self, txn: &mut Txn) -> SqlResult<Option<Spooled>> {
+        if txn.attachment_taken() == 0 {
+            self.spool = None;
+            return Ok(None);
+        }
+        self.move_out(txn)?;
+        let sealed = self.spool.as_mut().map(Spool::seal);
+        sealed.transpose().map_err(|e| spool_failed(&e))
+    }
+
+    /// The transaction has not committed.
+    pub(super) fn discard(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            spool.discard();
+        }
+    }
+
+    /// The transaction is over; what was sealed is left to the log.
+    pub(super) fn end(&mut self) {
+        self.spool = None;
+    }
+}
+
+/// 1197.
+fn too_large() -> SqlError {
+    let text = "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; \
+                increase this mysqld variable and try again";
+    SqlError::new(1197, "HY000", text)
+}
+
+fn spool_failed(e: &esker_binlog::Error) -> SqlError {
+    match e {
+        esker_binlog::Error::Io(io) if io.kind() == std::io::ErrorKind::StorageFull => disk_full(),
+        _ => failed(e),
+    }
+}
