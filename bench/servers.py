@@ -4,7 +4,8 @@ import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
 
-ESKER, NO_ELR, INNODB, MYROCKS = NAMES = ("esker", "esker-no-elr", "innodb", "myrocks")
+ESKER, NO_ELR, BINLOG, INNODB, MYROCKS, MYSQL = NAMES = (
+    "esker", "esker-no-elr", "esker-binlog", "innodb", "myrocks", "mysql")
 
 
 class Server:
@@ -14,6 +15,7 @@ class Server:
         self.name, self.port, self.directory = name, port, directory
         self.is_esker = name.startswith(ESKER)
         self.storage_engine = storage_engine
+        self.remove = None  # what else goes when it is stopped
         self.log = open(os.path.join(directory, "log"), "a")
         self.command, self.environment = command, os.environ | disk.environment
         self.spawn()
@@ -41,6 +43,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.log.close()
+        if self.remove:
+            shutil.rmtree(self.remove, ignore_errors=True)
 
     def cpu_seconds(self):
         return machine.cpu_seconds(self.process.pid)
@@ -89,7 +93,22 @@ def start_mariadb(name, directory, disk, args, more):
     return Server(name, command, port, directory, disk, storage_engine)
 
 
-STARTERS = {ESKER: start_esker, NO_ELR: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb}
+def start_mysql(name, directory, disk, args, more):
+    """A MySQL that is unpacked below args.mysql; it runs in there, with its data in a folder of their own."""
+    data, port = f"/tmp/{os.path.basename(os.path.dirname(directory))}-mysql", machine.free_port(22000)
+    outside = args.mysql + data
+    mysqld = ["chroot", args.mysql, "/usr/sbin/mysqld", "--no-defaults", "--user=root", f"--datadir={data}"]
+    subprocess.run([*mysqld, "--initialize-insecure"], check=True, stderr=subprocess.DEVNULL)
+    command = [*mysqld, f"--port={port}", "--bind-address=127.0.0.1", f"--socket={data}/s.sock", "--mysqlx=OFF",
+               "--secure-file-priv=", "--max-connections=4000", "--max-prepared-stmt-count=1000000",
+               "--innodb-redo-log-capacity=4G", f"--innodb-buffer-pool-size={args.memory_mib}M", *more]
+    server = Server(name, command, port, directory, disk)
+    server.remove = outside
+    return server
+
+
+STARTERS = {ESKER: start_esker, NO_ELR: start_esker, BINLOG: start_esker, INNODB: start_mariadb,
+            MYROCKS: start_mariadb, MYSQL: start_mysql}
 NEEDED = {INNODB: machine.MARIADB, MYROCKS: machine.MYROCKS}
 
 
@@ -102,6 +121,9 @@ def names(args, compared):
             sys.exit(f"unknown server {unknown[0]}; there are {', '.join(NAMES)}")
     else:
         wanted = [ESKER] if args.no_peer else list(compared)
+    if MYSQL in wanted and not getattr(args, "mysql", None):
+        print(f"# {MYSQL} is left out: --mysql says where it is", flush=True)
+        wanted.remove(MYSQL)
     for name in list(wanted):
         if not machine.install(NEEDED.get(name, [])):
             print(f"# {name} is not installed and could not be", flush=True)

@@ -1,0 +1,90 @@
+"""'bench/compare binlog': what the binary log costs, on Esker with and without it and on its peers with it."""
+import time
+
+import machine, oltp, servers
+from servers import BINLOG, ESKER, INNODB, MYSQL
+
+TESTS = "oltp_update_non_index,oltp_insert,oltp_delete,oltp_read_write"
+# On every server with a binary log: row events, and what is acknowledged is in it after a crash.
+MORE = {
+    BINLOG: ["--log-bin=ON", "--gtid-mode=ON"],
+    INNODB: ["--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1", "--server-id=1"],
+    MYSQL: ["--sync-binlog=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+}
+# Counted by Esker.
+COUNTED = ("Esker_log_flushes", "Esker_log_records", "Esker_binlog_syncs", "Esker_binlog_transactions")
+
+
+def options(parser):
+    parser.add_argument("--tests", default=TESTS)
+    parser.add_argument("--threads", default="16,64,256")
+    parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--size", type=int, default=100_000, help="rows of a table")
+    parser.add_argument("--seconds", type=int, default=10, help="of each case")
+    parser.add_argument("--rounds", type=int, default=3, help="of each case; the median counts")
+    parser.add_argument("--text-protocol", action="store_true", help="no prepared statements")
+    parser.add_argument("--delay-us", type=int, default=0, help="how much longer every sync takes")
+    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
+
+
+def counts(server):
+    return {name: int(server.status(name)) for name in COUNTED} if server.name == BINLOG else {}
+
+
+def measure(server, test, threads, args):
+    """As oltp.measure, with what the server has counted meanwhile."""
+    before, started = counts(server), time.time()
+    m = oltp.measure(server, test, threads, args)
+    seconds = time.time() - started
+    after = counts(server)
+    if after:
+        did = {name: after[name] - before[name] for name in COUNTED}
+        transactions = max(did["Esker_binlog_transactions"], 1)
+        m["log_syncs_per_commit"] = did["Esker_log_flushes"] / transactions
+        m["binlog_syncs_per_second"] = did["Esker_binlog_syncs"] / seconds
+    return m
+
+
+def median(runs):
+    """The run in the middle by throughput; a failed one, if there is any."""
+    failed = [m for m in runs if "failed" in m]
+    return failed[0] if failed else sorted(runs, key=lambda m: m["tps"])[len(runs) // 2]
+
+
+def run(args, directory):
+    """Every case on all servers, in rounds; all servers on one line."""
+    machine.require(machine.SYSBENCH)
+    if args.no_peer and not args.servers:
+        args.servers = f"{BINLOG},{ESKER}"
+    if args.delay_us:
+        args.mysql = None  # what runs in its chroot would not find the library that makes syncs longer
+    disk = machine.Disk(args.delay_us, directory)
+    with servers.running(args, directory, (BINLOG, ESKER, INNODB, MYSQL), disk, MORE) as running:
+        for s in running:
+            oltp.prepare_tables(s, args)
+        print(f"{disk.name}: {args.tables} x {args.size} rows, binary log on but for {ESKER}\n"
+              f"{'test':22}{'threads':>8}" + "".join(f"{s.name + ' tps':>18}" for s in running)
+              + "".join(f"{'x ' + s.name:>16}" for s in running[1:])
+              + f"{'syncs/commit':>14}{'binlog syncs/s':>16}", flush=True)
+        return [case for test in args.tests.split(",") for threads in map(int, args.threads.split(","))
+                for case in [one_case(running, test, threads, args)]]
+
+
+def one_case(running, test, threads, args):
+    runs = {s.name: [] for s in running}
+    for _ in range(args.rounds):
+        for s in running:
+            runs[s.name].append(measure(s, test, threads, args))
+    case = {"test": test, "threads": threads} | {name: median(of) for name, of in runs.items()}
+    first = case[running[0].name]
+    line = f"{test:22}{threads:>8}"
+    for s in running:
+        line += f"{case[s.name].get('tps', float('nan')):>18.0f}"
+    for s in running[1:]:
+        ratio, _ = oltp.ratios(first, case[s.name])
+        case[s.name]["ratio"] = ratio
+        line += f"{ratio:>16.2f}"
+    for name, width in ("log_syncs_per_commit", 14), ("binlog_syncs_per_second", 16):
+        line += f"{first.get(name, float('nan')):>{width}.3f}"
+    print(line, flush=True)
+    return case
