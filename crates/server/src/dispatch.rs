@@ -281,6 +281,7 @@ async fn statements(
         let failed = match outcome.result {
             OutcomeKind::Ok(ok) => {
                 reply::durable(conn, session, outcome.depends_on).await?;
+                reply::logged(session).await;
                 reply::ok(conn, session, &ok);
                 false
             }

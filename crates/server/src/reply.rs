@@ -4,6 +4,8 @@
 //! **Invariants**: rows are pulled in batches of about [`BATCH`] bytes, so a result of any size
 //! takes bounded memory; each batch leaves only when what it depends on is durable.
 
+use std::time::Duration;
+
 use esker_engine::Seq;
 use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session, StateChange};
 use esker_types::collation::{Charset, Collation};
@@ -11,7 +13,8 @@ use esker_types::{SqlError, SqlType, ValueRef};
 use esker_wire::codec::put_lenenc;
 use esker_wire::constants::{cap, status};
 use esker_wire::response::{
-    Column, OkPacket, put_schema, put_state_changed, put_variable, write_eof, write_prepare_ok,
+    Column, OkPacket, put_gtids, put_schema, put_state_changed, put_variable, write_eof,
+    write_prepare_ok,
 };
 use esker_wire::row::{Format, RowEncoder};
 
@@ -19,6 +22,8 @@ use crate::connection::{Connection, Gone};
 
 /// Bytes of rows gathered before they are sent.
 const BATCH: usize = 64 * 1024;
+/// The longest that an answer waits for a GTID that it is to have; it goes without one then.
+const LOGGED_LIMIT: Duration = Duration::from_secs(10);
 
 /// Waits until the log is durable up to `seq`: as a future, or (`esker_flush_pipelining` off) with the
 /// thread. A log that failed ends the process elsewhere; the connection must not answer.
@@ -36,6 +41,16 @@ pub(crate) fn durable(
             Some(wait) => tokio::task::block_in_place(|| wait.block()),
         };
         waited.map_err(|_| Gone)
+    }
+}
+
+/// Waits until the binary log has what the session is to hear of it; not for ever, for the disk may be full.
+pub(crate) fn logged(session: &Session) -> impl Future<Output = ()> + use<> {
+    let wait = session.wait_logged();
+    async move {
+        if let Some(wait) = wait {
+            let _ = tokio::time::timeout(LOGGED_LIMIT, wait).await;
+        }
     }
 }
 
@@ -64,6 +79,7 @@ fn state(session: &mut Session) -> Vec<u8> {
             StateChange::Variable(name, value) => put_variable(name, &value, &mut out),
             StateChange::Schema(name) => put_schema(&name, &mut out),
             StateChange::Any => put_state_changed(&mut out),
+            StateChange::Gtids(set) => put_gtids(&set, &mut out),
         }
     }
     out

@@ -39,6 +39,7 @@ mod track {
     pub(super) const SYSTEM_VARIABLES: u8 = 0;
     pub(super) const SCHEMA: u8 = 1;
     pub(super) const STATE_CHANGE: u8 = 2;
+    pub(super) const GTIDS: u8 = 3;
 }
 
 fn put_state(kind: u8, texts: &[&str], out: &mut Vec<u8>) {
@@ -64,6 +65,15 @@ pub fn put_schema(name: &str, out: &mut Vec<u8>) {
 pub fn put_state_changed(out: &mut Vec<u8>) {
     out.push(track::STATE_CHANGE);
     put_lenenc_bytes(out, b"1");
+}
+
+/// Appends GTIDs of transactions that were committed.
+pub fn put_gtids(set: &str, out: &mut Vec<u8>) {
+    // How they are written: as text.
+    let mut data = vec![0];
+    put_lenenc_bytes(&mut data, set.as_bytes());
+    out.push(track::GTIDS);
+    put_lenenc_bytes(out, &data);
 }
 
 impl OkPacket<'_> {

@@ -50,6 +50,7 @@ mod sysbench;
 mod system_schemas;
 mod temporary;
 mod tools;
+mod tracked_gtids;
 mod upgrade;
 mod views;
 mod workers;

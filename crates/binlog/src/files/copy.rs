@@ -13,6 +13,7 @@ use esker_vfs::Fs;
 use crate::attachment::{Attachment, What};
 use crate::derive::{Derived, Deriver, Ending};
 use crate::event::Checksum;
+use crate::gtid::Gtid;
 use crate::spool::{SpoolId, SpoolReader, Spooled, Spools};
 use crate::{Result, damaged};
 
@@ -37,6 +38,7 @@ pub(super) struct Copying {
     pub(super) lsn: u64,
     /// When it was committed, seconds since the epoch.
     pub(super) time: u32,
+    pub(super) gtid: Option<Gtid>,
 }
 
 impl Copies {
@@ -108,6 +110,7 @@ impl Copying {
             ending,
             lsn,
             time,
+            gtid: derived.gtid.clone(),
         };
         Ok((copying, derived))
     }

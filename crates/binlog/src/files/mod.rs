@@ -22,4 +22,4 @@ pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet};
 pub use start::were_left_open;
-pub use view::{FileInfo, Newer, Published, Reading, View};
+pub use view::{FileInfo, Newer, Published, Reached, Reading, View};

@@ -19,6 +19,8 @@ pub struct Place {
     pub file: FileNumber,
     /// Where its last event ends.
     pub offset: u64,
+    /// The number in its GTID; 0 without one.
+    pub gno: u64,
 }
 
 /// The newest places.
@@ -54,6 +56,12 @@ impl Places {
         let lsn = self.0.get(next).map_or(end, |place| place.lsn - 1);
         let first = self.0.partition_point(|place| place.lsn <= known);
         (lsn, next.saturating_sub(first) as u64)
+    }
+
+    /// The number of the transaction whose record ends at `lsn`, if it has one and is not too long ago.
+    pub(super) fn gno(&self, lsn: u64) -> Option<u64> {
+        let at = self.0.binary_search_by_key(&lsn, |place| place.lsn).ok()?;
+        Some(self.0[at].gno).filter(|gno| *gno != 0)
     }
 
     /// The end of everything that a snapshot at `lsn` sees; `None` if that is too long ago.

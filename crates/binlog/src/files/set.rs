@@ -26,7 +26,7 @@ use crate::derive::{Deriver, Numbers, Writer};
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::{self, Checksum, EventType, FLAG_IGNORABLE, FLAG_IN_USE, HEADER_BYTES, Stamp};
-use crate::gtid::GtidSet;
+use crate::gtid::{Gtid, GtidSet};
 use crate::spool::Spools;
 use crate::{Error, Result};
 
@@ -152,6 +152,7 @@ impl FileSet {
             lsn,
             file: number,
             offset: written,
+            gno: 0,
         };
         let mut set = Self {
             deriver: Deriver::new(config.writer.clone(), numbers, executed),
@@ -215,6 +216,7 @@ impl FileSet {
             lsn: position.lsn,
             file: position.file,
             offset: position.offset,
+            gno: 0,
         };
         let mut set = Self {
             deriver: Deriver::new(config.writer.clone(), position.numbers, summary.executed),
@@ -289,7 +291,7 @@ impl FileSet {
         }
         let derived = self.deriver.transaction(attachment, place)?;
         self.pending.extend_from_slice(&derived.events);
-        self.end_transaction(lsn, time)
+        self.end_transaction(lsn, time, derived.gtid.as_ref())
     }
 
     /// Copies what a transaction has in a spool file. After an error it goes on where it was.
@@ -300,7 +302,7 @@ impl FileSet {
         match self.copy(&mut copying) {
             Ok(()) => {
                 self.copies.done(&copying);
-                self.end_transaction(copying.lsn, copying.time)
+                self.end_transaction(copying.lsn, copying.time, copying.gtid.as_ref())
             }
             Err(e) => {
                 self.copies.current = Some(copying);
@@ -321,12 +323,13 @@ impl FileSet {
     }
 
     /// All events of a transaction, committed at `time`, are in the file or on the way there.
-    fn end_transaction(&mut self, lsn: u64, time: u32) -> Result<()> {
+    fn end_transaction(&mut self, lsn: u64, time: u32, gtid: Option<&Gtid>) -> Result<()> {
         self.lsn = lsn;
         self.places.push(Place {
             lsn,
             file: self.number(),
             offset: self.end(),
+            gno: gtid.map_or(0, |gtid| gtid.gno),
         });
         if self.end() >= self.max_size {
             // In the order of the log, so a repetition rotates at the same place.

@@ -3,7 +3,8 @@
 //! Neighbours: `set` publishes; statements that show state of the binary log, and streams, wait here.
 //! **Invariants**
 //! - A view is of one moment; its LSN never goes back while the server runs.
-//! - A future that waits for more is woken by every view with more that is published after its last poll.
+//! - A future that waits for more is woken by every view with more that is published after its last poll, one that
+//!   waits for a place of the log by the first view that has it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -88,6 +89,8 @@ struct Shown {
     /// How many views there were that had more for streams than the one before.
     generation: u64,
     wakers: Vec<Waker>,
+    /// Those who wait for the log up to some place, and for which.
+    waiting: Vec<(u64, Waker)>,
     /// The file that each stream reads.
     streams: BTreeMap<u64, FileNumber>,
     last_stream: u64,
@@ -100,13 +103,16 @@ impl Published {
         shown.places.add(places);
         let is_more = (shown.view.synced, shown.view.resets) != (view.synced, view.resets);
         shown.view = view;
-        let wakers = match is_more {
+        let mut wakers = match is_more {
             true => {
                 shown.generation += 1;
                 std::mem::take(&mut shown.wakers)
             }
             false => Vec::new(),
         };
+        let lsn = shown.view.lsn;
+        let reached = shown.waiting.extract_if(.., |(wanted, _)| *wanted <= lsn);
+        wakers.extend(reached.map(|(_, waker)| waker));
         drop(shown);
         self.changed.notify_all();
         wakers.into_iter().for_each(Waker::wake);
@@ -153,6 +159,17 @@ impl Published {
             }
         }
         shown.view.clone()
+    }
+
+    /// The number in the GTID of the transaction whose record ends at `lsn`, if it has one and is not too long ago.
+    pub fn gno(&self, lsn: u64) -> Option<u64> {
+        self.shown.lock().places.gno(lsn)
+    }
+
+    /// Resolves when the view has the log up to `lsn`.
+    pub fn reached(self: &Arc<Self>, lsn: u64) -> Reached {
+        let published = Arc::clone(self);
+        Reached { published, lsn }
     }
 
     /// Resolves when there is more for streams than in the view of `generation`.
@@ -207,6 +224,29 @@ impl Future for Newer {
         }
         if !shown.wakers.iter().any(|w| w.will_wake(cx.waker())) {
             shown.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// Waits for a view that has the log up to some place.
+#[derive(Debug)]
+pub struct Reached {
+    published: Arc<Published>,
+    lsn: u64,
+}
+
+impl Future for Reached {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shown = self.published.shown.lock();
+        if shown.view.lsn >= self.lsn {
+            return Poll::Ready(());
+        }
+        let is_same = |(lsn, waker): &(u64, Waker)| *lsn == self.lsn && waker.will_wake(cx.waker());
+        if !shown.waiting.iter().any(is_same) {
+            shown.waiting.push((self.lsn, cx.waker().clone()));
         }
         Poll::Pending
     }

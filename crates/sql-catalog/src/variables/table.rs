@@ -375,6 +375,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("server_id", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1"),
     fact("server_memory", G, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     fact("server_uuid", G, VarKind::Text, ""),
+    var("session_track_gtids", B, SET, VarKind::Enum(&["OFF", "OWN_GTID", "ALL_GTIDS"]), "OFF"),
     var("session_track_schema", B, SET, VarKind::Bool, "ON"),
     var("session_track_state_change", B, SET, VarKind::Bool, "OFF"),
     var("session_track_system_variables", B, SET, VarKind::Text, "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"),

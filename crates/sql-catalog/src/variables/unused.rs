@@ -383,7 +383,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("select_into_disk_sync", B, SET, VarKind::Bool, "OFF"),
     unused("select_into_disk_sync_delay", B, SET, VarKind::UInt { min: 0, max: 31_536_000 }, "0"),
     unused("server_id_bits", G, SET, VarKind::UInt { min: 0, max: 32 }, "32"),
-    unused("session_track_gtids", B, SET, VarKind::Enum(&["OFF", "OWN_GTID", "ALL_GTIDS"]), "OFF"),
     unused("session_track_transaction_info", B, SET, VarKind::Enum(&["OFF", "STATE", "CHARACTERISTICS"]), "OFF"),
     unused("set_operations_buffer_size", B, SET, VarKind::UInt { min: 16_384, max: 18_446_744_073_709_550_592 }, "262144"),
     unused("sha256_password_auto_generate_rsa_keys", G, FIX, VarKind::Bool, "ON"),

@@ -5,10 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use esker_binlog::attachment::Numbering;
 use esker_binlog::event::info::info;
 use esker_binlog::event::{Event, EventType};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
-use esker_binlog::gtid::GtidSet;
+use esker_binlog::gtid::{Gtid, GtidSet, Source};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{VarId, VarValue};
@@ -67,6 +68,22 @@ impl Instance {
         self.newest_view()
             .map(|(view, _)| (*view.executed).clone())
             .unwrap_or_default()
+    }
+
+    /// The GTID of the transaction whose record ends at `seq`, which was to be numbered like this; `None` if it has none
+    /// or the files have not got that far.
+    pub(crate) fn gtid_of(&self, seq: Seq, numbering: &Numbering) -> Option<Gtid> {
+        let gno = self.binlog.published()?.gno(seq)?;
+        let tag = match numbering {
+            Numbering::Given(gtid) if gtid.gno == gno => return Some(gtid.clone()),
+            // Its number was used up: it got the next free one of this server.
+            Numbering::Given(gtid) => gtid.source.tag.clone(),
+            Numbering::Automatic(tag) => tag.clone(),
+            Numbering::Anonymous => return None,
+        };
+        let sid = self.globals.named("server_uuid").as_text().parse().ok()?;
+        let source = Source { sid, tag };
+        Some(Gtid { source, gno })
     }
 
     /// gtid_purged; empty without binary log.

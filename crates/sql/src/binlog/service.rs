@@ -148,7 +148,7 @@ impl Binlog {
     }
 
     /// What readers of the files see.
-    pub(super) fn published(&self) -> Option<Arc<Published>> {
+    pub(crate) fn published(&self) -> Option<Arc<Published>> {
         self.published.clone()
     }
 

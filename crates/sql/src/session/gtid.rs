@@ -11,7 +11,7 @@
 //! - A transaction takes the GTID with its commit, also one that changed nothing; an error or a rollback gives it back.
 //! - Between its end and the next SET, statements that would begin a transaction are refused (1837).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use esker_binlog::attachment::Numbering;
@@ -43,6 +43,8 @@ pub(crate) struct GtidNext {
     next: Next,
     /// The record of the statement that runs has the GTID.
     is_logged: Cell<bool>,
+    /// What the last record was to get, for clients that are told.
+    numbered: RefCell<Option<Numbering>>,
 }
 
 impl Default for GtidNext {
@@ -50,6 +52,7 @@ impl Default for GtidNext {
         Self {
             next: Next::Automatic(Tag::default()),
             is_logged: Cell::new(false),
+            numbered: RefCell::default(),
         }
     }
 }
@@ -58,6 +61,11 @@ impl GtidNext {
     /// Has the session said nothing special?
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.next, Next::Automatic(_) | Next::Anonymous)
+    }
+
+    /// What the last record was to get, once.
+    pub(super) fn take_numbered(&self) -> Option<Numbering> {
+        self.numbered.take()
     }
 
     /// The GTID that the session owns.
@@ -250,7 +258,7 @@ impl Session {
     /// For the head of a record that is about to be logged.
     pub(crate) fn number_transaction(&self) -> Numbering {
         let gtid_next = &self.context.gtid_next;
-        match &gtid_next.next {
+        let numbering = match &gtid_next.next {
             Next::Automatic(tag) => Numbering::Automatic(tag.clone()),
             Next::Anonymous => Numbering::Anonymous,
             Next::Given { gtid, .. } => {
@@ -258,12 +266,20 @@ impl Session {
                 Numbering::Given(gtid.clone())
             }
             Next::Used(_) => Numbering::default(),
+        };
+        if self.tracks_logged() {
+            gtid_next.numbered.replace(Some(numbering.clone()));
         }
+        numbering
     }
 
     /// After a statement: what was logged has used its GTID up.
     pub(super) fn settle_gtid(&mut self, result: &Result<Done, ExecError>) {
         let is_logged = self.context.gtid_next.is_logged.get();
+        self.mark_logged(match result {
+            Ok(Done::Ok(_, seq)) => *seq,
+            _ => 0,
+        });
         match result {
             Ok(_) if is_logged => self.end_gtid(true),
             Err(ExecError::Sql(_)) if is_logged => self.end_gtid(false),

@@ -1,5 +1,5 @@
 //! What a client hears of its session's state besides answers (CLIENT_SESSION_TRACK): variables, the schema, that
-//! something changed.
+//! something changed, which GTIDs its transactions got.
 //!
 //! Neighbours: SET, USE and PREPARE mark what they change; the server takes the marks for its next OK.
 //! **Invariants**
@@ -7,6 +7,10 @@
 //! - A mark stays until an OK takes it, also over a statement that failed, as in MySQL.
 //! - Which marks are told is decided when they are taken, by the `session_track_...` variables.
 
+use esker_binlog::attachment::Numbering;
+use esker_binlog::files::Reached;
+use esker_binlog::gtid::GtidSet;
+use esker_engine::Seq;
 use esker_sql_catalog::variables::VarId;
 
 use super::Session;
@@ -20,6 +24,8 @@ pub enum StateChange {
     Schema(String),
     /// Something, be it named by another entry or not.
     Any,
+    /// GTIDs: those of its own transactions, or all that are executed.
+    Gtids(String),
 }
 
 /// What changed since the last OK.
@@ -28,6 +34,18 @@ pub(crate) struct Marks {
     variables: Vec<&'static str>,
     schema: bool,
     any: bool,
+    /// Transactions that were logged: ends of their records, and which GTIDs they were to get.
+    logged: Vec<(Seq, Numbering)>,
+    /// A transaction has ended that need not have been logged.
+    ended: bool,
+}
+
+/// session_track_gtids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GtidsTold {
+    None,
+    Own,
+    All,
 }
 
 impl Session {
@@ -41,7 +59,8 @@ impl Session {
         let Some(marks) = &mut self.marks else {
             return Vec::new();
         };
-        if marks.variables.is_empty() && !marks.schema && !marks.any {
+        let has_gtids = marks.ended || !marks.logged.is_empty();
+        if marks.variables.is_empty() && !marks.schema && !marks.any && !has_gtids {
             return Vec::new();
         }
         let mut marks = std::mem::take(&mut **marks);
@@ -69,7 +88,75 @@ impl Session {
         if marks.any && self.tracks_any_change() {
             changes.push(StateChange::Any);
         }
+        if has_gtids {
+            let told = self.tracked_gtids(&marks.logged);
+            changes.extend(told.map(|set| StateChange::Gtids(set.to_string())));
+        }
         changes
+    }
+
+    fn tracked_gtids(&self, logged: &[(Seq, Numbering)]) -> Option<GtidSet> {
+        let instance = &self.context.instance;
+        let set = match self.tracks_gtids() {
+            GtidsTold::None => return None,
+            GtidsTold::All => (*instance.binlog.view()?.executed).clone(),
+            GtidsTold::Own => {
+                let mut own = GtidSet::default();
+                for (seq, numbering) in logged {
+                    if let Some(gtid) = instance.gtid_of(*seq, numbering) {
+                        own.add(&gtid);
+                    }
+                }
+                own
+            }
+        };
+        Some(set).filter(|set| !set.is_empty())
+    }
+
+    fn tracks_gtids(&self) -> GtidsTold {
+        if self.marks.is_none() {
+            return GtidsTold::None;
+        }
+        match self.values.named("session_track_gtids").as_text() {
+            "OWN_GTID" => GtidsTold::Own,
+            "ALL_GTIDS" => GtidsTold::All,
+            _ => GtidsTold::None,
+        }
+    }
+
+    /// Is it to be remembered what is logged?
+    pub(super) fn tracks_logged(&self) -> bool {
+        self.tracks_gtids() != GtidsTold::None
+    }
+
+    /// What was numbered last has become the record that ends here.
+    pub(super) fn mark_logged(&mut self, seq: Seq) {
+        let numbered = self.context.gtid_next.take_numbered();
+        if let (Some(marks), Some(numbering)) = (&mut self.marks, numbered)
+            && seq > 0
+        {
+            marks.logged.push((seq, numbering));
+        }
+    }
+
+    /// COMMIT ends a transaction, which may have changed nothing.
+    pub(super) fn mark_end(&mut self) {
+        let tracked = self.tracks_gtids() == GtidsTold::All;
+        if let Some(marks) = self.marks.as_mut().filter(|_| tracked) {
+            marks.ended = true;
+        }
+    }
+
+    /// Resolves when the binary log has what the next OK is to tell of it. `None`: at once.
+    pub fn wait_logged(&self) -> Option<Reached> {
+        let (seq, _) = self
+            .marks
+            .as_ref()?
+            .logged
+            .iter()
+            .max_by_key(|(seq, _)| seq)?;
+        let published = self.context.instance.binlog.published()?;
+        Some(published.reached(*seq))
     }
 
     fn tracks_any_change(&self) -> bool {

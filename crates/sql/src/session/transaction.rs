@@ -136,9 +136,16 @@ impl Session {
         if result.is_err() {
             self.capture.forget_transaction();
         }
+        if self.state.explicit {
+            self.mark_end();
+        }
         self.end_transaction();
         match result {
-            Ok(commit) => Ok(commit.seq.unwrap_or(0)),
+            Ok(commit) => {
+                let seq = commit.seq.unwrap_or(0);
+                self.mark_logged(seq);
+                Ok(seq)
+            }
             Err(e) => Err(esker_sql_catalog::exec_error::engine_error(&e)),
         }
     }

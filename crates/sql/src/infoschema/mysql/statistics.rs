@@ -49,25 +49,18 @@ fn started(viewer: &Viewer) -> Value {
 pub(super) const GTID_EXECUTED: &[&str] =
     &["source_uuid", "interval_start", "interval_end", "gtid_tag"];
 
-/// Rows of `gtid_executed`: one for each interval of the set `uuid[:tag]:1-5:7,…`.
+/// Rows of `gtid_executed`: one for each interval of the set.
 pub(super) fn gtids(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let set = viewer.instance.variable_text("gtid_executed");
+    let executed = viewer.instance.gtid_executed();
     let mut rows = Vec::new();
-    for source in set.split(',').map(str::trim).filter(|s| !s.is_empty()) {
-        let mut parts = source.split(':');
-        let uuid = parts.next().unwrap_or_default();
-        let mut tag = "";
-        for part in parts {
-            let (from, to) = part.split_once('-').unwrap_or((part, part));
-            match (from.parse(), to.parse()) {
-                (Ok(from), Ok(to)) => rows.push(vec![
-                    text(uuid),
-                    Value::Int(from),
-                    Value::Int(to),
-                    text(tag),
-                ]),
-                _ => tag = part,
-            }
+    for (source, numbers) in executed.sources() {
+        for (start, end) in numbers.intervals() {
+            rows.push(vec![
+                text(source.sid.to_string()),
+                Value::Int(*start as i64),
+                Value::Int((end - 1) as i64),
+                text(source.tag.as_str()),
+            ]);
         }
     }
     rows
