@@ -1,9 +1,10 @@
 //! MySQL's binary log: its events, its GTIDs, its row images and its files.
 //!
 //! In flow order: a session hands each changed row to [`image`] and gathers the events of its transaction in an
-//! [`Attachment`], opaque bytes that travel in the record of the commit, or, where they are too many, in a file of their
-//! own ([`spool`]); [`derive`] makes complete events of it, with GTID, dependencies (`writeset`) and positions;
-//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers. [`event`] has the encoder and decoder of every event, [`gtid`] the algebra of GTID sets.
+//! [`Attachment`], opaque bytes that travel in the record of the commit, or, where they are too many, in a file of
+//! their own ([`spool`]); [`derive`] makes complete events of it, with GTID, dependencies (`writeset`) and positions;
+//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers. [`event`] has the
+//! encoder and decoder of every event, [`gtid`] the algebra of GTID sets.
 //! Formats: `docs/formats/binlog.md` and `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
 //! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!

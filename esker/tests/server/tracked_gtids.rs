@@ -1,5 +1,5 @@
-//! session_track_gtids: what clients hear of the GTIDs of their transactions, byte by byte as MySQL 9.7 sends it; and the
-//! same set in `mysql.gtid_executed`.
+//! session_track_gtids: what clients hear of the GTIDs of their transactions, byte by byte as MySQL 9.7 sends it; and
+//! the same set in `mysql.gtid_executed`.
 
 use crate::common::{Ask, Server, output, python};
 

@@ -2,8 +2,8 @@
 //!
 //! In flow order: `names`, `index`, `position` (how far the log is in the files), `start` (what a start finds), `set`
 //! (the writer's side), `copy` (of what large transactions have in spool files), `places` (where transactions end),
-//! `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
-//! log above the last position.
+//! `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a
+//! crash at any moment the files can be brought to what they would have been, from the log above the last position.
 
 mod copy;
 mod index;

@@ -70,8 +70,8 @@ impl Instance {
             .unwrap_or_default()
     }
 
-    /// The GTID of the transaction whose record ends at `seq`, which was to be numbered like this; `None` if it has none
-    /// or the files have not got that far.
+    /// The GTID of the transaction whose record ends at `seq`, which was to be numbered like this; `None` if it has
+    /// none or the files have not got that far.
     pub(crate) fn gtid_of(&self, seq: Seq, numbering: &Numbering) -> Option<Gtid> {
         let gno = self.binlog.published()?.gno(seq)?;
         let tag = match numbering {

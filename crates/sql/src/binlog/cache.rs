@@ -3,8 +3,8 @@
 //! Neighbours: `capture` fills it and seals it at the commit; `service` has the limits and the folder of the files.
 //! **Invariants**
 //! - Of a transaction no more than `binlog_cache_size` and what a statement gathers is in memory.
-//! - The transaction of the engine knows how many bytes have gathered; a spool file is as long as what it says was taken
-//!   out before anything is appended.
+//! - The transaction of the engine knows how many bytes have gathered; a spool file is as long as what it says was
+//!   taken out before anything is appended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
