@@ -467,3 +467,23 @@ fn a_hole_gives_space_back_and_only_whole_sectors_are_in_it() {
     assert!(file.punch_hole(0, sector).is_err());
     assert_eq!(fs.used_bytes(), 5 * sector);
 }
+
+/// Disks are kept as they were before a change, with what was noted then, and the original goes on.
+#[test]
+fn crashes_are_kept_while_the_disk_goes_on() {
+    let fs = disk();
+    let file = created(&fs);
+    let first = fs.ops();
+    fs.keep_crashes(move |ops| Some((CrashImage::KeepUnsynced, (ops - first) as usize)));
+    for (at, byte) in b"abc".iter().enumerate() {
+        file.write_all_at(&[*byte], at as u64).unwrap();
+    }
+    let kept = fs.kept_crashes();
+    for (nth, (disk, note)) in kept.iter().enumerate() {
+        assert_eq!((&contents(disk)[..], *note), (&b"abc"[..nth], nth));
+    }
+    assert_eq!(kept.len(), 3);
+    file.write_all_at(b"d", 3).unwrap();
+    assert!(fs.kept_crashes().is_empty(), "the watch has ended");
+    assert_eq!(contents(&fs), b"abcd");
+}

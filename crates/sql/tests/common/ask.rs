@@ -1,6 +1,8 @@
 //! A client of an instance, whose questions are answered by one thread or by tasks.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
 use esker_types::cast::write_text;
@@ -35,6 +37,18 @@ impl RowSink for Texts {
 /// What a client sees: rows, or the number of the error.
 pub type Answer = Result<Vec<String>, u16>;
 
+/// Waits for a lock of another thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
 /// A session that asks.
 pub struct Client(pub Session);
 
@@ -48,8 +62,12 @@ impl Client {
     /// Rows of a statement, or the number of its error.
     pub fn ask(&mut self, sql: &str) -> Answer {
         self.0.start(Request::Query(sql.as_bytes()));
-        let Step::Done(outcome) = self.0.step(Mode::Thread) else {
-            panic!("nothing to wait for in {sql}");
+        let outcome = loop {
+            match self.0.step(Mode::Thread) {
+                Step::Done(outcome) => break outcome,
+                Step::Wait(wait) => self.0.waited(Some(block_on(wait.ready))),
+                Step::NeedThread | Step::NeedFile(_) => panic!("{sql} has all it needs"),
+            }
         };
         let mut depends_on = outcome.depends_on;
         let mut rows = Texts::default();
@@ -68,6 +86,7 @@ impl Client {
             _ => {}
         }
         await_durable(&self.0, depends_on);
+        self.0.start_next();
         Ok(rows.0)
     }
 

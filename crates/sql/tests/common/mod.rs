@@ -3,15 +3,26 @@
 use std::sync::Arc;
 
 use esker_sql::accounts::Account;
+use esker_sql::variables::Setting;
 use esker_sql::{ClientInfo, Instance, InstanceConfig, PasswordHashing, Session};
 use esker_vfs::sim::SimEnv;
 
 /// A fresh instance on this machine.
 pub fn open(machine: &SimEnv) -> Arc<Instance> {
+    open_with(machine, &[])
+}
+
+/// The same with these variables.
+pub fn open_with(machine: &SimEnv, variables: &[(&str, &str)]) -> Arc<Instance> {
+    let setting = |&(name, value): &(&str, &str)| Setting {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        source: "test".to_owned(),
+    };
     Instance::open(InstanceConfig {
         env: machine.env(),
         data_dir: "/data".into(),
-        settings: Vec::new(),
+        settings: variables.iter().map(setting).collect(),
         root_password: None,
         passwords: PasswordHashing {
             hash: |_, password, _| password.to_vec(),

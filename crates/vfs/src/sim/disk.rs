@@ -24,6 +24,18 @@ fn whole_sectors(start: u64, end: u64) -> (u64, u64) {
     (start, end.max(start))
 }
 
+/// Asked before each change whether to keep what a crash would leave now; what it gives with that is kept, too.
+pub(super) type Camera = Box<dyn FnMut(u64) -> Option<(CrashImage, usize)> + Send>;
+
+/// Most disks that are kept.
+const MAX_TAKEN: usize = 10_000;
+
+/// A disk as a crash would have left it.
+pub(super) struct Taken {
+    pub(super) disk: Disk,
+    pub(super) note: usize,
+}
+
 pub(super) struct Disk {
     names: Names,
     inodes: BTreeMap<InodeId, Inode>,
@@ -42,6 +54,8 @@ pub(super) struct Disk {
     /// Syncs of files whose path contains this wait while it is set.
     pub(super) held_syncs: Option<String>,
     pub(super) waiting_syncs: usize,
+    camera: Option<Camera>,
+    taken: Vec<Taken>,
 }
 
 impl Disk {
@@ -60,7 +74,19 @@ impl Disk {
             locked_dirs: BTreeSet::new(),
             held_syncs: None,
             waiting_syncs: 0,
+            camera: None,
+            taken: Vec::new(),
         }
+    }
+
+    pub(super) fn watch(&mut self, camera: Camera) {
+        self.camera = Some(camera);
+    }
+
+    /// Ends the watch; what was kept.
+    pub(super) fn take_kept(&mut self) -> Vec<Taken> {
+        self.camera = None;
+        std::mem::take(&mut self.taken)
     }
 
     pub(super) fn ops(&self) -> u64 {
@@ -99,6 +125,11 @@ impl Disk {
         if op.is_change() {
             if self.ops == self.fill_at {
                 self.capacity = self.used;
+            }
+            if let Some((image, note)) = self.camera.as_mut().and_then(|look| look(self.ops)) {
+                assert!(self.taken.len() < MAX_TAKEN, "a test keeps too many disks");
+                let disk = self.after_crash(image);
+                self.taken.push(Taken { disk, note });
             }
             self.ops += 1;
         }

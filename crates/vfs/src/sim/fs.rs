@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::CrashImage;
-use super::disk::Disk;
+use super::disk::{Disk, Taken};
 use super::fault::{Fault, Op, io_error, power_is_off};
 use super::names::{InodeId, Node, normalised};
 use crate::fs::{DirLock, File, Fs, OpenMode};
@@ -63,6 +63,23 @@ impl SimFs {
     /// The disk after a power loss.
     pub fn crash_with(&self, image: CrashImage) -> SimFs {
         Self::from_disk(self.shared.disk.lock().after_crash(image))
+    }
+
+    /// Keeps what crashes at chosen moments would leave, and goes on: before each change `look` is asked, with
+    /// [`SimFs::ops`], for an image and a note. It runs under the disk's lock, so it sees what was so at that moment,
+    /// and may not touch the disk.
+    pub fn keep_crashes(
+        &self,
+        look: impl FnMut(u64) -> Option<(CrashImage, usize)> + Send + 'static,
+    ) {
+        self.shared.disk.lock().watch(Box::new(look));
+    }
+
+    /// Ends [`SimFs::keep_crashes`]; the disks with their notes.
+    pub fn kept_crashes(&self) -> Vec<(SimFs, usize)> {
+        let kept = self.shared.disk.lock().take_kept();
+        let disk = |taken: Taken| (Self::from_disk(taken.disk), taken.note);
+        kept.into_iter().map(disk).collect()
     }
 
     /// Number of operations so far that changed the disk (syncs included).
