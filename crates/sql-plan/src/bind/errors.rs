@@ -5,6 +5,12 @@
 
 use esker_types::SqlError;
 
+/// 1747: no table has partitions.
+pub fn not_partitioned() -> SqlError {
+    let text = "PARTITION () clause on non partitioned table";
+    SqlError::new(1747, "HY000", text)
+}
+
 /// 1054
 pub fn unknown_column(name: &str, clause: &str) -> SqlError {
     SqlError::new(

@@ -154,8 +154,7 @@ fn named_table(
     table: &ast::NamedTable,
 ) -> SqlResult<ScopeTable> {
     if !table.partitions.is_empty() {
-        let text = "PARTITION () clause on non partitioned table";
-        return Err(SqlError::new(1747, "HY000", text));
+        return Err(errors::not_partitioned());
     }
     let alias = table.alias.as_ref().map(|a| &*a.text);
     if table.name.schema.is_none()

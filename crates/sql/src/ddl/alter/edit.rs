@@ -38,6 +38,12 @@ pub(super) struct Edit<'a> {
     pub(super) context: AlterContext,
 }
 
+/// 1505: no table is partitioned.
+fn not_partitioned() -> SqlError {
+    let text = "Partition management on a not partitioned table is not possible";
+    SqlError::new(1505, "HY000", text)
+}
+
 fn cannot_drop(name: &str) -> SqlError {
     let text = format!("Can't DROP '{name}'; check that column/key exists");
     SqlError::new(1091, "42000", text)
@@ -153,7 +159,8 @@ impl<'a> Edit<'a> {
             AlterAction::AddForeignKey(key) => self.draft.add_foreign_key(key, &self.old.schema),
             AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
             AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
-            AlterAction::Partition(what) => Err(SqlError::not_supported(what)),
+            AlterAction::Partition("PARTITION BY") => Err(SqlError::not_supported("PARTITION BY")),
+            AlterAction::Partition(_) => Err(not_partitioned()),
             // Rows are in the order of the clustered key, as InnoDB's are.
             AlterAction::OrderBy(columns) => {
                 columns.iter().try_for_each(|c| self.column(c).map(|_| ()))

@@ -31,7 +31,7 @@ impl CompiledInsert {
     /// Compiles.
     pub(in crate::dml) fn compile(env: &BindEnv<'_>, insert: &Insert) -> SqlResult<Self> {
         if !insert.partitions.is_empty() {
-            return Err(SqlError::not_supported("PARTITION"));
+            return Err(errors::not_partitioned());
         }
         if !insert.returning.is_empty() {
             return Err(SqlError::not_supported("RETURNING"));

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_plan::bind::{BindEnv, Need, Scope};
+use esker_sql_plan::bind::{BindEnv, Need, Scope, errors};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{LoadData, LoadTarget};
 use esker_types::collation::{Charset, Collation};
@@ -93,7 +93,7 @@ impl CompiledLoad {
     ) -> SqlResult<Self> {
         env.changes_rows.set(true);
         if !load.partitions.is_empty() {
-            return Err(SqlError::not_supported("PARTITION"));
+            return Err(errors::not_partitioned());
         }
         let dialect = Dialect::new(&load.format, env.ctx.sql_mode)?;
         if dialect.has_foreign_bytes() {
