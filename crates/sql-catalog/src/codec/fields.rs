@@ -30,6 +30,8 @@ pub struct RowFields {
 
 struct Column {
     col: usize,
+    /// How rows are stored that are written now; older ones may have a narrower integer.
+    phys: Phys,
     is_signed: bool,
     /// Of rows that are older than the column.
     missing: FieldValue,
@@ -151,6 +153,7 @@ impl RowFields {
             ids.push(field_of(columns, col));
             fields.push(Column {
                 col,
+                phys: Phys::of(&columns[col].ty),
                 is_signed: !columns[col].ty.unsigned,
                 missing,
             });
@@ -177,11 +180,29 @@ impl Fields for RowFields {
             *out = match row.raw(column.col) {
                 (Raw::Null, _) => FieldValue::Null,
                 (Raw::Missing, _) => column.missing,
-                (Raw::Bytes(bytes), phys) => {
+                (Raw::Bytes(bytes), phys) if phys == column.phys => {
                     FieldValue::Number(number(phys, column.is_signed, bytes))
                 }
+                (Raw::Bytes(bytes), _) => column.widened(bytes),
             };
         }
+    }
+}
+
+impl Column {
+    /// The number of an integer from before the column was widened.
+    fn widened(&self, bytes: &[u8]) -> FieldValue {
+        let Phys::Int { bytes: to, .. } = self.phys else {
+            return FieldValue::Unknown;
+        };
+        let is_negative = self.is_signed && bytes.last().is_some_and(|b| *b >= 0x80);
+        let mut wide = [if is_negative { 0xFF } else { 0 }; MAX_BYTES];
+        let Some(low) = wide.get_mut(..bytes.len()) else {
+            return FieldValue::Unknown;
+        };
+        low.copy_from_slice(bytes);
+        let whole = &wide[..usize::from(to)];
+        FieldValue::Number(number(self.phys, self.is_signed, whole))
     }
 }
 
@@ -336,6 +357,47 @@ mod tests {
         assert_eq!(out, [FieldValue::Null, default]);
         // What the rows are ordered by is left out.
         assert_eq!(RowFields::new(&columns, &layout, Some(0)).ids().len(), 1);
+    }
+
+    /// A block may have rows of both widths: their numbers are in one order.
+    #[test]
+    fn integers_from_before_a_widening_have_the_numbers_of_now() {
+        for is_unsigned in [false, true] {
+            let ty = |kind| SqlType {
+                unsigned: is_unsigned,
+                ..SqlType::new(kind)
+            };
+            for (narrow, wide, most) in [
+                (TypeKind::TinyInt, TypeKind::SmallInt, 127),
+                (TypeKind::MediumInt, TypeKind::Int, 8_388_607),
+                (TypeKind::Int, TypeKind::BigInt, i64::from(i32::MAX)),
+            ] {
+                let (old, new) = ([column(1, ty(narrow))], [column(1, ty(wide))]);
+                let versions = vec![LayoutVersion::of(&old), LayoutVersion::of(&new)];
+                let old_layout = RowLayout::new(&old, vec![versions[0].clone()]);
+                let layout = RowLayout::new(&new, versions);
+                let least = if is_unsigned { 0 } else { -most - 1 };
+                for number in [least, 0, 1, most] {
+                    let value = match is_unsigned {
+                        true => Value::UInt(number as u64),
+                        false => Value::Int(number),
+                    };
+                    let mut row = Vec::new();
+                    encode_row(&old_layout, &UTC, std::slice::from_ref(&value), &mut row)
+                        .expect("fits");
+                    let mut out = [FieldValue::Unknown];
+                    RowFields::new(&new, &layout, None).read(&row, &mut out);
+                    assert_eq!(
+                        out[0],
+                        number_of(&new, 0, &value).expect("fits"),
+                        "{value:?}"
+                    );
+                    let read = RowReader::new(&layout, &UTC, &row).expect("reads");
+                    let read = read.field(0).to_owned();
+                    assert_eq!(format!("{read:?}"), format!("{value:?}"));
+                }
+            }
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@
 //!
 //! Neighbours: `phys` encodes single fields. Every column is stored, also those of the primary key: a
 //! reader needs nothing but the value, at the price of a few bytes.
-//! **Invariants**: a layout version never changes once rows were written with it; columns added later
-//! are [`Place::Missing`] in older versions and read their instant default.
+//! **Invariants**: a layout version never changes once rows were written with it; columns added later are
+//! [`Place::Missing`] in older versions and read their instant default; an integer may be narrower in older versions.
 
 use esker_types::{SqlResult, SqlType, TypeKind, Value, ValueRef};
 use jiff::tz::TimeZone;
@@ -26,7 +26,7 @@ use crate::catalog::ColumnDef;
 const HEADER_BYTES: usize = 2;
 const WIDE_OFFSETS: u8 = 1;
 /// Layout versions a table may have before it must be rebuilt.
-pub const MAX_LAYOUT_VERSIONS: usize = 250;
+pub const MAX_LAYOUT_VERSIONS: usize = 256;
 
 /// Fields of one layout version, in stored order: column id and storage kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -513,10 +513,14 @@ pub fn patch_row<'v>(
         if let Some(value) = change(col) {
             return Source::Value(value.as_ref(), zone);
         }
-        match old.raw(col).0 {
-            Raw::Null => Source::Value(ValueRef::Null, zone),
-            Raw::Bytes(bytes) => Source::Stored(bytes),
-            Raw::Missing => Source::Value(layout.missing[col].as_ref(), &UTC),
+        match old.raw(col) {
+            (Raw::Null, _) => Source::Value(ValueRef::Null, zone),
+            (Raw::Bytes(bytes), phys) if phys == Phys::of(&layout.types[col]) => {
+                Source::Stored(bytes)
+            }
+            // An integer from before the column was widened.
+            (Raw::Bytes(_), _) => Source::Value(old.field(col), zone),
+            (Raw::Missing, _) => Source::Value(layout.missing[col].as_ref(), &UTC),
         }
     })
 }
