@@ -109,21 +109,27 @@ impl Resolver {
     }
 }
 
+/// Time between two questions whether a waiter gives up.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
 impl Ticket {
     /// Parks the thread until the ticket is resolved or `timeout` has passed; then the queue is left and the result is
     /// [`EngineError::LockWaitTimeout`]. A grant that raced with the timeout counts.
-    pub fn block(mut self, timeout: Duration) -> Result<()> {
+    pub fn block(self, timeout: Duration) -> Result<()> {
+        self.block_unless(timeout, &|| false)
+    }
+
+    /// The same, but it ends soon after `gives_up` has become true, which is asked now and then.
+    pub fn block_unless(mut self, timeout: Duration, gives_up: &dyn Fn() -> bool) -> Result<()> {
         let deadline = Instant::now().checked_add(timeout);
         {
             let mut state = self.cell.state.lock();
             while let State::Pending(_) = &*state {
-                match deadline {
-                    None => self.cell.done.wait(&mut state),
-                    Some(deadline) => {
-                        if self.cell.done.wait_until(&mut state, deadline).timed_out() {
-                            break;
-                        }
-                    }
+                let look = Instant::now() + BETWEEN_LOOKS;
+                let until = deadline.map_or(look, |deadline| deadline.min(look));
+                let timed_out = self.cell.done.wait_until(&mut state, until).timed_out();
+                if timed_out && (deadline == Some(until) || gives_up()) {
+                    break;
                 }
             }
             if let State::Done(result) = &*state {

@@ -281,3 +281,60 @@ fn check(root: &mut Client, ty: &str, index: &str, cond: &str) {
         plan.join("\n")
     );
 }
+
+/// Rows and blocks from before an integer was widened, and those from after it, are compared as one column.
+#[test]
+fn a_widened_integer_is_compared_like_one_that_always_was_so_wide() {
+    let machine = SimEnv::new(2);
+    let instance = open(&machine);
+    let mut root = Client::new(&instance, 1);
+    let fill = |root: &mut Client, table: &str, from: i32, to: i32, factor: i32| {
+        root.ok(&format!(
+            "INSERT INTO {table} WITH RECURSIVE s AS (SELECT {from} n UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {to}) \
+             SELECT n, n * {factor} - 1000, n % 7, REPEAT('x', 40) FROM s"
+        ));
+    };
+    root.ok("CREATE DATABASE bounds");
+    root.ok("USE bounds");
+    root.ok("SET cte_max_recursion_depth = 10000");
+    root.ok("CREATE TABLE t (id INT PRIMARY KEY, v SMALLINT, w TINYINT UNSIGNED, s VARCHAR(40))");
+    root.ok("CREATE TABLE u (id INT PRIMARY KEY, v BIGINT, w INT UNSIGNED, s VARCHAR(40))");
+    for table in ["t", "u"] {
+        fill(&mut root, table, 0, 2000, 2);
+    }
+    instance.engine().flush_all().unwrap();
+    root.ok("ALTER TABLE t MODIFY v BIGINT, MODIFY w INT UNSIGNED, ALGORITHM=INSTANT");
+    for compacted in [false, true] {
+        if compacted {
+            root.ok("OPTIMIZE TABLE t, u");
+        }
+        for table in ["t", "u"] {
+            let from = 2000 + 1000 * i32::from(compacted);
+            fill(&mut root, table, from, from + 1000, 100);
+            root.ok(&format!(
+                "UPDATE {table} SET s = 'changed', v = v - 5000 WHERE id % 97 = 3"
+            ));
+        }
+        instance.engine().flush_all().unwrap();
+        for cond in [
+            "v < -500",
+            "v BETWEEN 10 AND 20",
+            "v > 2000",
+            "v > 100000",
+            "v = 1500",
+            "w = 3",
+            "w * 2 = 4",
+        ] {
+            let question = |table: &str| {
+                format!(
+                    "SELECT COUNT(*), SUM(v), MIN(v), MAX(w), COUNT(DISTINCT v) FROM {table} WHERE {cond}"
+                )
+            };
+            root.same(&question("t"));
+            assert_eq!(root.ok(&question("t")), root.ok(&question("u")), "{cond}");
+        }
+        let all = "SELECT v, w, s FROM t ORDER BY v, id";
+        root.same(all);
+        assert_eq!(root.ok(all), root.ok(&all.replace(" t ", " u ")));
+    }
+}

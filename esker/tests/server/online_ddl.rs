@@ -3,12 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use esker_server::client::{Client, ClientError};
 
 use crate::common::{Ask, Dice, Server, eventually};
 
 const ROWS: u64 = 3000;
+/// Longest wait for something that happens soon.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn server(table: &str) -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
@@ -270,6 +273,107 @@ fn killed_or_crashed_it_leaves_nothing() {
     }
 }
 
+/// A foreign key is added while rows of both tables change: it holds for all of them in the end, or only the change
+/// fails.
+#[test]
+fn a_foreign_key_is_added_beside_changes_of_child_and_parent() {
+    const ADD: &str = "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (v) REFERENCES p (k), LOCK=NONE";
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    c.run("CREATE TABLE p (id INT PRIMARY KEY, k INT NOT NULL UNIQUE, n INT DEFAULT 0)");
+    c.run("INSERT INTO p (id, k) SELECT id, v FROM t");
+    let held = Held::begin(&server, ADD);
+    c.run("INSERT INTO p (id, k) VALUES (5000, 7); INSERT INTO t (id, v) VALUES (5000, 7)");
+    c.run("DELETE FROM t WHERE id = 1; DELETE FROM p WHERE id = 1");
+    c.run("UPDATE t SET v = NULL WHERE id = 2; UPDATE p SET k = -20 WHERE id = 2");
+    c.run("BEGIN; DELETE FROM p WHERE id = 3; INSERT INTO p (id, k) VALUES (6000, 30); COMMIT");
+    c.run("UPDATE p SET n = 1; UPDATE t SET v = 50 WHERE id = 6; DELETE FROM p WHERE id = 6");
+    assert_eq!(held.end(), Ok(()));
+    check(&mut c, &["s", "fk"]);
+    let orphans = "SELECT COUNT(*) FROM t LEFT JOIN p ON v = k WHERE v IS NOT NULL AND k IS NULL";
+    assert_eq!(c.value(orphans), "0");
+    assert_eq!(c.code("INSERT INTO t (v) VALUES (10)"), Some(1452));
+    assert_eq!(c.code("DELETE FROM p WHERE id = 5"), Some(1451));
+    c.run("ALTER TABLE t DROP FOREIGN KEY fk; ALTER TABLE t DROP KEY fk");
+    for (conflict, mended) in [
+        (
+            "INSERT INTO t (id, v) VALUES (7000, 1)",
+            "DELETE FROM t WHERE id = 7000",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE id = 9",
+            "UPDATE t SET v = 90 WHERE id = 9",
+        ),
+        (
+            "DELETE FROM p WHERE id = 10",
+            "INSERT INTO p (id, k) VALUES (10, 100)",
+        ),
+        (
+            "UPDATE p SET k = -110 WHERE id = 11",
+            "UPDATE p SET k = 110 WHERE id = 11",
+        ),
+    ] {
+        let Held { mut reader, change } = Held::begin(&server, ADD);
+        c.run(conflict);
+        let failed = change.join().expect("the change");
+        assert_eq!(failed.map_err(|e| e.0), Err(1452), "{conflict}");
+        reader.run("COMMIT");
+        c.run(mended);
+        check(&mut c, &["s"]);
+    }
+    c.run(ADD);
+    assert_eq!(c.value(orphans), "0");
+}
+
+/// The process list says what a schema change does, and `events_stages_current` how far it is.
+#[test]
+fn progress_is_shown() {
+    let (server, _dir) = server(&filled());
+    let over = AtomicBool::new(false);
+    let mut c = session(&server);
+    let stages = "SELECT COUNT(*) FROM performance_schema.events_stages_current";
+    thread::scope(|scope| {
+        let changer = scope.spawn(|| {
+            let mut c = session(&server);
+            while !over.load(Ordering::Relaxed) {
+                c.run("ALTER TABLE t FORCE; ALTER TABLE t ADD INDEX i (v); ALTER TABLE t DROP INDEX i");
+            }
+        });
+        let state = |text: &str| {
+            format!(
+                "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE REGEXP '^altering table: {text}$'"
+            )
+        };
+        let event = |name: &str| {
+            format!(
+                "{stages} WHERE EVENT_NAME = 'stage/{name}' AND WORK_COMPLETED <= WORK_ESTIMATED AND TIMER_WAIT > 0"
+            )
+        };
+        for seen in [
+            state("copied [0-9]+ of [0-9]+ rows .[0-9]+ %."),
+            state("read [0-9]+ of [0-9]+ rows .[0-9]+ %."),
+            event("sql/copy to tmp table"),
+            event("innodb/alter table (read PK and internal sort)"),
+        ] {
+            let begun = Instant::now();
+            while c.value(&seen) == "0" {
+                assert!(begun.elapsed() < PATIENCE, "never: {seen}");
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        changer.join().expect("the changer");
+    });
+    assert_eq!(c.value(stages), "0");
+    let held = Held::begin(&server, "ALTER TABLE t ADD INDEX i (v)");
+    let waits = format!("{stages} WHERE EVENT_NAME = 'stage/sql/Waiting for table metadata lock'");
+    let begun = Instant::now();
+    while c.value(&waits) == "0" {
+        assert!(begun.elapsed() < PATIENCE, "it does not say that it waits");
+    }
+    assert_eq!(held.end(), Ok(()));
+    assert_eq!(c.value(stages), "0");
+}
+
 /// Writers go on through one change after the other; each knows what its rows must be.
 #[test]
 fn under_load_the_result_is_what_the_writers_wrote() {
@@ -386,7 +490,7 @@ fn killed_at_any_moment_it_is_done_or_not() {
                 })
             {}
         });
-        thread::sleep(std::time::Duration::from_millis(100 + dice.roll(500)));
+        thread::sleep(Duration::from_millis(100 + dice.roll(500)));
         server.kill();
         writing.join().expect("the writer");
         changing.join().expect("the changer");

@@ -123,6 +123,7 @@ impl LockSet {
         mode: MdlMode,
         duration: MdlDuration,
         at_most: Duration,
+        gives_up: &dyn Fn() -> bool,
     ) -> Result<bool, SqlError> {
         self.drop_pending();
         let door = Door::shut(Instant::now(), at_most);
@@ -130,7 +131,7 @@ impl LockSet {
             Ok(()) => Ok(true),
             Err(ExecError::Sql(e)) => Err(e),
             Err(ExecError::Wait(ticket)) => {
-                let granted = ticket.block(at_most).is_ok();
+                let granted = ticket.block_unless(at_most, gives_up).is_ok();
                 if !granted {
                     self.blocked_by = self.blockers();
                 }

@@ -252,7 +252,7 @@ fn a_wait_on_a_thread_of_its_own_stops_newcomers_and_is_given_up() {
     // Another change waits for this one, and has no door meanwhile.
     let behind = ticket(other.acquire(&table, MdlMode::Exclusive, STATEMENT));
     let wait = |ddl: &mut LockSet, at_most| {
-        let got = ddl.acquire_within(&table, MdlMode::Exclusive, STATEMENT, at_most);
+        let got = ddl.acquire_within(&table, MdlMode::Exclusive, STATEMENT, at_most, &|| false);
         got.expect("no deadlock")
     };
     assert!(!wait(&mut ddl, Duration::ZERO));

@@ -9,7 +9,10 @@
 //!   snapshot. So a duplicate that a round meets is one of two rows that were there at the same time.
 //! - A round takes everything back before it puts anything in: two rows that exchange a unique value are no duplicate.
 //! - An entry that is taken back was put in by this statement: the same row always has the same entries.
+//! - Where the table gets foreign keys, no row was without a parent at the round's snapshot.
 //! - Nothing here touches the table, its locks or its rows: an error ends the schema change and nothing else.
+
+use std::sync::Arc;
 
 use esker_engine::{Isolation, LATEST, Seq, Txn, View};
 use esker_sql_catalog::catalog::TableDef;
@@ -19,7 +22,9 @@ use esker_types::SqlResult;
 
 use super::convert::Conversion;
 use super::fill::{Building, Checks};
+use super::progress::Stage;
 use crate::dml::duplicate_entry;
+use crate::dml::foreign::{NewKeys, Seen};
 
 /// A transaction writes so many entries, or bytes, of the new trees.
 const BATCH_ENTRIES: usize = 1000;
@@ -59,6 +64,13 @@ struct Image {
 }
 
 impl Derived<'_> {
+    fn stage(&self) -> Stage {
+        match self {
+            Derived::Entries { .. } => Stage::FollowIndex,
+            Derived::Copies(_) => Stage::FollowTable,
+        }
+    }
+
     fn new_table(&self) -> &TableDef {
         match self {
             Derived::Entries { new, .. } => new,
@@ -135,6 +147,8 @@ pub(super) struct CatchUp<'a> {
     /// The table as others see it.
     table: &'a TableDef,
     derived: Derived<'a>,
+    /// Foreign keys that it gets.
+    keys: Option<&'a NewKeys<'a>>,
     /// The new trees are what the table is for this snapshot.
     base: Txn,
 }
@@ -145,12 +159,14 @@ impl<'a> CatchUp<'a> {
         building: Building<'a>,
         table: &'a TableDef,
         derived: Derived<'a>,
+        keys: Option<&'a NewKeys<'a>>,
         base: Txn,
     ) -> Self {
         Self {
             building,
             table,
             derived,
+            keys,
             base,
         }
     }
@@ -160,31 +176,80 @@ impl<'a> CatchUp<'a> {
         let engine = self.building.catalog.engine();
         // What comes from now on lies apart, and the next round need not walk over what this one has seen.
         engine.seal(&self.table.primary().tree);
+        for parent in self.parents() {
+            engine.seal(&parent.primary().tree);
+        }
         let next = engine.begin(Isolation::RepeatableRead);
-        let changed = self.follow(next.snapshot())?;
+        let seen = Seen {
+            txn: &next,
+            view: View::Snapshot,
+        };
+        let changed = self.follow(next.snapshot(), seen)?;
         self.base = next;
         Ok(changed)
     }
 
-    /// The last round, under the table's exclusive lock.
+    /// The last round, under the exclusive locks of the table and of new parents.
     pub(super) fn finish(&mut self) -> SqlResult<u64> {
-        self.follow(LATEST)
+        let latest = self.building.latest();
+        let seen = Seen {
+            txn: &latest,
+            view: View::Latest,
+        };
+        self.follow(LATEST, seen)
     }
 
-    fn follow(&mut self, upto: Seq) -> SqlResult<u64> {
-        self.half(upto, Half::TakeBack)?;
-        self.half(upto, Half::PutIn)
+    fn parents(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.keys.into_iter().flat_map(NewKeys::parents)
     }
 
-    fn half(&self, upto: Seq, half: Half) -> SqlResult<u64> {
+    /// To what is `seen`, which is everything up to `upto`.
+    fn follow(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
+        self.half(upto, seen, Half::TakeBack)?;
+        let rows = self.half(upto, seen, Half::PutIn)?;
+        Ok(rows + self.follow_parents(upto, seen)?)
+    }
+
+    /// Nobody may refer to a parent that has gone. The child's new trees are as far as `seen` is.
+    fn follow_parents(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
+        let Some(keys) = self.keys else {
+            return Ok(0);
+        };
+        let own = self.building.latest();
+        let fresh = Seen {
+            txn: &own,
+            view: View::Latest,
+        };
+        let mut count = 0;
+        for parent in keys.parents() {
+            let tree = &parent.primary().tree;
+            let changes = self.base.changes(tree, upto);
+            let mut changes = changes.map_err(|e| engine_error(&e))?;
+            let mut watch = self.building.watch(self.derived.stage(), 0);
+            while changes.advance().map_err(|e| engine_error(&e))? {
+                count += 1;
+                let (key, now) = (changes.key(), changes.value());
+                watch.row(key.len() + now.map_or(0, <[u8]>::len))?;
+                let before = self.base.get(tree, key, View::Snapshot);
+                if let Some(before) = before.map_err(|e| engine_error(&e))? {
+                    keys.check_parent(parent, (&before, now), seen, fresh)?;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn half(&self, upto: Seq, seen: Seen<'_>, half: Half) -> SqlResult<u64> {
         let tree = &self.table.primary().tree;
         let changes = self.base.changes(tree, upto);
         let mut changes = changes.map_err(|e| engine_error(&e))?;
         let mut writer = Writer::new(self.building, self.derived.new_table());
+        let mut watch = self.building.watch(self.derived.stage(), 0);
         let mut count = 0;
         while changes.advance().map_err(|e| engine_error(&e))? {
             count += 1;
             let (key, now) = (changes.key(), changes.value());
+            watch.row(key.len() + now.map_or(0, <[u8]>::len))?;
             let before = self.base.get(tree, key, View::Snapshot);
             let before = match before.map_err(|e| engine_error(&e))? {
                 Some(stored) => self.quietly(|| self.derived.image(key, &stored, count))?,
@@ -197,6 +262,9 @@ impl<'a> CatchUp<'a> {
                 }
                 (Some(stored), Half::PutIn) => {
                     self.derived.check(stored)?;
+                    if let Some(keys) = self.keys {
+                        keys.check(seen, stored)?;
+                    }
                     self.derived.image(key, stored, count)?
                 }
             };
@@ -285,7 +353,6 @@ impl<'a> Writer<'a> {
     fn end_row(&mut self) -> SqlResult<()> {
         if self.entries >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
             self.commit()?;
-            (self.building.check_killed)()?;
         }
         Ok(())
     }

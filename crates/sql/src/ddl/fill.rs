@@ -7,26 +7,25 @@
 //! duplicate or a violated CHECK stops the whole statement.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::{BuildError, Cursor, Direction, EngineError, Isolation, TreeBuilder, Txn, View};
 use esker_sql_catalog::catalog::{Catalog, ColumnDef, DefaultDef, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
+use esker_sql_plan::plan::table_rows;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
 
 use super::DdlCtx;
 use super::convert::Conversion;
-use crate::dml::foreign::RowsInsert;
+use super::progress::{Progress, Stage, Watch};
+use crate::dml::foreign::{NewKeys, Seen};
 use crate::dml::implicit_value;
 use crate::dml::{Default, TableExprs, as_counter, default_of, duplicate_entry};
 
 /// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
 const SORT_BYTES: usize = 64 << 20;
 const LEAST_SORT_BYTES: usize = 1 << 20;
-/// Rows between two looks at whether the statement was killed.
-const ROWS_PER_LOOK: u64 = 1024;
 
 /// What making trees needs of a schema statement.
 #[derive(Clone, Copy)]
@@ -34,6 +33,7 @@ pub(super) struct Building<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) eval: &'a EvalCtx<'a>,
     pub(super) check_killed: &'a dyn Fn() -> SqlResult<()>,
+    pub(super) progress: &'a Progress,
 }
 
 impl<'a> Building<'a> {
@@ -42,10 +42,17 @@ impl<'a> Building<'a> {
             catalog: ctx.catalog,
             eval: ctx.eval,
             check_killed: ctx.check_killed,
+            progress: ctx.progress,
         }
     }
 
-    fn latest(&self) -> Txn {
+    /// Begins a stage in which about so many rows are gone through.
+    pub(super) fn watch(&self, stage: Stage, estimated: u64) -> Watch<'a> {
+        self.progress.begin(stage, estimated);
+        Watch::new(self.progress, self.check_killed)
+    }
+
+    pub(super) fn latest(&self) -> Txn {
         self.catalog.engine().begin(Isolation::ReadCommitted)
     }
 }
@@ -60,6 +67,12 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Begins to go through them.
+    fn watch(&self, stage: Stage) -> Watch<'_> {
+        let estimated = table_rows(self.table);
+        self.building.watch(stage, estimated as u64)
+    }
+
     /// All of them, by clustered key.
     fn open(&self) -> SqlResult<Cursor> {
         let all = Bound::Unbounded;
@@ -80,12 +93,13 @@ struct Fill<'a> {
     /// Positions of indexes, and their entries.
     indexes: Vec<(usize, TreeBuilder)>,
     key: Vec<u8>,
-    rows: u64,
+    watch: Watch<'a>,
 }
 
 impl<'a> Fill<'a> {
     /// Fills the indexes at `which`, and the clustered one if `with_rows`.
-    fn new(building: Building<'a>, table: &'a TableDef, which: &[usize], with_rows: bool) -> Self {
+    fn new(rows: &'a Rows<'a>, table: &'a TableDef, which: &[usize], with_rows: bool) -> Self {
+        let building = rows.building;
         if with_rows {
             table.announce_fields();
         }
@@ -99,7 +113,10 @@ impl<'a> Fill<'a> {
             clustered: with_rows.then(|| builder(0)),
             indexes: which.iter().map(|&at| (at, builder(at))).collect(),
             key: Vec::new(),
-            rows: 0,
+            watch: rows.watch(match with_rows {
+                true => Stage::Copy,
+                false => Stage::Read,
+            }),
         }
     }
 
@@ -121,19 +138,18 @@ impl<'a> Fill<'a> {
                 return Err(self.failed(at, e));
             }
         }
-        self.rows += 1;
-        if self.rows.is_multiple_of(ROWS_PER_LOOK) {
-            (self.building.check_killed)()?;
-        }
-        Ok(())
+        self.watch.row(bytes.len())
     }
 
     /// Makes the trees complete, the rows first.
     fn finish(mut self) -> SqlResult<()> {
+        let trees = self.indexes.len() + usize::from(self.clustered.is_some());
+        self.watch = self.building.watch(Stage::Merge, trees as u64);
         self.finish_rows()?;
         for (at, entries) in std::mem::take(&mut self.indexes) {
             let go_on = || (self.building.check_killed)().is_ok();
             entries.finish(&go_on).map_err(|e| self.failed(at, e))?;
+            self.watch.step()?;
         }
         Ok(())
     }
@@ -193,7 +209,7 @@ pub(super) fn fill_indexes(rows: &Rows<'_>, new: &TableDef, which: &[usize]) -> 
         return Ok(());
     }
     let mut cursor = rows.open()?;
-    let mut fill = Fill::new(rows.building, new, which, false);
+    let mut fill = Fill::new(rows, new, which, false);
     while let Some((clustered, bytes)) = next(&mut cursor)? {
         fill.add(clustered, bytes)?;
     }
@@ -241,35 +257,28 @@ impl<'a> Checks<'a> {
     /// 3819 if one of the rows does.
     pub(super) fn check_all(&self, rows: &Rows<'_>) -> SqlResult<()> {
         let mut cursor = rows.open()?;
-        let mut count: u64 = 0;
+        let mut watch = rows.watch(Stage::Check);
         while let Some((_, bytes)) = next(&mut cursor)? {
             self.check(bytes)?;
-            count += 1;
-            if count.is_multiple_of(ROWS_PER_LOOK) {
-                (self.building.check_killed)()?;
-            }
+            watch.row(bytes.len())?;
         }
         Ok(())
     }
 }
 
-/// 1452 if a row has no parent by one of the named foreign keys. Their parents are locked exclusively, or the table
-/// itself. Gives the number of rows that were looked at.
-pub(super) fn check_foreign_keys(rows: &Rows<'_>, names: &[Box<str>]) -> SqlResult<u64> {
-    if names.is_empty() {
-        return Ok(0);
-    }
-    let own = Arc::new(rows.table.clone());
-    let lookup = |schema: &str, name: &str| rows.building.catalog.resolve(schema, name);
-    let keys = RowsInsert::new(&lookup, own, names);
+/// 1452 if a row has no parent by one of the keys. Gives the number of rows that were looked at.
+pub(super) fn check_foreign_keys(rows: &Rows<'_>, keys: &NewKeys<'_>) -> SqlResult<u64> {
+    let seen = Seen {
+        txn: rows.reader,
+        view: rows.view,
+    };
     let mut cursor = rows.open()?;
+    let mut watch = rows.watch(Stage::Check);
     let mut count = 0;
     while let Some((_, bytes)) = next(&mut cursor)? {
-        keys.check(rows.reader, bytes)?;
+        keys.check(seen, bytes)?;
         count += 1;
-        if u64::is_multiple_of(count, ROWS_PER_LOOK) {
-            (rows.building.check_killed)()?;
-        }
+        watch.row(bytes.len())?;
     }
     Ok(count)
 }
@@ -281,10 +290,12 @@ pub(super) fn largest_auto(rows: &Rows<'_>) -> SqlResult<u64> {
         return Ok(0);
     };
     let mut cursor = rows.open()?;
+    let mut watch = rows.watch(Stage::Read);
     let mut largest = 0;
     while let Some((_, bytes)) = next(&mut cursor)? {
         let row = RowReader::new(&table.layout, &UTC, bytes)?;
         largest = largest.max(as_counter(&row.field(auto).to_owned()));
+        watch.row(bytes.len())?;
     }
     Ok(largest)
 }
@@ -294,7 +305,7 @@ pub(super) fn copy_table(rows: &Rows<'_>, conversion: &Conversion<'_>) -> SqlRes
     let new = conversion.new;
     let which: Vec<usize> = (1..new.indexes.len()).collect();
     let mut cursor = rows.open()?;
-    let mut fill = Fill::new(rows.building, new, &which, true);
+    let mut fill = Fill::new(rows, new, &which, true);
     let mut count = 0;
     while let Some((key, stored)) = next(&mut cursor)? {
         count += 1;

@@ -3,9 +3,10 @@
 //! In flow order: `names` (which are allowed) · `columns`, `print` (definitions as written) · `draft` (a table being
 //! drawn up), `draft_keys` (its foreign keys) · `foreign` (what foreign keys need of other tables) · `schema`,
 //! `create`, `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's
-//! rows), `catch_up` (following their changes) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
-//! `program` (DROP of routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a
-//! thread that may block and releases statement locks at the end; `catalog` publishes the result.
+//! rows), `catch_up` (following their changes), `progress` (how far that is) · `lock_tables` (LOCK TABLES, UNLOCK
+//! TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events). Neighbours: `session` commits
+//! what is open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog` publishes
+//! the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -31,6 +32,7 @@ pub(crate) mod names;
 mod oracle_tests;
 mod print;
 mod program;
+mod progress;
 mod schema;
 mod table;
 #[cfg(test)]
@@ -53,6 +55,8 @@ use crate::binlog::LoggedStatement;
 pub use alter::PublishWait;
 pub use names::{TableName, no_database, resolve};
 pub(crate) use print::dictionary_text;
+pub use progress::Progress;
+pub(crate) use progress::Stage;
 pub use table::empty_memory_tables;
 
 /// What a schema statement may reach.
@@ -90,6 +94,8 @@ pub struct DdlCtx<'a> {
     pub logged: Option<LoggedStatement>,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
+    /// How far it is, for others to see.
+    pub progress: &'a Progress,
 }
 
 /// Which engine a table gets.

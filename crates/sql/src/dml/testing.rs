@@ -211,6 +211,7 @@ impl Bench {
                 limit: std::time::Duration::from_secs(10),
             },
             check_killed: &|| Ok(()),
+            progress: &crate::ddl::Progress::default(),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;
         Ok(Ran {

@@ -171,7 +171,7 @@ pub(super) fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
                 super::optional(d.database.as_ref()),
                 text(d.command),
                 Value::Int(seconds),
-                text(d.state),
+                text(p.state()),
                 super::optional(d.info.as_ref().filter(|i| !i.is_empty())),
             ])
         })

@@ -21,6 +21,7 @@ use super::counts::Counts;
 use super::explain::RunningPlan;
 use super::terms::Terms;
 use crate::binlog::Position;
+use crate::ddl::Progress;
 use crate::statements::{self, ByCommand, History};
 
 /// Longest statement text kept for the process list, bytes.
@@ -66,6 +67,8 @@ pub struct Process {
     snapshot: Mutex<Option<Position>>,
     /// What the session has done.
     pub(crate) counts: Counts,
+    /// How far its schema change is.
+    pub(crate) progress: Progress,
     /// Its last statements, and sums by command.
     history: Mutex<History>,
     on_kill: Box<dyn Fn() + Send + Sync>,
@@ -142,6 +145,15 @@ impl Process {
     /// Its last statements, and sums by command.
     pub(crate) fn history(&self) -> &Mutex<History> {
         &self.history
+    }
+
+    /// What it is doing; empty when nothing special.
+    pub(crate) fn state(&self) -> String {
+        let stage = self.progress.shown();
+        stage.map_or_else(
+            || self.detail.lock().state.to_owned(),
+            |stage| stage.state(),
+        )
     }
 
     /// A copy of the changing part.
@@ -402,6 +414,7 @@ impl Registry {
             wake: WakeList::default(),
             snapshot: Mutex::new(None),
             counts: Counts::default(),
+            progress: Progress::default(),
             history: Mutex::default(),
             on_kill,
             #[cfg(test)]

@@ -51,6 +51,7 @@ impl Session {
         let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
         let killed = || self.context.check();
+        let process = &self.context.process;
         let mut ctx = DdlCtx {
             engines,
             fails_fast,
@@ -68,8 +69,11 @@ impl Session {
             standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
+            progress: &process.progress,
         };
+        let stages = process.progress.until_end();
         let result = f(&mut ctx);
+        drop(stages);
         let raised = eval.diagnostics.take();
         self.add_warnings(raised);
         if self.context.temporary.borrow().version() != version {

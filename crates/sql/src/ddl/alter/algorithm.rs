@@ -21,6 +21,8 @@ pub(super) struct Asked<'a> {
     pub(super) foreign_key_checks: bool,
 }
 
+const CHECKS_KEYS: &str = "Adding foreign keys needs foreign_key_checks=OFF";
+
 /// 1221: an instant change takes no lock that one could choose.
 pub(super) fn check_options(options: &DdlOptions) -> SqlResult<()> {
     match (options.algorithm.as_deref(), options.lock.as_deref()) {
@@ -42,9 +44,13 @@ pub(super) fn check(options: &DdlOptions, plan: Plan, asked: &Asked<'_>) -> SqlR
     if matches!(lock, Some("NONE" | "SHARED")) && asked.renames_only() {
         return Err(refused("LOCK=NONE/SHARED", None, "LOCK=EXCLUSIVE"));
     }
-    let for_lock = asked.reason_for_lock();
+    let for_lock = asked.reason_for_lock(plan);
+    let is_instant = plan == Plan::DefinitionOnly && for_lock.is_none() && !asked.checks_new_keys();
     match algorithm {
-        Some("INSTANT") if plan != Plan::DefinitionOnly || for_lock.is_some() => {
+        Some("INSTANT") if asked.lacks_versions_only(plan) => {
+            return Err(out_of_versions(asked.old));
+        }
+        Some("INSTANT") if !is_instant => {
             let reason = asked.reason_not_instant(plan);
             return Err(refused(
                 "ALGORITHM=INSTANT",
@@ -70,6 +76,13 @@ impl Asked<'_> {
         !self.actions.is_empty() && self.actions.iter().all(renames)
     }
 
+    /// Is the table copied for want of row versions, and for nothing else?
+    fn lacks_versions_only(&self, plan: Plan) -> bool {
+        plan == Plan::Copy
+            && !self.context.force_copy
+            && !plan::changes_rows(self.old, self.built, self.context)
+    }
+
     fn adds_auto_increment(&self) -> bool {
         let mut columns = self.built.columns.iter();
         columns.any(|c| c.auto_increment && self.context.added.contains(&c.id))
@@ -88,11 +101,16 @@ impl Asked<'_> {
         columns.any(|c| c.is_hidden() && self.context.added.contains(&c.id))
     }
 
+    /// Does it get foreign keys that its rows are held against?
+    pub(super) fn checks_new_keys(&self) -> bool {
+        self.foreign_key_checks && !self.built.new_keys.is_empty()
+    }
+
     /// Why writers have to be kept away.
-    fn reason_for_lock(&self) -> Option<&'static str> {
+    fn reason_for_lock(&self, plan: Plan) -> Option<&'static str> {
         let loses_key = self.old.has_primary_key() && !self.built.has_primary();
-        if self.foreign_key_checks && !self.built.new_keys.is_empty() {
-            Some("Adding foreign keys needs foreign_key_checks=OFF")
+        if self.checks_new_keys() && !plan::is_online(self.old, self.built, plan) {
+            Some(CHECKS_KEYS)
         } else if self.adds_auto_increment() {
             Some("Adding an auto-increment column requires a lock")
         } else if loses_key {
@@ -106,7 +124,7 @@ impl Asked<'_> {
         let reason = match plan == Plan::Copy && plan::changes_type(self.old, self.built) {
             true => Some("Cannot change column type INPLACE"),
             false => self
-                .reason_for_lock()
+                .reason_for_lock(plan)
                 .filter(|_| !self.adds_auto_increment()),
         };
         match reason.is_some() || (plan == Plan::Copy && self.adds_stored_column()) {
@@ -120,10 +138,22 @@ impl Asked<'_> {
             Some("Need to rebuild the table to change column type")
         } else if self.adds_key_part() {
             Some("ADD COLUMN col...VIRTUAL, ADD INDEX(col)")
+        } else if self.checks_new_keys() {
+            Some(CHECKS_KEYS)
         } else {
-            self.reason_for_lock()
+            self.reason_for_lock(plan)
         }
     }
+}
+
+/// 4092.
+fn out_of_versions(table: &TableDef) -> SqlError {
+    let text = format!(
+        "Maximum row versions reached for table {}/{}. No more columns can be added or dropped instantly. Please use \
+         COPY/INPLACE.",
+        table.schema, table.name
+    );
+    SqlError::new(4092, "HY000", text)
 }
 
 fn refused(what: &str, reason: Option<&str>, instead: &str) -> SqlError {

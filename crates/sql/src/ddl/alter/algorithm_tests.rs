@@ -98,11 +98,19 @@ fn what_cannot_be_done_so_is_refused_in_mysqls_words() {
             reason("LOCK=NONE is not supported", NUMBER, "LOCK=SHARED"),
         ),
         (
-            "ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES p (id), LOCK=NONE",
+            "ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES t (id), LOCK=NONE",
             reason(
                 "LOCK=NONE is not supported",
                 "Adding foreign keys needs foreign_key_checks=OFF",
                 "LOCK=SHARED",
+            ),
+        ),
+        (
+            "ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES p (id), ALGORITHM=INSTANT",
+            reason(
+                INSTANT,
+                "Adding foreign keys needs foreign_key_checks=OFF",
+                both,
             ),
         ),
         (
@@ -195,6 +203,7 @@ fn what_can_be_done_so_is_done() {
         "CONVERT TO CHARACTER SET latin1",
         "ADD INDEX i ((a + 1))",
         "ADD CHECK (a > 0)",
+        "ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES p (id)",
         "ADD z INT AS (a + 3) STORED",
     ] {
         bench().ok(&format!("ALTER TABLE t {action}, LOCK=NONE"));

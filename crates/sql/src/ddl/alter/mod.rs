@@ -16,6 +16,8 @@ mod algorithm;
 mod algorithm_tests;
 mod edit;
 mod online;
+#[cfg(test)]
+mod operations_tests;
 mod plan;
 
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use esker_sql_catalog::catalog::{
     ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
     no_such_table, same_name,
 };
-use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
+use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
@@ -40,6 +42,7 @@ use super::fill::{Building, Checks, Rows};
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
+use crate::dml::foreign::NewKeys;
 use crate::dml::validate;
 use esker_engine::{Isolation, View};
 
@@ -136,7 +139,7 @@ fn run(
         true => MdlMode::SharedUpgradable,
         false => MdlMode::Exclusive,
     };
-    let old = lock_old(ctx, (name, to), actions, mode)?;
+    let (old, tables) = lock_old(ctx, (name, to), actions, mode)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
         return Err(esker_sql_catalog::catalog::unknown_database(&to.schema).into());
     }
@@ -187,12 +190,15 @@ fn run(
     };
     algorithm::check(options, plan, &asked)?;
     let is_online = engine == old.engine && plan::is_online(&old, &built, plan);
+    let checks_keys = asked.checks_new_keys();
     let others = match (may_be_online, plan) {
-        (false, _) | (true, Plan::DefinitionOnly) => Others::StayOut,
+        (false, _) => Others::StayOut,
+        (true, Plan::DefinitionOnly) if !checks_keys => Others::StayOut,
         (true, _) if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
+        (true, _) if checks_keys => Others::StayOut,
         (true, _) => Others::Read,
     };
-    lock_for_change(ctx, name, others)?;
+    lock_for_change(ctx, name, &tables, others)?;
     let altered = Altered {
         old: &old,
         built,
@@ -200,7 +206,7 @@ fn run(
         next_column_id,
         options: &table_options,
     };
-    let done = altered.make(ctx, plan, &context, (name, others))?;
+    let done = altered.make(ctx, plan, &context, (&tables, others))?;
     let mut done = publish(ctx, name, to, &old, done, children)?;
     // MySQL counts rows only where it has looked at the table's inside.
     if only_names {
@@ -225,50 +231,55 @@ enum Others {
 fn lock_for_change(
     ctx: &mut DdlCtx<'_>,
     name: &TableName,
+    tables: &[TableName],
     others: Others,
 ) -> Result<(), ExecError> {
-    if ctx.temporary(name).is_some() {
-        return Ok(());
-    }
     if others == Others::StayOut || ctx.fails_fast {
-        ctx.lock_table(name, MdlMode::Exclusive)?;
+        for table in tables {
+            ctx.lock_table(table, MdlMode::Exclusive)?;
+        }
     }
     if others == Others::StayOut {
         return Ok(());
     }
-    let object = ctx.catalog.locks().table(&name.schema, &name.name);
-    ctx.locks.give_back(&object, MdlMode::Exclusive);
+    for table in tables {
+        let object = ctx.catalog.locks().table(&table.schema, &table.name);
+        ctx.locks.give_back(&object, MdlMode::Exclusive);
+    }
     match others {
         Others::Read => ctx.lock_table(name, MdlMode::SharedReadOnly),
         _ => Ok(()),
     }
 }
 
-/// Do the actions change the definitions of other tables, too?
+/// Do the actions change the definitions of other tables, and nothing that takes long?
 fn changes_others(actions: &[AlterAction]) -> bool {
     actions.iter().any(|a| {
         matches!(
             a,
-            AlterAction::AddForeignKey(_)
-                | AlterAction::DropForeignKey(_)
-                | AlterAction::DropConstraint(_)
+            AlterAction::DropForeignKey(_) | AlterAction::DropConstraint(_)
         )
     })
 }
 
-/// The table, locked with the name that it gets and what foreign keys tie to it.
+/// The table, locked with the name that it gets and what foreign keys tie to it. Also gives what is locked upgradably:
+/// the tables whose definitions change.
 fn lock_old(
     ctx: &mut DdlCtx<'_>,
     (name, to): (&TableName, &TableName),
     actions: &[AlterAction],
     mode: MdlMode,
-) -> Result<Arc<TableDef>, ExecError> {
+) -> Result<(Arc<TableDef>, Vec<TableName>), ExecError> {
     let mut old = ctx.existing(name)?;
+    let mut tables = Vec::new();
     if !old.temporary {
         let both = [name.clone(), to.clone()];
         let own = if name == to { &both[..1] } else { &both[..] };
         foreign::lock_related(ctx, own, &|ctx| to_lock(ctx, own, actions, mode))?;
         old = ctx.existing(name)?;
+        let wanted = to_lock(ctx, own, actions, mode).into_iter();
+        let upgradable = wanted.filter(|(_, mode)| *mode == MdlMode::SharedUpgradable);
+        tables.extend(upgradable.map(|(name, _)| name));
     }
     let is_taken = match old.temporary {
         true => ctx.temporary(to).is_some(),
@@ -278,10 +289,11 @@ fn lock_old(
         let text = format!("Table '{}' already exists", to.name);
         return Err(SqlError::new(1050, "42S01", text).into());
     }
-    Ok(old)
+    Ok((old, tables))
 }
 
-/// The table, and those that foreign keys tie to it: exclusively if their definitions change with it.
+/// The table, and those that foreign keys tie to it: in the same mode as the parents, if their definitions change with
+/// it; children exclusively.
 fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: MdlMode) -> Wanted {
     let mut wanted = Wanted::new();
     let name = &own[0];
@@ -296,7 +308,7 @@ fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: M
                 let schema = key.table.schema.as_ref();
                 let schema = schema.map_or(&*name.schema, |s| &*s.text);
                 let parent = &key.table.name.text;
-                foreign::want(&mut wanted, schema, parent, MdlMode::Exclusive);
+                foreign::want(&mut wanted, schema, parent, mode);
             }
             AlterAction::DropForeignKey(_) | AlterAction::DropConstraint(_) => keys_change = true,
             AlterAction::RenameColumn { .. } | AlterAction::ChangeColumn { .. } => {
@@ -305,13 +317,17 @@ fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: M
             _ => {}
         }
     }
-    let mode = |changes| match changes {
-        true => MdlMode::Exclusive,
+    let changing = |changes, mode| match changes {
+        true => mode,
         false => MdlMode::Shared,
     };
     if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
-        foreign::want_parents(&mut wanted, &def, mode(keys_change));
-        foreign::want_children(&mut wanted, &def, mode(names_change));
+        foreign::want_parents(&mut wanted, &def, changing(keys_change, mode));
+        foreign::want_children(
+            &mut wanted,
+            &def,
+            changing(names_change, MdlMode::Exclusive),
+        );
     }
     wanted
 }
@@ -370,7 +386,7 @@ impl Altered<'_> {
         ctx: &mut DdlCtx<'_>,
         plan: Plan,
         context: &AlterContext,
-        (name, others): (&TableName, Others),
+        (tables, others): (&[TableName], Others),
     ) -> SqlResult<Made> {
         let building = Building::of(ctx);
         let mut trees = NewTrees::new(ctx.catalog.engine());
@@ -394,12 +410,18 @@ impl Altered<'_> {
         fill::refuse_zero_dates(&rows, &added)?;
         let strict = copy && ctx.eval.sql_mode.is_strict();
         let strict = ctx.eval.diagnostics.strict_write.replace(strict);
+        let keys = self.new_keys(ctx, &def);
+        let followed_keys = keys.as_ref().filter(|_| others == Others::Write);
         let filled = self.fill(building, &rows, &def, (plan, context));
+        let filled = filled.and_then(|(derived, count)| {
+            let checked = followed_keys.map(|keys| fill::check_foreign_keys(&rows, keys));
+            Ok((derived, count.max(checked.transpose()?.unwrap_or(0))))
+        });
         let followed = filled.and_then(|(derived, count)| {
             let mut catch_up = (others == Others::Write)
-                .then(|| CatchUp::new(building, self.old, derived, reader));
+                .then(|| CatchUp::new(building, self.old, derived, followed_keys, reader));
             if others != Others::StayOut {
-                online::close(ctx, name, catch_up.as_mut())?;
+                online::close(ctx, tables, catch_up.as_mut())?;
             }
             Ok(count)
         });
@@ -422,9 +444,9 @@ impl Altered<'_> {
         {
             def.histograms.clone_from(&now.histograms);
         }
-        let checked = match ctx.foreign_key_checks {
-            true => fill::check_foreign_keys(&latest(&def), &self.built.new_keys)?,
-            false => 0,
+        let checked = match &keys {
+            Some(keys) if followed_keys.is_none() => fill::check_foreign_keys(&latest(&def), keys)?,
+            _ => 0,
         };
         if copy {
             def.runtime = Arc::new(TableRuntime::new(
@@ -438,6 +460,14 @@ impl Altered<'_> {
             rows: count.max(checked),
             counter,
         })
+    }
+
+    /// The foreign keys that rows have to keep from now on.
+    fn new_keys(&self, ctx: &DdlCtx<'_>, def: &TableDef) -> Option<NewKeys<'_>> {
+        let names = &self.built.new_keys;
+        let lookup = |schema: &str, name: &str| ctx.catalog.resolve(schema, name);
+        let is_checked = ctx.foreign_key_checks && !names.is_empty();
+        is_checked.then(|| NewKeys::new(&lookup, Arc::new(def.clone()), names))
     }
 
     /// Fills the new trees of `def` from the rows; how to make what they hold of a row, and the number of rows copied.
@@ -548,17 +578,7 @@ impl Altered<'_> {
             indexes.push(index);
         }
         let mut versions = self.old.layout.versions().to_vec();
-        let now = LayoutVersion::of(&columns);
-        let mut stored = versions
-            .last()
-            .map(|v| v.fields.clone())
-            .unwrap_or_default();
-        let mut wanted = now.fields.clone();
-        stored.sort_by_key(|f| f.0);
-        wanted.sort_by_key(|f| f.0);
-        if stored != wanted {
-            versions.push(now);
-        }
+        versions.extend(plan::new_layout(self.old, &columns));
         let layout = RowLayout::new(&columns, versions);
         Ok(self.common(columns, indexes, layout))
     }
@@ -586,9 +606,6 @@ impl Altered<'_> {
         Ok(Some(last))
     }
 }
-
-/// Most layout versions before a change copies the table instead of adding one.
-pub(super) const COPY_AT_VERSIONS: usize = MAX_LAYOUT_VERSIONS;
 
 fn publish(
     ctx: &mut DdlCtx<'_>,

@@ -20,6 +20,7 @@ use esker_sql_catalog::mdl::{MdlDuration, MdlMode, MdlObject, Windows};
 use esker_types::SqlResult;
 
 use super::super::catch_up::CatchUp;
+use super::super::progress::Stage;
 use super::super::{DdlCtx, TableName};
 
 /// A round that took no longer is short enough for one under the lock.
@@ -38,13 +39,15 @@ pub struct PublishWait {
     pub limit: Duration,
 }
 
-/// Takes the table's exclusive lock, and follows the changes of its rows until nothing is left to follow.
+/// Takes the exclusive locks of the tables whose definitions change, and follows the changes of rows until nothing is
+/// left to follow.
 pub(super) fn close(
     ctx: &mut DdlCtx<'_>,
-    name: &TableName,
+    tables: &[TableName],
     mut catch_up: Option<&mut CatchUp<'_>>,
 ) -> SqlResult<()> {
-    let object = ctx.catalog.locks().table(&name.schema, &name.name);
+    let object = |name: &TableName| ctx.catalog.locks().table(&name.schema, &name.name);
+    let objects: Vec<Arc<MdlObject>> = tables.iter().map(object).collect();
     let wait = ctx.publish_wait;
     let mut windows = Windows::new(wait.window);
     let begun = Instant::now();
@@ -53,7 +56,8 @@ pub(super) fn close(
             catch_up_quickly(catch_up)?;
         }
         (ctx.check_killed)()?;
-        if lock_within(ctx, &object, windows.closed())? {
+        ctx.progress.begin(Stage::Wait, 0);
+        if lock_within(ctx, &objects, windows.closed())? {
             return match catch_up {
                 Some(catch_up) => catch_up.finish().map(drop),
                 None => Ok(()),
@@ -66,13 +70,27 @@ pub(super) fn close(
     }
 }
 
+/// Takes all of the locks, or none.
 fn lock_within(
     ctx: &mut DdlCtx<'_>,
-    object: &Arc<MdlObject>,
+    objects: &[Arc<MdlObject>],
     at_most: Duration,
 ) -> SqlResult<bool> {
     let (mode, duration) = (MdlMode::Exclusive, MdlDuration::Statement);
-    ctx.locks.acquire_within(object, mode, duration, at_most)
+    let until = Instant::now() + at_most;
+    let check_killed = ctx.check_killed;
+    let gives_up = || check_killed().is_err();
+    for (nth, object) in objects.iter().enumerate() {
+        let left = until.saturating_duration_since(Instant::now());
+        let locks = &mut ctx.locks;
+        if !locks.acquire_within(object, mode, duration, left, &gives_up)? {
+            for held in &objects[..nth] {
+                locks.give_back(held, mode);
+            }
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Rounds until one is short.

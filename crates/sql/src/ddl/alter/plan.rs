@@ -6,10 +6,9 @@
 //! same under the new definition.
 
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
-use esker_sql_catalog::codec::Phys;
+use esker_sql_catalog::codec::{LayoutVersion, MAX_LAYOUT_VERSIONS, Phys};
 use esker_types::{SqlType, TypeKind};
 
-use super::COPY_AT_VERSIONS;
 use super::edit::AlterContext;
 use crate::ddl::draft::{Built, BuiltIndex};
 
@@ -25,7 +24,8 @@ pub(super) enum Plan {
 }
 
 pub(super) fn plan(old: &TableDef, built: &Built, context: &AlterContext) -> Plan {
-    if context.force_copy || must_copy(old, built, context) {
+    let must_copy = context.force_copy || changes_rows(old, built, context);
+    if must_copy || lacks_versions(old, built) {
         return Plan::Copy;
     }
     let kept = |b: &BuiltIndex| {
@@ -45,7 +45,7 @@ pub(super) fn plan(old: &TableDef, built: &Built, context: &AlterContext) -> Pla
 /// the row changes: not on its place among the others, nor on when it is made.
 pub(super) fn is_online(old: &TableDef, built: &Built, plan: Plan) -> bool {
     if plan != Plan::Copy {
-        return built.new_keys.is_empty();
+        return !refers_to_itself(old, built);
     }
     let is_new = |c: &&ColumnDef| old.columns.iter().all(|o| o.id != c.id);
     let auto = |columns: &[ColumnDef]| columns.iter().find(|c| c.auto_increment).map(|c| c.id);
@@ -55,6 +55,12 @@ pub(super) fn is_online(old: &TableDef, built: &Built, plan: Plan) -> bool {
     let mut added = built.columns.iter().filter(is_new);
     let is_computed_once = added.any(|c| matches!(c.default, DefaultDef::Expr(_)));
     built.new_keys.is_empty() && !loses_key && !draws_numbers && !is_computed_once
+}
+
+/// Does it get a foreign key of which it is the parent, too?
+fn refers_to_itself(old: &TableDef, built: &Built) -> bool {
+    let mut keys = built.foreign_keys.iter();
+    keys.any(|k| built.new_keys.contains(&k.name) && k.is_parent(&old.schema, &old.name))
 }
 
 /// Is the table copied because a column gets another type?
@@ -67,7 +73,27 @@ pub(super) fn changes_type(old: &TableDef, built: &Built) -> bool {
     })
 }
 
-fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
+/// The layout of rows that are written after the change, if it is another one than before and the rows stay.
+pub(super) fn new_layout(old: &TableDef, columns: &[ColumnDef]) -> Option<LayoutVersion> {
+    let sorted = |layout: &LayoutVersion| {
+        let mut fields = layout.fields.clone();
+        fields.sort_by_key(|f| f.0);
+        fields
+    };
+    let now = LayoutVersion::of(columns);
+    let is_same = |last: &LayoutVersion| sorted(last) == sorted(&now);
+    let stays = old.layout.versions().last().is_some_and(is_same);
+    (!stays).then_some(now)
+}
+
+/// Has the table had so many layouts that the change copies it rather than give it one more?
+pub(super) fn lacks_versions(old: &TableDef, built: &Built) -> bool {
+    let is_full = old.layout.versions().len() >= MAX_LAYOUT_VERSIONS;
+    is_full && new_layout(old, &built.columns).is_some()
+}
+
+/// Do stored rows mean something else, or would they?
+pub(super) fn changes_rows(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
     let primary = built.indexes.first().filter(|i| i.primary);
     let same_clustered = match (primary, old.has_primary_key()) {
         (None, false) => true,
@@ -77,7 +103,7 @@ fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
         }
         _ => false,
     };
-    if !same_clustered || old.layout.versions().len() >= COPY_AT_VERSIONS {
+    if !same_clustered {
         return true;
     }
     built
@@ -96,7 +122,8 @@ fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
 
 /// Can rows written for `old` be read as `new`?
 fn same_storage(table: &TableDef, built: &Built, old: &ColumnDef, new: &ColumnDef) -> bool {
-    if Phys::of(&old.ty) != Phys::of(&new.ty) || old.ty.collation != new.ty.collation {
+    let is_wider = is_wider_integer(&old.ty, &new.ty) && !is_indexed(table, built, old);
+    if !is_wider && Phys::of(&old.ty) != Phys::of(&new.ty) || old.ty.collation != new.ty.collation {
         return false;
     }
     if old.auto_increment != new.auto_increment && new.auto_increment {
@@ -106,7 +133,19 @@ fn same_storage(table: &TableDef, built: &Built, old: &ColumnDef, new: &ColumnDe
     if old.ty.nullable != new.ty.nullable && !becomes_nullable {
         return false;
     }
-    same_values(&old.ty, &new.ty) && (!kind_changes(old, new) || !is_indexed(table, built, old))
+    is_wider
+        || same_values(&old.ty, &new.ty)
+            && (!kind_changes(old, new) || !is_indexed(table, built, old))
+}
+
+/// Has every value of `old` the same bytes in `new`, but for more of them? Rows say how wide theirs are; keys do not.
+fn is_wider_integer(old: &SqlType, new: &SqlType) -> bool {
+    let bytes = |ty: &SqlType| match Phys::of(ty) {
+        Phys::Int { bytes, .. } if ty.kind != TypeKind::Year => Some(bytes),
+        _ => None,
+    };
+    let is_wider = bytes(old).zip(bytes(new)).is_some_and(|(a, b)| a < b);
+    is_wider && old.unsigned == new.unsigned
 }
 
 fn kind_changes(old: &ColumnDef, new: &ColumnDef) -> bool {

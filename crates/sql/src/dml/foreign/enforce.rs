@@ -10,16 +10,15 @@
 //!   updated by a cascade (1451): both as InnoDB does, so every cascade ends.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{Direction, LockMode, SavepointId, Txn, View};
 use esker_sql_catalog::catalog::{ColumnDef, IndexDef, ReferentialAction, TableDef, TableId};
 use esker_sql_catalog::codec::{KeyRange, RowReader, UTC, patch_row};
-use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{SqlResult, TypeKind, Value, ValueRef};
 
-use super::plan::{ChildLink, Duty, ForeignKeyPlan, Lookup, ParentLink};
+use super::plan::{ChildLink, ForeignKeyPlan, ParentLink};
 use super::{MAX_CASCADE_DEPTH, duplicate_in_child, has_children, no_parent, too_deep};
 use crate::dml::DmlEnv;
 use crate::dml::write::{EntryBuffers, RowChange, Scratch, Writer, Written};
@@ -466,58 +465,6 @@ impl<'e> Enforcer<'e> {
     }
 }
 
-/// Foreign keys of rows that a table has already, which nobody changes meanwhile.
-pub(crate) struct RowsInsert<'n> {
-    plan: ForeignKeyPlan,
-    names: &'n [Box<str>],
-}
-
-impl<'n> RowsInsert<'n> {
-    /// The foreign keys of these names.
-    pub(crate) fn new(lookup: &Lookup<'_>, table: Arc<TableDef>, names: &'n [Box<str>]) -> Self {
-        let duty = Duty {
-            inserts: true,
-            ..Duty::default()
-        };
-        Self {
-            plan: ForeignKeyPlan::new(lookup, vec![(table, duty)]),
-            names,
-        }
-    }
-
-    /// Checks a row.
-    ///
-    /// # Errors
-    /// 1452.
-    pub(crate) fn check(&self, txn: &Txn, stored: &[u8]) -> SqlResult<()> {
-        let node = &self.plan.nodes[0];
-        let row = RowReader::new(&node.table.layout, &UTC, stored)?;
-        for link in &node.parents {
-            let key = node.key(link.key);
-            if !self.names.contains(&key.name) || has_null(&row, &link.columns) {
-                continue;
-            }
-            let found = match &link.parent {
-                None => false,
-                Some((parent, index)) => {
-                    let index = &parent.indexes[index.at];
-                    let range = KeyRange::prefix(key_of(index, &row, &link.columns)?);
-                    let (lower, upper) = (range.lower(), range.upper());
-                    let (direction, view) = (Direction::Forward, View::Latest);
-                    let failed = |e| engine_error(&e);
-                    let entries = txn.scan(&index.tree, lower, upper, direction, view);
-                    let mut entries = entries.map_err(failed)?;
-                    entries.next().map_err(failed)?.is_some()
-                }
-            };
-            if !found {
-                return Err(no_parent(&node.table, key));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// What a change of one parent row does by one foreign key.
 struct ChildChange<'c> {
     link: &'c ChildLink,
@@ -601,20 +548,24 @@ fn found(index: &IndexDef, key: &[u8], value: &[u8]) -> SqlResult<Found> {
 }
 
 /// The beginning of the keys that an index has for these columns of a row, of this table or of a related one.
-fn key_of(index: &IndexDef, row: &RowReader<'_>, columns: &[usize]) -> SqlResult<Vec<u8>> {
+pub(super) fn key_of(
+    index: &IndexDef,
+    row: &RowReader<'_>,
+    columns: &[usize],
+) -> SqlResult<Vec<u8>> {
     let values: Vec<ValueRef<'_>> = columns.iter().map(|&c| row.field(c)).collect();
     let mut key = Vec::with_capacity(16);
     index.codec.encode_prefix(&values, &UTC, &mut key)?;
     Ok(key)
 }
 
-fn has_null(row: &RowReader<'_>, columns: &[usize]) -> bool {
+pub(super) fn has_null(row: &RowReader<'_>, columns: &[usize]) -> bool {
     columns
         .iter()
         .any(|&c| matches!(row.field(c), ValueRef::Null))
 }
 
 /// Are the fields the same, byte by byte? `a` and `A` are two, even where the collation takes them for one.
-fn same_fields(a: &RowReader<'_>, b: &RowReader<'_>, columns: &[usize]) -> bool {
+pub(super) fn same_fields(a: &RowReader<'_>, b: &RowReader<'_>, columns: &[usize]) -> bool {
     columns.iter().all(|&c| a.field(c) == b.field(c))
 }

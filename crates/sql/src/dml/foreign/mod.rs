@@ -1,7 +1,7 @@
 //! Foreign keys while rows change: parents are looked for, children refused, deleted or changed.
 //!
-//! In flow order: `plan` (which tables and indexes a statement meets) · `enforce` (one row at a time) · here, the
-//! errors and what IGNORE does with them.
+//! In flow order: `plan` (which tables and indexes a statement meets) · `enforce` (one row at a time) · `new_keys`
+//! (constraints that a table gets while it has rows) · here, the errors and what IGNORE does with them.
 //! Neighbours: `insert`, `update`, `delete` call in for every row they write; `write` writes the rows of children;
 //! `catalog::foreign` has the definitions.
 //!
@@ -14,6 +14,7 @@
 mod enforce;
 #[cfg(test)]
 mod model_tests;
+mod new_keys;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,8 @@ mod tests;
 use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, TableDef};
 use esker_types::SqlError;
 
-pub(crate) use enforce::RowsInsert;
 pub(in crate::dml) use enforce::{Enforcer, RowAt};
+pub(crate) use new_keys::{NewKeys, Seen};
 pub(crate) use plan::{Duty, ForeignKeyPlan, Lookup, Relative};
 
 /// The constraint as errors name it.

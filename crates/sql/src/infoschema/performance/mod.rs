@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
-//! `memory` · `statements` (by digest, by command, the last ones) · `backup` (positions of the logs).
+//! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `backup` (positions
+//! of the logs).
 //! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as
 //! in MySQL; a thread has the id of its connection.
 
@@ -11,6 +12,7 @@ mod locks;
 mod memory;
 mod sessions;
 mod setup;
+mod stages;
 mod statements;
 mod variables;
 
@@ -26,6 +28,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     locks::SOURCES,
     setup::SOURCES,
     memory::SOURCES,
+    stages::SOURCES,
     statements::SOURCES,
     backup::SOURCES,
 ];
@@ -33,6 +36,18 @@ pub(super) static SOURCES: &[&[Source]] = &[
 /// A moment with its microseconds.
 fn moment(viewer: &Viewer, micros: i64) -> Value {
     DateTime::from_utc(micros, &viewer.instance.system_zone).map_or(Value::Null, Value::DateTime)
+}
+
+/// Microseconds as picoseconds.
+fn pico(micros: u64) -> Value {
+    Value::UInt(micros.saturating_mul(1_000_000))
+}
+
+/// When something began, microseconds since the start of the server.
+fn since_start(viewer: &Viewer, began_micros: i64) -> u64 {
+    let up = viewer.instance.uptime_secs() as i64 * 1_000_000;
+    let started = viewer.instance.now_micros() - up;
+    (began_micros - started).max(0) as u64
 }
 
 /// Is this a table that every account may read?

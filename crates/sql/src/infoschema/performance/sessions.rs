@@ -84,7 +84,7 @@ fn threads(viewer: &Viewer) -> Vec<Vec<Value>> {
             optional(detail.database.as_ref()),
             text(detail.command),
             Value::Int(seconds),
-            text(detail.state),
+            text(p.state()),
             optional(detail.info.as_ref().filter(|i| !i.is_empty())),
             text("YES"),
             text("YES"),

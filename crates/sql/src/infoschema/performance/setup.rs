@@ -7,6 +7,7 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text, yes_no};
+use crate::ddl::Stage;
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
@@ -56,7 +57,7 @@ pub(super) static SOURCES: &[Source] = &[
 
 /// Every consumer and whether its events are collected while statements are measured.
 const CONSUMERS: [(&str, bool); 16] = [
-    ("events_stages_current", false),
+    ("events_stages_current", true),
     ("events_stages_history", false),
     ("events_stages_history_long", false),
     ("events_statements_cpu", false),
@@ -89,8 +90,9 @@ fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
         ("statement/sql/all", "YES"),
         ("wait/lock/metadata/sql/mdl", "NO"),
     ];
+    let stages = Stage::ALL.map(|stage| (stage.event(), "YES"));
     let row = |(name, timed)| vec![text(name), text("YES"), text(timed), text("")];
-    NAMES.map(row).to_vec()
+    NAMES.into_iter().chain(stages).map(row).collect()
 }
 
 fn objects(_: &Viewer) -> Vec<Vec<Value>> {

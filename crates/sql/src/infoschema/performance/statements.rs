@@ -11,7 +11,7 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, optional, text};
-use super::moment;
+use super::{moment, pico, since_start};
 use crate::instance::Instance;
 use crate::session::Counter;
 use crate::session::registry::Process;
@@ -127,11 +127,6 @@ fn forget_history(instance: &Instance) {
     for process in instance.registry.list() {
         process.history().lock().forget_last();
     }
-}
-
-/// Microseconds as picoseconds.
-fn pico(micros: u64) -> Value {
-    Value::UInt(micros.saturating_mul(1_000_000))
 }
 
 fn sums(sums: &Sums) -> [Value; 15] {
@@ -311,9 +306,7 @@ const EVENTS: &[&str] = &[
 /// A statement as a row. Timers count from the start of the server.
 fn event(viewer: &Viewer, process: &Process, past: &Past, is_running: bool) -> Vec<Value> {
     let measured: &Measured = &past.measured;
-    let up = viewer.instance.uptime_secs() as i64 * 1_000_000;
-    let start = measured.began - (viewer.instance.now_micros() - up);
-    let start = start.max(0) as u64;
+    let start = since_start(viewer, measured.began);
     let digest = past.digest.as_deref();
     vec![
         Value::UInt(process.id),

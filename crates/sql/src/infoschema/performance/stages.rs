@@ -1,0 +1,52 @@
+//! Stages: how far the schema changes are that run now.
+//!
+//! Neighbours: `ddl` reports, the registry keeps what it reports.
+//! **Invariants**: only stages of schema changes are events; work is rows, or trees while sorted runs are merged; a
+//! session without a schema change has no row.
+
+use std::sync::Arc;
+
+use esker_types::Value;
+
+use super::super::source::Source;
+use super::super::{Viewer, text};
+use super::{pico, since_start};
+use crate::session::registry::Process;
+
+pub(super) static SOURCES: &[Source] = &[Source::new(
+    "events_stages_current",
+    &[
+        "THREAD_ID",
+        "EVENT_ID",
+        "EVENT_NAME",
+        "TIMER_START",
+        "TIMER_END",
+        "TIMER_WAIT",
+        "WORK_COMPLETED",
+        "WORK_ESTIMATED",
+        "NESTING_EVENT_TYPE",
+    ],
+    current,
+)];
+
+fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let row = |process: &Arc<Process>| {
+        let shown = process.progress.shown()?;
+        let micros = shown.began.elapsed().as_micros() as u64;
+        let began = viewer.instance.now_micros() - micros as i64;
+        let start = since_start(viewer, began);
+        Some(vec![
+            Value::UInt(process.id),
+            Value::UInt(shown.number),
+            text(shown.stage.event()),
+            pico(start),
+            pico(start + micros),
+            pico(micros),
+            Value::UInt(shown.done),
+            Value::UInt(shown.estimated),
+            text("STATEMENT"),
+        ])
+    };
+    let sessions = viewer.instance.registry.list();
+    sessions.iter().filter_map(row).collect()
+}
