@@ -3,8 +3,9 @@
 //! In flow order: a session hands each changed row to [`image`] and gathers the events of its transaction in an
 //! [`Attachment`], opaque bytes that travel in the record of the commit, or, where they are too many, in a file of
 //! their own ([`spool`]); [`derive`] makes complete events of it, with GTID, dependencies (`writeset`) and positions;
-//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers. [`event`] has the
-//! encoder and decoder of every event, [`gtid`] the algebra of GTID sets.
+//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers; [`apply`] makes
+//! transactions of what another server sends. [`event`] has the encoder and decoder of every event, [`gtid`] the
+//! algebra of GTID sets.
 //! Formats: `docs/formats/binlog.md` and `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
 //! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!
@@ -13,6 +14,7 @@
 //!   gives the same offsets.
 //! - Bytes from disk or network are checked; what is wrong with them is an [`Error`], never a panic.
 
+pub mod apply;
 pub mod attachment;
 mod bytes;
 pub mod derive;
@@ -43,6 +45,9 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Events that are as they should be, but not for this server: number and text of the error.
+    #[error("{1}")]
+    Refused(u16, String),
     /// The disk.
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -176,15 +176,18 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Reads the body of types 30, 31 and 32.
     pub fn parse(kind: EventType, body: &'a [u8]) -> Result<Self> {
+        Self::parse_version(kind, false, body)
+    }
+
+    /// The same for types 23, 24 and 25 if `is_v1`: they have no extra data. `kind` is that of version 2.
+    pub fn parse_version(kind: EventType, is_v1: bool, body: &'a [u8]) -> Result<Self> {
         let mut r = Reader::new(body);
         let table_id = r.uint(6)?;
         let flags = r.u16()?;
-        let extra = usize::from(r.u16()?);
-        r.take(
-            extra
-                .checked_sub(NO_EXTRA.into())
-                .ok_or_else(|| damaged("row event: extra data"))?,
-        )?;
+        if !is_v1 {
+            let extra = usize::from(r.u16()?).checked_sub(NO_EXTRA.into());
+            r.take(extra.ok_or_else(|| damaged("row event: extra data"))?)?;
+        }
         let columns = r.packed_len()?;
         let before = Bitmap::parse(&mut r, columns)?;
         let after = match kind {
@@ -225,6 +228,39 @@ impl<'a> Rows<'a> {
             }
         }
         Ok(rows)
+    }
+}
+
+/// A field of an image as its bytes: the image has none, NULL, or the value.
+pub type RawField<'a> = Option<Option<&'a [u8]>>;
+
+impl<'a> Rows<'a> {
+    /// Hands over every image, the one before an update and the one behind it included, without reading its values.
+    pub fn each_raw(&self, map: &TableMap, each: &mut dyn FnMut(&[RawField<'a>])) -> Result<()> {
+        if map.table_id != self.table_id || map.columns.len() != self.before.bits {
+            return Err(damaged("row event: not of this table map"));
+        }
+        let mut r = Reader::new(self.rows);
+        let mut fields: Vec<RawField<'a>> = vec![None; map.columns.len()];
+        let sets = [Some(&self.before), self.after.as_ref()];
+        while !r.is_empty() {
+            let left = r.len();
+            for columns in sets.into_iter().flatten() {
+                let nulls = Bitmap::parse(&mut r, columns.count())?;
+                fields.fill(None);
+                for (nth, col) in columns.iter().enumerate() {
+                    fields[col] = Some(match nulls.has(nth) {
+                        true => None,
+                        false => Some(map.columns[col].form.raw(&mut r)?),
+                    });
+                }
+                each(&fields);
+            }
+            if r.len() == left {
+                return Err(damaged("row event: rows without bytes"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -63,6 +63,30 @@ impl Form {
     }
 }
 
+impl Form {
+    /// The bytes of a value that is not NULL, without its length: equal values of a column have equal bytes.
+    pub(crate) fn raw<'a>(self, r: &mut Reader<'a>) -> Result<&'a [u8]> {
+        let length = match self {
+            Self::Int { bytes, .. } | Self::Enum { bytes } | Self::Set { bytes } => bytes.into(),
+            Self::Float => 4,
+            Self::Double => 8,
+            Self::Decimal { precision, scale } => decimal_bytes(precision, scale),
+            Self::Bit { bits } => usize::from(bits).div_ceil(8),
+            Self::Year => 1,
+            Self::Date => 3,
+            Self::Time { fsp } => 3 + fraction_bytes(fsp),
+            Self::DateTime { fsp } => 5 + fraction_bytes(fsp),
+            Self::Timestamp { fsp } => 4 + fraction_bytes(fsp),
+            Self::Char { max_bytes } | Self::VarChar { max_bytes } => {
+                r.uint(Self::string_prefix(max_bytes))? as usize
+            }
+            Self::Blob { prefix } => r.uint(prefix.into())? as usize,
+            Self::Json | Self::Geometry => r.u32()? as usize,
+        };
+        r.take(length)
+    }
+}
+
 fn micros(r: &mut Reader<'_>, fsp: u8) -> Result<u32> {
     Ok((r.uint_be(fraction_bytes(fsp))? * fraction_unit(fsp)) as u32)
 }

@@ -1,0 +1,484 @@
+//! Events to groups: where a transaction begins and ends.
+//!
+//! ```text
+//! between ── GTID, BEGIN, XA START ──▶ open ── XID, COMMIT, ROLLBACK, XA PREPARE, a statement alone ──▶ a group, between
+//!                                       └─ ROTATE, a restart of the source, the next GTID: cut off ──▶ between
+//! ```
+//! Neighbours: [`EventSource`](super::EventSource) yields the events; the coordinator takes the groups.
+//! **Invariants**
+//! - A group is given out when it is whole. One that its source has not finished (it crashed) is dropped without an
+//!   ordinal, so what is cut off never waits for an end that does not come.
+//! - A group's events lie in one allocation that goes with it; between groups nothing is kept but names and numbers.
+//! - ROLLBACK and a GTID without events give empty groups: their ordinals and GTIDs count.
+
+use super::mariadb::{self, MariaGtid};
+use super::{
+    Clock, Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape, compressed,
+};
+use crate::event::control::Rotate;
+use crate::event::format::FormatDescription;
+use crate::event::group::{GtidEvent, XaPrepare};
+use crate::event::query::Query;
+use crate::event::{Checksum, Event, EventType, FLAG_ARTIFICIAL, FLAG_IGNORABLE, Header, payload};
+use crate::{Error, Result, damaged};
+
+/// Types that have no name in [`EventType`], for nobody here writes them.
+mod number {
+    pub(super) const INT_VAR: u8 = 5;
+    pub(super) const RAND: u8 = 13;
+    pub(super) const USER_VAR: u8 = 14;
+    pub(super) const WRITE_ROWS_V1: u8 = 23;
+    pub(super) const DELETE_ROWS_V1: u8 = 25;
+    pub(super) const TRANSACTION_CONTEXT: u8 = 36;
+    pub(super) const VIEW_CHANGE: u8 = 37;
+    pub(super) const PARTIAL_UPDATE: u8 = 39;
+}
+
+/// Bytes of events that a group keeps room for before they come.
+const MAX_RESERVED: u64 = 1 << 20;
+/// What ends the CREATE TABLE of a table that is filled in the same transaction.
+const FILLED: &[u8] = b"START TRANSACTION";
+
+/// What is known of the group that is open.
+#[derive(Debug)]
+struct Open {
+    group: Group,
+    /// BEGIN was there: a COMMIT or XID ends it.
+    has_begin: bool,
+}
+
+/// Gathers events.
+#[derive(Debug)]
+pub struct Assembler {
+    next_ordinal: u64,
+    place: Place,
+    /// The same before the event that is looked at.
+    before: (u64, RelayPlace),
+    /// Groups may have this many bytes.
+    limit: usize,
+    version: u32,
+    open: Option<Open>,
+    /// Number of the last commit group of MariaDB, where it began, and how many transactions there were.
+    maria_group: (Option<u64>, i64, i64),
+}
+
+impl Assembler {
+    /// Goes on at `place`, where the group `next_ordinal` begins. A group of more than `limit` bytes is an error.
+    pub fn new(next_ordinal: u64, place: Place, limit: usize) -> Self {
+        Self {
+            next_ordinal,
+            before: (place.source_pos, place.relay),
+            place,
+            limit,
+            version: 0,
+            open: None,
+            maria_group: (None, 0, 0),
+        }
+    }
+
+    /// Up to where events have come.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Is a group open?
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Takes the next event; a group comes out when it is its last.
+    ///
+    /// # Errors
+    /// Events that are damaged, not known, or that cannot be applied at all.
+    pub fn push(&mut self, incoming: &Incoming) -> Result<Option<Group>> {
+        self.before = (self.place.source_pos, self.place.relay);
+        self.place.relay = incoming.relay;
+        self.advance(&incoming.header);
+        self.event(&incoming.header, &incoming.body)
+    }
+
+    /// Positions have 32 bits; files may be longer.
+    fn advance(&mut self, header: &Header) {
+        if header.end == 0 || header.stamp.flags & FLAG_ARTIFICIAL != 0 {
+            return;
+        }
+        let high = self.place.source_pos & !u64::from(u32::MAX);
+        let at = high | u64::from(header.end);
+        let wrapped = at + (1 << 32);
+        let grows_too_much = self.place.source_pos > at && self.place.source_pos - at > 1 << 31;
+        self.place.source_pos = if grows_too_much { wrapped } else { at };
+    }
+
+    fn event(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        match header.event_type() {
+            Some(kind) => self.known(kind, header, body),
+            None => self.numbered(header, body),
+        }
+    }
+
+    fn known(&mut self, kind: EventType, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        match kind {
+            EventType::Gtid | EventType::AnonymousGtid | EventType::GtidTagged => {
+                let cut = self.cut_off();
+                self.begin_gtid(header, &GtidEvent::parse(kind, body)?);
+                return Ok(cut);
+            }
+            EventType::Query => return self.query(header, body),
+            EventType::Xid => return Ok(self.finish(header, None)),
+            EventType::XaPrepare => {
+                let xid = XaPrepare::parse(body)?;
+                let verb = if xid.one_phase {
+                    "XA COMMIT"
+                } else {
+                    "XA PREPARE"
+                };
+                let phase = if xid.one_phase { " ONE PHASE" } else { "" };
+                self.push_text(header, format!("{verb} {xid}{phase}").as_bytes())?;
+                return Ok(self.finish(header, Some(Shape::Xa)));
+            }
+            EventType::TableMap => self.part(header, PartKind::TableMap, body)?,
+            EventType::WriteRows => self.rows(header, RowKind::Write, body)?,
+            EventType::UpdateRows => self.rows(header, RowKind::Update, body)?,
+            EventType::DeleteRows => self.rows(header, RowKind::Delete, body)?,
+            EventType::TransactionPayload => return self.payload(header, body),
+            EventType::Rotate => return self.rotate(header, body),
+            EventType::FormatDescription => {
+                let format = FormatDescription::parse(body)?;
+                self.version = version_number(&format.server_version);
+                // A server that has started does not go on with what it left open.
+                return Ok(if format.created == 0 {
+                    None
+                } else {
+                    self.cut_off()
+                });
+            }
+            EventType::Incident => {
+                return Err(Error::Refused(
+                    1590,
+                    "The incident LOST_EVENTS occurred on the source".to_owned(),
+                ));
+            }
+            EventType::PreviousGtids
+            | EventType::Stop
+            | EventType::Heartbeat
+            | EventType::HeartbeatV2
+            | EventType::RowsQuery => {}
+        }
+        Ok(None)
+    }
+
+    /// Types that this server never writes.
+    fn numbered(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        use number::*;
+        match header.kind {
+            INT_VAR => self.part(header, PartKind::IntVar, body)?,
+            RAND => self.part(header, PartKind::Rand, body)?,
+            USER_VAR => self.part(header, PartKind::UserVar, body)?,
+            kind @ WRITE_ROWS_V1..=DELETE_ROWS_V1 => {
+                let change = [RowKind::Write, RowKind::Update, RowKind::Delete];
+                let change = change[usize::from(kind - WRITE_ROWS_V1)];
+                self.part(
+                    header,
+                    PartKind::Rows {
+                        change,
+                        is_v1: true,
+                    },
+                    body,
+                )?;
+            }
+            mariadb::GTID => {
+                let event = mariadb::GtidEvent::parse(header.stamp.server_id, body)?;
+                let cut = self.cut_off();
+                self.begin_maria(header, &event)?;
+                return Ok(cut);
+            }
+            mariadb::QUERY_COMPRESSED => return self.query(header, &compressed::query(body)?),
+            kind if mariadb::ROWS_COMPRESSED.contains(&kind) => {
+                let (change, is_v1, body) = compressed::rows(kind, body)?;
+                self.part(header, PartKind::Rows { change, is_v1 }, &body)?;
+            }
+            mariadb::START_ENCRYPTION => {
+                return Err(refused("the source's files are encrypted (event 164)"));
+            }
+            PARTIAL_UPDATE => {
+                return Err(refused(
+                    "PARTIAL_UPDATE_ROWS: set binlog_row_value_options = '' on the source",
+                ));
+            }
+            mariadb::ANNOTATE
+            | mariadb::CHECKPOINT
+            | mariadb::GTID_LIST
+            | TRANSACTION_CONTEXT
+            | VIEW_CHANGE => {}
+            _ if header.stamp.flags & FLAG_IGNORABLE != 0 => {}
+            kind => return Err(refused(&format!("an event of type {kind}"))),
+        }
+        Ok(None)
+    }
+
+    fn new_group(&self, header: &Header) -> Group {
+        let micros = u64::from(header.stamp.timestamp) * 1_000_000;
+        Group {
+            ordinal: 0,
+            id: Id::Position,
+            clock: None,
+            server_id: header.stamp.server_id,
+            original_micros: micros,
+            commit_micros: micros,
+            original_version: self.version,
+            shape: Shape::Transaction,
+            parts: Vec::new(),
+            data: Vec::new(),
+            end: Place::default(),
+        }
+    }
+
+    fn begin_gtid(&mut self, header: &Header, event: &GtidEvent) {
+        let mut group = self.new_group(header);
+        group.id = event.gtid.clone().map_or(Id::Position, Id::Gtid);
+        group.clock = (event.sequence_number > 0).then_some(Clock {
+            last_committed: event.last_committed,
+            sequence: event.sequence_number,
+        });
+        group.original_micros = event.original_commit_micros;
+        group.commit_micros = event.commit_micros;
+        group.original_version = event.original_server_version;
+        group
+            .data
+            .reserve(event.transaction_bytes.min(MAX_RESERVED) as usize);
+        self.open = Some(Open {
+            group,
+            has_begin: false,
+        });
+    }
+
+    fn begin_maria(&mut self, header: &Header, event: &mariadb::GtidEvent) -> Result<()> {
+        if event.is_xa {
+            return Err(refused("XA transactions of MariaDB"));
+        }
+        let (last_group, began, count) = self.maria_group;
+        let sequence = count + 1;
+        let is_same = event.group.is_some() && event.group == last_group;
+        let began = if is_same { began } else { count };
+        self.maria_group = (event.group, began, sequence);
+        let mut group = self.new_group(header);
+        group.id = Id::Maria(MariaGtid { ..event.gtid });
+        group.clock = Some(Clock {
+            last_committed: began,
+            sequence,
+        });
+        self.open = Some(Open {
+            group,
+            has_begin: !event.is_standalone,
+        });
+        Ok(())
+    }
+
+    fn query(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        let query = Query::parse(body)?;
+        let text = query.text.trim_ascii();
+        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
+        let starts = |word: &str| {
+            let head = text.get(..word.len());
+            head.is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let has_begin = self.open.as_ref().is_some_and(|open| open.has_begin);
+        if is("BEGIN") {
+            let cut = if has_begin {
+                self.cut_begun(header)
+            } else {
+                None
+            };
+            self.opened(header).has_begin = true;
+            return Ok(cut);
+        }
+        if is("COMMIT") {
+            return Ok(self.finish(header, None));
+        }
+        if is("ROLLBACK") {
+            return Ok(self.finish(header, Some(Shape::Empty)));
+        }
+        if starts("XA START ") || starts("XA BEGIN ") {
+            self.opened(header).has_begin = true;
+            self.part(header, PartKind::Query, body)?;
+            return Ok(None);
+        }
+        if has_begin && starts("CREATE ") && text.to_ascii_uppercase().ends_with(FILLED) {
+            let cut =
+                body.len() - (query.text.len() - query.text.trim_ascii_end().len()) - FILLED.len();
+            self.part(header, PartKind::Query, &body[..cut])?;
+            self.opened(header).group.shape = Shape::CreateAndFill;
+            return Ok(None);
+        }
+        self.part(header, PartKind::Query, body)?;
+        match has_begin {
+            true => Ok(None),
+            false => Ok(self.finish(header, Some(Shape::Statement))),
+        }
+    }
+
+    /// The group that is open; what comes without a GTID opens one.
+    fn opened(&mut self, header: &Header) -> &mut Open {
+        if self.open.is_none() {
+            let group = self.new_group(header);
+            self.open = Some(Open {
+                group,
+                has_begin: false,
+            });
+        }
+        match &mut self.open {
+            Some(open) => open,
+            None => unreachable!("it was opened"),
+        }
+    }
+
+    fn rows(&mut self, header: &Header, change: RowKind, body: &[u8]) -> Result<()> {
+        let kind = PartKind::Rows {
+            change,
+            is_v1: false,
+        };
+        self.part(header, kind, body)
+    }
+
+    fn part(&mut self, header: &Header, kind: PartKind, body: &[u8]) -> Result<()> {
+        let (limit, end) = (self.limit, self.place.source_pos as u32);
+        let group = &mut self.opened(header).group;
+        let start = group.data.len();
+        if start + body.len() > limit {
+            return Err(Error::Refused(
+                1534,
+                format!(
+                    "a transaction of more than {limit} bytes; esker_max_transaction_size is the limit"
+                ),
+            ));
+        }
+        group.data.extend_from_slice(body);
+        if group.parts.is_empty() && group.server_id == 0 {
+            group.server_id = header.stamp.server_id;
+        }
+        group.parts.push(Part {
+            kind,
+            time: header.stamp.timestamp,
+            end,
+            body: start..start + body.len(),
+        });
+        Ok(())
+    }
+
+    fn push_text(&mut self, header: &Header, text: &[u8]) -> Result<()> {
+        let query = Query {
+            thread_id: 0,
+            seconds: 0,
+            error: 0,
+            schema: &[],
+            settings: &[],
+            text,
+        };
+        let mut body = Vec::new();
+        query.write(&mut body);
+        self.part(header, PartKind::Query, &body)
+    }
+
+    fn payload(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        let events = payload::parse(body)?;
+        let mut rest = &events[..];
+        let mut whole = None;
+        while !rest.is_empty() {
+            let event = Event::parse(rest, Checksum::None)?;
+            if event.header.event_type() == Some(EventType::TransactionPayload) {
+                return Err(damaged("transaction payload: one in another"));
+            }
+            rest = &rest[event.header.length as usize..];
+            let inner = Header {
+                end: header.end,
+                ..event.header
+            };
+            if let Some(group) = self.event(&inner, event.body)? {
+                whole = Some(group);
+            }
+        }
+        Ok(whole)
+    }
+
+    fn rotate(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+        let rotate = Rotate::parse(body)?;
+        let file = String::from_utf8_lossy(rotate.file);
+        let is_artificial = header.stamp.flags & FLAG_ARTIFICIAL != 0;
+        // A stream that begins anew in the middle of a group says so, too: then the rest follows.
+        let goes_on = is_artificial && self.place.source_file == file;
+        let cut = if goes_on { None } else { self.cut_off() };
+        if !goes_on || self.open.is_none() {
+            self.place.source_file = file.into_owned();
+            self.place.source_pos = rotate.position;
+        }
+        Ok(cut)
+    }
+
+    /// Ends the open group with what there is.
+    fn finish(&mut self, header: &Header, shape: Option<Shape>) -> Option<Group> {
+        self.opened(header);
+        let mut group = self.open.take()?.group;
+        if let Some(shape) = shape {
+            group.shape = shape;
+        }
+        if group.shape == Shape::Empty || group.parts.is_empty() {
+            group.skip();
+        }
+        group.ordinal = self.next_ordinal;
+        group.end = self.place.clone();
+        self.next_ordinal += 1;
+        Some(group)
+    }
+
+    /// Something begins while a group is open. With a GTID and nothing behind it, it is an empty one; otherwise its
+    /// source did not finish it.
+    fn cut_off(&mut self) -> Option<Group> {
+        let open = self.open.take()?;
+        let is_whole =
+            !open.has_begin && open.group.parts.is_empty() && open.group.id != Id::Position;
+        if !is_whole {
+            return None;
+        }
+        let mut group = open.group;
+        group.skip();
+        group.ordinal = self.next_ordinal;
+        let (source_pos, relay) = self.before;
+        group.end = Place {
+            source_file: self.place.source_file.clone(),
+            source_pos,
+            relay,
+        };
+        self.next_ordinal += 1;
+        Some(group)
+    }
+
+    /// BEGIN within a transaction.
+    fn cut_begun(&mut self, header: &Header) -> Option<Group> {
+        // MariaDB's GTID is a BEGIN; one that follows it says the same.
+        let is_implied = self.open.as_ref().is_some_and(|open| {
+            open.group.parts.is_empty() && matches!(open.group.id, Id::Maria(_))
+        });
+        if is_implied {
+            return None;
+        }
+        let cut = self.cut_off();
+        self.opened(header);
+        cut
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::Refused(1235, format!("Esker cannot apply {what}"))
+}
+
+/// `8.4.0-x` as 80400.
+fn version_number(version: &str) -> u32 {
+    let parts = version.split(|c: char| !c.is_ascii_digit());
+    let mut parts = parts.map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0).min(99);
+    next() * 10_000 + next() * 100 + next()
+}
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

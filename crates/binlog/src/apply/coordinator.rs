@@ -1,0 +1,266 @@
+//! Which worker gets a transaction, and when: the five ways to apply in parallel.
+//!
+//! | mode | a transaction waits for |
+//! |---|---|
+//! | SERIAL | all before it |
+//! | DATABASE | those that changed one of its databases |
+//! | COMMIT-GROUP | what the source says (`last_committed`) |
+//! | WRITESET | those that changed one of its keys |
+//! | OPTIMISTIC | nothing: what was wrong is undone and done again in its turn |
+//!
+//! A transaction that waits for others of one worker alone is queued behind them. Neighbours: the applier computes
+//! [`Facts`], obeys, and says what has ended. **Invariants**
+//! - Two transactions that are in flight together depend on each other only if they are in the queue of one worker, in
+//!   order. A barrier is in flight alone.
+//! - Queues and their bytes are bounded; a transaction that is larger than the bound is in flight alone.
+//! - Ordinals come in order, and every worker has its transactions in that order: the oldest in flight is the first of
+//!   its worker, so commits in order cannot wait for each other.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::Clock;
+use crate::writeset::WriteSet;
+
+/// Transactions that wait in the queue of one worker, at most.
+pub const QUEUE_DEPTH: usize = 64;
+/// Keys whose last writer is remembered before those that have ended are forgotten.
+const MAX_KEYS: usize = 100_000;
+
+/// How transactions are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One after the other.
+    Serial,
+    /// By database.
+    Database,
+    /// As they were committed together.
+    CommitGroup,
+    /// By the keys of the rows.
+    WriteSet,
+    /// All at once.
+    Optimistic,
+}
+
+/// What must be known of a transaction to place it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Its number.
+    pub ordinal: u64,
+    /// Memory it takes.
+    pub bytes: usize,
+    /// It runs alone.
+    pub is_barrier: bool,
+    /// Hashes of what it changes: databases or keys, whatever the mode goes by.
+    pub writes: WriteSet,
+    /// What the source says.
+    pub clock: Option<Clock>,
+}
+
+/// What is to be done with a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Ask again when one of those in flight has ended.
+    Wait,
+    /// It goes to the end of this worker's queue.
+    Worker(usize),
+    /// It goes to this worker, and nothing else runs meanwhile.
+    Barrier(usize),
+}
+
+/// A transaction that was given to a worker.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    ordinal: u64,
+    worker: usize,
+    bytes: usize,
+    is_barrier: bool,
+    sequence: i64,
+    has_ended: bool,
+}
+
+/// Decides.
+#[derive(Debug)]
+pub struct Coordinator {
+    mode: Mode,
+    max_bytes: usize,
+    /// Transactions in the queue of each worker.
+    queued: Vec<usize>,
+    in_flight: VecDeque<Flight>,
+    bytes: usize,
+    last_writer: HashMap<u64, u64>,
+    /// Everything depends on it: the last transaction that did not say what it writes.
+    floor: u64,
+}
+
+/// Those in flight that a transaction must follow.
+enum Before {
+    Nothing,
+    One(usize),
+    Several,
+}
+
+impl Coordinator {
+    /// For so many workers; transactions in flight have `max_bytes` at most.
+    pub fn new(mode: Mode, workers: usize, max_bytes: usize) -> Self {
+        assert!(workers > 0, "somebody must do the work");
+        let workers = if mode == Mode::Serial { 1 } else { workers };
+        Self {
+            mode,
+            max_bytes,
+            queued: vec![0; workers],
+            in_flight: VecDeque::new(),
+            bytes: 0,
+            last_writer: HashMap::new(),
+            floor: 0,
+        }
+    }
+
+    /// How many workers are used.
+    pub fn workers(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// Memory of what is in flight.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Is nothing in flight?
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Places the next transaction. Unless it has to wait, it is in flight then.
+    pub fn place(&mut self, facts: &Facts) -> Placement {
+        debug_assert!(
+            self.in_flight
+                .back()
+                .is_none_or(|last| last.ordinal < facts.ordinal)
+        );
+        let is_idle = self.is_idle();
+        let holds_all = self.in_flight.back().is_some_and(|last| last.is_barrier);
+        if !is_idle && (facts.is_barrier || holds_all || self.bytes + facts.bytes > self.max_bytes)
+        {
+            return Placement::Wait;
+        }
+        let worker = match self.before(facts) {
+            Before::Nothing => self.least_loaded(),
+            Before::One(worker) => worker,
+            Before::Several => return Placement::Wait,
+        };
+        if self.queued[worker] >= QUEUE_DEPTH {
+            return Placement::Wait;
+        }
+        self.remember(facts);
+        self.queued[worker] += 1;
+        self.bytes += facts.bytes;
+        self.in_flight.push_back(Flight {
+            ordinal: facts.ordinal,
+            worker,
+            bytes: facts.bytes,
+            is_barrier: facts.is_barrier,
+            sequence: facts.clock.map_or(0, |clock| clock.sequence),
+            has_ended: false,
+        });
+        match facts.is_barrier {
+            true => Placement::Barrier(worker),
+            false => Placement::Worker(worker),
+        }
+    }
+
+    /// A transaction has ended.
+    ///
+    /// # Panics
+    /// It was not in flight.
+    pub fn ended(&mut self, ordinal: u64) {
+        let at = self
+            .in_flight
+            .binary_search_by_key(&ordinal, |flight| flight.ordinal);
+        let flight = &mut self.in_flight[at.expect("it was placed")];
+        assert!(!flight.has_ended, "a transaction ends once");
+        flight.has_ended = true;
+        self.queued[flight.worker] -= 1;
+        self.bytes -= flight.bytes;
+        while self
+            .in_flight
+            .front()
+            .is_some_and(|flight| flight.has_ended)
+        {
+            self.in_flight.pop_front();
+        }
+    }
+
+    fn least_loaded(&self) -> usize {
+        let load = |worker: &usize| self.queued[*worker];
+        (0..self.queued.len()).min_by_key(load).unwrap_or(0)
+    }
+
+    /// Those in flight that must end before this one begins.
+    fn before(&self, facts: &Facts) -> Before {
+        let running = self.in_flight.iter().filter(|flight| !flight.has_ended);
+        let must_end = |flight: &&Flight| match (self.mode, facts.clock) {
+            (Mode::Optimistic, _) => false,
+            (Mode::CommitGroup, Some(clock)) => {
+                // Numbers begin again with a file: what has larger ones is of the file before.
+                flight.sequence <= clock.last_committed || flight.sequence >= clock.sequence
+            }
+            _ => true,
+        };
+        if let (Mode::Database | Mode::WriteSet, WriteSet::Keys(keys)) = (self.mode, &facts.writes)
+        {
+            return self.writers(keys);
+        }
+        let mut workers = running.filter(must_end).map(|flight| flight.worker);
+        let Some(first) = workers.next() else {
+            return Before::Nothing;
+        };
+        match workers.all(|worker| worker == first) {
+            true => Before::One(first),
+            false => Before::Several,
+        }
+    }
+
+    fn writers(&self, keys: &[u64]) -> Before {
+        let mut found = Before::Nothing;
+        let writers = keys.iter().filter_map(|key| self.last_writer.get(key));
+        for ordinal in writers.chain([&self.floor]) {
+            let Ok(at) = self
+                .in_flight
+                .binary_search_by_key(ordinal, |flight| flight.ordinal)
+            else {
+                continue;
+            };
+            let flight = &self.in_flight[at];
+            match found {
+                _ if flight.has_ended => {}
+                Before::One(worker) if worker != flight.worker => return Before::Several,
+                _ => found = Before::One(flight.worker),
+            }
+        }
+        found
+    }
+
+    fn remember(&mut self, facts: &Facts) {
+        match &facts.writes {
+            WriteSet::Everything => {
+                self.last_writer.clear();
+                self.floor = facts.ordinal;
+            }
+            WriteSet::Keys(keys) => {
+                if self.last_writer.len() + keys.len() > MAX_KEYS {
+                    let oldest = self
+                        .in_flight
+                        .front()
+                        .map_or(facts.ordinal, |flight| flight.ordinal);
+                    self.last_writer.retain(|_, ordinal| *ordinal >= oldest);
+                }
+                self.last_writer
+                    .extend(keys.iter().map(|key| (*key, facts.ordinal)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "coordinator_tests.rs"]
+mod tests;

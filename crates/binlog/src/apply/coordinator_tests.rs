@@ -1,0 +1,196 @@
+//! Random histories without threads: whatever the workers do, what depends on each other is done in order.
+
+use super::*;
+
+const MODES: [Mode; 5] = [
+    Mode::Serial,
+    Mode::Database,
+    Mode::CommitGroup,
+    Mode::WriteSet,
+    Mode::Optimistic,
+];
+
+fn facts(ordinal: u64, keys: &[u64]) -> Facts {
+    Facts {
+        ordinal,
+        bytes: 1,
+        is_barrier: false,
+        writes: WriteSet::Keys(keys.to_vec()),
+        clock: None,
+    }
+}
+
+/// xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+fn history(random: &mut Random, length: u64) -> Vec<Facts> {
+    let mut sequence = 0;
+    (1..=length)
+        .map(|ordinal| {
+            let count = 1 + random.below(3);
+            let keys: Vec<u64> = (0..count).map(|_| random.below(12)).collect();
+            // Files of forty transactions.
+            sequence = if ordinal % 40 == 0 { 1 } else { sequence + 1 };
+            let kind = random.below(20);
+            Facts {
+                bytes: 1 + random.below(30) as usize,
+                is_barrier: kind == 0,
+                writes: match kind {
+                    0 | 1 => WriteSet::Everything,
+                    _ => WriteSet::Keys(keys.clone()),
+                },
+                clock: (kind != 2).then(|| Clock {
+                    last_committed: sequence - 1 - random.below(sequence as u64) as i64,
+                    sequence,
+                }),
+                ..facts(ordinal, &[])
+            }
+        })
+        .collect()
+}
+
+/// Must `later` wait for `earlier` in this mode?
+fn depends(mode: Mode, earlier: &Facts, later: &Facts, file: impl Fn(u64) -> u64) -> bool {
+    if earlier.is_barrier || later.is_barrier {
+        return true;
+    }
+    match mode {
+        Mode::Serial => true,
+        Mode::Optimistic => false,
+        Mode::CommitGroup => match (earlier.clock, later.clock) {
+            (Some(a), Some(b)) => {
+                file(earlier.ordinal) != file(later.ordinal) || a.sequence <= b.last_committed
+            }
+            (_, None) => true,
+            (None, _) => false,
+        },
+        Mode::Database | Mode::WriteSet => match (&earlier.writes, &later.writes) {
+            (WriteSet::Keys(a), WriteSet::Keys(b)) => a.iter().any(|key| b.contains(key)),
+            _ => true,
+        },
+    }
+}
+
+/// Runs a history on queues of workers that go on in random order, and checks every start.
+fn run(seed: u64, mode: Mode, workers: usize) {
+    let mut random = Random(seed * 2 + 1);
+    let history = history(&mut random, 200);
+    let mut coordinator = Coordinator::new(mode, workers, 100);
+    let mut queues: Vec<VecDeque<Facts>> = vec![VecDeque::new(); coordinator.workers()];
+    let mut has_ended = vec![false; history.len() + 1];
+    let (mut ended, mut next) = (0, 0);
+    while ended < history.len() {
+        let places = next < history.len() && random.below(3) > 0;
+        if places {
+            match coordinator.place(&history[next]) {
+                Placement::Wait => assert!(!coordinator.is_idle(), "nobody would wake it"),
+                Placement::Worker(worker) => {
+                    queues[worker].push_back(history[next].clone());
+                    next += 1;
+                }
+                Placement::Barrier(worker) => {
+                    assert_eq!(ended, next, "a barrier is alone");
+                    queues[worker].push_back(history[next].clone());
+                    next += 1;
+                }
+            }
+            continue;
+        }
+        let worker = random.below(queues.len() as u64) as usize;
+        let Some(begun) = queues[worker].pop_front() else {
+            continue;
+        };
+        let file = |ordinal: u64| ordinal / 40;
+        for earlier in &history[..begun.ordinal as usize - 1] {
+            let is_before = has_ended[earlier.ordinal as usize];
+            let must = depends(mode, earlier, &begun, file);
+            assert!(is_before || !must, "{mode:?} {earlier:?} before {begun:?}");
+        }
+        has_ended[begun.ordinal as usize] = true;
+        ended += 1;
+        coordinator.ended(begun.ordinal);
+    }
+    assert!(coordinator.is_idle() && coordinator.bytes() == 0);
+}
+
+#[test]
+fn what_depends_on_each_other_is_done_in_order() {
+    for seed in 1..=10 {
+        for mode in MODES {
+            for workers in [1, 3, 8] {
+                run(seed, mode, workers);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_in_common_go_to_one_worker_and_others_to_another() {
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, 100);
+    assert_eq!(coordinator.place(&facts(1, &[1])), Placement::Worker(0));
+    assert_eq!(coordinator.place(&facts(2, &[2])), Placement::Worker(1));
+    assert_eq!(coordinator.place(&facts(3, &[1])), Placement::Worker(0));
+    assert_eq!(coordinator.place(&facts(4, &[1, 2])), Placement::Wait);
+    coordinator.ended(2);
+    assert_eq!(coordinator.place(&facts(4, &[1, 2])), Placement::Worker(0));
+}
+
+#[test]
+fn the_source_says_who_was_committed_together() {
+    let mut coordinator = Coordinator::new(Mode::CommitGroup, 4, 100);
+    let with = |ordinal, last_committed, sequence| Facts {
+        clock: Some(Clock {
+            last_committed,
+            sequence,
+        }),
+        ..facts(ordinal, &[])
+    };
+    assert_eq!(coordinator.place(&with(1, 0, 1)), Placement::Worker(0));
+    assert_eq!(coordinator.place(&with(2, 0, 2)), Placement::Worker(1));
+    assert_eq!(coordinator.place(&with(3, 1, 3)), Placement::Worker(0));
+    assert_eq!(coordinator.place(&with(4, 2, 4)), Placement::Wait);
+    coordinator.ended(1);
+    assert_eq!(coordinator.place(&with(4, 2, 4)), Placement::Worker(1));
+}
+
+#[test]
+fn queues_are_bounded_in_bytes_and_in_number() {
+    let mut coordinator = Coordinator::new(Mode::Serial, 4, 100);
+    let large = Facts {
+        bytes: 1000,
+        ..facts(1, &[1])
+    };
+    assert_eq!(coordinator.place(&large), Placement::Worker(0));
+    assert_eq!(coordinator.place(&facts(2, &[1])), Placement::Wait);
+    coordinator.ended(1);
+    for ordinal in 2..2 + QUEUE_DEPTH as u64 {
+        assert_eq!(
+            coordinator.place(&facts(ordinal, &[1])),
+            Placement::Worker(0)
+        );
+    }
+    let next = 2 + QUEUE_DEPTH as u64;
+    assert_eq!(coordinator.place(&facts(next, &[1])), Placement::Wait);
+}
+
+#[test]
+fn keys_of_what_has_ended_are_forgotten() {
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX);
+    for ordinal in 1..=3 * MAX_KEYS as u64 {
+        assert_ne!(
+            coordinator.place(&facts(ordinal, &[ordinal])),
+            Placement::Wait
+        );
+        coordinator.ended(ordinal);
+    }
+    assert!(coordinator.last_writer.len() <= MAX_KEYS);
+}

@@ -1,0 +1,183 @@
+//! MariaDB's GTIDs, and the events that only MariaDB writes.
+//!
+//! Numbers of types: 160 annotation, 161 checkpoint, 162 GTID, 163 list of GTIDs, 164 start of encryption (refused),
+//! 165–171 compressed statements and rows. Neighbours: `assemble` meets them; `state` keeps sets of GTIDs.
+//! **Invariants**: within a domain, numbers of transactions only rise; so a set of a channel is the last one of each
+//! domain.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::bytes::Reader;
+use crate::{Error, Result, damaged};
+
+/// The text of the statement behind it.
+pub(super) const ANNOTATE: u8 = 160;
+/// Which files recovery of the source needs.
+pub(super) const CHECKPOINT: u8 = 161;
+/// Begins a transaction.
+pub(super) const GTID: u8 = 162;
+/// What was executed before the file.
+pub(super) const GTID_LIST: u8 = 163;
+/// What follows is encrypted.
+pub(super) const START_ENCRYPTION: u8 = 164;
+/// A statement whose text is compressed.
+pub(super) const QUERY_COMPRESSED: u8 = 165;
+/// Row events, compressed: 166–168 in version 1, 169–171 in version 2.
+pub(super) const ROWS_COMPRESSED: std::ops::RangeInclusive<u8> = 166..=171;
+
+/// The transaction is one statement, and no COMMIT follows.
+const STANDALONE: u8 = 1;
+/// It was committed in a group, whose number follows.
+const HAS_GROUP: u8 = 2;
+/// XA PREPARE, and XA COMMIT of what was prepared.
+const XA: u8 = 64 | 128;
+
+/// `domain-server-sequence`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MariaGtid {
+    /// Replication domain.
+    pub domain: u32,
+    /// Server that gave the number.
+    pub server_id: u32,
+    /// Number in the domain.
+    pub sequence: u64,
+}
+
+impl fmt::Display for MariaGtid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.domain, self.server_id, self.sequence)
+    }
+}
+
+impl FromStr for MariaGtid {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || damaged(format!("GTID '{text}'"));
+        let mut parts = text.trim().split('-');
+        let mut next = || parts.next().and_then(|p| p.parse::<u64>().ok());
+        let (domain, server, sequence) = (next(), next(), next());
+        match (domain, server, sequence, parts.next()) {
+            (Some(domain), Some(server), Some(sequence), None) => Ok(Self {
+                domain: u32::try_from(domain).map_err(|_| bad())?,
+                server_id: u32::try_from(server).map_err(|_| bad())?,
+                sequence,
+            }),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// The last transaction of each domain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MariaGtidSet(BTreeMap<u32, MariaGtid>);
+
+impl MariaGtidSet {
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The last of each domain.
+    pub fn iter(&self) -> impl Iterator<Item = &MariaGtid> {
+        self.0.values()
+    }
+
+    /// A transaction was executed.
+    pub fn add(&mut self, gtid: MariaGtid) {
+        let last = self.0.entry(gtid.domain).or_insert(gtid);
+        if gtid.sequence > last.sequence {
+            *last = gtid;
+        }
+    }
+
+    /// Was it executed?
+    pub fn contains(&self, gtid: &MariaGtid) -> bool {
+        let last = self.0.get(&gtid.domain);
+        last.is_some_and(|last| last.sequence >= gtid.sequence)
+    }
+}
+
+impl fmt::Display for MariaGtidSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, gtid) in self.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            write!(f, "{comma}{gtid}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for MariaGtidSet {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut set = Self::default();
+        for gtid in text.split(',').map(str::trim).filter(|g| !g.is_empty()) {
+            set.add(gtid.parse()?);
+        }
+        Ok(set)
+    }
+}
+
+/// The body of event 162.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GtidEvent {
+    pub(super) gtid: MariaGtid,
+    pub(super) is_standalone: bool,
+    pub(super) is_xa: bool,
+    /// Transactions with the same number were committed together.
+    pub(super) group: Option<u64>,
+}
+
+impl GtidEvent {
+    pub(super) fn parse(server_id: u32, body: &[u8]) -> Result<Self> {
+        let mut r = Reader::new(body);
+        let (sequence, domain, flags) = (r.u64()?, r.u32()?, r.u8()?);
+        let group = match flags & HAS_GROUP {
+            0 => None,
+            _ => Some(r.u64()?),
+        };
+        Ok(Self {
+            gtid: MariaGtid {
+                domain,
+                server_id,
+                sequence,
+            },
+            is_standalone: flags & STANDALONE != 0,
+            is_xa: flags & XA != 0,
+            group,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_keep_the_last_of_each_domain() {
+        let mut set: MariaGtidSet = "0-1-7, 2-5-1".parse().expect("set");
+        set.add("0-2-9".parse().expect("GTID"));
+        set.add("0-1-8".parse().expect("GTID"));
+        assert_eq!(set.to_string(), "0-2-9,2-5-1");
+        let has = |text: &str| set.contains(&text.parse().expect("GTID"));
+        assert!(has("0-1-3") && has("2-5-1") && !has("0-2-10") && !has("1-1-1"));
+        assert!("0-1".parse::<MariaGtid>().is_err());
+        assert!("0-1-2-3".parse::<MariaGtid>().is_err());
+    }
+
+    #[test]
+    fn flags_of_a_gtid_are_read() {
+        let mut body = 5u64.to_le_bytes().to_vec();
+        body.extend(1u32.to_le_bytes());
+        body.push(STANDALONE | HAS_GROUP);
+        body.extend(77u64.to_le_bytes());
+        let event = GtidEvent::parse(3, &body).expect("event");
+        assert_eq!(event.gtid.to_string(), "1-3-5");
+        assert!(event.is_standalone && !event.is_xa && event.group == Some(77));
+        assert!(GtidEvent::parse(3, &body[..14]).is_err());
+    }
+}
