@@ -22,7 +22,7 @@ use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::binlog::{Binlog, Replicas, StartArgs};
+use crate::binlog::{Binlog, Replicas, StartArgs, adopt_names};
 use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
@@ -149,6 +149,7 @@ impl Starting {
         let mut settings = config.settings.clone();
         settings.extend(persisted.settings());
         note(&globals.apply(&settings)?);
+        adopt_names(&globals, settings.iter().map(|s| s.name.as_str()));
         tell_file_limit(&globals);
         check_folder(&globals, &config.env)?;
         let (env, dir) = (&config.env, &config.data_dir);

@@ -258,7 +258,7 @@ impl<'a> Change<'a> {
         self.txn.bump_counter(tree, value);
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> SqlResult<()> {
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> SqlResult<()> {
         self.txn
             .put(&self.catalog.tree, key, value)
             .map_err(|e| engine_error(&e))

@@ -3,7 +3,7 @@
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `generated` (computed columns),
 //! `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`,
 //! `histogram` (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit)
-//! · `temporary` (tables of a session) · `show` (SHOW CREATE text) · here
+//! · `temporary` (tables of a session) · `channels` (what replication channels have applied) · `show` (SHOW CREATE text) · here
 //! [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a
 //! statement's tables do not change under it.
 //!
@@ -18,6 +18,7 @@
 
 mod bytes;
 mod change;
+mod channels;
 mod def;
 mod foreign;
 mod generated;
@@ -41,6 +42,7 @@ use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
 pub use change::{Change, NewTrees};
+pub use channels::{ChannelRow, ChannelRows};
 pub use def::{
     CheckDef, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart,
     MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,

@@ -6,6 +6,7 @@
 //! key "T" table id (BE u32)  value: TableDef
 //! key "W" schema 00 name     value: ViewDef
 //! key "H" table id, column id (BE u32 each)  value: Histogram
+//! key "R" channel 00 kind …  value: what a replication channel has applied, and its settings
 //! ```
 //! `docs/formats/catalog.md` has the details.
 //!
@@ -51,6 +52,7 @@ pub(super) const SCHEMA_PREFIX: u8 = b'S';
 pub(super) const TABLE_PREFIX: u8 = b'T';
 pub(super) const VIEW_PREFIX: u8 = b'W';
 pub(super) const HISTOGRAM_PREFIX: u8 = b'H';
+pub(super) const CHANNEL_PREFIX: u8 = b'R';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -64,6 +66,11 @@ pub(super) fn table_key(id: TableId) -> Vec<u8> {
 pub(super) fn histogram_key(table: TableId, column: u32) -> Vec<u8> {
     let (table, column) = (table.0.to_be_bytes(), column.to_be_bytes());
     [&[HISTOGRAM_PREFIX][..], &table, &column].concat()
+}
+
+/// The key of a channel's row; channels have no zero byte in their names.
+pub(super) fn channel_key(channel: &str, kind: &[u8]) -> Vec<u8> {
+    [&[CHANNEL_PREFIX], channel.as_bytes(), &[0], kind].concat()
 }
 
 /// Names have no zero byte.

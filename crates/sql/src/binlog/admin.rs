@@ -109,7 +109,7 @@ impl Instance {
                         up or down simultaneously on all servers. See the Manual for instructions.";
             return Err(SqlError::new(1788, "HY000", text));
         }
-        if let Some(twin) = super::semi_sync::twin(name) {
+        if let Some(twin) = super::twins::twin(name) {
             self.globals.tell(twin, value);
             self.binlog
                 .semi_sync()

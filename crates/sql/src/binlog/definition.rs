@@ -24,7 +24,8 @@ impl Session {
     /// The current schema statement for the log; `None` if it is not logged.
     pub(crate) fn logged_definition(&self, statement: &Statement) -> Option<LoggedStatement> {
         if !self.logs() {
-            return None;
+            // Nothing but what its record says of a transaction of another server, if it is one.
+            return self.logged(&[], &[], true);
         }
         let about = match statement {
             Statement::DropTable(drop) => return self.logged_drop(drop),

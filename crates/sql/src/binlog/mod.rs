@@ -4,9 +4,9 @@
 //! and statements logged as text), `definition` (which schema statements are, and in which words), `owned` (GTIDs that
 //! sessions have taken), `service` (the binary log of an instance), `writer` (the thread that follows the durable log
 //! and writes files), `admin` (what statements and variables do with it), `figures` (what is counted), `dump` (streams
-//! to consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge).
-//! The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl`
-//! hand in; the engine carries the attachments.
+//! to consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge),
+//! `twins` (variables with an old name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`.
+//! Neighbours: `dml`, `session` and `ddl` hand in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -25,6 +25,7 @@ mod service;
 mod shape;
 mod snapshot;
 mod statement;
+mod twins;
 mod writer;
 
 pub use capture::Capture;
@@ -34,4 +35,5 @@ pub(crate) use replicas::Replicas;
 pub(crate) use service::{Binlog, follows};
 pub(crate) use snapshot::Position;
 pub use statement::LoggedStatement;
+pub(crate) use twins::adopt_names;
 pub(crate) use writer::{FOLLOWER, StartArgs};

@@ -22,25 +22,7 @@ use esker_engine::Engine;
 use esker_sql_catalog::variables::Globals;
 use parking_lot::Mutex;
 
-/// Variables and their old names; either is set with the other.
-const TWINS: [[&str; 2]; 4] = [
-    [
-        "rpl_semi_sync_source_enabled",
-        "rpl_semi_sync_master_enabled",
-    ],
-    [
-        "rpl_semi_sync_source_timeout",
-        "rpl_semi_sync_master_timeout",
-    ],
-    [
-        "rpl_semi_sync_source_wait_for_replica_count",
-        "rpl_semi_sync_master_wait_for_slave_count",
-    ],
-    [
-        "rpl_semi_sync_source_wait_no_replica",
-        "rpl_semi_sync_master_wait_no_slave",
-    ],
-];
+use super::twins;
 
 /// What the variables say.
 #[derive(Debug, Clone, Copy)]
@@ -109,15 +91,6 @@ impl Default for SemiSync {
     }
 }
 
-/// The other name of a variable of semi-synchronous replication.
-pub(super) fn twin(name: &str) -> Option<&'static str> {
-    TWINS.iter().find_map(|[new, old]| match name {
-        _ if name == *new => Some(*old),
-        _ if name == *old => Some(*new),
-        _ => None,
-    })
-}
-
 impl SemiSync {
     /// Takes the variables over.
     pub(super) fn configure(&self, globals: &Globals, engine: &Engine) {
@@ -125,7 +98,7 @@ impl SemiSync {
         let mut state = self.0.lock();
         state.wanted = Wanted {
             // Either name does in an option file.
-            is_enabled: TWINS[0].iter().any(|name| globals.named(name).is_on()),
+            is_enabled: twins::is_either_on(globals, "rpl_semi_sync_source_enabled"),
             timeout: Duration::from_millis(number("rpl_semi_sync_source_timeout")),
             replicas: number("rpl_semi_sync_source_wait_for_replica_count") as usize,
             waits_for_replicas: globals
@@ -267,15 +240,6 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn variables_have_two_names() {
-        for [new, old] in TWINS {
-            assert_eq!(twin(new), Some(old));
-            assert_eq!(twin(old), Some(new));
-        }
-        assert_eq!(twin("server_id"), None);
-    }
 
     #[test]
     fn as_many_replicas_count_as_are_needed() {

@@ -7,6 +7,8 @@
 //! clauses
 //! about waiting, and passwords.
 
+use std::sync::Arc;
+
 use esker_binlog::attachment::{Head, Origin, What, head_bytes, push_event};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
@@ -19,6 +21,7 @@ use esker_types::SqlResult;
 use esker_types::collation::Collation;
 
 use super::capture::{Beginning, Start};
+use crate::session::AppliedMark;
 use crate::session::Session;
 
 /// The zone that is not named in events: readers are to use theirs.
@@ -31,6 +34,8 @@ pub struct LoggedStatement {
     pub(crate) head: Vec<u8>,
     /// The statement, as an event.
     pub(crate) events: Vec<u8>,
+    /// Of which transaction of another server it is.
+    pub(crate) mark: Option<Arc<AppliedMark>>,
 }
 
 impl Session {
@@ -159,6 +164,10 @@ impl Session {
     /// # Errors
     /// It is too large with it.
     pub(crate) fn seal(&mut self) -> SqlResult<()> {
+        // A schema statement ends what is open before it begins, which is nothing of the transaction it stands for.
+        if self.in_transaction() {
+            self.mark_applied()?;
+        }
         let takes_gtid = self.in_transaction() && self.context.gtid_next.owned().is_some();
         match (self.txn.attachment_bytes() == 0, takes_gtid) {
             (false, _) => self.seal_as(What::Transaction, None),
@@ -168,9 +177,13 @@ impl Session {
     }
 
     /// CREATE TABLE … SELECT is about to fill its table: logged as the CREATE TABLE that makes it, and its rows.
-    pub(crate) fn begin_filling(&mut self, definition: &str) {
+    /// The definition does not say in which database, so that is the default one of the statement.
+    pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
         self.begin_capture();
-        if let Some(logged) = self.logged(definition.as_bytes(), &[], true) {
+        let default = self.context.database.replace(schema.clone());
+        let logged = self.logged(definition.as_bytes(), &[], true);
+        self.context.database = default;
+        if let Some(logged) = logged.filter(|logged| !logged.events.is_empty()) {
             self.capture.push_statement(&logged.events);
         }
     }
@@ -180,6 +193,7 @@ impl Session {
     /// # Errors
     /// It is too large with it.
     pub(crate) fn seal_filled(&mut self) -> SqlResult<()> {
+        self.mark_applied()?;
         match self.txn.attachment_bytes() == 0 {
             true => Ok(()),
             false => self.seal_as(What::CreateAndFill, None),
@@ -228,6 +242,9 @@ impl Session {
 
     /// Where the transaction was committed first, if the session says so.
     fn origin(&self) -> Option<Origin> {
+        if let Some(origin) = self.applied_origin() {
+            return Some(origin);
+        }
         let (commit_micros, server_version) = self.vars.log.origin?;
         let server_id = self.context.instance.variable_u64("server_id");
         Some(Origin {
@@ -244,8 +261,12 @@ impl Session {
         databases: &[String],
         uses: bool,
     ) -> Option<LoggedStatement> {
+        let mark = self.applied_mark();
         if !self.logs() {
-            return None;
+            return mark.map(|mark| LoggedStatement {
+                mark: Some(mark),
+                ..LoggedStatement::default()
+            });
         }
         let time = self.statement_seconds();
         let settings = self.settings(databases, Some(true));
@@ -282,6 +303,7 @@ impl Session {
         Some(LoggedStatement {
             head: head_bytes(&head),
             events,
+            mark,
         })
     }
 
@@ -349,13 +371,28 @@ impl Session {
         &self,
         logged: Option<LoggedStatement>,
     ) -> SqlResult<esker_engine::Seq> {
+        let instance = &self.context.instance;
         match logged {
             None => Ok(0),
-            Some(logged) => self
-                .context
-                .instance
+            Some(LoggedStatement {
+                mark: Some(mark),
+                head,
+                events,
+            }) => {
+                let mut txn = instance.catalog.channel_transaction();
+                instance.catalog.put_channel_row(&mut txn, mark.row())?;
+                if !head.is_empty() {
+                    let attached = txn.attach(&events);
+                    let attached = attached.and_then(|()| txn.set_attachment_head(&head));
+                    attached.map_err(|e| engine_error(&e))?;
+                }
+                let commit = txn.commit().map_err(|e| engine_error(&e))?;
+                mark.written();
+                Ok(commit.seq.unwrap_or(0))
+            }
+            Some(logged) => instance
                 .engine
-                .note(&[logged.head, logged.events].concat())
+                .note(&logged.into_bytes())
                 .map_err(|e| engine_error(&e)),
         }
     }

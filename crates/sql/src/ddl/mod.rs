@@ -186,7 +186,13 @@ impl<'a> DdlCtx<'a> {
     fn change(&mut self) -> SqlResult<Change<'a>> {
         let mut change = self.catalog.change();
         if let Some(logged) = self.logged.take() {
-            change.attach(&logged.head, &logged.events)?;
+            if !logged.head.is_empty() {
+                change.attach(&logged.head, &logged.events)?;
+            }
+            if let Some(mark) = logged.mark {
+                change.put_channel_row(mark.row())?;
+                mark.written();
+            }
         }
         Ok(change)
     }

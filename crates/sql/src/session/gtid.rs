@@ -187,6 +187,21 @@ impl Session {
         Ok(shown)
     }
 
+    /// The next transaction is to have this GTID; without one it gets the next of this server. False: it is executed.
+    pub(super) fn own_gtid(&mut self, gtid: Option<&Gtid>) -> SqlResult<bool> {
+        self.end_gtid(false);
+        self.context.gtid_next = GtidNext::default();
+        let Some(gtid) = gtid else { return Ok(true) };
+        let is_owned = self.take_gtid(gtid)?;
+        if is_owned {
+            self.context.gtid_next.next = Next::Given {
+                gtid: gtid.clone(),
+                is_owned,
+            };
+        }
+        Ok(is_owned)
+    }
+
     /// False: it is executed.
     fn take_gtid(&self, gtid: &Gtid) -> SqlResult<bool> {
         let binlog = &self.context.instance.binlog;

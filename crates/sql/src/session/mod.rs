@@ -8,7 +8,8 @@
 //!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at a
 //!   time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
-//! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG)
+//! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
+//!   `apply` (transactions of other servers)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
@@ -23,6 +24,7 @@
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
 //! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
 
+mod apply;
 mod backup;
 mod change;
 mod check_table;
@@ -88,6 +90,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 use crate::binlog::Capture;
 use crate::instance::Instance;
 
+pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
 pub(crate) use gtid::GtidNext;
@@ -219,6 +222,8 @@ pub struct Session {
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
+    /// The transaction of another server that is being applied.
+    applying: Option<Applying>,
     /// How the events of BINLOG statements are written; `None`: no format description came.
     replayed: Option<Checksum>,
     /// What the client hears with the next OK; None: it did not ask.
@@ -297,6 +302,7 @@ impl Session {
             measure: Measure::default(),
             temp,
             running: None,
+            applying: None,
             replayed: None,
             marks: None,
             spare_text: Vec::new(),

@@ -29,7 +29,7 @@ struct Batch<'a> {
 }
 
 /// 1610: the bytes are no events.
-fn corrupt(e: &esker_binlog::Error) -> SqlError {
+pub(super) fn corrupt(e: &esker_binlog::Error) -> SqlError {
     let text = format!("Corrupted replication event was detected: {e}");
     SqlError::new(1610, "HY000", text)
 }
@@ -133,7 +133,7 @@ impl Session {
             let version = self.context.instance.catalog.version();
             let appliers = maps
                 .iter()
-                .map(|map| self.applier(map))
+                .map(|map| self.applier(map, self.how_to_replay()))
                 .collect::<SqlResult<Vec<_>>>()?;
             let mut is_current = true;
             for applier in &appliers {
@@ -147,16 +147,28 @@ impl Session {
         Err(changed_meanwhile().into())
     }
 
-    fn applier(&self, map: &TableMap) -> SqlResult<RowApplier> {
-        let instance = &self.context.instance;
-        let ctx = self.context.eval_ctx(&self.vars);
-        let table = instance.catalog.table_or_error(&map.schema, &map.table)?;
-        let conversions = instance.globals.named("replica_type_conversions");
+    fn how_to_replay(&self) -> (ApplyMode, Conversions) {
+        let globals = &self.context.instance.globals;
+        let conversions = globals.named("replica_type_conversions");
         let mode = match self.values.named("rbr_exec_mode").as_text() {
             "IDEMPOTENT" => ApplyMode::Idempotent,
             _ => ApplyMode::Strict,
         };
-        let how = (mode, Conversions::of(conversions.as_text()));
+        (mode, Conversions::of(conversions.as_text()))
+    }
+
+    /// For the table of a map.
+    ///
+    /// # Errors
+    /// 1146; 1677.
+    pub(super) fn applier(
+        &self,
+        map: &TableMap,
+        how: (ApplyMode, Conversions),
+    ) -> SqlResult<RowApplier> {
+        let instance = &self.context.instance;
+        let ctx = self.context.eval_ctx(&self.vars);
+        let table = instance.catalog.table_or_error(&map.schema, &map.table)?;
         let lookup = |schema: &str, name: &str| instance.catalog.resolve(schema, name);
         RowApplier::new(&ctx, table, map, how, &lookup)
     }

@@ -187,7 +187,8 @@ impl Session {
         })?;
         let insert = Compiled::Insert(Box::new(insert));
         if !create.temporary {
-            self.begin_filling(&show_create_table(&table.def, &UTC));
+            let definition = show_create_table(&table.def, &UTC);
+            self.begin_filling(&table.def.schema.clone(), &definition);
         }
         let done = self.execute_change(params, Mode::Thread, |env| insert.run(env))?;
         self.capture.end_statement(&mut self.txn)?;

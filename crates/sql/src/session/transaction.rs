@@ -312,6 +312,9 @@ impl Session {
 
     /// 1792, or 1290 when the server is read-only.
     pub(crate) fn check_writable(&self) -> SqlResult<()> {
+        if self.is_applying() {
+            return Ok(());
+        }
         self.check_read_write()?;
         let globals = &self.context.instance.globals;
         let frozen = globals.is_super_read_only()

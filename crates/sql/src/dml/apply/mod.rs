@@ -85,6 +85,13 @@ impl RowApplier {
         })
     }
 
+    /// The same with another mode, as for new events.
+    pub(crate) fn with_mode(mut self, mode: ApplyMode) -> Self {
+        self.mode = mode;
+        self.finder = Finder::default();
+        self
+    }
+
     /// The table.
     pub(crate) fn table(&self) -> &Arc<TableDef> {
         &self.table

@@ -1,0 +1,145 @@
+//! Rows of replication channels in the catalog's tree: what a channel has applied, and how it is configured.
+//!
+//! Neighbours: the applier of the crate above knows what is in the values; here are their keys. **Invariants**: a row
+//! that says what was applied is written in the transaction that did it, without a lock: no two transactions of a
+//! channel in flight write the same one.
+
+use esker_engine::{Engine, Txn};
+use esker_types::SqlResult;
+
+use super::change::Change;
+use super::{Catalog, scan_prefix, store};
+use crate::exec_error::engine_error;
+
+/// Kinds of rows of a channel.
+const CHECKPOINT: u8 = b'C';
+const APPLIED: u8 = b'P';
+const SETTINGS: u8 = b'S';
+
+/// A row of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelRow {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl ChannelRow {
+    /// Everything up to a transaction is applied.
+    pub fn checkpoint(channel: &str, value: Vec<u8>) -> Self {
+        let key = store::channel_key(channel, &[CHECKPOINT]);
+        Self { key, value }
+    }
+
+    /// One transaction is applied.
+    pub fn applied(channel: &str, slot: u16, value: Vec<u8>) -> Self {
+        let [high, low] = slot.to_be_bytes();
+        let key = store::channel_key(channel, &[APPLIED, high, low]);
+        Self { key, value }
+    }
+
+    /// How the channel is configured.
+    pub fn settings(channel: &str, value: Vec<u8>) -> Self {
+        let key = store::channel_key(channel, &[SETTINGS]);
+        Self { key, value }
+    }
+}
+
+/// All rows of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChannelRows {
+    /// Up to where all is applied.
+    pub checkpoint: Option<Vec<u8>>,
+    /// What is applied, by slot.
+    pub applied: Vec<Vec<u8>>,
+    /// How it is configured.
+    pub settings: Option<Vec<u8>>,
+}
+
+impl Catalog {
+    /// The channels that have rows.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn channels(&self) -> SqlResult<Vec<String>> {
+        let mut names = Vec::new();
+        let prefix = [store::CHANNEL_PREFIX];
+        scan_prefix(&self.inner.engine, &self.inner.tree, &prefix, |key, _| {
+            let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    /// The rows of a channel.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn channel_rows(&self, channel: &str) -> SqlResult<ChannelRows> {
+        let mut rows = ChannelRows::default();
+        let prefix = store::channel_key(channel, &[]);
+        scan_prefix(
+            &self.inner.engine,
+            &self.inner.tree,
+            &prefix,
+            |key, value| {
+                match key.first() {
+                    Some(&CHECKPOINT) => rows.checkpoint = Some(value.to_vec()),
+                    Some(&APPLIED) => rows.applied.push(value.to_vec()),
+                    Some(&SETTINGS) => rows.settings = Some(value.to_vec()),
+                    _ => {}
+                }
+                Ok(())
+            },
+        )?;
+        Ok(rows)
+    }
+
+    /// Writes a row with what else the transaction does.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn put_channel_row(&self, txn: &mut Txn, row: &ChannelRow) -> SqlResult<()> {
+        txn.put(&self.inner.tree, &row.key, &row.value)
+            .map_err(|e| engine_error(&e))
+    }
+
+    /// Takes away what says that something was applied, and the settings, too, if `all`.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn delete_channel_rows(&self, txn: &mut Txn, channel: &str, all: bool) -> SqlResult<()> {
+        let prefix = store::channel_key(channel, &[]);
+        let mut keys = Vec::new();
+        scan_prefix(&self.inner.engine, &self.inner.tree, &prefix, |key, _| {
+            if all || key.first() != Some(&SETTINGS) {
+                keys.push([&prefix, key].concat());
+            }
+            Ok(())
+        })?;
+        for key in keys {
+            txn.delete(&self.inner.tree, &key)
+                .map_err(|e| engine_error(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction for rows of channels alone.
+    pub fn channel_transaction(&self) -> Txn {
+        let engine: &Engine = &self.inner.engine;
+        engine.begin(esker_engine::Isolation::ReadCommitted)
+    }
+}
+
+impl Change<'_> {
+    /// Writes a row of a channel with the change.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn put_channel_row(&mut self, row: &ChannelRow) -> SqlResult<()> {
+        self.put(&row.key, &row.value)
+    }
+}

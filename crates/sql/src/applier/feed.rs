@@ -1,0 +1,366 @@
+//! A channel's thread: events to groups, and groups to workers.
+//!
+//! Neighbours: an [`EventSource`] has the events; [`Coordinator`] says who gets a group, and when; workers take them
+//! from their queues. **Invariants**
+//! - Facts of a group are computed when no schema change before it is still to come.
+//! - A group is placed only if the ring of the channel's state has room for it.
+//! - What was applied before is not applied again: by its number in the channel, or by its GTID.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use esker_binlog::apply::assemble::Assembler;
+use esker_binlog::apply::coordinator::{Coordinator, Facts, Mode, Placement, QUEUE_DEPTH};
+use esker_binlog::apply::filter::named_table;
+use esker_binlog::apply::state::{CHECKPOINT_EVERY, RING};
+use esker_binlog::apply::{EventSource, Group, Id, PartKind, Place, Shape};
+use esker_binlog::event::query::{Query, Settings as QuerySettings};
+use esker_binlog::gtid::GtidSet;
+use esker_binlog::writeset::{WriteSet, key_hash};
+
+use super::keys::KeyHasher;
+use super::shared::Shared;
+use super::touched::touched;
+use super::worker::Worker;
+use super::{Failure, Until, store};
+
+/// How long the thread waits for events, or for workers, before it looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// The relay log cannot be read.
+const RELAY_LOG_READ_FAILURE: u16 = 1594;
+
+/// The state of the thread.
+pub(super) struct Feed {
+    shared: Arc<Shared>,
+    source: Box<dyn EventSource>,
+    assembler: Assembler,
+    coordinator: Coordinator,
+    hasher: KeyHasher,
+    /// The last checkpoint in the database.
+    checkpoint: u64,
+    /// Where the next group begins.
+    begin: Place,
+    /// What of `SQL_AFTER_GTIDS` has not been placed.
+    awaited: Option<GtidSet>,
+    queues: Vec<SyncSender<Box<Group>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Why the thread ends.
+enum End {
+    /// It was told to, or has come to where it was to stop.
+    Stopped,
+    Failed(Failure),
+}
+
+impl Feed {
+    pub(super) fn new(shared: Arc<Shared>, source: Box<dyn EventSource>) -> Self {
+        let rules = &shared.rules;
+        let (low, end) = shared.progress(|p| (p.low(), p.checkpoint().end.clone()));
+        let awaited = match &shared.settings.until {
+            Some(Until::AfterGtids(set)) => {
+                let mut awaited = set.clone();
+                awaited.subtract(&shared.progress(|p| p.state().all_gtids()));
+                Some(awaited)
+            }
+            _ => None,
+        };
+        Self {
+            begin: end.clone(),
+            awaited,
+            assembler: Assembler::new(low + 1, end, rules.max_bytes),
+            coordinator: Coordinator::new(rules.parallel, rules.workers, rules.pending_bytes),
+            hasher: KeyHasher::default(),
+            checkpoint: 0,
+            queues: Vec::new(),
+            threads: Vec::new(),
+            source,
+            shared,
+        }
+    }
+
+    /// Applies until the channel stops.
+    pub(super) fn run(mut self) {
+        let end = match self.start_workers() {
+            Ok(()) => self.feed(),
+            Err(end) => end,
+        };
+        if let End::Failed(failure) = end {
+            let next = self.shared.progress(|p| p.low()) + 1;
+            self.shared.fail(next, failure);
+        }
+        self.queues.clear();
+        for thread in self.threads.drain(..) {
+            // A worker that has panicked has said so.
+            let _ = thread.join();
+        }
+        // Who stops a channel wants to see what it has done; plain reads leave out what is not durable.
+        let engine = &self.shared.instance.engine;
+        if let Err(e) = engine.wait_durable(engine.visible_seq()).block() {
+            tracing::warn!("replication: {e}");
+        }
+        self.shared.has_ended();
+    }
+
+    fn start_workers(&mut self) -> Result<(), End> {
+        for number in 0..self.coordinator.workers() {
+            let (queue, inbox) = sync_channel(QUEUE_DEPTH);
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("replica-{number}"))
+                .spawn(move || Worker::run(&shared, number, &inbox));
+            let thread = thread.map_err(|e| self.failed(1135, &format!("no thread: {e}")))?;
+            self.queues.push(queue);
+            self.threads.push(thread);
+        }
+        self.write_checkpoint()
+    }
+
+    fn failed(&self, code: u16, text: &str) -> End {
+        End::Failed(Failure {
+            code,
+            text: text.to_owned(),
+            micros: self.shared.instance.now_micros(),
+        })
+    }
+
+    fn unreadable(&self, e: &esker_binlog::Error) -> End {
+        match e {
+            esker_binlog::Error::Refused(code, text) => self.failed(*code, text),
+            e => {
+                let place = self.assembler.place();
+                let text = format!(
+                    "Relay log read failure: {e}; the event behind source log {}, position {}",
+                    place.source_file, place.source_pos
+                );
+                self.failed(RELAY_LOG_READ_FAILURE, &text)
+            }
+        }
+    }
+
+    fn feed(&mut self) -> End {
+        loop {
+            match self.next_group() {
+                Ok(Some(group)) => {
+                    if let Err(end) = self.take(group) {
+                        return end;
+                    }
+                }
+                Ok(None) => {}
+                Err(end) => return end,
+            }
+            if self.shared.is_stopping() || self.is_all_placed() {
+                return End::Stopped;
+            }
+            if let Err(end) = self.look_around() {
+                return end;
+            }
+        }
+    }
+
+    /// The next group, if it comes soon.
+    fn next_group(&mut self) -> Result<Option<Group>, End> {
+        while !self.shared.is_stopping() {
+            let event = self.source.next(LOOK).map_err(|e| self.unreadable(&e))?;
+            let Some(event) = event else {
+                self.shared.note_read(self.assembler.place());
+                return Ok(None);
+            };
+            let group = self.assembler.push(&event);
+            if let Some(group) = group.map_err(|e| self.unreadable(&e))? {
+                return Ok(Some(group));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Learns what workers have done; writes a checkpoint if it is time.
+    fn look_around(&mut self) -> Result<(), End> {
+        for ordinal in self.shared.take_ended() {
+            self.coordinator.ended(ordinal);
+        }
+        let low = self.shared.progress(|p| p.low());
+        match low - self.checkpoint >= CHECKPOINT_EVERY {
+            true => self.write_checkpoint(),
+            false => Ok(()),
+        }
+    }
+
+    fn write_checkpoint(&mut self) -> Result<(), End> {
+        let state = self.shared.progress(|p| p.checkpoint().clone());
+        let written = store::checkpoint(&self.shared.instance, &self.shared.channel, &state);
+        written.map_err(|e| self.failed(e.code, &e.message))?;
+        self.checkpoint = state.low;
+        Ok(())
+    }
+
+    /// Waits for workers.
+    fn wait(&mut self) -> Result<(), End> {
+        for ordinal in self.shared.wait_ended(LOOK) {
+            self.coordinator.ended(ordinal);
+        }
+        match self.shared.is_stopping() {
+            true => Err(End::Stopped),
+            false => self.look_around(),
+        }
+    }
+
+    /// Gives a group to a worker, unless it is done or the channel ends before it.
+    fn take(&mut self, mut group: Group) -> Result<(), End> {
+        let ordinal = group.ordinal;
+        let is_ahead = self.shared.progress(|p| p.has(ordinal, &Id::Position));
+        if is_ahead {
+            return Ok(());
+        }
+        if self.is_last(&group) {
+            return Err(End::Stopped);
+        }
+        if self.is_unwanted(&group) {
+            group.skip();
+        }
+        let filters = &self.shared.settings.filters;
+        let stripped = filters.strip(&mut group, &touched);
+        stripped.map_err(|e| self.unreadable(&e))?;
+        self.outwait_delay(&group)?;
+        while ordinal > self.checkpoint + RING {
+            self.wait()?;
+        }
+        let facts = self.facts(&group).map_err(|e| self.unreadable(&e))?;
+        let placement = loop {
+            match self.coordinator.place(&facts) {
+                Placement::Wait => self.wait()?,
+                placement => break placement,
+            }
+        };
+        let (worker, is_barrier) = match placement {
+            Placement::Worker(worker) => (worker, false),
+            Placement::Barrier(worker) => (worker, true),
+            Placement::Wait => unreachable!("it was waited for"),
+        };
+        self.note_placed(&group);
+        if self.queues[worker].send(Box::new(group)).is_err() {
+            return Err(self.failed(1135, "a worker has ended"));
+        }
+        // What comes behind it is to be seen with what it does.
+        while is_barrier && !self.coordinator.is_idle() {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    /// It was executed here first, is of a server that does not count, or has come another way.
+    fn is_unwanted(&self, group: &Group) -> bool {
+        let (shared, server) = (&self.shared, group.server_id);
+        let is_own = server == shared.rules.own_id && server != 0;
+        is_own
+            || shared.settings.ignored_servers.contains(&server)
+            || shared.progress(|p| p.has(group.ordinal, &group.id))
+    }
+
+    /// Is this group where the channel is to stop?
+    fn is_last(&self, group: &Group) -> bool {
+        let begin = &self.begin;
+        match &self.shared.settings.until {
+            None => false,
+            Some(Until::BeforeGtids(set)) => match &group.id {
+                Id::Gtid(gtid) => set.contains(gtid),
+                Id::Maria(_) | Id::Position => false,
+            },
+            Some(Until::AfterGtids(_)) => self.is_all_placed(),
+            Some(Until::SourcePosition(file, position)) => {
+                (begin.source_file.as_str(), begin.source_pos) >= (file.as_str(), *position)
+            }
+            Some(Until::RelayPosition(place)) => begin.relay >= *place,
+        }
+    }
+
+    /// Are all groups of `SQL_AFTER_GTIDS` applied, or with the workers?
+    fn is_all_placed(&self) -> bool {
+        self.awaited.as_ref().is_some_and(GtidSet::is_empty)
+    }
+
+    fn note_placed(&mut self, group: &Group) {
+        self.shared.note_placed(group.ordinal);
+        self.shared.note_read(&group.end);
+        self.begin.clone_from(&group.end);
+        if let (Some(awaited), Id::Gtid(gtid)) = (&mut self.awaited, &group.id) {
+            let mut placed = GtidSet::default();
+            placed.add(gtid);
+            awaited.subtract(&placed);
+        }
+    }
+
+    /// Waits until the group is as old as `SOURCE_DELAY` says.
+    fn outwait_delay(&mut self, group: &Group) -> Result<(), End> {
+        let delay = self.shared.settings.delay.as_micros() as u64;
+        if delay == 0 {
+            return Ok(());
+        }
+        let due = group.commit_micros + delay;
+        let shared = self.shared.clone();
+        let now = || shared.instance.now_micros().max(0) as u64;
+        self.shared.set_delayed(true);
+        while now() < due && !self.shared.is_stopping() {
+            std::thread::sleep(LOOK.min(Duration::from_micros(due - now().min(due))));
+            self.look_around()?;
+        }
+        self.shared.set_delayed(false);
+        match self.shared.is_stopping() {
+            true => Err(End::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// What the coordinator must know.
+    fn facts(&mut self, group: &Group) -> esker_binlog::Result<Facts> {
+        let mode = self.shared.rules.parallel;
+        let has_statement = group.parts.iter().any(|part| part.kind == PartKind::Query);
+        // Statements in a transaction are as the source says, or as their database is; nobody knows their keys.
+        let is_known = !has_statement || matches!(mode, Mode::Database | Mode::CommitGroup);
+        let is_barrier = match group.shape {
+            Shape::Empty => false,
+            Shape::Transaction => !is_known,
+            Shape::Statement | Shape::CreateAndFill | Shape::Xa => true,
+        };
+        let writes = match mode {
+            Mode::Database => databases(group)?,
+            Mode::WriteSet if !is_barrier => {
+                let (catalog, filters) =
+                    (&self.shared.instance.catalog, &self.shared.settings.filters);
+                self.hasher.writes(group, catalog, filters)?
+            }
+            _ => WriteSet::Everything,
+        };
+        Ok(Facts {
+            ordinal: group.ordinal,
+            bytes: group.bytes(),
+            is_barrier,
+            writes,
+            clock: group.clock,
+        })
+    }
+}
+
+/// The databases that a group changes.
+fn databases(group: &Group) -> esker_binlog::Result<WriteSet> {
+    let mut hashes = Vec::new();
+    for part in &group.parts {
+        let body = group.body(part);
+        match part.kind {
+            PartKind::TableMap => {
+                let (_, database, _) = named_table(body)?;
+                hashes.push(key_hash(0, database.as_bytes()));
+            }
+            PartKind::Query => {
+                let query = Query::parse(body)?;
+                hashes.push(key_hash(0, query.schema));
+                let updated = QuerySettings::parse(query.settings)?.updated_databases;
+                hashes.extend(updated.iter().map(|name| key_hash(0, name.as_bytes())));
+            }
+            _ => {}
+        }
+    }
+    Ok(WriteSet::Keys(hashes))
+}

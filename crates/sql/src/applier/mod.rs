@@ -1,0 +1,177 @@
+//! The applier: runs the transactions of another server, in parallel where that gives the same.
+//!
+//! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys
+//! a group changes; `touched`: what statements do), `worker` (runs groups in sessions; `context` has the settings of statements), `order` (commits in order,
+//! and who makes way), `shared` (what they know of each other), `store` (the channel's state in the database), `rules`
+//! (what the variables say). Neighbours: `esker_binlog::apply` decides; the receiver fills the relay log and implements
+//! [`EventSource`]; statements about replicas start, stop and ask. Reasons: `docs/decisions/applier.md`.
+//!
+//! **Invariants**
+//! - What is applied stands in the record of the transaction itself: whatever a crash leaves, every transaction is
+//!   applied once.
+//! - A transaction that cannot be applied stops the channel, and everything before it is committed.
+//! - Queues, and the memory of what is in them, are bounded.
+
+mod context;
+mod feed;
+mod keys;
+mod order;
+mod rules;
+mod shared;
+mod store;
+mod touched;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use esker_binlog::apply::filter::Filters;
+pub use esker_binlog::apply::state::ChannelState;
+pub use esker_binlog::apply::{EventSource, Incoming, Place, RelayPlace};
+use esker_binlog::gtid::GtidSet;
+use esker_types::{SqlError, SqlResult};
+use parking_lot::Mutex;
+
+use crate::instance::Instance;
+use feed::Feed;
+use rules::Rules;
+use shared::Shared;
+pub use store::{channels, forget, keep_settings, load, place, settings};
+
+/// Where a channel stops by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Until {
+    /// Before the first transaction of these (`SQL_BEFORE_GTIDS`).
+    BeforeGtids(GtidSet),
+    /// When all of these are applied (`SQL_AFTER_GTIDS`).
+    AfterGtids(GtidSet),
+    /// Before the first transaction that begins at this place of the source, or behind it.
+    SourcePosition(String, u64),
+    /// The same in the relay log.
+    RelayPosition(RelayPlace),
+}
+
+/// What a channel is told when it starts. The rest is in variables.
+pub struct Settings {
+    /// Which databases and tables concern it.
+    pub filters: Filters,
+    /// `SOURCE_DELAY`: this long behind the source's commit.
+    pub delay: Duration,
+    /// `START REPLICA UNTIL`.
+    pub until: Option<Until>,
+    /// `IGNORE_SERVER_IDS`.
+    pub ignored_servers: Vec<u32>,
+    /// Numbers for the sessions of workers.
+    pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// Why a channel has stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Number of the error.
+    pub code: u16,
+    /// What was done, and to what.
+    pub text: String,
+    /// When, microseconds since the epoch.
+    pub micros: i64,
+}
+
+/// What a worker does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerStatus {
+    /// The transaction that it applies; empty: it waits.
+    pub applying: String,
+    /// The last one that it has applied.
+    pub last_applied: String,
+    /// Transactions that it has applied.
+    pub transactions: u64,
+}
+
+/// How far a channel is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Is it applying, or waiting for something to apply?
+    pub is_running: bool,
+    /// It waits until a transaction is as old as `SOURCE_DELAY` says.
+    pub is_delayed: bool,
+    /// Why it has stopped.
+    pub failure: Option<Failure>,
+    /// Everything before is applied.
+    pub applied: Place,
+    /// Up to here the relay log has been read.
+    pub read: Place,
+    /// GTIDs that are applied.
+    pub gtids: GtidSet,
+    /// Transactions that were applied since the start.
+    pub transactions: u64,
+    /// Transactions that are with the workers.
+    pub in_flight: u64,
+    /// Attempts that were repeated.
+    pub retries: u64,
+    /// Seconds since what is applied now was committed at its source; `None`: nothing is applied now.
+    pub lag_seconds: Option<u64>,
+    /// The workers.
+    pub workers: Vec<WorkerStatus>,
+}
+
+/// A channel that applies.
+pub struct Applier {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Applier {
+    /// Goes on behind `state`, with the events of `source`, which begin there.
+    ///
+    /// # Errors
+    /// There are no threads.
+    pub fn start(
+        instance: &Arc<Instance>,
+        channel: &str,
+        state: ChannelState,
+        source: Box<dyn EventSource>,
+        settings: Settings,
+    ) -> SqlResult<Self> {
+        let rules = Rules::read(instance);
+        let shared = Arc::new(Shared::new(
+            instance.clone(),
+            channel,
+            settings,
+            rules,
+            state,
+        ));
+        let feed = Feed::new(shared.clone(), source);
+        let thread = std::thread::Builder::new()
+            .name("replica".to_owned())
+            .spawn(move || feed.run())
+            .map_err(|e| SqlError::new(1135, "HY000", format!("Can't create a new thread: {e}")))?;
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Stops between two transactions, and waits for that.
+    pub fn stop(&self) {
+        self.shared.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+
+    /// How far it is.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+}
+
+impl Drop for Applier {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,245 @@
+//! What the threads of a channel know of each other.
+//!
+//! Neighbours: `feed` and `worker` are the threads; [`Status`] is what others see. **Invariants**
+//! - A group is told of as committed after its commit, and before the next one is told that its turn has come only if
+//!   nobody relies on the order of the two.
+//! - The failure that is kept is that of the earliest group.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use esker_binlog::apply::progress::{Done, Progress};
+use esker_binlog::apply::state::ChannelState;
+use esker_binlog::apply::{Group, Id, Place};
+use parking_lot::{Condvar, Mutex};
+
+use super::order::CommitOrder;
+use super::rules::Rules;
+use super::{Failure, Settings, Status, WorkerStatus};
+use crate::instance::Instance;
+
+/// What changes while a channel runs.
+struct View {
+    progress: Progress,
+    /// Groups that have ended since the channel's thread last looked.
+    ended: Vec<u64>,
+    failure: Option<(u64, Failure)>,
+    workers: Vec<WorkerStatus>,
+    /// The last group that a worker has begun.
+    begun: u64,
+    placed: u64,
+    read: Place,
+    retries: u64,
+    transactions: u64,
+    is_delayed: bool,
+    is_running: bool,
+    /// When the group that was begun last was committed at its source, microseconds since the epoch.
+    begun_micros: u64,
+}
+
+/// Shared by the threads of a channel.
+pub(super) struct Shared {
+    pub(super) instance: Arc<Instance>,
+    pub(super) channel: String,
+    pub(super) settings: Settings,
+    pub(super) rules: Rules,
+    pub(super) order: CommitOrder,
+    /// The first group that is not applied at the start.
+    first: u64,
+    view: Mutex<View>,
+    changed: Condvar,
+    is_stopping: AtomicBool,
+}
+
+fn name_of(id: &Id) -> String {
+    match id {
+        Id::Gtid(gtid) => gtid.to_string(),
+        Id::Maria(gtid) => gtid.to_string(),
+        Id::Position => "ANONYMOUS".to_owned(),
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        instance: Arc<Instance>,
+        channel: &str,
+        settings: Settings,
+        rules: Rules,
+        state: ChannelState,
+    ) -> Self {
+        let first = state.next_ordinal();
+        let ahead = state.ahead.keys().copied().collect();
+        let read = state.end.clone();
+        let workers = vec![WorkerStatus::default(); rules.workers];
+        let view = View {
+            progress: Progress::new(state),
+            ended: Vec::new(),
+            failure: None,
+            workers,
+            begun: 0,
+            placed: 0,
+            read,
+            retries: 0,
+            transactions: 0,
+            is_delayed: false,
+            is_running: true,
+            begun_micros: 0,
+        };
+        Self {
+            instance,
+            channel: channel.to_owned(),
+            settings,
+            rules,
+            order: CommitOrder::new(first, ahead),
+            first,
+            view: Mutex::new(view),
+            changed: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// May it be that the group was done already, but for its mark?
+    pub(super) fn may_repeat(&self, ordinal: u64) -> bool {
+        ordinal == self.first
+    }
+
+    pub(super) fn begins(&self, worker: usize, group: &Group) {
+        let mut view = self.view.lock();
+        view.begun = view.begun.max(group.ordinal);
+        view.begun_micros = group.original_micros;
+        view.workers[worker].applying = name_of(&group.id);
+    }
+
+    pub(super) fn committed(&self, worker: usize, done: Done) {
+        let ordinal = done.ordinal;
+        let mut view = self.view.lock();
+        view.ended.push(ordinal);
+        view.transactions += 1;
+        view.progress.done(done);
+        let status = &mut view.workers[worker];
+        status.transactions += 1;
+        status.last_applied = std::mem::take(&mut status.applying);
+        drop(view);
+        self.order.end(ordinal);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn failed(&self, worker: usize, ordinal: u64, failure: Failure) {
+        tracing::error!("replication channel '{}': {}", self.channel, failure.text);
+        let mut view = self.view.lock();
+        view.workers[worker].applying.clear();
+        if view
+            .failure
+            .as_ref()
+            .is_none_or(|(earliest, _)| ordinal < *earliest)
+        {
+            view.failure = Some((ordinal, failure));
+        }
+        drop(view);
+        self.halt(ordinal);
+        self.order.leave(ordinal);
+    }
+
+    /// A group was neither committed nor is it to blame.
+    pub(super) fn dropped(&self, ordinal: u64) {
+        debug_assert!(self.is_ending(ordinal));
+        self.order.leave(ordinal);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn retried(&self) {
+        self.view.lock().retries += 1;
+    }
+
+    /// Nothing from this group on is applied any more.
+    pub(super) fn halt(&self, ordinal: u64) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.order.stop_behind(ordinal - 1);
+        self.changed.notify_all();
+    }
+
+    /// Is this group not to be applied any more?
+    pub(super) fn is_ending(&self, ordinal: u64) -> bool {
+        self.order.is_stopped(ordinal)
+    }
+
+    /// Groups that have begun are the last ones.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        let begun = self.view.lock().begun;
+        self.order.stop_behind(begun);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// The channel's thread has an error of its own.
+    pub(super) fn fail(&self, ordinal: u64, failure: Failure) {
+        tracing::error!("replication channel '{}': {}", self.channel, failure.text);
+        let mut view = self.view.lock();
+        view.failure.get_or_insert((ordinal, failure));
+    }
+
+    /// The threads have ended.
+    pub(super) fn has_ended(&self) {
+        self.view.lock().is_running = false;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn note_read(&self, place: &Place) {
+        self.view.lock().read.clone_from(place);
+    }
+
+    pub(super) fn note_placed(&self, ordinal: u64) {
+        self.view.lock().placed = ordinal;
+    }
+
+    pub(super) fn set_delayed(&self, is_delayed: bool) {
+        self.view.lock().is_delayed = is_delayed;
+    }
+
+    /// What has ended since the last look.
+    pub(super) fn take_ended(&self) -> Vec<u64> {
+        std::mem::take(&mut self.view.lock().ended)
+    }
+
+    /// Waits at most this long until something has ended, or the channel is to stop.
+    pub(super) fn wait_ended(&self, at_most: Duration) -> Vec<u64> {
+        let mut view = self.view.lock();
+        if view.ended.is_empty() && !self.is_stopping() {
+            self.changed.wait_for(&mut view, at_most);
+        }
+        std::mem::take(&mut view.ended)
+    }
+
+    /// Asks what is applied.
+    pub(super) fn progress<R>(&self, ask: impl FnOnce(&Progress) -> R) -> R {
+        ask(&self.view.lock().progress)
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let now = self.instance.now_micros().max(0) as u64;
+        let view = self.view.lock();
+        let state = view.progress.checkpoint();
+        let is_busy = view
+            .workers
+            .iter()
+            .any(|worker| !worker.applying.is_empty());
+        Status {
+            is_running: view.is_running,
+            is_delayed: view.is_delayed,
+            failure: view.failure.as_ref().map(|(_, failure)| failure.clone()),
+            applied: state.end.clone(),
+            read: view.read.clone(),
+            gtids: view.progress.state().all_gtids(),
+            transactions: view.transactions,
+            in_flight: view.placed.saturating_sub(view.progress.low()),
+            retries: view.retries,
+            lag_seconds: is_busy.then(|| now.saturating_sub(view.begun_micros) / 1_000_000),
+            workers: view.workers.clone(),
+        }
+    }
+}

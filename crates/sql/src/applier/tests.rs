@@ -1,0 +1,523 @@
+//! Histories of a server with a binary log, applied in others on simulated disks: in every mode, over crashes, and with
+//! what cannot be applied.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use esker_binlog::apply::Incoming;
+use esker_binlog::files::Scan;
+use esker_sql_catalog::accounts::Account;
+use esker_sql_catalog::variables::Setting;
+use esker_types::cast::write_text;
+use esker_types::{SqlType, ValueRef};
+use esker_vfs::sim::{SimEnv, SimRng};
+
+use super::*;
+use crate::{
+    ClientInfo, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink, Session, Step,
+};
+
+/// Nothing takes this long.
+const LIMIT: Duration = Duration::from_secs(60);
+const CHANNEL: &str = "";
+const MODES: [&str; 5] = [
+    "SERIAL",
+    "DATABASE",
+    "COMMIT-GROUP",
+    "WRITESET",
+    "OPTIMISTIC",
+];
+
+/// A server on a simulated machine.
+struct Server {
+    machine: SimEnv,
+    instance: Arc<Instance>,
+}
+
+#[derive(Default)]
+struct Rows(Vec<String>);
+
+impl RowSink for Rows {
+    fn begin_row(&mut self) {
+        self.0.push(String::new());
+    }
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
+        let mut text = Vec::new();
+        match v {
+            ValueRef::Null => text.extend_from_slice(b"NULL"),
+            v => write_text(v, ty, &mut text),
+        }
+        let row = self.0.last_mut().expect("begun");
+        row.push_str(&String::from_utf8_lossy(&text));
+        row.push('|');
+    }
+    fn end_row(&mut self) {}
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+struct Client(Session);
+
+impl Client {
+    fn ask(&mut self, sql: &str) -> Result<Vec<String>, u16> {
+        self.0.start(Request::Query(sql.as_bytes()));
+        let outcome = loop {
+            match self.0.step(Mode::Thread) {
+                Step::Done(outcome) => break outcome,
+                Step::NeedThread => {}
+                _ => panic!("nothing to wait for in {sql}"),
+            }
+        };
+        let mut rows = Rows::default();
+        let mut depends_on = outcome.depends_on;
+        match outcome.result {
+            OutcomeKind::Err(e) => return Err(e.code),
+            OutcomeKind::Ok(_) => {}
+            OutcomeKind::Rows(_) => loop {
+                let batch = self.0.next_rows(&mut rows, usize::MAX).expect("rows");
+                depends_on = depends_on.max(batch.depends_on);
+                if !batch.more {
+                    break;
+                }
+            },
+        }
+        if let Some(durable) = self.0.wait_durable(depends_on, || false) {
+            durable.block().expect("durable");
+        }
+        Ok(rows.0)
+    }
+
+    fn ok(&mut self, sql: &str) -> Vec<String> {
+        self.ask(sql)
+            .unwrap_or_else(|code| panic!("{sql}: error {code}"))
+    }
+}
+
+impl Server {
+    fn open(machine: SimEnv, id: u32, settings: &[(&str, &str)]) -> Self {
+        let id = id.to_string();
+        let basics = [
+            ("esker_log_segment_size", "1048576"),
+            ("esker_log_buffer_size", "1048576"),
+            ("gtid_mode", "ON"),
+            ("enforce_gtid_consistency", "ON"),
+            ("server_id", &id),
+        ];
+        let settings = basics.iter().chain(settings).map(|(name, value)| Setting {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+            source: "test".to_owned(),
+        });
+        let instance = Instance::open(InstanceConfig {
+            env: machine.env(),
+            data_dir: "/db".into(),
+            settings: settings.collect(),
+            root_password: None,
+            passwords: PasswordHashing {
+                hash: |_, _, _| Vec::new(),
+                verify: |_, _, _| false,
+            },
+        });
+        Self {
+            machine,
+            instance: instance.expect("the instance opens"),
+        }
+    }
+
+    fn source() -> Self {
+        Self::open(SimEnv::new(1), 1, &[("log_bin", "ON")])
+    }
+
+    fn replica(settings: &[(&str, &str)]) -> Self {
+        Self::open(SimEnv::new(2), 2, settings)
+    }
+
+    fn client(&self, id: u64) -> Client {
+        let client = ClientInfo::inside(id, Account::root(Vec::new()));
+        let mut client = Client(Session::new(self.instance.clone(), client));
+        client.ok("SET NAMES utf8mb4");
+        client
+    }
+
+    /// All events of its binary log, as a relay log has them.
+    fn events(&self) -> Vec<Incoming> {
+        self.client(99).ok("FLUSH BINARY LOGS");
+        let fs = self.machine.env().fs;
+        let mut events = Vec::new();
+        let files = self.client(99).ok("SHOW BINARY LOGS");
+        for file in &files[..files.len() - 1] {
+            let name = file.split('|').next().expect("a name");
+            let path = std::path::Path::new("/db/binlog").join(name);
+            let mut scan = Scan::open(&*fs, &path, None).expect("a file");
+            while let Some((_, event)) = scan.next_event().expect("an event") {
+                events.push(Incoming {
+                    header: event.header,
+                    body: event.body.to_vec(),
+                    relay: RelayPlace {
+                        file: 1,
+                        offset: events.len() as u64 + 1,
+                    },
+                });
+            }
+        }
+        events
+    }
+
+    fn start(&self, events: &[Incoming]) -> Applier {
+        self.start_with(events, settings())
+    }
+
+    fn start_with(&self, events: &[Incoming], settings: Settings) -> Applier {
+        let state = load(&self.instance, CHANNEL).expect("state");
+        let from = state.end.relay;
+        let events = events.iter().filter(|event| event.relay > from).cloned();
+        let source = Script(events.collect());
+        Applier::start(&self.instance, CHANNEL, state, Box::new(source), settings)
+            .expect("a thread")
+    }
+
+    /// Applies everything, and stops.
+    fn apply(&self, events: &[Incoming]) -> Status {
+        let applier = self.start(events);
+        let last = events.last().map_or(0, |event| event.relay.offset);
+        await_status(&applier, |s| {
+            s.read.relay.offset >= last && s.in_flight == 0
+        });
+        applier.stop();
+        applier.status()
+    }
+
+    /// What is in all tables of the tests.
+    fn dump(&self) -> Vec<(String, Vec<String>)> {
+        let mut client = self.client(98);
+        let tables = client.ok(
+            "SELECT table_schema, table_name FROM information_schema.tables \
+             WHERE table_schema IN ('a', 'b') ORDER BY 1, 2",
+        );
+        let names = tables.iter().map(|row| {
+            let mut parts = row.split('|');
+            let mut next = || parts.next().expect("a name");
+            format!("{}.{}", next(), next())
+        });
+        names
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|name| {
+                let mut rows = client.ok(&format!("SELECT * FROM {name}"));
+                rows.sort();
+                let definition = client.ok(&format!("SHOW CREATE TABLE {name}"));
+                // Numbers of rows that were rolled back are given out only where they were tried.
+                let words = definition[0]
+                    .split(' ')
+                    .filter(|w| !w.starts_with("AUTO_INCREMENT="));
+                rows.push(words.collect::<Vec<_>>().join(" "));
+                (name, rows)
+            })
+            .collect()
+    }
+}
+
+/// Events that are there already.
+struct Script(VecDeque<Incoming>);
+
+impl EventSource for Script {
+    fn next(&mut self, wait: Duration) -> esker_binlog::Result<Option<Incoming>> {
+        let next = self.0.pop_front();
+        if next.is_none() {
+            std::thread::sleep(wait.min(Duration::from_millis(1)));
+        }
+        Ok(next)
+    }
+}
+
+fn settings() -> Settings {
+    let next = std::sync::atomic::AtomicU64::new(1000);
+    Settings {
+        filters: Filters::default(),
+        delay: Duration::ZERO,
+        until: None,
+        ignored_servers: Vec::new(),
+        connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
+    }
+}
+
+/// Waits until the channel is there, or has failed.
+fn await_status(applier: &Applier, is_there: impl Fn(&Status) -> bool) -> Status {
+    let begin = Instant::now();
+    loop {
+        let status = applier.status();
+        if is_there(&status) || !status.is_running {
+            return status;
+        }
+        assert!(begin.elapsed() < LIMIT, "{status:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const TABLES: [&str; 6] = [
+    "CREATE DATABASE a",
+    "CREATE DATABASE b",
+    "CREATE TABLE a.t (id INT PRIMARY KEY, v INT, name VARCHAR(20), UNIQUE (name))",
+    "CREATE TABLE b.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, KEY (v))",
+    "CREATE TABLE a.heap (v INT, at TIMESTAMP(3) NULL)",
+    "CREATE TABLE b.child (id INT PRIMARY KEY, parent INT, \
+     FOREIGN KEY (parent) REFERENCES b.t (id) ON DELETE CASCADE)",
+];
+
+fn statement(rng: &mut SimRng) -> String {
+    let id = rng.below(30);
+    let v = rng.below(1000);
+    match rng.below(14) {
+        0..3 => format!("INSERT INTO a.t VALUES ({id}, {v}, 'N{id}')"),
+        3 | 4 => format!("UPDATE a.t SET v = {v} WHERE id = {id}"),
+        5 => format!("UPDATE a.t SET name = 'n{v}' WHERE id = {id}"),
+        6 => format!("UPDATE a.t SET id = id + 100, v = {v} WHERE id = {id}"),
+        7 => format!("DELETE FROM a.t WHERE id IN ({id}, {id} + 100)"),
+        8 => format!("INSERT INTO b.t (v) VALUES ({v}), ({id})"),
+        9 => format!("UPDATE b.t SET v = v + 1 WHERE v < {v} LIMIT 3"),
+        10 => format!("DELETE FROM b.t WHERE id = {id}"),
+        11 => format!("INSERT INTO a.heap VALUES ({v}, NOW(3)), ({id}, NULL)"),
+        12 => format!("UPDATE a.heap SET v = v + 1 WHERE v < {v} LIMIT 2"),
+        _ => format!("INSERT INTO b.child VALUES ({v}, {id})"),
+    }
+}
+
+/// A history of transactions, some of several statements, with schema changes between them.
+fn random_history(source: &Server, seed: u64, transactions: u64) {
+    let mut rng = SimRng::new(seed);
+    let mut client = source.client(1);
+    for sql in TABLES {
+        client.ok(sql);
+    }
+    for nth in 0..transactions {
+        match rng.below(40) {
+            0 => {
+                client.ok(&format!(
+                    "ALTER TABLE a.t ADD COLUMN c{nth} INT DEFAULT {nth}"
+                ));
+            }
+            1 => {
+                client.ok(&format!(
+                    "CREATE TABLE b.x{nth} (id INT PRIMARY KEY) SELECT 1 AS id"
+                ));
+            }
+            2 => {
+                client.ok("TRUNCATE a.heap");
+            }
+            _ => {}
+        }
+        client.ok("BEGIN");
+        for _ in 0..rng.below(4) + 1 {
+            // Keys that are taken are no matter.
+            let sql = statement(&mut rng).replace("a.t VALUES", "a.t (id, v, name) VALUES");
+            let _ = client.ask(&sql);
+        }
+        client.ok(if rng.chance(90) { "COMMIT" } else { "ROLLBACK" });
+    }
+}
+
+#[test]
+fn all_modes_give_what_serial_gives() {
+    for seed in [1, 2] {
+        let source = Server::source();
+        random_history(&source, seed, 120);
+        let (events, expected) = (source.events(), source.dump());
+        for mode in MODES {
+            for workers in ["1", "3", "8"] {
+                let replica = Server::replica(&[
+                    ("esker_replica_parallel_mode", mode),
+                    ("replica_parallel_workers", workers),
+                ]);
+                let status = replica.apply(&events);
+                assert_eq!(status.failure, None, "{mode} {workers}");
+                assert_eq!(replica.dump(), expected, "{mode} {workers}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_logged_keeps_its_origin_and_does_not_come_back() {
+    let source = Server::source();
+    random_history(&source, 5, 20);
+    let middle = Server::replica(&[("log_bin", "ON")]);
+    assert_eq!(middle.apply(&source.events()).failure, None);
+    let events = middle.events();
+    let origins = events
+        .iter()
+        .filter(|e| e.header.event_type() == Some(esker_binlog::event::EventType::Xid));
+    assert!(origins.clone().count() > 10);
+    assert!(
+        origins
+            .clone()
+            .all(|event| event.header.stamp.server_id == 1)
+    );
+    let last = Server::replica(&[("server_id", "3")]);
+    assert_eq!(last.apply(&events).failure, None);
+    assert_eq!(last.dump(), source.dump());
+    // The first of the circle has executed all of it.
+    let before = source.dump();
+    let status = source.apply(&events);
+    assert_eq!((status.failure, source.dump()), (None, before));
+    assert!(status.transactions > 10);
+}
+
+#[test]
+fn a_row_that_is_missing_stops_the_channel_behind_what_was_before() {
+    let source = Server::source();
+    let mut client = source.client(1);
+    for sql in [
+        "CREATE DATABASE a",
+        "CREATE TABLE a.t (id INT PRIMARY KEY, v INT)",
+    ] {
+        client.ok(sql);
+    }
+    for id in 1..=20 {
+        client.ok(&format!("INSERT INTO a.t VALUES ({id}, 0)"));
+    }
+    let first = source.events();
+    client.ok("UPDATE a.t SET v = 1 WHERE id < 5");
+    client.ok("DELETE FROM a.t WHERE id = 7");
+    client.ok("UPDATE a.t SET v = 2 WHERE id > 10");
+    let events = source.events();
+    for mode in MODES {
+        let settings = [
+            ("esker_replica_parallel_mode", mode),
+            ("replica_parallel_workers", "3"),
+        ];
+        let replica = Server::replica(&settings);
+        assert_eq!(replica.apply(&first).failure, None);
+        let mut there = replica.client(1);
+        there.ok("DELETE FROM a.t WHERE id = 7");
+        let status = replica.apply(&events);
+        let failure = status.failure.expect("a failure");
+        assert_eq!(failure.code, 1032, "{mode}");
+        for part in [
+            "Delete_rows",
+            "a.t",
+            "Can't find record in 't'",
+            "end_log_pos",
+            "binlog.00000",
+        ] {
+            assert!(failure.text.contains(part), "{part} in {}", failure.text);
+        }
+        assert_eq!(
+            there.ok("SELECT COUNT(*) FROM a.t WHERE v = 1"),
+            ["4|"],
+            "{mode}"
+        );
+        assert_eq!(
+            there.ok("SELECT COUNT(*) FROM a.t WHERE v = 2"),
+            ["0|"],
+            "{mode}"
+        );
+        // It is tried again from there, and goes on when the row is there.
+        assert_eq!(replica.apply(&events).failure.map(|f| f.code), Some(1032));
+        there.ok("INSERT INTO a.t VALUES (7, 0)");
+        assert_eq!(replica.apply(&events).failure, None);
+        assert_eq!(replica.dump(), source.dump());
+    }
+    for (name, value) in [
+        ("slave_exec_mode", "IDEMPOTENT"),
+        ("replica_skip_errors", "1032,1062"),
+    ] {
+        let replica = Server::replica(&[(name, value)]);
+        assert_eq!(replica.apply(&first).failure, None);
+        replica.client(1).ok("DELETE FROM a.t WHERE id = 7");
+        assert_eq!(replica.apply(&events).failure, None, "{name}");
+        assert_eq!(replica.dump(), source.dump(), "{name}");
+    }
+}
+
+#[test]
+fn channels_stop_where_they_are_told_and_pass_over_what_does_not_concern_them() {
+    let source = Server::source();
+    random_history(&source, 6, 10);
+    let events = source.events();
+    let uuid = source.client(1).ok("SELECT @@server_uuid")[0].replace('|', "");
+    let gtids = |text: &str| format!("{uuid}:{text}").parse::<GtidSet>().expect("a set");
+    for (until, applied) in [
+        (Until::BeforeGtids(gtids("9")), "1-8"),
+        (Until::AfterGtids(gtids("3-9")), "1-9"),
+    ] {
+        let replica = Server::replica(&[]);
+        let until = Some(until);
+        let applier = replica.start_with(
+            &events,
+            Settings {
+                until,
+                ..settings()
+            },
+        );
+        let status = await_status(&applier, |_| false);
+        assert_eq!((status.failure, status.gtids), (None, gtids(applied)));
+    }
+}
+
+#[test]
+fn what_filters_do_not_let_through_counts_as_applied() {
+    let source = Server::source();
+    let mut client = source.client(1);
+    for sql in [
+        "CREATE DATABASE a",
+        "CREATE TABLE a.t (id INT PRIMARY KEY)",
+        "CREATE TABLE a.heap (v INT)",
+        "INSERT INTO a.t VALUES (1), (2)",
+        "INSERT INTO a.heap VALUES (1), (2)",
+        "CREATE DATABASE b",
+        "USE b",
+        "CREATE TABLE t (id INT)",
+        "INSERT INTO t VALUES (1)",
+        "CREATE DATABASE c",
+        "CREATE TABLE c.t (id INT)",
+        "INSERT INTO a.t VALUES (3)",
+        "USE c",
+        "CREATE TABLE u (id INT)",
+        "INSERT INTO u VALUES (7)",
+    ] {
+        client.ok(sql);
+    }
+    let events = source.events();
+    let replica = Server::replica(&[("replica_parallel_workers", "2")]);
+    replica.client(1).ok("CREATE DATABASE d");
+    let filters = Filters {
+        ignore_db: vec!["b".to_owned()],
+        wild_ignore_table: vec!["a.he%".to_owned()],
+        rewrite_db: vec![("c".to_owned(), "d".to_owned())],
+        ..Filters::default()
+    };
+    let applier = replica.start_with(
+        &events,
+        Settings {
+            filters,
+            ..settings()
+        },
+    );
+    let last = events.last().map_or(0, |event| event.relay.offset);
+    let status = await_status(&applier, |s| {
+        s.read.relay.offset >= last && s.in_flight == 0
+    });
+    assert_eq!(status.failure, None);
+    applier.stop();
+    let executed = source.client(1).ok("SELECT @@GLOBAL.gtid_executed")[0].replace(['|', '\n'], "");
+    assert_eq!(
+        status.gtids.to_string().replace('\n', ""),
+        executed,
+        "what is passed over counts"
+    );
+    let mut there = replica.client(1);
+    assert_eq!(there.ask("SELECT * FROM b.t"), Err(1049));
+    assert_eq!(there.ask("SELECT * FROM a.heap"), Err(1146));
+    assert_eq!(there.ok("SELECT COUNT(*) FROM a.t"), ["3|"]);
+    assert_eq!(there.ok("SELECT * FROM d.u"), ["7|"]);
+}
+
+#[test]
+fn an_applier_writes_where_others_may_not() {
+    let source = Server::source();
+    random_history(&source, 8, 5);
+    let replica = Server::replica(&[("super_read_only", "ON")]);
+    assert_eq!(replica.apply(&source.events()).failure, None);
+    assert_eq!(replica.dump(), source.dump());
+}

@@ -1,0 +1,427 @@
+//! Transactions of another server, run in a session of this one.
+//!
+//! Neighbours: the applier's workers begin, run and end them; [`RowApplier`] writes rows below SQL; `binlog::statement`
+//! and `ddl` put the [mark](AppliedMark) into the record that commits the transaction.
+//! **Invariants**
+//! - The mark is written in the transaction that it speaks of, whatever commits it: so a transaction is applied if and
+//!   only if the channel's state says so.
+//! - What is logged keeps the origin: GTID, server id and time of the server that committed it first.
+//! - Calls here may block their thread.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use esker_binlog::Origin;
+use esker_binlog::event::rows::Rows;
+use esker_binlog::event::table_map::TableMap;
+use esker_binlog::gtid::Gtid;
+use esker_engine::{EngineError, Isolation, Seq, WaitCanceller};
+use esker_sql_catalog::catalog::ChannelRow;
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
+use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+
+use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::{Request, Session};
+use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
+use crate::dml::{DmlDone, DmlEnv};
+
+/// Tables that are known at a time.
+const MAX_TABLES: usize = 256;
+/// A wait for a metadata lock looks this often whether it is killed.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of rows that a statement gives and nobody wants.
+const UNWANTED_BYTES: usize = 1 << 16;
+
+/// Says in the record of a transaction that it is applied.
+#[derive(Debug)]
+pub(crate) struct AppliedMark {
+    row: ChannelRow,
+    is_written: AtomicBool,
+}
+
+impl AppliedMark {
+    /// The row that says so.
+    pub(crate) fn new(row: ChannelRow) -> Self {
+        Self {
+            row,
+            is_written: AtomicBool::new(false),
+        }
+    }
+
+    /// The row.
+    pub(crate) fn row(&self) -> &ChannelRow {
+        &self.row
+    }
+
+    /// It is among the writes of the transaction.
+    pub(crate) fn written(&self) {
+        self.is_written.store(true, Ordering::Relaxed);
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_written.load(Ordering::Relaxed)
+    }
+}
+
+/// The transaction that is being applied.
+pub(crate) struct Applying {
+    /// `None`: what runs is not all of it.
+    mark: Option<Arc<AppliedMark>>,
+    origin: Origin,
+}
+
+impl Applying {
+    /// A transaction of another server.
+    pub(crate) fn new(row: ChannelRow, origin: Origin) -> Self {
+        Self {
+            mark: Some(Arc::new(AppliedMark::new(row))),
+            origin,
+        }
+    }
+}
+
+/// The row events of one statement.
+pub(crate) struct RowStatement<'a> {
+    /// Bodies of the maps of its tables, and what is read of them.
+    pub(crate) maps: Vec<(&'a [u8], TableMap)>,
+    /// Row events, each with the position of its map.
+    pub(crate) rows: Vec<(usize, Rows<'a>)>,
+    /// When it began, seconds since the epoch.
+    pub(crate) time: u32,
+}
+
+/// Tables of events that were looked up before.
+#[derive(Default)]
+pub(crate) struct TableCache {
+    version: u64,
+    tables: HashMap<Box<[u8]>, RowApplier>,
+}
+
+impl TableCache {
+    /// Forgets all of an older catalog.
+    fn renew(&mut self, version: u64) {
+        if self.version != version || self.tables.len() >= MAX_TABLES {
+            self.tables.clear();
+            self.version = version;
+        }
+    }
+}
+
+/// Takes rows and forgets them.
+struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn begin_row(&mut self) {}
+    fn value(&mut self, _: ValueRef<'_>, _: &SqlType) {}
+    fn end_row(&mut self) {}
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Session {
+    /// Is a transaction of another server being applied?
+    pub(crate) fn is_applying(&self) -> bool {
+        self.applying.is_some()
+    }
+
+    /// Where it was committed first.
+    pub(crate) fn applied_origin(&self) -> Option<Origin> {
+        self.applying.as_ref().map(|applying| applying.origin)
+    }
+
+    /// What its record is to say of it, if it does not yet.
+    pub(crate) fn applied_mark(&self) -> Option<Arc<AppliedMark>> {
+        let mark = self.applying.as_ref()?.mark.as_ref()?;
+        (!mark.is_written()).then(|| mark.clone())
+    }
+
+    /// Writes it with the session's transaction.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn mark_applied(&mut self) -> SqlResult<()> {
+        if let Some(mark) = self.applied_mark() {
+            let catalog = &self.context.instance.catalog;
+            catalog.put_channel_row(&mut self.txn, mark.row())?;
+            mark.written();
+        }
+        Ok(())
+    }
+
+    /// What ends a wait of the session.
+    pub(crate) fn wait_canceller(&self) -> WaitCanceller {
+        self.txn.wait_canceller()
+    }
+
+    /// What follows is a transaction of another server. False: one of this GTID is executed.
+    ///
+    /// # Errors
+    /// Killed while another session owns the GTID.
+    pub(crate) fn begin_applying(
+        &mut self,
+        applying: Applying,
+        gtid: Option<&Gtid>,
+    ) -> SqlResult<bool> {
+        debug_assert!(!self.in_transaction());
+        // A kill that was meant for the last one is not for this one.
+        self.context.process.clear_query_kill();
+        self.begin_statement(None)?;
+        self.applying = Some(applying);
+        let instance = &self.context.instance;
+        let keeps_gtids =
+            instance.binlog.is_on() && instance.globals.named("gtid_mode").as_text() != "OFF";
+        self.own_gtid(gtid.filter(|_| keeps_gtids))
+    }
+
+    /// Begins the transaction itself.
+    pub(crate) fn open_applied(&mut self) {
+        self.state.explicit = true;
+        // Rows are found by what they were: nothing is locked but them.
+        self.state.next_isolation = Some(Isolation::ReadCommitted);
+    }
+
+    /// Makes the changes of a statement.
+    ///
+    /// # Errors
+    /// Those of the rows; the statement's changes are undone then.
+    pub(crate) fn apply_rows(
+        &mut self,
+        statement: &RowStatement<'_>,
+        how: (ApplyMode, Conversions),
+        cache: &mut TableCache,
+    ) -> SqlResult<()> {
+        self.begin_statement(None)?;
+        self.vars.fixed_now = Some(i64::from(statement.time) * 1_000_000);
+        self.use_transaction();
+        let deadline = Instant::now() + self.vars.metadata_lock_timeout;
+        let mut appliers = loop {
+            match self.row_appliers(statement, how, cache) {
+                Ok(appliers) => break appliers,
+                Err(e) => self.outwait(e, deadline)?,
+            }
+        };
+        let done = self.change_rows(&[], Mode::Thread, |env| {
+            run_rows(statement, &mut appliers, env).map(|()| DmlDone::default())
+        });
+        for ((map, _), applier) in statement.maps.iter().zip(appliers) {
+            cache.tables.insert((*map).into(), applier);
+        }
+        match done {
+            Ok(_) => Ok(()),
+            Err(ExecError::Sql(e)) => Err(e),
+            Err(ExecError::Wait(_)) => Err(engine_error(&EngineError::LockWaitTimeout)),
+        }
+    }
+
+    /// One for each map, its tables locked.
+    fn row_appliers(
+        &mut self,
+        statement: &RowStatement<'_>,
+        how: (ApplyMode, Conversions),
+        cache: &mut TableCache,
+    ) -> Result<Vec<RowApplier>, ExecError> {
+        for _ in 0..MAX_COMPILATIONS {
+            let version = self.context.instance.catalog.version();
+            cache.renew(version);
+            let appliers =
+                statement
+                    .maps
+                    .iter()
+                    .map(|(body, map)| match cache.tables.remove(*body) {
+                        Some(applier) => Ok(applier.with_mode(how.0)),
+                        None => self.applier(map, how),
+                    });
+            let appliers = appliers.collect::<SqlResult<Vec<_>>>()?;
+            let mut is_current = true;
+            for applier in &appliers {
+                let targets = std::slice::from_ref(applier.table());
+                is_current &= self.lock_targets(targets, applier.foreign_keys(), version)?;
+            }
+            if is_current {
+                return Ok(appliers);
+            }
+        }
+        Err(changed_meanwhile().into())
+    }
+
+    /// Waits for what a statement has met, or says that it cannot go on.
+    fn outwait(&mut self, e: ExecError, deadline: Instant) -> SqlResult<()> {
+        match e {
+            ExecError::Sql(e) => Err(e),
+            ExecError::Wait(ticket) => {
+                self.context.check()?;
+                if Instant::now() >= deadline {
+                    let timeout = engine_error(&EngineError::LockWaitTimeout);
+                    return Err(self.name_blockers(timeout));
+                }
+                match ticket.block(LOOK) {
+                    Ok(()) | Err(EngineError::LockWaitTimeout) => Ok(()),
+                    Err(e) => Err(engine_error(&e)),
+                }
+            }
+        }
+    }
+
+    /// Runs a statement to its end.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub(crate) fn apply_text(&mut self, sql: &[u8]) -> SqlResult<()> {
+        self.start(Request::Query(sql));
+        loop {
+            match self.step(Mode::Thread) {
+                Step::Done(outcome) => match outcome.result {
+                    OutcomeKind::Err(e) => return Err(e),
+                    OutcomeKind::Ok(_) => return Ok(()),
+                    OutcomeKind::Rows(_) => break,
+                },
+                Step::Wait(mut wait) => {
+                    let ended = loop {
+                        let ready = block_within(wait.ready.as_mut(), wait.timeout);
+                        if ready.is_some() {
+                            break ready;
+                        }
+                        if let ControlFlow::Break(ended) = self.look(&mut wait) {
+                            break ended;
+                        }
+                    };
+                    self.waited(ended);
+                }
+                Step::NeedThread => {}
+                Step::NeedFile(_) => {
+                    let e = SqlError::not_supported("a client's file in a replicated statement");
+                    self.waited(Some(Err(e)));
+                }
+            }
+        }
+        while self.next_rows(&mut Nowhere, UNWANTED_BYTES)?.more {}
+        Ok(())
+    }
+
+    /// Runs a part of the transaction that commits itself before the rest: under a GTID of this server, without mark.
+    pub(crate) fn apart_from_applied<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
+        let mark = self
+            .applying
+            .as_mut()
+            .and_then(|applying| applying.mark.take());
+        let gtid = std::mem::take(&mut self.context.gtid_next);
+        let result = run(self);
+        self.context.gtid_next = gtid;
+        if let Some(applying) = &mut self.applying {
+            applying.mark = mark;
+        }
+        result
+    }
+
+    /// The default database of a statement; one that is not there is none.
+    pub(crate) fn use_applied_database(&mut self, name: &str) {
+        if self.context.database.as_deref() == Some(name) {
+            return;
+        }
+        if name.is_empty() || self.use_database(name).is_err() {
+            self.context.database = None;
+            self.context.rebind();
+        }
+    }
+
+    /// Commits the transaction with its mark; also where it has changed nothing.
+    ///
+    /// # Errors
+    /// Of the engine; FLUSH TABLES WITH READ LOCK for too long.
+    pub(crate) fn commit_applied(&mut self) -> SqlResult<Seq> {
+        self.begin_statement(None)?;
+        self.use_transaction();
+        let deadline = Instant::now() + self.vars.metadata_lock_timeout;
+        while let Err(e) = self.admit_commit() {
+            self.outwait(e, deadline)?;
+        }
+        let committed = self.commit_transaction();
+        self.locks.release_statement();
+        self.end_gtid(committed.is_ok());
+        self.end_applying();
+        committed
+    }
+
+    /// The end of a statement that has committed itself. What its record did not say is said behind it.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn settle_applied(&mut self) -> SqlResult<()> {
+        match self.applied_mark() {
+            Some(_) => {
+                self.open_applied();
+                self.commit_applied().map(drop)
+            }
+            None => {
+                self.end_applying();
+                Ok(())
+            }
+        }
+    }
+
+    /// Undoes what there is of the transaction.
+    pub(crate) fn abandon_applied(&mut self) {
+        self.rollback_transaction();
+        self.locks.release_statement();
+        self.end_applying();
+    }
+
+    fn end_applying(&mut self) {
+        self.applying = None;
+        self.vars.fixed_now = None;
+    }
+}
+
+fn run_rows(
+    statement: &RowStatement<'_>,
+    appliers: &mut [RowApplier],
+    env: &mut DmlEnv<'_>,
+) -> Result<(), ExecError> {
+    for (at, rows) in &statement.rows {
+        env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
+        if let Some(capture) = env.capture.as_deref_mut() {
+            capture.set_flags(rows.flags);
+        }
+        let changes = rows.rows(&statement.maps[*at].1);
+        for change in changes.map_err(|e| super::replay::corrupt(&e))? {
+            (env.check_killed)()?;
+            appliers[*at].apply(env, change)?;
+        }
+    }
+    env.scratch.trim();
+    Ok(())
+}
+
+/// Parks the thread until the future is ready or the time is over.
+fn block_within<F: Future + ?Sized>(
+    mut future: Pin<&mut F>,
+    at_most: Duration,
+) -> Option<F::Output> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    let deadline = Instant::now() + at_most;
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}
