@@ -338,6 +338,45 @@ fn all_modes_give_what_serial_gives() {
 }
 
 #[test]
+fn a_crash_leaves_every_transaction_applied_once() {
+    let source = Server::source();
+    random_history(&source, 3, 80);
+    let (events, expected) = (source.events(), source.dump());
+    let mut rng = SimRng::new(7);
+    let last = events.last().map_or(0, |event| event.relay.offset);
+    for round in 0..8 {
+        let order = if round % 2 == 0 { "OFF" } else { "ON" };
+        let log_bin = if round % 4 < 2 { "OFF" } else { "ON" };
+        let settings = [
+            ("replica_preserve_commit_order", order),
+            ("replica_parallel_workers", "4"),
+            ("log_bin", log_bin),
+        ];
+        let mut replica = Server::replica(&settings);
+        for life in 0..3 {
+            let applier = replica.start(&events);
+            let wanted = rng.below(40);
+            await_status(&applier, |status| {
+                let is_all = status.read.relay.offset >= last && status.in_flight == 0;
+                status.transactions >= wanted || is_all
+            });
+            let machine = replica.machine.crash(rng.next_u64());
+            applier.stop();
+            assert_eq!(applier.status().failure, None, "round {round}, life {life}");
+            drop(applier);
+            replica = Server::open(machine, 2, &settings);
+        }
+        let status = replica.apply(&events);
+        assert_eq!(status.failure, None, "round {round}");
+        assert_eq!(replica.dump(), expected, "round {round}");
+        if log_bin == "ON" {
+            let executed = |server: &Server| server.client(9).ok("SELECT @@GLOBAL.gtid_executed");
+            assert_eq!(executed(&replica), executed(&source), "round {round}");
+        }
+    }
+}
+
+#[test]
 fn what_is_logged_keeps_its_origin_and_does_not_come_back() {
     let source = Server::source();
     random_history(&source, 5, 20);
