@@ -1,10 +1,11 @@
 //! The applier: runs the transactions of another server, in parallel where that gives the same.
 //!
-//! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys
-//! a group changes; `touched`: what statements do), `worker` (runs groups in sessions; `context` has the settings of statements), `order` (commits in order,
-//! and who makes way), `shared` (what they know of each other), `store` (the channel's state in the database), `rules`
-//! (what the variables say). Neighbours: `esker_binlog::apply` decides; the receiver fills the relay log and implements
-//! [`EventSource`]; statements about replicas start, stop and ask. Reasons: `docs/decisions/applier.md`.
+//! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
+//! group changes; `touched`: what statements do), `worker` (runs groups in sessions; `context` has the settings of
+//! statements), `order` (commits in order, and who makes way), `shared` (what they know of each other), `store` (the
+//! channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides; the
+//! receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
+//! Reasons: `docs/decisions/applier.md`.
 //!
 //! **Invariants**
 //! - What is applied stands in the record of the transaction itself: whatever a crash leaves, every transaction is

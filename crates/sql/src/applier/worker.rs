@@ -6,7 +6,8 @@
 //!            └──┘ rolled back                        └─▶ failed: the channel stops
 //! ```
 //! Neighbours: `feed` fills the queue; `order` says whose turn it is; [`Session`] does the work. **Invariants**
-//! - An error counts when everything before the group has ended; before that the group is undone and waits for its turn.
+//! - An error counts when everything before the group has ended; before that the group is undone and waits for its
+//!   turn.
 //! - A group whose connection is killed, or that stands behind one that failed, is rolled back and not reported.
 
 use std::sync::Arc;

@@ -9,8 +9,9 @@
 //! - Whatever a plan's estimate said, a statement that runs inline leaves its worker to the other sessions when it is
 //!   asked after its stay is over. It goes on where it was, on the thread it was on, which serves nobody else from then
 //!   on.
-//! - A statement that has had a processor for longer than a stay, on whatever thread, runs in turns with the others that
-//!   have: no more of them at a time than there are processors. One that only had to wait for a processor is not long.
+//! - A statement that has had a processor for longer than a stay, on whatever thread, runs in turns with the others
+//!   that have: no more of them at a time than there are processors. One that only had to wait for a processor is not
+//!   long.
 //! - A statement that nothing is asked of for longer than a moment is a mistake of an operator or a function: all loops
 //!   ask.
 
@@ -173,8 +174,8 @@ impl Pace {
         self.look(process)
     }
 
-    /// The stay is over. The first time it is prolonged: the thread may have been without a processor, and leaving makes
-    /// a short statement wait for one again.
+    /// The stay is over. The first time it is prolonged: the thread may have been without a processor, and leaving
+    /// makes a short statement wait for one again.
     fn outstay(&self) {
         let used = threads::processor_time();
         let Some(before) = self.used.get() else {

@@ -1,7 +1,7 @@
 //! GRANT and REVOKE where single databases are exempt from what is granted on everything: partial revokes.
 //!
-//! Neighbours: `grants` asks here for what is granted on everything and on databases; `Restrictions` of `accounts` keeps
-//! what is taken away; `set` asks whether the variable may be switched off.
+//! Neighbours: `grants` asks here for what is granted on everything and on databases; `Restrictions` of `accounts`
+//! keeps what is taken away; `set` asks whether the variable may be switched off.
 //!
 //! **Invariants**
 //! - What is on a database by a grant of its own is never restricted there: REVOKE takes the grant.

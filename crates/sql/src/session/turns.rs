@@ -1,5 +1,5 @@
-//! Turns on the processors: of the statements that take long, as many run at a time as there are processors. Round-robin
-//! scheduling, with the threads of statements that wait for something else left out.
+//! Turns on the processors: of the statements that take long, as many run at a time as there are processors.
+//! Round-robin scheduling, with the threads of statements that wait for something else left out.
 //!
 //! Neighbours: `pace` takes a turn for a statement that has gone on for a while, and asks for the next one when it is
 //! over; `esker_vfs::threads` knows which threads wait.
@@ -9,8 +9,9 @@
 //!
 //! **Invariants**
 //! - Turns are had in the order in which they were asked for, so every statement goes on.
-//! - The turn of a thread that waits (for a lock, the disk, other threads) counts no more: nobody waits for long for one
-//!   who waits in turn, whatever for. One that has no processor keeps its turn, or a busy machine would let all run.
+//! - The turn of a thread that waits (for a lock, the disk, other threads) counts no more: nobody waits for long for
+//!   one who waits in turn, whatever for. One that has no processor keeps its turn, or a busy machine would let all
+//!   run.
 //! - One who waits is woken by KILL and by the end of its time.
 
 use std::collections::VecDeque;
