@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use esker_sql::accounts::Identity;
 use esker_sql::{ClientInfo, Counter, Mode, Session};
-use esker_types::SqlError;
 use esker_types::collation::Collation;
+use esker_types::{SqlError, errors};
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, challenge};
 use esker_wire::compress::{Algorithm, Compressor};
 use esker_wire::constants::{cap, status};
@@ -349,18 +349,14 @@ impl Connection {
 
     pub(crate) async fn protocol_error<T>(&mut self, e: &WireError) -> Result<T, Gone> {
         let error = match e {
-            WireError::TooLarge { .. } => SqlError::new(
-                1153,
-                "08S01",
-                "Got a packet bigger than 'max_allowed_packet' bytes",
-            ),
+            WireError::TooLarge { .. } => errors::packet_too_large(),
             WireError::OutOfOrder { .. } => {
                 SqlError::new(1156, "08S01", "Got packets out of order")
             }
             WireError::Compressed => {
                 SqlError::new(1157, "08S01", "Couldn't uncompress communication packet")
             }
-            _ => SqlError::new(1835, "HY000", "Malformed communication packet."),
+            _ => errors::malformed_packet(),
         };
         self.put_error(&error);
         self.flush().await?;
@@ -393,11 +389,7 @@ impl Connection {
                                 Mode::Thread => tokio::task::block_in_place(begin),
                             }
                         }
-                        Err(_) => Next::Error(SqlError::new(
-                            1835,
-                            "HY000",
-                            "Malformed communication packet.",
-                        )),
+                        Err(_) => Next::Error(errors::malformed_packet()),
                     });
                 }
                 Ok(None) => {
@@ -447,10 +439,6 @@ fn at_leisure<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     } else {
         work()
     }
-}
-
-fn too_many_connections() -> SqlError {
-    SqlError::new(1040, "08004", "Too many connections")
 }
 
 /// Serves a client until it leaves.
@@ -525,7 +513,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     if shared.is_stopping() {
         conn.frames.set_seq(0);
         conn.frames.abandon();
-        conn.put_error(&SqlError::new(1053, "08S01", "Server shutdown in progress"));
+        conn.put_error(&errors::shutdown_in_progress());
         let _ = timeout(GOODBYE, conn.flush()).await;
     } else if ended.is_err() {
         shared.instance.count_aborted_client();
@@ -542,7 +530,7 @@ fn admit(shared: &Shared, peer: Peer, door: Door) -> Result<Option<Held<'_>>, Sq
     let entered = shared.seats.enter(limit);
     if entered.is_none() && door == Door::Main {
         shared.instance.count_refused_connection();
-        return Err(too_many_connections());
+        return Err(errors::too_many_connections());
     }
     let allowed = shared.instance.variable_u64("max_connect_errors");
     let flushes = shared.instance.host_flushes();
@@ -673,15 +661,13 @@ fn seat<'s>(
 ) -> Result<Option<Held<'s>>, SqlError> {
     let is_administrator = session.is_administrator();
     if door == Door::Admin {
-        let text = "Access denied; you need (at least one of) the SERVICE_CONNECTION_ADMIN \
-                    privilege(s) for this operation";
-        let denied = || SqlError::new(1227, "42000", text);
+        let denied = || errors::privilege_needed("SERVICE_CONNECTION_ADMIN");
         return is_administrator.then_some(None).ok_or_else(denied);
     }
     let limit = shared.instance.variable_u64("max_connections") as usize;
     let Some(seat) = shared.seats.take(limit, is_administrator) else {
         shared.instance.count_refused_connection();
-        return Err(too_many_connections());
+        return Err(errors::too_many_connections());
     };
     Ok(Some(seat))
 }
@@ -845,11 +831,7 @@ async fn change_user(
     payload: &[u8],
 ) -> Result<(), Gone> {
     let Ok(request) = handshake::parse_change_user(payload, conn.capabilities) else {
-        conn.put_error(&SqlError::new(
-            1835,
-            "HY000",
-            "Malformed communication packet.",
-        ));
+        conn.put_error(&errors::malformed_packet());
         return Ok(());
     };
     // The old challenge was seen on the wire: a switch request brings a fresh one.

@@ -10,7 +10,7 @@ use esker_sql::accounts::Account;
 use esker_sql::{ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, Session, Step};
 use esker_sql::{RowSink, WaitFor};
 use esker_types::cast::write_text;
-use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+use esker_types::{SqlResult, SqlType, ValueRef, errors};
 use esker_vfs::Env;
 
 use crate::client::QueryResult;
@@ -96,9 +96,7 @@ fn local_client() -> ClientInfo {
 fn durable(session: &Session, seq: esker_engine::Seq) -> SqlResult<()> {
     match session.wait_durable(seq, || true) {
         None => Ok(()),
-        Some(wait) => wait
-            .block()
-            .map_err(|e| SqlError::new(1030, "HY000", e.to_string())),
+        Some(wait) => wait.block().map_err(errors::storage_failed),
     }
 }
 

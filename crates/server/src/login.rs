@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use esker_sql::PasswordHashing;
 use esker_sql::accounts::policy::Transport;
 use esker_sql::accounts::{Account, Identity, Plugin};
-use esker_types::SqlError;
+use esker_types::{SqlError, errors};
 use esker_wire::auth;
 use esker_wire::constants::cap;
 use esker_wire::handshake;
@@ -253,12 +253,7 @@ fn plugin_name(plugin: Plugin) -> &'static str {
 }
 
 fn denied(user: &str, host: &str, with_password: bool) -> SqlError {
-    let using = if with_password { "YES" } else { "NO" };
-    let text = format!(
-        "Access denied for user {} (using password: {using})",
-        shown(user, host)
-    );
-    SqlError::new(1045, "28000", text)
+    errors::access_denied(shown(user, host), with_password)
 }
 
 /// `'user'@'host'` of a client, with as much of the name as MySQL repeats.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use esker_sql::Session;
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlResult, Value, errors};
 use esker_wire::command::Execute;
 use esker_wire::params::{self, ParamType};
 
@@ -82,10 +82,9 @@ impl Parameters {
     ) -> SqlResult<Vec<Value>> {
         let count = session.param_count(execute.statement)?;
         let bound = self.statements.entry(execute.statement).or_default();
-        let wrong = || SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute");
+        let wrong = || errors::wrong_arguments("mysqld_stmt_execute");
         let decoded = if bound.too_long {
-            let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-            Err(SqlError::new(1153, "08S01", text))
+            Err(errors::packet_too_large())
         } else if bound.no_such_param {
             Err(wrong())
         } else {

@@ -7,13 +7,13 @@
 //! **Invariants**: as many connections wait as may log in later, one more is told error 1040; whoever hangs up
 //! makes room; a signal ends the wait, and the replay with it.
 
+use esker_types::errors;
 use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{Engine, ReplayPhase, ReplayProgress};
 use esker_sql::infoschema::recovery::{left, rate};
 use esker_sql::{Instance, Starting};
-use esker_types::SqlError;
 use esker_wire::frame::FrameWriter;
 use esker_wire::response::write_err;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -108,7 +108,7 @@ impl Room {
         }
         self.refused += 1;
         let mut frames = FrameWriter::default();
-        let error = SqlError::new(1040, "08004", "Too many connections");
+        let error = errors::too_many_connections();
         write_err(&error, frames.begin());
         frames.end();
         // It fits into an empty socket; whoever does not take it is sent away all the same.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_engine::Seq;
 use esker_sql::accounts::Account;
 use esker_sql::{ClientInfo, Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+use esker_types::{SqlError, SqlResult, SqlType, ValueRef, errors};
 use esker_vfs::{Env, OpenMode};
 
 use crate::dispatch;
@@ -62,7 +62,7 @@ fn durable(session: &Session, seq: Seq) -> impl Future<Output = SqlResult<()>> +
             Some(wait) => wait.await,
             None => return Ok(()),
         };
-        waited.map_err(|e| SqlError::new(1030, "HY000", e.to_string()))
+        waited.map_err(errors::storage_failed)
     }
 }
 

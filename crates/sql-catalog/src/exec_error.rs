@@ -5,7 +5,7 @@
 //! nothing that would make running the statement again wrong.
 
 use esker_engine::{CancelReason, EngineError, Ticket};
-use esker_types::SqlError;
+use esker_types::{SqlError, errors};
 
 /// Why a statement stopped.
 pub enum ExecError {
@@ -68,12 +68,10 @@ pub fn engine_error(e: &EngineError) -> SqlError {
     }
     let (code, state) = match e {
         EngineError::LockWaitTimeout => {
-            let text = "Lock wait timeout exceeded; try restarting transaction";
-            return SqlError::new(1205, "HY000", text);
+            return errors::lock_wait_timeout();
         }
         EngineError::Deadlock => {
-            let text = "Deadlock found when trying to get lock; try restarting transaction";
-            return SqlError::new(1213, "40001", text);
+            return errors::deadlock();
         }
         EngineError::LockNotAvailable => {
             let text = "Statement aborted because lock(s) could not be acquired immediately and \
@@ -82,30 +80,18 @@ pub fn engine_error(e: &EngineError) -> SqlError {
         }
         EngineError::Cancelled(reason) => {
             return match reason {
-                CancelReason::StatementTimeout => SqlError::new(
-                    3024,
-                    "HY000",
-                    "Query execution was interrupted, maximum statement execution time exceeded",
-                ),
-                CancelReason::Shutdown => {
-                    SqlError::new(1053, "08S01", "Server shutdown in progress")
-                }
+                CancelReason::StatementTimeout => errors::statement_timeout(),
+                CancelReason::Shutdown => errors::shutdown_in_progress(),
                 _ => interrupted(),
             };
         }
         EngineError::TxnTooLarge { limit_bytes } => {
-            let text = format!(
-                "Multi-statement transaction required more than {limit_bytes} bytes of storage; \
-                 increase esker_max_transaction_size and try again"
-            );
-            return SqlError::new(1197, "HY000", text);
+            return errors::transaction_too_large(limit_bytes, "esker_max_transaction_size");
         }
         EngineError::OutOfMemory { limit_bytes, .. } => {
-            let text = format!(
-                "Out of memory; transactions and statements together need more than the {limit_bytes} bytes \
-                 that esker_memory_limit leaves them"
-            );
-            return SqlError::new(1041, "HY000", text);
+            return errors::out_of_memory(format!(
+                "transactions and statements together need more than the {limit_bytes} bytes that esker_memory_limit leaves them"
+            ));
         }
         EngineError::KeyTooLong { .. } => (1071, "42000"),
         EngineError::ValueTooLong { .. } => (1118, "42000"),

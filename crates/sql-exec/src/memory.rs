@@ -8,7 +8,7 @@
 //! its own budget, or earlier when the statement as a whole, or the server, is short.
 
 use esker_sql_catalog::exec_error::engine_error;
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::spill::TempFiles;
 use crate::ExecEnv;
@@ -98,10 +98,8 @@ pub fn charge(env: &ExecEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResult<()> 
                 "HY001",
                 "Out of sort memory, consider increasing server sort buffer size",
             ),
-            Purpose::Hash => SqlError::new(
-                1041,
-                "HY000",
-                "Out of memory; the statement needs more than esker_query_memory_limit allows",
+            Purpose::Hash => errors::out_of_memory(
+                "the statement needs more than esker_query_memory_limit allows",
             ),
         });
     }

@@ -13,7 +13,7 @@ use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::profile::{Profile, Stage};
 use esker_sql_plan::plan::{BlockPlan, QueryPlan, Root, ValuesPlan};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlResult, Value, errors};
 
 use super::group::Groups;
 use super::node::NodeState;
@@ -332,17 +332,16 @@ pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlR
         return Ok((0, u64::MAX));
     };
     let number = |e: &esker_sql_plan::expr::Expr| match e.eval(&[], env)? {
-        Value::Int(v) => u64::try_from(v)
-            .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
+        Value::Int(v) => u64::try_from(v).map_err(|_| errors::wrong_arguments("LIMIT")),
         Value::UInt(v) => Ok(v),
         Value::Str(s) => {
             let text = String::from_utf8_lossy(&s);
             text.trim()
                 .parse()
-                .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT"))
+                .map_err(|_| errors::wrong_arguments("LIMIT"))
         }
         Value::Null => Ok(0),
-        _ => Err(SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
+        _ => Err(errors::wrong_arguments("LIMIT")),
     };
     let skip = limit.offset.as_ref().map_or(Ok(0), number)?;
     Ok((skip, number(&limit.count)?))

@@ -4,7 +4,7 @@
 //! `column` parses definitions.
 //! **Invariants**: each function starts after the words that named the statement.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{
     CreateIndex, CreateTable, CreateView, DatabaseOption, DdlOptions, DropIndex, DropTables,
@@ -202,8 +202,7 @@ impl Parser<'_> {
         if forced || self.at_query_start() || self.is(Tok::LParen) {
             table.query = Some(Box::new(self.query()?));
         } else if table.columns.is_empty() {
-            let text = "A table must have at least one visible column.";
-            self.defer(SqlError::new(4028, "HY000", text));
+            self.defer(errors::no_visible_column());
         }
         Ok(())
     }

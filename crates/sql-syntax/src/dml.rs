@@ -3,7 +3,7 @@
 //! Neighbours: `query`, `table_ref`, `expr`; `statement` dispatches here.
 //! **Invariants**: each function starts after the statement's first word; WITH is already parsed.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::ast::{
     Assignment, Delete, Expr, Insert, InsertSource, LoadData, LoadTarget, NamedTable, ObjectName,
@@ -144,11 +144,7 @@ impl Parser<'_> {
             } else {
                 "ORDER BY"
             };
-            return Err(SqlError::new(
-                1221,
-                "HY000",
-                format!("Incorrect usage of UPDATE and {what}"),
-            ));
+            return Err(errors::wrong_usage(format!("UPDATE and {what}")));
         }
         Ok(Statement::Update(Box::new(Update {
             with,

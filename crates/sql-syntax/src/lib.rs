@@ -40,7 +40,7 @@ mod xa;
 
 use std::ops::Range;
 
-use esker_types::{SqlError, SqlMode, SqlResult};
+use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use ast::{Span, Statement};
 use lexer::Tok;
@@ -187,6 +187,6 @@ pub fn parse_expression(text: &str) -> SqlResult<ast::Expr> {
     };
     match parse(statement.as_bytes(), options)?.stmt {
         ast::Statement::Do(mut exprs) if exprs.len() == 1 => Ok(exprs.remove(0)),
-        _ => Err(SqlError::new(1064, "42000", "stored expression")),
+        _ => Err(errors::syntax(text, 1)),
     }
 }

@@ -3,7 +3,7 @@
 //! Neighbours: `expr` calls these where an operand is expected; `literal` decodes tokens.
 //! **Invariants**: literals that the caller asked to lift become parameters here and nowhere else.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{ColumnRef, Expr, Ident, Literal, SysVar, UnaryOp, VarScope};
 use super::keyword::Kw;
@@ -269,6 +269,5 @@ impl Parser<'_> {
 /// 1367 for a number beyond all doubles.
 fn illegal_double(raw: &[u8]) -> SqlError {
     let raw = String::from_utf8_lossy(raw);
-    let text = format!("Illegal double '{raw}' value found during parsing");
-    SqlError::new(1367, "22007", text)
+    errors::illegal_value("double", &raw)
 }

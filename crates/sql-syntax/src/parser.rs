@@ -4,7 +4,7 @@
 //! **Invariants**: an error points at the first token that cannot continue the statement, as MySQL's
 //! does; recursion goes through [`Parser::nested`], so depth is bounded; `params` counts the `?` seen.
 
-use esker_types::{SqlError, SqlMode, SqlResult};
+use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use super::ast::{Ident, LockWait, ObjectName, Span};
 use super::keyword::Kw;
@@ -542,14 +542,7 @@ pub(super) fn syntax_error(src: &[u8], pos: usize) -> SqlError {
         }
     }
     let near = String::from_utf8_lossy(&rest[..cut]);
-    SqlError::new(
-        1064,
-        "42000",
-        format!(
-            "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
-             server version for the right syntax to use near '{near}' at line {line}"
-        ),
-    )
+    errors::syntax(&near, line)
 }
 
 pub(super) fn too_deep() -> SqlError {

@@ -4,7 +4,7 @@
 //! **Invariants**: parentheses around a query without clauses of its own disappear; INTO is accepted
 //! once, only at the outermost level.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::ast::{
     Cte, Expr, FileFormat, Ident, Into, Limit, Literal, LockWait, Locking, Query, QueryBody,
@@ -278,11 +278,7 @@ impl Parser<'_> {
             self.advance();
         }
         if all && select.distinct {
-            return Err(SqlError::new(
-                1221,
-                "HY000",
-                "Incorrect usage of ALL and DISTINCT",
-            ));
+            return Err(errors::wrong_usage("ALL and DISTINCT"));
         }
         Ok(())
     }
@@ -428,11 +424,7 @@ impl Parser<'_> {
             // A variable of a stored program, which Esker has none of.
             _ if self.at_ident() => {
                 let name = self.ident()?;
-                self.defer(SqlError::new(
-                    1327,
-                    "42000",
-                    format!("Undeclared variable: {name}"),
-                ));
+                self.defer(errors::undeclared_variable(&name));
                 Ok(Expr::Literal(Literal::Null))
             }
             _ => self.fail(),

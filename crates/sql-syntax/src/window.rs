@@ -3,7 +3,7 @@
 //! Neighbours: `call` decides which function it is; `query` parses the WINDOW clause with [`Parser::window_spec`].
 //! **Invariants**: a window function has an OVER clause; what MySQL's grammar has and the server has not is error 1235.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{Call, Expr, FrameBound, OrderItem, Over, WindowFrame, WindowSpec};
 use super::expr::{Interval, Level};
@@ -97,8 +97,7 @@ impl Parser<'_> {
             Tok::Int | Tok::Param | Tok::At | Tok::AtName => self.expr_at(Level::Primary),
             Tok::Quoted | Tok::Word(_) => {
                 let name = self.ident()?;
-                let text = format!("Undeclared variable: {}", name.text);
-                Err(SqlError::new(1327, "42000", text))
+                Err(errors::undeclared_variable(&name.text))
             }
             _ => self.fail(),
         }

@@ -17,7 +17,7 @@ use esker_engine::TreeId;
 use esker_sql_catalog::accounts::{self, Account};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::{Mode, OutcomeKind, Step};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 
 use crate::Instance;
@@ -54,11 +54,7 @@ const NEW_ACCOUNTS: &str = "NEW-ACCOUNTS";
 const DAMAGED_ACCOUNTS: &str = "accounts.damaged";
 
 fn cannot(what: &str, path: &Path, e: &io::Error) -> SqlError {
-    SqlError::new(
-        1030,
-        "HY000",
-        format!("cannot {what} {}: {e}", path.display()),
-    )
+    errors::storage_failed(format!("cannot {what} {}: {e}", path.display()))
 }
 
 /// Has a database ever been made here?
@@ -100,16 +96,12 @@ pub(crate) fn refuse_foreign(env: &Env, dir: &Path) -> SqlResult<()> {
         more => format!(" and {more} more"),
     };
     names.truncate(NAMED);
-    Err(SqlError::new(
-        1030,
-        "HY000",
-        format!(
-            "the data directory {} holds no database of Esker, but other files: {}{more}; nothing was changed. Give an empty \
+    Err(errors::storage_failed(format!(
+        "the data directory {} holds no database of Esker, but other files: {}{more}; nothing was changed. Give an empty \
              directory or one that Esker has made",
-            dir.display(),
-            names.join(", ")
-        ),
-    ))
+        dir.display(),
+        names.join(", ")
+    )))
 }
 
 /// The accounts; `None` if they are to be made. `mode` is `esker_force_recovery`.
@@ -135,7 +127,7 @@ pub(crate) fn accounts(
     }
     if root_password.is_none_or(str::is_empty) {
         let text = "--force-recovery=new-accounts makes root with the password in ESKER_ROOT_PASSWORD, and there is none";
-        return Err(SqlError::new(1030, "HY000", text));
+        return Err(errors::storage_failed(text));
     }
     let (old, aside) = (dir.join("accounts"), dir.join(DAMAGED_ACCOUNTS));
     if !is_missing {
@@ -148,15 +140,11 @@ pub(crate) fn accounts(
 }
 
 fn no_accounts(dir: &Path, what: &str) -> SqlError {
-    SqlError::new(
-        1030,
-        "HY000",
-        format!(
-            "nobody knows who may log in: the file {} cannot be used ({what}). Bring it back from a copy, or start once with \
+    errors::storage_failed(format!(
+        "nobody knows who may log in: the file {} cannot be used ({what}). Bring it back from a copy, or start once with \
              `esker serve --force-recovery=new-accounts`: the only account then is root, with the password in ESKER_ROOT_PASSWORD",
-            dir.join("accounts").display()
-        ),
-    )
+        dir.join("accounts").display()
+    ))
 }
 
 /// What a start needs beside the engine's files and does not find, or finds damaged: file and what is wrong.
@@ -275,11 +263,7 @@ fn run(session: &mut Session, statement: &str) -> SqlResult<()> {
                 };
             }
             Step::Wait(_) | Step::NeedFile(_) => {
-                return Err(SqlError::new(
-                    1815,
-                    "HY000",
-                    "Internal error: a start waits",
-                ));
+                return Err(errors::internal("a start waits"));
             }
         }
     }

@@ -17,7 +17,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
 use esker_sql_exec::TempSpace;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
@@ -381,8 +381,7 @@ impl Instance {
         const FILE: &str = "auto.cnf";
         const MAX_FILE: u64 = 4096;
         let path = self.data_dir.join(FILE);
-        let fail =
-            |e: std::io::Error| SqlError::new(1030, "HY000", format!("{}: {e}", path.display()));
+        let fail = |e: std::io::Error| errors::storage_failed(format!("{}: {e}", path.display()));
         let fs = &self.env.fs;
         if fs.exists(&path).map_err(fail)? {
             let file = fs.open(&path, OpenMode::Read).map_err(fail)?;
@@ -786,8 +785,9 @@ fn check_folder(globals: &Globals, env: &Env) -> SqlResult<()> {
     if folder.is_empty() || env.fs.list(std::path::Path::new(folder)).is_ok() {
         return Ok(());
     }
-    let text = format!("secure_file_priv names '{folder}', which is no folder that can be read");
-    Err(SqlError::new(1231, "42000", text))
+    Err(errors::wrong_setting(format!(
+        "secure_file_priv names '{folder}', which is no folder that can be read"
+    )))
 }
 
 fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {

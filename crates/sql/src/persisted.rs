@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use esker_sql_catalog::variables::{Setting, VarId};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ pub(crate) struct Kept {
 pub(crate) struct Persisted(Mutex<BTreeMap<String, Kept>>);
 
 fn failed(what: &str, e: impl std::fmt::Display) -> SqlError {
-    SqlError::new(3546, "HY000", format!("cannot {what} {FILE}: {e}"))
+    errors::storage_failed(format!("cannot {what} {FILE}: {e}"))
 }
 
 impl Persisted {

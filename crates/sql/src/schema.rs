@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use esker_engine::Tree;
-use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef, unknown_database};
+use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, TypeKind};
+use esker_types::{SqlResult, SqlType, TypeKind, errors};
 
 use crate::infoschema;
 use crate::instance::Instance;
@@ -42,7 +42,7 @@ impl Instance {
         self.catalog
             .schema(name)
             .map(|s| s.name.clone())
-            .ok_or_else(|| unknown_database(name))
+            .ok_or_else(|| errors::unknown_database(name))
     }
 
     /// Default collation of a database.

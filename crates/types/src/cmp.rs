@@ -12,7 +12,8 @@ use crate::cast::{self, to_decimal, to_f64, to_int, to_str};
 use crate::collation::Collation;
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, DateTime};
@@ -212,8 +213,7 @@ pub fn check_date_constant(ctx: &EvalCtx, constant: &Value, other: &SqlType) -> 
         _ => ("DATETIME", "datetime"),
     };
     cast::truncated(ctx, lower, text)?;
-    let message = format!("Incorrect {kind} value: '{}'", cast::quoted(text));
-    Err(SqlError::new(1525, "HY000", message))
+    Err(errors::incorrect_value(kind, cast::quoted(text)))
 }
 
 /// Compares; `None` when an operand is NULL. `a_ty` and `b_ty` matter for texts of numbers only.

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 
 use super::{Account, record};
@@ -18,11 +18,7 @@ const NEW_FILE: &str = "accounts.new";
 const MAX_FILE: u64 = 64 << 20;
 
 fn io_error(what: &str, e: &std::io::Error) -> SqlError {
-    SqlError::new(
-        1030,
-        "HY000",
-        format!("cannot {what} the accounts file: {e}"),
-    )
+    errors::storage_failed(format!("cannot {what} the accounts file: {e}"))
 }
 
 /// Reads the accounts; None when there is no file yet.

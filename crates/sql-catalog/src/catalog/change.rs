@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use esker_engine::{Engine, Isolation, Seq, Tree, TreeId, Txn};
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 use parking_lot::MutexGuard;
 
 use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
@@ -186,7 +186,7 @@ impl<'a> Change<'a> {
         let now = now.filter(|now| now.id == table.id);
         let mut def = match now {
             Some(now) => TableDef::clone(now),
-            None => return Err(super::no_such_table(&table.schema, &table.name)),
+            None => return Err(errors::no_such_table(&table.schema, &table.name)),
         };
         for &column in dropped {
             self.delete(&store::histogram_key(def.id, column))?;

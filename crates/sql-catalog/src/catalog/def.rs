@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::{Seq, Tree, TreeId};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, Value};
+use esker_types::{SqlResult, SqlType, Value, errors};
 
 use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
@@ -348,8 +348,7 @@ impl TableDef {
         if snapshot >= self.visible_from.get() && snapshot >= index.visible_from.get() {
             return Ok(());
         }
-        let text = "Table definition has changed, please retry transaction";
-        Err(SqlError::new(1412, "HY000", text))
+        Err(errors::definition_changed())
     }
 
     /// The column by which rows are ordered first; none if that is a hidden row id.

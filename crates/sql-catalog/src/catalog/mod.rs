@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, Txn, View};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 pub use change::{Change, NewTrees};
@@ -241,8 +241,8 @@ impl Catalog {
     pub fn table_or_error(&self, schema: &str, name: &str) -> SqlResult<Arc<TableDef>> {
         self.resolve(schema, name)
             .ok_or_else(|| match self.schema(schema) {
-                Some(_) => no_such_table(schema, name),
-                None => unknown_database(schema),
+                Some(_) => errors::no_such_table(schema, name),
+                None => errors::unknown_database(schema),
             })
     }
 
@@ -267,20 +267,6 @@ impl Catalog {
         }
         Ok(())
     }
-}
-
-/// 1146.
-pub fn no_such_table(schema: &str, name: &str) -> SqlError {
-    SqlError::new(
-        1146,
-        "42S02",
-        format!("Table '{schema}.{name}' doesn't exist"),
-    )
-}
-
-/// 1049.
-pub fn unknown_database(name: &str) -> SqlError {
-    SqlError::new(1049, "42000", format!("Unknown database '{name}'"))
 }
 
 /// Writes the format row of a new catalog.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use esker_engine::{Engine, TreeId};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::change::{NewTrees, drop_or_leave};
 use super::def::TableDef;
@@ -53,8 +53,7 @@ impl TemporaryTables {
     /// 1041: there are too many.
     pub fn add(&mut self, mut def: TableDef, trees: NewTrees) -> SqlResult<()> {
         if self.count >= MAX_TEMPORARY_TABLES {
-            let text = "Out of memory; too many temporary tables";
-            return Err(SqlError::new(1041, "HY000", text));
+            return Err(errors::out_of_memory("too many temporary tables"));
         }
         debug_assert!(self.get(&def.schema, &def.name).is_none());
         trees.keep();

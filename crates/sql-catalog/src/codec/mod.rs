@@ -11,6 +11,7 @@
 //! equal; a stored row keeps TIMESTAMP in UTC, so index entries are computed in UTC on both sides
 //! and a change of the session's time zone cannot lose an entry.
 
+use esker_types::errors;
 mod entry;
 mod fields;
 mod key;
@@ -33,5 +34,5 @@ pub static UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;
 
 /// 1815: bytes that a checksum let pass are not what this code wrote.
 pub fn damaged(what: &str) -> esker_types::SqlError {
-    esker_types::SqlError::new(1815, "HY000", format!("Internal error: damaged {what}"))
+    errors::internal(format!("damaged {what}"))
 }

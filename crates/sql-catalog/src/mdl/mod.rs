@@ -28,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker_types::SqlError;
+use esker_types::{SqlError, errors};
 
 pub use door::Windows;
 pub use manager::{MdlKey, MetadataLocks};
@@ -199,7 +199,7 @@ impl LockSet {
         };
         if self.manager.begin_wait(pending.clone()) {
             // Dropping the ticket takes the request out of its queue.
-            return Err(deadlock().into());
+            return Err(errors::deadlock().into());
         }
         self.pending = Some(pending);
         Err(ExecError::Wait(ticket))
@@ -382,12 +382,6 @@ impl LockSet {
             at > mark.0 && h.duration <= MdlDuration::Transaction
         });
     }
-}
-
-/// 1213.
-pub fn deadlock() -> SqlError {
-    let text = "Deadlock found when trying to get lock; try restarting transaction";
-    SqlError::new(1213, "40001", text)
 }
 
 impl Drop for LockSet {

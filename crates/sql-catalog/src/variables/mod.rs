@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
 use esker_types::collation::{Charset, Collation};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
 pub use hot::SessionVars;
@@ -75,20 +75,11 @@ pub fn unknown(name: &str) -> SqlError {
 
 /// A collation of another character set.
 pub fn mismatch(collation: Collation, charset: Charset) -> SqlError {
-    let text = format!(
-        "COLLATION '{}' is not valid for CHARACTER SET '{}'",
-        collation.name(),
-        charset.name()
-    );
-    SqlError::new(1253, "42000", text)
+    errors::collation_mismatch(collation.name(), charset.name())
 }
 
 fn read_only(def: &VarDef) -> SqlError {
-    SqlError::new(
-        1238,
-        "HY000",
-        format!("Variable '{}' is a read only variable", def.name),
-    )
+    errors::read_only_variable(def.name, "read only")
 }
 
 /// What came of setting a variable, for the warnings.
@@ -261,11 +252,7 @@ impl Globals {
             return Err(read_only(def));
         }
         if def.scope == Scope::Session {
-            let text = format!(
-                "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL",
-                def.name
-            );
-            return Err(SqlError::new(1228, "HY000", text));
+            return Err(errors::session_variable(def.name));
         }
         let (value, clamped) = match given {
             None => (value::default_of(def), false),

@@ -6,7 +6,7 @@
 //! which are told all at once. Options of MySQL that are no variables are known by name.
 
 use esker_types::collation::{Charset, Collation};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::table::{Effect, Scope};
 use super::{Globals, VarId, admit, mismatch, value};
@@ -241,11 +241,11 @@ impl Globals {
         refused.extend(self.contradictions());
         match refused.len() {
             0 => Ok(notes),
-            1 => Err(SqlError::new(1231, "42000", refused.remove(0))),
+            1 => Err(errors::wrong_setting(refused.remove(0))),
             n => {
                 let list: String = refused.iter().map(|line| format!("\n  {line}")).collect();
                 let text = format!("{n} settings cannot be used:{list}");
-                Err(SqlError::new(1231, "42000", text))
+                Err(errors::wrong_setting(text))
             }
         }
     }

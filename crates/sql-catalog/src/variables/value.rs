@@ -7,7 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use esker_types::collation::{Charset, Collation};
-use esker_types::{SqlError, SqlMode, SqlResult, Value};
+use esker_types::{SqlError, SqlMode, SqlResult, Value, errors};
 
 use crate::catalog::{EngineChoice, engine_choice};
 
@@ -154,19 +154,11 @@ fn machine_memory() -> Option<u64> {
 }
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
-    let text = format!(
-        "Variable '{}' can't be set to the value of '{given}'",
-        def.name
-    );
-    SqlError::new(1231, "42000", text)
+    errors::wrong_value(def.name, given)
 }
 
 fn bad_type(def: &VarDef) -> SqlError {
-    SqlError::new(
-        1232,
-        "42000",
-        format!("Incorrect argument type to variable '{}'", def.name),
-    )
+    errors::wrong_type(def.name)
 }
 
 /// From an option file or a flag: the value, and whether it had to be clamped. Numbers may have K, M, G or T.
@@ -320,22 +312,14 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
             .ok()
             .and_then(Collation::by_id)
             .map(|c| VarValue::Text(Arc::from(c.name())))
-            .ok_or_else(|| unknown_collation(&i.to_string())),
+            .ok_or_else(|| errors::unknown_collation(i.to_string())),
         Value::Int(i) if matches!(def.kind, VarKind::Charset { .. }) => u16::try_from(*i)
             .ok()
             .and_then(Collation::by_id)
             .map(|c| VarValue::Text(Arc::from(c.charset().name())))
-            .ok_or_else(|| unknown_charset(&i.to_string())),
+            .ok_or_else(|| errors::unknown_charset(i.to_string())),
         _ => Err(bad_type(def)),
     }
-}
-
-fn unknown_charset(name: &str) -> SqlError {
-    SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
-}
-
-fn unknown_collation(name: &str) -> SqlError {
-    SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
 }
 
 fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
@@ -351,11 +335,11 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         VarKind::SqlMode => return parse_sql_mode(def, text),
         VarKind::Charset { .. } => match Charset::by_name(text) {
             Some(c) => Arc::from(c.name()),
-            None => return Err(unknown_charset(text)),
+            None => return Err(errors::unknown_charset(text)),
         },
         VarKind::Collation => match Collation::by_name(text) {
             Some(c) => Arc::from(c.name()),
-            None => return Err(unknown_collation(text)),
+            None => return Err(errors::unknown_collation(text)),
         },
         VarKind::Words(words) => {
             let known = |word: &str| words.iter().any(|w| w.eq_ignore_ascii_case(word));
@@ -368,8 +352,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             EngineChoice::Own(engine) => Arc::from(engine.name()),
             EngineChoice::Substituted(name) => Arc::from(name),
             EngineChoice::Unknown => {
-                let text = format!("Unknown storage engine '{text}'");
-                return Err(SqlError::new(1286, "42000", text));
+                return Err(errors::unknown_engine(text));
             }
         },
         VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use esker_engine::Charge;
 use esker_sql_catalog::codec::damaged;
 use esker_sql_catalog::exec_error::{os_text, out_of_descriptors};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::File;
 
 use super::space::TempSpace;
@@ -37,8 +37,10 @@ pub(crate) fn block_bytes(budget: u64) -> usize {
 /// What an error of the device means to the client.
 pub(super) fn io_error(code: u16, what: &str, e: &io::Error) -> SqlError {
     if e.kind() == io::ErrorKind::StorageFull {
-        let text = "Disk full (temporary files); free some space and run the statement again";
-        return SqlError::new(1021, "HY000", text);
+        return errors::disk_full(
+            "temporary files",
+            "free some space and run the statement again",
+        );
     }
     if let Some(out) = out_of_descriptors("temporary", e) {
         return out;
@@ -119,11 +121,7 @@ impl SpillFile {
 }
 
 fn too_long() -> SqlError {
-    SqlError::new(
-        1041,
-        "HY000",
-        "Out of memory; a row of a temporary result is too long",
-    )
+    errors::out_of_memory("a row of a temporary result is too long")
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::{Charge, MemoryBudget, MemoryUse};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 use esker_vfs::{Fs, OpenMode};
 
 use super::file::SpillFile;
@@ -53,8 +53,7 @@ impl TempSpace {
     /// 1030 when the directory cannot be made, read or emptied.
     pub fn open(fs: Arc<dyn Fs>, dir: &Path, memory: &Arc<MemoryBudget>) -> SqlResult<Arc<Self>> {
         let dir = dir.to_owned();
-        let fail =
-            |e: std::io::Error| SqlError::new(1030, "HY000", format!("{}: {e}", dir.display()));
+        let fail = |e: std::io::Error| errors::storage_failed(format!("{}: {e}", dir.display()));
         if fs.exists(&dir).map_err(fail)? {
             for name in fs.list(&dir).map_err(fail)? {
                 if name.ends_with(SUFFIX) {

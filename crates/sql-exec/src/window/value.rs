@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
-use esker_sql_plan::bind::{WindowFunc, whole_number, wrong_arguments};
+use esker_sql_plan::bind::{WindowFunc, whole_number};
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::plan::{CallPlan, WindowRun};
+use esker_types::errors::wrong_arguments;
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::Sorted;

@@ -147,7 +147,7 @@ impl Scope<'_> {
             return Err(errors::window::misplaced_alias(&name.name.text));
         }
         if self.agg_rule.get() == AggRule::Nested && expr.has_aggregate() {
-            return Err(errors::invalid_group_func());
+            return Err(errors::invalid_group_function());
         }
         Ok(Some(expr))
     }

@@ -81,7 +81,7 @@ pub(super) fn bind_function(
         return Err(unknown(env, name));
     };
     if !def.accepts(args.len()) {
-        return Err(errors::wrong_argument_count(name));
+        return Err(errors::wrong_parameter_count(name));
     }
     let mut args = bind_arguments(env, scope, def.name, args)?;
     match def.name {
@@ -91,13 +91,13 @@ pub(super) fn bind_function(
         }
         "if" => {
             let [when, then, otherwise] =
-                <[Expr; 3]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
+                <[Expr; 3]>::try_from(args).map_err(|_| errors::wrong_parameter_count(name))?;
             return case(env, vec![(when, then)], Some(otherwise), "if");
         }
         "ifnull" | "coalesce" => return coalesce(env, def.name, args),
         "nullif" => {
             let [left, right] =
-                <[Expr; 2]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
+                <[Expr; 2]>::try_from(args).map_err(|_| errors::wrong_parameter_count(name))?;
             return nullif(env, left, right);
         }
         _ => {}
@@ -299,7 +299,7 @@ fn bind_aggregate(
     call: &ast::Call,
 ) -> SqlResult<Expr> {
     if scope.agg_rule.get() != AggRule::Allowed {
-        return Err(errors::invalid_group_func());
+        return Err(errors::invalid_group_function());
     }
     scope.agg_rule.set(AggRule::Nested);
     let parts = bind_aggregate_parts(env, scope, def.name, call);
@@ -374,7 +374,7 @@ fn bind_aggregate_parts(
                 let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
                 at.and_then(|at| args.get(at))
                     .cloned()
-                    .ok_or_else(|| errors::unknown_column(&n.to_string(), "order clause"))?
+                    .ok_or_else(|| errors::unknown_column(n.to_string(), "order clause"))?
             }
             e => bind_expr(env, scope, e)?,
         };

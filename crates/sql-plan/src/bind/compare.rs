@@ -9,7 +9,7 @@
 use esker_sql_syntax::ast::{self, BinaryOp};
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, cast};
+use esker_types::{SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
@@ -572,7 +572,7 @@ pub(super) fn bind_like(
 
 /// The one character of ESCAPE; none for ''.
 fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
-    let wrong = || SqlError::new(1210, "HY000", "Incorrect arguments to ESCAPE");
+    let wrong = || errors::wrong_arguments("ESCAPE");
     match e.as_const() {
         Some(Value::Str(s)) => {
             let text = std::str::from_utf8(s).map_err(|_| wrong())?;

@@ -1,23 +1,15 @@
 //! Errors of name resolution and typing, in MySQL's words.
 //!
-//! Neighbours: every part of `bind`.
+//! Neighbours: every part of `bind`. Errors that other rooms raise, too, are those of `esker_types::errors`.
 //! **Invariant**: one constructor per error, so a text exists once.
 
 use esker_types::SqlError;
+pub use esker_types::errors::*;
 
 /// 1747: no table has partitions.
 pub fn not_partitioned() -> SqlError {
     let text = "PARTITION () clause on non partitioned table";
     SqlError::new(1747, "HY000", text)
-}
-
-/// 1054
-pub fn unknown_column(name: &str, clause: &str) -> SqlError {
-    SqlError::new(
-        1054,
-        "42S22",
-        format!("Unknown column '{name}' in '{clause}'"),
-    )
 }
 
 /// 1052
@@ -41,29 +33,9 @@ pub fn default_expression() -> SqlError {
     SqlError::new(3773, "HY000", text)
 }
 
-/// 1051, for `t.*`
-pub fn bad_table(name: &str) -> SqlError {
-    SqlError::new(1051, "42S02", format!("Unknown table '{name}'"))
-}
-
-/// 1066
-pub fn not_unique_table(name: &str) -> SqlError {
-    SqlError::new(1066, "42000", format!("Not unique table/alias: '{name}'"))
-}
-
-/// 1060
-pub fn duplicate_column(name: &str) -> SqlError {
-    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
-}
-
 /// 1096
 pub fn no_tables_used() -> SqlError {
     SqlError::new(1096, "HY000", "No tables used")
-}
-
-/// 1111
-pub fn invalid_group_func() -> SqlError {
-    SqlError::new(1111, "HY000", "Invalid use of group function")
 }
 
 /// 1056
@@ -85,67 +57,14 @@ pub fn subquery_rows() -> SqlError {
     SqlError::new(1242, "21000", "Subquery returns more than 1 row")
 }
 
-/// 1222
-pub fn set_op_columns() -> SqlError {
-    let text = "The used SELECT statements have a different number of columns";
-    SqlError::new(1222, "21000", text)
-}
-
 /// 1305
 pub fn unknown_function(name: &str) -> SqlError {
-    SqlError::new(1305, "42000", format!("FUNCTION {name} does not exist"))
-}
-
-/// 1582
-pub fn wrong_argument_count(name: &str) -> SqlError {
-    let text = format!("Incorrect parameter count in the call to native function '{name}'");
-    SqlError::new(1582, "42000", text)
-}
-
-/// 1353, 1136 style mismatch of a derived column list.
-pub fn derived_columns() -> SqlError {
-    let text = "In definition of view, derived table or common table expression, SELECT list and \
-                column names list have different column counts";
-    SqlError::new(1353, "HY000", text)
+    does_not_exist("FUNCTION", name)
 }
 
 /// 1064 for what the grammar of MySQL refuses but ours does not.
 pub fn syntax(near: &str) -> SqlError {
-    let text = format!(
-        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
-         server version for the right syntax to use near '{near}' at line 1"
-    );
-    SqlError::new(1064, "42000", text)
-}
-
-/// 1210
-pub fn wrong_arguments(name: &str) -> SqlError {
-    SqlError::new(1210, "HY000", format!("Incorrect arguments to {name}"))
-}
-
-/// 1176
-pub fn unknown_key(key: &str, table: &str) -> SqlError {
-    SqlError::new(
-        1176,
-        "42000",
-        format!("Key '{key}' doesn't exist in table '{table}'"),
-    )
-}
-
-/// 1273
-pub fn unknown_collation(name: &str) -> SqlError {
-    SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
-}
-
-/// 1115
-pub fn unknown_charset(name: &str) -> SqlError {
-    SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
-}
-
-/// 1253
-pub fn collation_mismatch(collation: &str, charset: &str) -> SqlError {
-    let text = format!("COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'");
-    SqlError::new(1253, "42000", text)
+    esker_types::errors::syntax(near, 1)
 }
 
 /// 1093
@@ -207,12 +126,6 @@ pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
 /// 1473.
 pub(super) fn nests_too_deep() -> SqlError {
     SqlError::new(1473, "HY000", "Too high level of nesting for select")
-}
-
-/// 1059.
-pub(super) fn name_too_long(name: &str) -> SqlError {
-    let text = format!("Identifier name '{name}' is too long");
-    SqlError::new(1059, "42000", text)
 }
 
 /// 3578 to 3597: what is wrong with the windows of a query.

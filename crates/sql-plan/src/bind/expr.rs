@@ -515,14 +515,11 @@ fn default_value(
     let Some(name) = column else {
         return Err(errors::syntax("DEFAULT"));
     };
-    let unknown = || errors::unknown_column(&super::scope::full_name(name), scope.clause.get());
+    let unknown = || errors::unknown_column(super::scope::full_name(name), scope.clause.get());
     let at = scope.find_here(name)?.ok_or_else(unknown)?;
     let def = scope.tables[at.table].base_def().ok_or_else(unknown)?;
     let column = &def.columns[at.column];
-    let no_default = || {
-        let text = format!("Field '{}' doesn't have a default value", column.name);
-        SqlError::new(1364, "HY000", text)
-    };
+    let no_default = || errors::no_default(&column.name);
     let value = match &column.default {
         DefaultDef::None if column.ty.nullable => Value::Null,
         DefaultDef::None => return Err(no_default()),
@@ -553,7 +550,7 @@ fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr>
     let Some(base) = scope.values_base else {
         return Ok(Expr::null());
     };
-    let unknown = || errors::unknown_column(&super::scope::full_name(column), scope.clause.get());
+    let unknown = || errors::unknown_column(super::scope::full_name(column), scope.clause.get());
     // It is a column of the table that is inserted into, whatever other tables have.
     let table = &scope.tables[0];
     let is_named =

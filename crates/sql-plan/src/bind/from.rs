@@ -252,7 +252,7 @@ fn derived_table(
     scope.note_volatility(bound.volatility);
     let names = (!columns.is_empty()).then_some(columns);
     if names.is_some_and(|n| n.len() != bound.columns.len()) {
-        return Err(errors::derived_columns());
+        return Err(errors::view_columns_differ());
     }
     let mut table = from_query(alias.text.clone().into(), &Rc::new(bound), names);
     table.lateral = lateral;

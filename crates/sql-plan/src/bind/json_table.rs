@@ -4,6 +4,7 @@
 //! **Invariants**: the document of JSON_TABLE sees the tables before it, so such a table is lateral; every column has a
 //! place in the row in the order in which it is written, nested or not.
 
+use super::errors;
 use std::sync::Arc;
 
 use esker_sql_catalog::result::ColumnMeta;
@@ -13,7 +14,7 @@ use esker_types::func::json::extract::{DEFAULT, ERROR, NULL};
 use esker_types::func::{FuncTypes, Signature};
 use esker_types::json::table::{Column, ColumnKind, Fallback, Level, converted};
 use esker_types::json::{self, JsonRef, Path, parse_path};
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 use super::expr::bind_expr;
 use super::from::check_distinct;
@@ -100,10 +101,7 @@ fn check_document(doc: &Expr, function: &str) -> SqlResult<()> {
     if may_be || matches!(doc.kind, ExprKind::Param(_)) {
         return Ok(());
     }
-    let text = format!(
-        "Invalid data type for JSON data in argument 1 to function {function}; a JSON string or JSON type is required."
-    );
-    Err(SqlError::new(3146, "22032", text))
+    Err(errors::no_json("1", function))
 }
 
 /// JSON_TABLE(…) AS alias.
@@ -227,20 +225,11 @@ impl Columns<'_, '_> {
                 let doc = json::parse(bytes).map_err(|e| e.in_argument(1, "json_table"))?;
                 let doc = json::encode(&doc)?;
                 let value = converted(self.env.ctx, JsonRef::new(&doc), ty, &name.text);
-                Fallback::Default(value.map_err(|_| invalid_default(&name.text))?)
+                Fallback::Default(value.map_err(|_| errors::invalid_default(&name.text))?)
             }
-            Some(JsonFallback::Default(_)) => return Err(invalid_default(&name.text)),
+            Some(JsonFallback::Default(_)) => return Err(errors::invalid_default(&name.text)),
         })
     }
-}
-
-/// 1067
-fn invalid_default(column: &str) -> SqlError {
-    SqlError::new(
-        1067,
-        "42000",
-        format!("Invalid default value for '{column}'"),
-    )
 }
 
 impl JsonTable {

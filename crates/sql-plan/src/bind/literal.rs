@@ -93,7 +93,7 @@ pub(super) fn string(bytes: &[u8], collation: Collation) -> Expr {
 
 fn wrong_literal(what: &str, text: &[u8]) -> SqlError {
     let text = String::from_utf8_lossy(text);
-    SqlError::new(1525, "HY000", format!("Incorrect {what} value: '{text}'"))
+    errors::incorrect_value(what, &text)
 }
 
 fn date_literal(env: &BindEnv<'_>, text: &[u8]) -> SqlResult<Expr> {
@@ -208,11 +208,7 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         let digits = u8::try_from(digits)
             .ok()
             .filter(|d| *d <= 6)
-            .ok_or_else(|| {
-                let text =
-                    format!("Too-big precision {digits} specified for 'CAST'. Maximum is 6.");
-                SqlError::new(1426, "42000", text)
-            })?;
+            .ok_or_else(|| errors::precision_too_big(digits, "CAST", "6"))?;
         Ok(with_fraction(SqlType::new(kind), digits).with_nullable(true))
     };
     Ok(match ty.name {
@@ -220,8 +216,7 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         TypeName::Decimal => decimal_type(ty)?,
         TypeName::Float => match ty.length {
             Some(p) if p > 53 => {
-                let text = "Too-big precision specified for 'CAST'. Maximum is 53.";
-                return Err(SqlError::new(1426, "42000", text));
+                return Err(errors::precision_too_big(p, "CAST", 53));
             }
             Some(p) if p > 24 => SqlType::new(TypeKind::Double),
             _ => SqlType::new(TypeKind::Float),
@@ -248,16 +243,13 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
 fn decimal_type(ty: &DataType) -> SqlResult<SqlType> {
     let (precision, scale) = (ty.length.unwrap_or(10).max(1), ty.decimals.unwrap_or(0));
     if precision > 65 {
-        let text = format!("Too-big precision {precision} specified for 'CAST'. Maximum is 65.");
-        return Err(SqlError::new(1426, "42000", text));
+        return Err(errors::precision_too_big(precision, "CAST", "65"));
     }
     if scale > 30 {
-        let text = format!("Too big scale {scale} specified for column 'CAST'. Maximum is 30.");
-        return Err(SqlError::new(1425, "42000", text));
+        return Err(errors::scale_too_big(scale, "CAST", "30"));
     }
     if scale > precision {
-        let text = "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column 'CAST').";
-        return Err(SqlError::new(1427, "42000", text));
+        return Err(errors::scale_above_precision("CAST"));
     }
     Ok(SqlType::decimal(precision as u32, scale as u8))
 }

@@ -74,7 +74,7 @@ pub use rights::column_denied;
 pub use rights::{Need, Restricted};
 pub use select::bind_limit;
 pub use view::within_view;
-pub use window::{whole_number, wrong_arguments};
+pub use window::whole_number;
 
 /// What a table name stands for.
 #[derive(Clone)]

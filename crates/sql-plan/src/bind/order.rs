@@ -26,7 +26,7 @@ fn position(expr: &ast::Expr, columns: usize, clause: &str) -> SqlResult<Option<
         .and_then(|n| n.checked_sub(1))
         .filter(|at| *at < columns);
     at.map(Some)
-        .ok_or_else(|| errors::unknown_column(&n.to_string(), clause))
+        .ok_or_else(|| errors::unknown_column(n.to_string(), clause))
 }
 
 /// Binds GROUP BY; the keys' names are noted for HAVING.

@@ -120,7 +120,7 @@ fn bind_cte(
     })?;
     if !cte.columns.is_empty() && !itself {
         if cte.columns.len() != bound.columns.len() {
-            return Err(errors::derived_columns());
+            return Err(errors::view_columns_differ());
         }
         let renamed = bound.columns.iter().zip(&cte.columns);
         bound.columns = renamed
@@ -314,7 +314,7 @@ fn bind_set_ops(
 fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[ColumnMeta]>> {
     let first = &queries[0].columns;
     if queries.iter().any(|q| q.columns.len() != first.len()) {
-        return Err(errors::set_op_columns());
+        return Err(errors::select_columns_differ());
     }
     let mut columns = Vec::with_capacity(first.len());
     for (nth, column) in first.iter().enumerate() {
@@ -329,8 +329,7 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
             .collect();
         let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?;
         if merged.ret.is_string() && merged.coercibility == Coercibility::None {
-            let text = "Illegal mix of collations for operation 'UNION'";
-            return Err(SqlError::new(1271, "HY000", text));
+            return Err(errors::illegal_mix("UNION"));
         }
         columns.push(match queries.len() {
             1 => column.clone(),
@@ -361,8 +360,7 @@ fn bind_values(
             return Err(SqlError::new(3942, "HY000", text));
         }
         if row.len() != rows[0].len() {
-            let text = format!("Column count doesn't match value count at row {}", nth + 1);
-            return Err(SqlError::new(1136, "21S01", text));
+            return Err(errors::value_count(&nth + 1));
         }
         let exprs = row
             .iter()

@@ -197,7 +197,7 @@ pub(super) fn bind_recursive(
         table.used.set(0);
         let member = bind_member(env, &step.right, parent, &entry)?;
         if member.columns.len() != columns.len() {
-            return Err(errors::set_op_columns());
+            return Err(errors::select_columns_differ());
         }
         check_member(&member, name)?;
         members.push(Rc::new(member));
@@ -254,7 +254,7 @@ fn seed_query(first: &ast::QueryBody, rest: &[ast::SetOpStep], seeds: usize) -> 
 /// The table's columns: the first part's, all nullable, under the names that WITH gives.
 fn columns_of(seed: &BoundQuery, cte: &ast::Cte) -> SqlResult<Arc<[ColumnMeta]>> {
     if !cte.columns.is_empty() && cte.columns.len() != seed.columns.len() {
-        return Err(errors::derived_columns());
+        return Err(errors::view_columns_differ());
     }
     let column = |(nth, c): (usize, &ColumnMeta)| {
         let name: Arc<str> = match cte.columns.get(nth) {

@@ -4,6 +4,7 @@
 //! rows are locked.
 //! **Invariant**: a table without [`Restricted`] may be read and locked whole, so the common case costs nothing.
 
+use super::errors;
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::catalog::same_name;
 use esker_types::{SqlError, SqlResult};
@@ -57,9 +58,7 @@ pub struct Restricted {
 impl Restricted {
     fn denied(&self, command: &str) -> SqlError {
         let ((user, host), table) = (&self.who, &self.table);
-        let text =
-            format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
-        SqlError::new(1142, "42000", text)
+        errors::table_denied(command, user, host, table)
     }
 
     fn is_readable(&self, column: &str) -> bool {

@@ -426,7 +426,7 @@ impl<'p> Scope<'p> {
             }
             (level, depth) = (scope.parent, depth + 1);
         }
-        Err(errors::unknown_column(&full_name(name), self.clause.get()))
+        Err(errors::unknown_column(full_name(name), self.clause.get()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
@@ -224,7 +224,7 @@ fn bind_items(
                     .tables
                     .iter()
                     .position(|t| t.is_named(schema.as_ref(), table));
-                let at = found.ok_or_else(|| errors::bad_table(&table.text))?;
+                let at = found.ok_or_else(|| errors::unknown_table(&table.text))?;
                 for column in 0..scope.tables[at].columns.len() {
                     push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
                 }
@@ -251,7 +251,7 @@ fn bind_items(
             }
         }
         if outputs.len() > MAX_COLUMNS {
-            return Err(SqlError::new(1117, "42000", "Too many columns"));
+            return Err(errors::too_many_columns());
         }
     }
     scope.aliases.written.take();
@@ -327,7 +327,7 @@ pub fn bind_limit(env: &BindEnv<'_>, limit: Option<&ast::Limit>) -> SqlResult<Op
             env.meets(&param, &SqlType::bigint(true));
             Ok(param)
         }
-        _ => Err(SqlError::new(1327, "42000", "Undeclared variable in LIMIT")),
+        _ => Err(errors::undeclared_variable("LIMIT")),
     };
     let offset = limit.offset.as_ref().map(number).transpose()?;
     Ok(Some(LimitSpec {

@@ -3,6 +3,7 @@
 //! Neighbours: `ddl` adds what is not part of the type, JSON_TABLE takes it as it is; CAST has rules of its own.
 //! **Invariant**: a type made here can be stored: lengths, precisions and label counts are in bounds.
 
+use super::errors;
 use std::sync::Arc;
 
 use esker_sql_syntax::ast::{DataType, TypeName};
@@ -86,25 +87,14 @@ fn integer(kind: TypeKind, ty: &DataType, column: &str) -> SqlResult<SqlType> {
 }
 
 fn width_range(column: &str) -> SqlError {
-    let text =
-        format!("Display width out of range for column '{column}' (max = {MAX_DISPLAY_WIDTH})");
-    SqlError::new(1439, "42000", text)
+    errors::width_out_of_range(column, MAX_DISPLAY_WIDTH)
 }
 
 fn check_scale(scale: u64, column: &str) -> SqlResult<()> {
     if scale > MAX_SCALE {
-        let text = format!(
-            "Too big scale {scale} specified for column '{column}'. Maximum is {MAX_SCALE}."
-        );
-        return Err(SqlError::new(1425, "42000", text));
+        return Err(errors::scale_too_big(scale, column, MAX_SCALE));
     }
     Ok(())
-}
-
-fn scale_above_precision(column: &str) -> SqlError {
-    let text =
-        format!("For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}').");
-    SqlError::new(1427, "42000", text)
 }
 
 fn decimal(ty: &DataType, column: &str) -> SqlResult<SqlType> {
@@ -115,23 +105,17 @@ fn decimal(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     };
     check_scale(scale, column)?;
     if precision > MAX_PRECISION {
-        let text = format!(
-            "Too-big precision {precision} specified for '{column}'. Maximum is {MAX_PRECISION}."
-        );
-        return Err(SqlError::new(1426, "42000", text));
+        return Err(errors::precision_too_big(precision, column, MAX_PRECISION));
     }
     if scale > precision {
-        return Err(scale_above_precision(column));
+        return Err(errors::scale_above_precision(column));
     }
     Ok(SqlType::decimal(precision as u32, scale as u8))
 }
 
 fn float(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     match (ty.length, ty.decimals) {
-        (Some(bits), None) if bits > MAX_DOUBLE_BITS => {
-            let text = format!("Incorrect column specifier for column '{column}'");
-            Err(SqlError::new(1063, "42000", text))
-        }
+        (Some(bits), None) if bits > MAX_DOUBLE_BITS => Err(errors::wrong_column_specifier(column)),
         (Some(bits), None) if bits > MAX_FLOAT_BITS => Ok(SqlType::new(TypeKind::Double)),
         (Some(_), None) => Ok(SqlType::new(TypeKind::Float)),
         _ => real(TypeKind::Float, ty, column),
@@ -149,7 +133,7 @@ fn real(kind: TypeKind, ty: &DataType, column: &str) -> SqlResult<SqlType> {
         return Err(width_range(column));
     }
     if scale > length {
-        return Err(scale_above_precision(column));
+        return Err(errors::scale_above_precision(column));
     }
     out.length = length as u32;
     out.decimals = scale as u8;
@@ -159,8 +143,7 @@ fn real(kind: TypeKind, ty: &DataType, column: &str) -> SqlResult<SqlType> {
 fn bit(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     let bits = ty.length.unwrap_or(1);
     if bits > MAX_BITS {
-        let text = format!("Display width out of range for column '{column}' (max = {MAX_BITS})");
-        return Err(SqlError::new(1439, "42000", text));
+        return Err(errors::width_out_of_range(column, MAX_BITS));
     }
     if bits == 0 {
         let text = format!("Invalid size for column '{column}'.");
@@ -176,9 +159,7 @@ fn bit(ty: &DataType, column: &str) -> SqlResult<SqlType> {
 fn temporal(kind: TypeKind, width: u32, ty: &DataType, column: &str) -> SqlResult<SqlType> {
     let fsp = ty.length.unwrap_or(0);
     if fsp > MAX_FSP {
-        let text =
-            format!("Too-big precision {fsp} specified for '{column}'. Maximum is {MAX_FSP}.");
-        return Err(SqlError::new(1426, "42000", text));
+        return Err(errors::precision_too_big(fsp, column, MAX_FSP));
     }
     let fraction = if fsp > 0 { fsp as u32 + 1 } else { 0 };
     Ok(SqlType {
@@ -202,14 +183,12 @@ fn collation(ty: &DataType, default: Collation) -> SqlResult<Collation> {
 
 /// 1115.
 pub fn charset_by_name(name: &str) -> SqlResult<Charset> {
-    Charset::by_name(name)
-        .ok_or_else(|| SqlError::new(1115, "42000", format!("Unknown character set: '{name}'")))
+    Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
 }
 
 /// 1273.
 pub fn collation_by_name(name: &str) -> SqlResult<Collation> {
-    Collation::by_name(name)
-        .ok_or_else(|| SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'")))
+    Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))
 }
 
 /// Combines CHARACTER SET and COLLATE: 1253 when they do not fit.
@@ -224,12 +203,7 @@ pub fn pick_collation(
         (None, Some(collation)) => Ok(collation),
         (Some(charset), Some(collation)) if collation.charset() == charset => Ok(collation),
         (Some(charset), Some(collation)) => {
-            let text = format!(
-                "COLLATION '{}' is not valid for CHARACTER SET '{}'",
-                collation.name(),
-                charset.name()
-            );
-            Err(SqlError::new(1253, "42000", text))
+            Err(errors::collation_mismatch(collation.name(), charset.name()))
         }
     }
 }
@@ -313,11 +287,7 @@ fn smallest_blob(length: u64, width: u64, column: &str) -> SqlResult<TypeKind> {
         65_536..=16_777_215 => TypeKind::MediumText,
         _ if bytes <= u64::from(u32::MAX) => TypeKind::LongText,
         _ => {
-            let text = format!(
-                "Display width out of range for column '{column}' (max = {})",
-                u32::MAX
-            );
-            return Err(SqlError::new(1439, "42000", text));
+            return Err(errors::width_out_of_range(column, u32::MAX));
         }
     })
 }
@@ -376,8 +346,7 @@ fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType>
 
 fn check_label(label: &str, is_set: bool, column: &str) -> SqlResult<()> {
     if is_set && label.contains(',') {
-        let text = format!("Illegal set '{label}' value found during parsing");
-        return Err(SqlError::new(1367, "22007", text));
+        return Err(errors::illegal_value("set", label));
     }
     if label.chars().count() > MAX_LABEL_CHARS {
         let text = format!("Too long enumeration/set value for column {column}.");

@@ -20,7 +20,7 @@ use super::BindEnv;
 use super::aliases::AliasUse;
 use super::block::{Bound, Frame, OrderKey, Window, WindowCall, WindowFunc, Windows};
 use super::call::{arg_types, merged};
-use super::errors::window as wrong;
+use super::errors::{self, window as wrong};
 use super::expr::{bind_expr, text_length};
 use super::frame::{bind_frame, check_frame};
 use super::scope::{AggRule, Scope};
@@ -265,7 +265,7 @@ fn own_function(
             None => false,
         };
         if wrong_literal && !env.describe_only {
-            return Err(wrong_arguments(name));
+            return Err(errors::wrong_arguments(name));
         }
     }
     let mut coer = args.first().map_or(Coercibility::Numeric, |a| a.coer);
@@ -288,12 +288,6 @@ fn own_function(
         ty,
     };
     Ok((call, coer))
-}
-
-/// 1210
-pub fn wrong_arguments(function: &str) -> SqlError {
-    let text = format!("Incorrect arguments to {function}");
-    SqlError::new(1210, "HY000", text)
 }
 
 /// A number that counts rows.

@@ -22,7 +22,7 @@ use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
 use esker_sql_catalog::accounts::Account;
 use esker_sql_catalog::catalog::ChannelRow;
-use esker_types::SqlError;
+use esker_types::{SqlError, errors};
 
 use super::context::set_statement;
 use super::keys::event_type;
@@ -350,8 +350,7 @@ impl Worker {
     }
 
     fn damaged(&self, group: &Group, part: &Part, e: &esker_binlog::Error) -> Trouble {
-        let text = format!("Corrupted replication event was detected: {e}");
-        self.trouble(group, Some(part), &SqlError::new(1610, "HY000", text))
+        self.trouble(group, Some(part), &errors::corrupt_event(e))
     }
 
     fn trouble(&self, group: &Group, part: Option<&Part>, e: &SqlError) -> Trouble {
@@ -410,10 +409,7 @@ fn run_query(
         };
         failure(shared, 0, group, e.code, &text)
     };
-    let damaged = |e: esker_binlog::Error| {
-        let text = format!("Corrupted replication event was detected: {e}");
-        fail(&SqlError::new(1610, "HY000", text), None)
-    };
+    let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;
     let set = set_statement(&query, part.time).map_err(damaged)?;
     if *current != set {

@@ -14,7 +14,7 @@ use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::ctx::GtidFunctions;
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 use esker_vfs::Fs;
 
 use super::service::not_logging;
@@ -181,10 +181,7 @@ fn mode_step(mode: &str) -> usize {
 /// # Errors
 /// 1772.
 pub(crate) fn parse_set(text: &str) -> SqlResult<GtidSet> {
-    text.parse().map_err(|_| {
-        let text = format!("Malformed GTID set specification '{text}'.");
-        SqlError::new(1772, "HY000", text)
-    })
+    text.parse().map_err(|_| errors::malformed_gtid_set(text))
 }
 
 impl GtidFunctions for SessionContext {

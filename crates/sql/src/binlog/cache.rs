@@ -13,7 +13,7 @@ use esker_binlog::spool::{Spool, Spooled, Spools};
 use esker_engine::Txn;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::Globals;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::writer::{disk_full, failed};
 
@@ -149,9 +149,7 @@ impl EventCache {
 
 /// 1197.
 fn too_large() -> SqlError {
-    let text = "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; \
-                increase this mysqld variable and try again";
-    SqlError::new(1197, "HY000", text)
+    errors::transaction_too_large("'max_binlog_cache_size'", "this mysqld variable")
 }
 
 fn spool_failed(e: &esker_binlog::Error) -> SqlError {

@@ -23,7 +23,7 @@ use esker_binlog::spool::Spools;
 use esker_engine::{Engine, Follower, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::Globals;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::Clock;
 
 use super::figures::Figures;
@@ -90,8 +90,7 @@ pub(super) fn failed(e: &esker_binlog::Error) -> SqlError {
 
 /// 1021: the writer waits for space.
 pub(super) fn disk_full() -> SqlError {
-    let text = "Disk full (binary log); waiting for someone to free some space...";
-    SqlError::new(1021, "HY000", text)
+    errors::disk_full("binary log", "waiting for someone to free some space...")
 }
 
 /// Why the writer cannot go on.
@@ -468,7 +467,7 @@ fn author(globals: &Globals) -> SqlResult<Author> {
     let sid: Sid = uuid
         .as_text()
         .parse()
-        .map_err(|_| SqlError::new(1236, "HY000", "server_uuid is no UUID"))?;
+        .map_err(|_| errors::wrong_setting("server_uuid is no UUID"))?;
     let version = globals.named("version");
     Ok(Author {
         source: Source::untagged(sid),

@@ -10,7 +10,7 @@ use esker_sql_plan::bind::types::column_type;
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 use esker_types::cast::to_column;
 use esker_types::collation::Collation;
-use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::names;
 use super::print::expr_text;
@@ -101,10 +101,7 @@ fn check_generated(def: &ast::ColumnDef) -> SqlResult<()> {
         (def.auto_increment, "AUTO_INCREMENT"),
     ];
     match wrong.iter().find(|(present, _)| *present) {
-        Some((_, what)) => {
-            let text = format!("Incorrect usage of {what} and generated column");
-            Err(SqlError::new(1221, "HY000", text))
-        }
+        Some((_, what)) => Err(errors::wrong_usage(format!("{what} and generated column"))),
         None => Ok(()),
     }
 }
@@ -138,9 +135,7 @@ pub(super) fn kept_text(
     expr_text(expr).map_err(|e| match &e.message {
         m if m.contains("a variable") => kept_variable(name),
         m if m.contains("a subquery") => subquery(),
-        m if m.contains("an aggregate") => {
-            SqlError::new(1111, "HY000", "Invalid use of group function")
-        }
+        m if m.contains("an aggregate") => errors::invalid_group_function(),
         _ => e,
     })
 }
@@ -190,17 +185,12 @@ fn warn_deprecated(ctx: &EvalCtx<'_>, ty: &ast::DataType) {
     }
 }
 
-fn invalid_default(name: &str) -> SqlError {
-    SqlError::new(1067, "42000", format!("Invalid default value for '{name}'"))
-}
-
 fn check_auto_increment(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<()> {
     if !ty.is_integer() || ty.kind == TypeKind::Year {
-        let text = format!("Incorrect column specifier for column '{name}'");
-        return Err(SqlError::new(1063, "42000", text));
+        return Err(errors::wrong_column_specifier(name));
     }
     if def.default.is_some() {
-        return Err(invalid_default(name));
+        return Err(errors::invalid_default(name));
     }
     Ok(())
 }
@@ -245,14 +235,14 @@ pub(super) fn build_default(
         Some(ColumnDefault::Now(fsp)) if takes_now(ty) && *fsp == ty.decimals => {
             Ok(DefaultDef::Now)
         }
-        Some(ColumnDefault::Now(_)) => Err(invalid_default(name)),
+        Some(ColumnDefault::Now(_)) => Err(errors::invalid_default(name)),
         Some(ColumnDefault::Expr(e)) => expr_text(&e.expr).map(DefaultDef::Expr),
         Some(ColumnDefault::Literal(e)) => {
-            let value = literal(e, ty).ok_or_else(|| invalid_default(name))?;
+            let value = literal(e, ty).ok_or_else(|| errors::invalid_default(name))?;
             if value.is_null() {
                 return match ty.nullable {
                     true => Ok(DefaultDef::Value(Value::Null)),
-                    false => Err(invalid_default(name)),
+                    false => Err(errors::invalid_default(name)),
                 };
             }
             if has_no_literal_default(ty) {
@@ -285,10 +275,10 @@ fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlRes
         Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
             temporal::zone_to_utc(t, &ctx.time_zone)
                 .map(Value::DateTime)
-                .map_err(|_| invalid_default(name))
+                .map_err(|_| errors::invalid_default(name))
         }
         Ok(value) if !lossy => Ok(value),
-        _ => Err(invalid_default(name)),
+        _ => Err(errors::invalid_default(name)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
     ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
-    TableId, TableRuntime, VisibleFrom, engine_choice, unknown_database,
+    TableId, TableRuntime, VisibleFrom, engine_choice,
 };
 use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
@@ -15,7 +15,7 @@ use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
 use esker_types::collation::Collation;
-use esker_types::{Level, SqlError, SqlMode, SqlResult};
+use esker_types::{Level, SqlError, SqlMode, SqlResult, errors};
 
 use super::draft::{Built, BuiltIndex, Draft};
 use super::foreign::{self, Shape, Wanted};
@@ -141,12 +141,12 @@ fn choose_engine(
         EngineChoice::Substituted(_) => return substitute(),
         EngineChoice::Unknown => {}
     }
-    let text = format!("Unknown storage engine '{name}'");
+    let unknown = errors::unknown_engine(name);
     let strict = ctx.eval.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION);
     if strict && !ctx.engines.substitutes {
-        return Err(SqlError::new(1286, "42000", text));
+        return Err(unknown);
     }
-    ctx.eval.warn(Level::Warning, 1286, text);
+    ctx.eval.warn(Level::Warning, unknown.code, unknown.message);
     match table {
         EngineFor::Existing(_) if !ctx.engines.substitutes => Ok(None),
         _ => substitute(),
@@ -177,7 +177,7 @@ pub(super) fn create_table(
     let schema = ctx
         .catalog
         .schema(&name.schema)
-        .ok_or_else(|| unknown_database(&name.schema))?;
+        .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let (draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
@@ -247,7 +247,7 @@ pub(super) fn claim(
         return lock_new(ctx, name, create);
     }
     if ctx.catalog.schema(&name.schema).is_none() {
-        return Err(unknown_database(&name.schema).into());
+        return Err(errors::unknown_database(&name.schema).into());
     }
     if !create.foreign_keys.is_empty() {
         return Err(foreign::cannot_add().into());
@@ -271,13 +271,12 @@ fn lock_new(
     create: &CreateTable,
 ) -> Result<bool, ExecError> {
     if ctx.locks.has_explicit() {
-        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
-        return Err(SqlError::new(1100, "HY000", text).into());
+        return Err(errors::table_not_locked(&name.name).into());
     }
     ctx.announce()?;
     ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
     if ctx.catalog.schema(&name.schema).is_none() {
-        return Err(unknown_database(&name.schema).into());
+        return Err(errors::unknown_database(&name.schema).into());
     }
     // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
     if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
@@ -312,11 +311,11 @@ pub(super) fn already_exists(
     create: &CreateTable,
     name: &TableName,
 ) -> Result<DdlDone, ExecError> {
-    let text = format!("Table '{}' already exists", name.name);
+    let exists = errors::table_exists(&name.name);
     if !create.if_not_exists {
-        return Err(SqlError::new(1050, "42S01", text).into());
+        return Err(exists.into());
     }
-    ctx.note(1050, text);
+    ctx.note(exists.code, exists.message);
     Ok(DdlDone::default())
 }
 

@@ -9,14 +9,12 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
-use esker_sql_catalog::catalog::{
-    ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database,
-};
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::CreateTable;
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::create::{self, Meta};
 use super::foreign::{self, Shape};
@@ -71,7 +69,7 @@ pub fn define(
     let schema = ctx
         .catalog
         .schema(&name.schema)
-        .ok_or_else(|| unknown_database(&name.schema))?;
+        .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
     for (meta, origin) in query.iter().zip(origins) {
         names::check_column(&meta.name)?;

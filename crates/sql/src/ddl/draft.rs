@@ -16,7 +16,7 @@ use esker_sql_catalog::catalog::{
 };
 use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::columns::{self, Inline, is_blob};
 use super::create_select::stored_type;
@@ -193,10 +193,8 @@ impl Draft {
 
     /// Position of a column: 1054 when there is none.
     pub(super) fn find(&self, name: &str) -> SqlResult<usize> {
-        self.position(name).ok_or_else(|| {
-            let text = format!("Unknown column '{name}' in '{}'", self.name);
-            SqlError::new(1054, "42S22", text)
-        })
+        self.position(name)
+            .ok_or_else(|| errors::unknown_column(name, &self.name))
     }
 
     pub(super) fn position(&self, name: &str) -> Option<usize> {
@@ -215,7 +213,7 @@ impl Draft {
         let id = self.next_column_id;
         let (column, inline) = columns::build(ctx, def, id, self.collation)?;
         if self.position(&column.name).is_some() {
-            return Err(duplicate_column(&column.name));
+            return Err(errors::duplicate_column(&column.name));
         }
         self.next_column_id += 1;
         let at = match position {
@@ -244,7 +242,7 @@ impl Draft {
         if let Some(at) = self.position(&def.name) {
             let mut column = self.columns.remove(at);
             if column.is_selected {
-                return Err(duplicate_column(&def.name));
+                return Err(errors::duplicate_column(&def.name));
             }
             column.def.name = def.name;
             self.columns.push(DraftColumn {
@@ -347,11 +345,7 @@ impl Draft {
             return Err(SqlError::new(1688, "HY000", text));
         }
         if primary && spec.invisible {
-            return Err(SqlError::new(
-                3522,
-                "HY000",
-                "A primary key index cannot be invisible",
-            ));
+            return Err(errors::invisible_primary_key());
         }
         let index = DraftIndex {
             name,
@@ -409,8 +403,7 @@ impl Draft {
         let (ty, _) = type_of_stored(ctx, &self.name, &defs, &text).map_err(|e| match e.code {
             1054 => {
                 let name = e.message.split('\'').nth(1).unwrap_or_default();
-                let text = format!("Unknown column '{name}' in 'functional index'");
-                SqlError::new(1054, "42S22", text)
+                errors::unknown_column(name, "functional index")
             }
             _ => e,
         })?;
@@ -577,19 +570,18 @@ impl Draft {
             return Err(SqlError::new(1113, "42000", text));
         }
         if self.columns.len() > MAX_COLUMNS {
-            return Err(SqlError::new(1117, "HY000", "Too many columns"));
+            return Err(errors::too_many_columns());
         }
         for (at, column) in self.columns.iter().enumerate() {
             if self.columns[..at]
                 .iter()
                 .any(|c| same_name(&c.def.name, &column.def.name))
             {
-                return Err(duplicate_column(&column.def.name));
+                return Err(errors::duplicate_column(&column.def.name));
             }
         }
         if self.columns.iter().all(|c| c.def.invisible) {
-            let text = "A table must have at least one visible column.";
-            return Err(SqlError::new(4028, "HY000", text));
+            return Err(errors::no_visible_column());
         }
         Ok(())
     }
@@ -677,7 +669,7 @@ impl Draft {
             })?;
             let column = &self.columns[col].def;
             if parts.iter().any(|p| p.col == col) {
-                return Err(duplicate_column(&column.name));
+                return Err(errors::duplicate_column(&column.name));
             }
             let prefix_len = check_prefix(column, part.prefix_len)?;
             bytes += key_bytes(&column.ty, prefix_len);
@@ -734,11 +726,6 @@ impl Draft {
 pub(super) fn not_for_generated(what: &str) -> SqlError {
     let text = format!("'{what}' is not supported for generated columns.");
     SqlError::new(3106, "HY000", text)
-}
-
-/// 1060.
-pub(super) fn duplicate_column(name: &str) -> SqlError {
-    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
 }
 
 fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {

@@ -10,7 +10,7 @@ use esker_sql_catalog::catalog::Catalog;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_syntax::ast::LockTable;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::{self, TableName};
 use crate::dml::foreign::{Duty, ForeignKeyPlan};
@@ -49,8 +49,7 @@ fn lock_all(
                 .map_or_else(|| t.name.name.text.clone(), |a| a.text.clone())
         };
         if tables[..at].iter().any(|t| alias(t) == alias(table)) {
-            let text = format!("Not unique table/alias: '{}'", alias(table));
-            return Err(SqlError::new(1066, "42000", text).into());
+            return Err(errors::not_unique_table(alias(table)).into());
         }
         check_exists(catalog, &name)?;
         // A table locked under several aliases is locked once, in the strongest mode.
@@ -63,7 +62,7 @@ fn lock_all(
     wanted.sort();
     if wanted.iter().any(|(_, write)| *write) {
         if locks.has_global() {
-            return Err(conflicting_read_lock().into());
+            return Err(errors::conflicting_read_lock().into());
         }
         let global = catalog.locks().global().clone();
         locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
@@ -118,7 +117,7 @@ pub fn unlock(locks: &mut LockSet) {
 /// FLUSH TABLES WITH READ LOCK.
 pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
     if locks.has_explicit() {
-        return Err(has_locked_tables().into());
+        return Err(errors::has_locked_tables().into());
     }
     let (global, commit) = (
         catalog.locks().global().clone(),
@@ -140,18 +139,6 @@ pub fn admit_schema_change(catalog: &Catalog, locks: &mut LockSet) -> Result<(),
     locks.acquire(&backup, MdlMode::IntentionExclusive, MdlDuration::Statement)
 }
 
-/// 1192.
-pub fn has_locked_tables() -> SqlError {
-    let text = "Can't execute the given command because you have active locked tables or an active transaction";
-    SqlError::new(1192, "HY000", text)
-}
-
-/// 1223.
-pub fn conflicting_read_lock() -> SqlError {
-    let text = "Can't execute the query because you have a conflicting read lock";
-    SqlError::new(1223, "HY000", text)
-}
-
 /// Under LOCK TABLES: is the table locked (1100), and for writing if that is wanted (1099)?
 pub fn check_locked(
     locks: &LockSet,
@@ -160,10 +147,7 @@ pub fn check_locked(
     write: bool,
 ) -> SqlResult<()> {
     match locks.explicit_mode(object) {
-        None => {
-            let text = format!("Table '{table}' was not locked with LOCK TABLES");
-            Err(SqlError::new(1100, "HY000", text))
-        }
+        None => Err(errors::table_not_locked(table)),
         Some(MdlMode::SharedReadOnly) if write => {
             let text = format!("Table '{table}' was locked with a READ lock and can't be updated");
             Err(SqlError::new(1099, "HY000", text))

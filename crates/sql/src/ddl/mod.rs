@@ -48,12 +48,12 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::Statement;
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, Level, SqlError, SqlResult};
+use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
 
 pub use alter::PublishWait;
-pub use names::{TableName, no_database, resolve};
+pub use names::{TableName, resolve};
 pub(crate) use print::dictionary_text;
 pub use progress::Progress;
 pub(crate) use progress::Stage;
@@ -201,8 +201,7 @@ impl<'a> DdlCtx<'a> {
     /// another one does.
     fn announce(&mut self) -> Result<(), ExecError> {
         if self.locks.has_global() {
-            let text = "Can't execute the query because you have a conflicting read lock";
-            return Err(SqlError::new(1223, "HY000", text).into());
+            return Err(errors::conflicting_read_lock().into());
         }
         let global = self.catalog.locks().global().clone();
         self.locks

@@ -5,7 +5,7 @@
 
 use esker_sql_catalog::catalog::{MAX_NAME_CHARS, is_system_schema};
 use esker_sql_syntax::ast::ObjectName;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 /// A name with its database decided.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ pub fn resolve(name: &ObjectName, database: Option<&str>) -> SqlResult<TableName
             check_schema(&schema.text)?;
             schema.text.to_string()
         }
-        None => database.ok_or_else(no_database)?.to_owned(),
+        None => database.ok_or_else(errors::no_database)?.to_owned(),
     };
     check_table(&name.name.text)?;
     Ok(TableName {
@@ -32,27 +32,17 @@ pub fn resolve(name: &ObjectName, database: Option<&str>) -> SqlResult<TableName
     })
 }
 
-/// 1046.
-pub fn no_database() -> SqlError {
-    SqlError::new(1046, "3D000", "No database selected")
-}
-
 /// 1044 for databases of the server, where users make no tables.
 pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
     if !is_system_schema(schema) {
         return Ok(());
     }
-    let text = format!("Access denied for user '{user}' to database '{schema}'");
-    Err(SqlError::new(1044, "42000", text))
+    Err(errors::database_denied(format!("'{user}'"), schema))
 }
 
 fn too_long(name: &str) -> SqlResult<()> {
     if name.chars().count() > MAX_NAME_CHARS {
-        return Err(SqlError::new(
-            1059,
-            "42000",
-            format!("Identifier name '{name}' is too long"),
-        ));
+        return Err(errors::name_too_long(name));
     }
     Ok(())
 }
@@ -108,11 +98,7 @@ pub fn check_constraint(name: &str) -> SqlResult<()> {
 /// 1280, 1059.
 pub fn check_index(name: &str) -> SqlResult<()> {
     if is_bad(name) || name.eq_ignore_ascii_case("PRIMARY") {
-        return Err(SqlError::new(
-            1280,
-            "42000",
-            format!("Incorrect index name '{name}'"),
-        ));
+        return Err(errors::wrong_index_name(name));
     }
     too_long(name)
 }

@@ -3,9 +3,8 @@
 //! Neighbours: `ddl` dispatches.
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
 
-use esker_sql_catalog::catalog::unknown_database;
 use esker_sql_syntax::ast::DropProgram;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::resolve;
 use super::{DdlCtx, DdlDone};
@@ -14,7 +13,7 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDon
     let name = resolve(&drop.name, ctx.database)?;
     // Of triggers, the table's database is looked for first.
     if drop.kind == "TRIGGER" && ctx.catalog.schema(&name.schema).is_none() {
-        let missing = unknown_database(&name.schema);
+        let missing = errors::unknown_database(&name.schema);
         if !drop.if_exists {
             return Err(missing);
         }
@@ -27,12 +26,11 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDon
             (missing.clone(), missing)
         }
         "EVENT" => (
-            SqlError::new(1305, "42000", format!("Event {} does not exist", name.name)),
+            errors::does_not_exist("Event", &name.name),
             SqlError::new(1539, "HY000", format!("Unknown event '{}'", name.name)),
         ),
         kind => {
-            let text = format!("{kind} {}.{} does not exist", name.schema, name.name);
-            let missing = SqlError::new(1305, "42000", text);
+            let missing = errors::does_not_exist(kind, format!("{}.{}", name.schema, name.name));
             (missing.clone(), missing)
         }
     };

@@ -4,13 +4,13 @@
 //! **Invariant**: a database is locked exclusively while it comes or goes, and with it every one of its
 //! tables, so nobody finds a table whose database is gone.
 
-use esker_sql_catalog::catalog::{SchemaDef, is_system_schema, unknown_database};
+use esker_sql_catalog::catalog::{SchemaDef, is_system_schema};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use esker_sql_syntax::ast::{DatabaseOption, Ident};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::foreign::{self, Wanted};
 use super::names::{self, TableName};
@@ -96,7 +96,7 @@ pub(super) fn alter(
 ) -> Result<DdlDone, ExecError> {
     let name = match name {
         Some(name) => name.text.to_string(),
-        None => ctx.database.ok_or_else(names::no_database)?.to_owned(),
+        None => ctx.database.ok_or_else(errors::no_database)?.to_owned(),
     };
     names::check_not_system(&name, ctx.user)?;
     refuse_under_lock_tables(ctx)?;
@@ -105,7 +105,7 @@ pub(super) fn alter(
     let old = ctx
         .catalog
         .schema(&name)
-        .ok_or_else(|| unknown_database(&name))?;
+        .ok_or_else(|| errors::unknown_database(&name))?;
     let collation = collation(options, old.collation)?;
     let mut change = ctx.change()?;
     change.put_schema(SchemaDef {
@@ -192,9 +192,7 @@ fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> 
 
 fn refuse_under_lock_tables(ctx: &DdlCtx<'_>) -> SqlResult<()> {
     if ctx.locks.has_explicit() {
-        let text = "Can't execute the given command because you have active locked tables or an \
-                    active transaction";
-        return Err(SqlError::new(1192, "HY000", text));
+        return Err(errors::has_locked_tables());
     }
     Ok(())
 }

@@ -7,14 +7,13 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, no_such_table,
-    unknown_database,
+    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
 };
 use esker_sql_catalog::codec::{LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{DropTables, ObjectName};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use tracing::{info, warn};
 
 use super::draft::{BuiltIndex, Draft};
@@ -30,17 +29,12 @@ pub(super) fn joined(names: &[&TableName]) -> String {
     texts.join(",")
 }
 
-pub(super) fn unknown_table(names: &str) -> SqlError {
-    SqlError::new(1051, "42S02", format!("Unknown table '{names}'"))
-}
-
 pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
     let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;
         if names.contains(&name) {
-            let text = format!("Not unique table/alias: '{}'", name.name);
-            return Err(SqlError::new(1066, "42000", text).into());
+            return Err(errors::not_unique_table(&name.name).into());
         }
         names::check_not_system(&name.schema, ctx.user)?;
         names.push(name);
@@ -57,10 +51,10 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     };
     let missing: Vec<&TableName> = names.iter().filter(|n| !exists(n)).collect();
     if !missing.is_empty() && !drop.if_exists {
-        return Err(unknown_table(&joined(&missing)).into());
+        return Err(errors::unknown_table(joined(&missing)).into());
     }
     for name in &missing {
-        ctx.note(1051, unknown_table(&joined(&[name])).message);
+        ctx.note(1051, errors::unknown_table(joined(&[name])).message);
     }
     for name in &stored {
         if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
@@ -192,9 +186,7 @@ pub(super) fn rename(
         resolved.push((from, to));
     }
     if ctx.locks.has_explicit() {
-        let text = "Can't execute the given command because you have active locked tables or an \
-                    active transaction";
-        return Err(SqlError::new(1192, "HY000", text).into());
+        return Err(errors::has_locked_tables().into());
     }
     foreign::lock_related(ctx, &names, &|ctx| to_lock(ctx, &names))?;
     let mut change = ctx.change()?;
@@ -218,19 +210,18 @@ pub(super) fn rename_one(
     let def = match change.snapshot().table(&from.schema, &from.name) {
         Some(def) => def.clone(),
         None if change.snapshot().schema(&from.schema).is_none() => {
-            return Err(unknown_database(&from.schema));
+            return Err(errors::unknown_database(&from.schema));
         }
         None if change.snapshot().view(&from.schema, &from.name).is_some() => {
             return Err(SqlError::not_supported("RENAME TABLE of a view"));
         }
-        None => return Err(no_such_table(&from.schema, &from.name)),
+        None => return Err(errors::no_such_table(&from.schema, &from.name)),
     };
     if change.snapshot().schema(&to.schema).is_none() {
-        return Err(unknown_database(&to.schema));
+        return Err(errors::unknown_database(&to.schema));
     }
     if change.snapshot().has_name(&to.schema, &to.name) {
-        let text = format!("Table '{}' already exists", to.name);
-        return Err(SqlError::new(1050, "42S01", text));
+        return Err(errors::table_exists(&to.name));
     }
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);

@@ -3,19 +3,18 @@
 //! Neighbours: `session::views` has bound the query and knows its columns; `catalog` for the change.
 //! **Invariants**: a view and a table never share a name; a view is replaced as a whole, in one change.
 
-use esker_sql_catalog::catalog::{ViewDef, no_such_table, unknown_database};
+use esker_sql_catalog::catalog::ViewDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::{CreateView, DropTables};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::{self, TableName, resolve};
-use super::table::{joined, unknown_table};
+use super::table::joined;
 use super::{DdlCtx, DdlDone};
 
 /// 1347.
 pub fn wrong_object(name: &TableName, wanted: &str) -> SqlError {
-    let text = format!("'{}.{}' is not {wanted}", name.schema, name.name);
-    SqlError::new(1347, "HY000", text)
+    errors::wrong_object(&name.schema, &name.name, wanted)
 }
 
 /// What the statement makes of a name; `false`: nothing, it is there and IF NOT EXISTS was said.
@@ -26,21 +25,21 @@ pub fn check(ctx: &DdlCtx<'_>, create: &CreateView, name: &TableName) -> SqlResu
     names::check_not_system(&name.schema, ctx.user)?;
     let now = ctx.catalog.snapshot();
     if now.schema(&name.schema).is_none() {
-        return Err(unknown_database(&name.schema));
+        return Err(errors::unknown_database(&name.schema));
     }
     if now.table(&name.schema, &name.name).is_some() && (create.alter || create.or_replace) {
         return Err(wrong_object(name, "VIEW"));
     }
     let exists = now.has_name(&name.schema, &name.name);
     if create.alter && !exists {
-        return Err(no_such_table(&name.schema, &name.name));
+        return Err(errors::no_such_table(&name.schema, &name.name));
     }
     if exists && !create.alter && !create.or_replace {
-        let text = format!("Table '{}' already exists", name.name);
+        let exists = errors::table_exists(&name.name);
         if !create.if_not_exists {
-            return Err(SqlError::new(1050, "42S01", text));
+            return Err(exists);
         }
-        ctx.note(1050, text);
+        ctx.note(exists.code, exists.message);
         return Ok(false);
     }
     Ok(true)
@@ -67,8 +66,7 @@ fn locked_create(
     def: ViewDef,
 ) -> Result<DdlDone, ExecError> {
     if ctx.locks.has_explicit() {
-        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
-        return Err(SqlError::new(1100, "HY000", text).into());
+        return Err(errors::table_not_locked(&name.name).into());
     }
     ctx.lock_exclusive(std::slice::from_ref(name))?;
     if !check(ctx, create, name)? {
@@ -105,10 +103,10 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
         }
     }
     if !missing.is_empty() && !drop.if_exists {
-        return Err(unknown_table(&joined(&missing)).into());
+        return Err(errors::unknown_table(joined(&missing)).into());
     }
     for name in &missing {
-        ctx.note(1051, unknown_table(&joined(&[name])).message);
+        ctx.note(1051, errors::unknown_table(joined(&[name])).message);
     }
     Ok(DdlDone {
         seq: change.commit()?,

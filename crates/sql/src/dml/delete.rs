@@ -14,7 +14,7 @@ use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{Delete, ObjectName};
 use std::sync::Arc;
 
-use esker_types::{Level, SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::foreign::{Duty, Enforcer, ForeignKeyPlan, RowAt, is_ignorable};
 use super::target::{Search, not_updatable};
@@ -34,10 +34,12 @@ fn find_target(target: &TargetScope<'_>, name: &ObjectName) -> SqlResult<usize> 
     let is_it = |t: &esker_sql_plan::bind::ScopeTable| {
         *t.alias == *name.name.text && name.schema.as_ref().is_none_or(|s| *t.schema == *s.text)
     };
-    target.scope.tables.iter().position(is_it).ok_or_else(|| {
-        let text = format!("Unknown table '{}' in MULTI DELETE", name.name);
-        SqlError::new(1109, "42S02", text)
-    })
+    target
+        .scope
+        .tables
+        .iter()
+        .position(is_it)
+        .ok_or_else(|| errors::unknown_table_in(&name.name, "MULTI DELETE"))
 }
 
 impl CompiledDelete {
@@ -61,11 +63,7 @@ impl CompiledDelete {
         let mut tables: Vec<Arc<TableDef>> = Vec::with_capacity(places.len());
         for (at, &place) in places.iter().enumerate() {
             if places[..at].contains(&place) {
-                let text = format!(
-                    "Not unique table/alias: '{}'",
-                    target.scope.tables[place].alias
-                );
-                return Err(SqlError::new(1066, "42000", text));
+                return Err(errors::not_unique_table(&target.scope.tables[place].alias));
             }
             let def = target.add_target(place).map(|t| t.def.clone());
             let alias = &target.scope.tables[place].alias;

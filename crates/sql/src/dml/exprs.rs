@@ -11,7 +11,7 @@ use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, 
 use esker_sql_plan::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
 use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
 use esker_sql_syntax::{ast, parse_expression};
-use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value, errors};
 
 use super::values::assign;
 
@@ -252,8 +252,7 @@ impl<'a> Computed<'a> {
                     Self::Column(_) => "generated column function",
                     Self::KeyPart(_) => "functional index",
                 };
-                let text = format!("Unknown column '{}' in '{place}'", quoted(&e.message));
-                SqlError::new(1054, "42S22", text)
+                errors::unknown_column(quoted(&e.message), place)
             }
             DISALLOWED => self.disallowed(&e.message),
             _ => e,
@@ -356,8 +355,7 @@ fn default_error(column: &str, e: SqlError) -> SqlError {
     match e.code {
         1054 => {
             let name = quoted(&e.message);
-            let text = format!("Unknown column '{name}' in 'default value expression'");
-            SqlError::new(1054, "42S22", text)
+            errors::unknown_column(name, "default value expression")
         }
         DISALLOWED => {
             let text = format!(

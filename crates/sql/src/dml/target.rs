@@ -15,7 +15,7 @@ use esker_sql_exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_byt
 use esker_sql_plan::bind::{BindEnv, Need, TableSource};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{ColumnRef, ObjectName};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::DmlEnv;
 use super::write::Scratch;
@@ -49,11 +49,7 @@ pub(super) fn unknown_column(column: &ColumnRef) -> SqlError {
         full.push('.');
     }
     full.push_str(&column.name.text);
-    SqlError::new(
-        1054,
-        "42S22",
-        format!("Unknown column '{full}' in 'field list'"),
-    )
+    errors::unknown_column(&full, "field list")
 }
 
 /// Ordinal of a column that is assigned to in a statement about one table.

@@ -15,7 +15,7 @@ use esker_sql_exec::{TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{TableRef, Update};
-use esker_types::{Level, SqlError, SqlResult, Value};
+use esker_types::{Level, SqlResult, Value, errors};
 
 use super::change::{Assignment, Changed, RowChanger};
 use super::duplicate::duplicate_entry;
@@ -45,18 +45,10 @@ impl CompiledUpdate {
         let mut target = TargetScope::bind(env, need, update.with.as_ref(), &update.tables)?;
         let several = target.scope.tables.len() > 1;
         if several && !update.order_by.is_empty() {
-            return Err(SqlError::new(
-                1221,
-                "HY000",
-                "Incorrect usage of UPDATE and ORDER BY",
-            ));
+            return Err(errors::wrong_usage("UPDATE and ORDER BY"));
         }
         if several && update.limit.is_some() {
-            return Err(SqlError::new(
-                1221,
-                "HY000",
-                "Incorrect usage of UPDATE and LIMIT",
-            ));
+            return Err(errors::wrong_usage("UPDATE and LIMIT"));
         }
         for assignment in &update.assignments {
             if let Some(at) = target.scope.find_here(&assignment.column)?

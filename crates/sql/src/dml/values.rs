@@ -9,6 +9,7 @@ use esker_types::cast::to_column;
 use esker_types::json;
 use esker_types::{
     Date, DateTime, Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, Time, TypeKind, Value,
+    errors,
 };
 
 /// Converts `value` of type `from` for `column`. NULL in a NOT NULL column is error 1048, or, where `lenient` (IGNORE,
@@ -101,19 +102,10 @@ pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
     }
 }
 
-/// 1364.
-pub(crate) fn no_default(name: &str) -> SqlError {
-    SqlError::new(
-        1364,
-        "HY000",
-        format!("Field '{name}' doesn't have a default value"),
-    )
-}
-
 /// DEFAULT written for a column that has none: 1364 under strict mode.
 pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResult<Value> {
     if ctx.diagnostics.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
-        return Err(no_default(&column.name));
+        return Err(errors::no_default(&column.name));
     }
     Ok(unset_value(&column.ty))
 }

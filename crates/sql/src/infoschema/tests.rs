@@ -12,7 +12,7 @@ use esker_engine::{FlushPolicy, Seq};
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
 use esker_sql_catalog::variables::Setting;
 use esker_types::cast::write_text;
-use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+use esker_types::{SqlResult, SqlType, ValueRef, errors};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
 use crate::{
@@ -125,7 +125,7 @@ fn start(session: &mut Session, sql: &str) -> SqlResult<(Vec<Vec<String>>, Seq)>
 fn run(session: &mut Session, sql: &str) -> SqlResult<Vec<Vec<String>>> {
     let (rows, depends_on) = start(session, sql)?;
     if let Some(wait) = session.wait_durable(depends_on, || false) {
-        block_on(wait).map_err(|e| SqlError::new(1030, "HY000", e.to_string()))?;
+        block_on(wait).map_err(errors::storage_failed)?;
     }
     Ok(rows)
 }

@@ -25,9 +25,9 @@ use esker_engine::{EngineError, Isolation, Seq, WaitCanceller};
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
-use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+use esker_types::{SqlError, SqlResult, SqlType, ValueRef, errors};
 
-use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::change::MAX_COMPILATIONS;
 use super::{Request, Session};
 use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
 use crate::dml::{DmlDone, DmlEnv};
@@ -249,7 +249,7 @@ impl Session {
                 return Ok(appliers);
             }
         }
-        Err(changed_meanwhile().into())
+        Err(errors::definition_changed().into())
     }
 
     /// Waits for what a statement has met, or says that it cannot go on.
@@ -391,7 +391,7 @@ fn run_rows(
             capture.set_flags(rows.flags);
         }
         let changes = rows.rows(&statement.maps[*at].1);
-        for change in changes.map_err(|e| super::replay::corrupt(&e))? {
+        for change in changes.map_err(errors::corrupt_event)? {
             (env.check_killed)()?;
             appliers[*at].apply(env, change)?;
         }

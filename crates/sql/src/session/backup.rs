@@ -8,7 +8,7 @@
 use esker_engine::{Isolation, Seq};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::{LockTable, ObjectName};
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::Session;
 use super::run::Done;
@@ -25,7 +25,7 @@ impl Session {
         for_export: bool,
     ) -> Result<Seq, ExecError> {
         if self.locks.has_explicit() {
-            return Err(lock_tables::has_locked_tables().into());
+            return Err(errors::has_locked_tables().into());
         }
         let instance = self.context.instance.clone();
         for table in tables {

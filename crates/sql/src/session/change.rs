@@ -19,7 +19,7 @@ use esker_sql_exec::short::{self, GeneralPath, ShortSelect};
 use esker_sql_plan::bind::Params;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{NamedTable, Query, Statement};
-use esker_types::{SqlType, TypeKind, Value};
+use esker_types::{SqlType, TypeKind, Value, errors};
 
 use super::Session;
 use super::counts::{Counter, command_of};
@@ -232,7 +232,7 @@ impl Session {
                 self.plans.forget(PlanKey::Prepared(id));
             }
         }
-        Err(changed_meanwhile().into())
+        Err(errors::definition_changed().into())
     }
 
     /// Compiles, or finds what was compiled before. The second value: it calls a function that waits
@@ -349,7 +349,7 @@ impl Session {
             return Ok(true);
         }
         if self.locks.has_global() {
-            return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
+            return Err(errors::conflicting_read_lock().into());
         }
         let transaction = MdlDuration::Transaction;
         // FLUSH TABLES WITH READ LOCK waits for statements that write, and not for what is open between them: that
@@ -496,12 +496,6 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
     let text = "You are using safe update mode and you tried to update a table without a WHERE \
                 that uses a KEY column";
     Err(esker_types::SqlError::new(1175, "HY000", text))
-}
-
-/// The error of a statement whose table changed between planning and locking (MySQL: 1412).
-pub(super) fn changed_meanwhile() -> esker_types::SqlError {
-    let text = "Table definition has changed, please retry transaction";
-    esker_types::SqlError::new(1412, "HY000", text)
 }
 
 /// The static type of a parameter, from its value.

@@ -16,7 +16,7 @@ use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::RegexpLimits;
-use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value};
+use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, errors};
 
 use super::gtid::GtidNext;
 use super::pace::Pace;
@@ -224,11 +224,7 @@ impl SessionContext {
         let mut vars = self.user_vars.borrow_mut();
         let before = vars.values.get(name).map(|v| variable_bytes(name, &v.0));
         if vars.values.len() >= MAX_USER_VARS && before.is_none() {
-            return Err(SqlError::new(
-                1041,
-                "HY000",
-                "Out of memory; too many user variables",
-            ));
+            return Err(errors::out_of_memory("too many user variables"));
         }
         let bytes = vars.bytes - before.unwrap_or(0) + variable_bytes(name, &value);
         vars.reserved
@@ -245,9 +241,7 @@ impl SessionContext {
     /// # Errors
     /// 1046.
     pub(crate) fn current_schema(&self) -> SqlResult<&str> {
-        self.database
-            .as_deref()
-            .ok_or_else(|| SqlError::new(1046, "3D000", "No database selected"))
+        self.database.as_deref().ok_or_else(errors::no_database)
     }
 
     /// What decides which objects are shown.

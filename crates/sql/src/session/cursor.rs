@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_sql_catalog::result::{ColumnMeta, RowSink};
-use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef};
+use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef, errors};
 
 use super::Session;
 
@@ -66,10 +66,8 @@ impl Session {
             let batch = self.next_rows(&mut kept, PULL)?;
             depends_on = depends_on.max(batch.depends_on);
             if kept.bytes > self.vars.query_memory_limit {
-                return Err(SqlError::new(
-                    1041,
-                    "HY000",
-                    "Out of memory; a cursor's rows exceed esker_query_memory_limit",
+                return Err(errors::out_of_memory(
+                    "a cursor's rows exceed esker_query_memory_limit",
                 ));
             }
             if !batch.more {

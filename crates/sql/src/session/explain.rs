@@ -14,10 +14,9 @@ use esker_sql_exec::{RowStream, SubqueryStates, parallel};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_plan::plan::explain::{Explained, Explainee, Form, explain, explain_analyzed};
 use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
-use super::change::changed_meanwhile;
 use super::names::Purpose;
 use super::other::ok;
 use super::run::{Done, RowSource};
@@ -113,7 +112,7 @@ impl Session {
                 let (compiled, _) = self.compile_change(Purpose::Explain, change, params)?;
                 let keys = compiled.foreign_keys();
                 if !self.lock_targets(compiled.targets(), keys, version)? {
-                    return Err(changed_meanwhile().into());
+                    return Err(errors::definition_changed().into());
                 }
                 Ok(RunningPlan::Change(compiled))
             }

@@ -8,7 +8,7 @@
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::Into as IntoClause;
-use esker_types::{Level, SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult, errors};
 use esker_vfs::OutsideFile;
 
 use super::Session;
@@ -92,8 +92,7 @@ impl Session {
         loop {
             let more = self.pull(source, sink.as_sink(), PIECE_BYTES)?;
             if only_one && sink.rows() > 1 {
-                let text = "Result consisted of more than one row";
-                return Err(SqlError::new(1172, "42000", text).into());
+                return Err(errors::too_many_rows().into());
             }
             let written: SqlResult<()> = file
                 .write_all(sink.gathered())

@@ -8,7 +8,7 @@
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
 use esker_sql_catalog::catalog::same_name;
 use esker_sql_syntax::ast::{self, Grant, GrantTarget, Privilege};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::partial_revokes::Grantor;
@@ -141,8 +141,7 @@ impl Session {
                 if creates && asked.columns.is_empty() {
                     return Ok(());
                 }
-                let text = format!("Table '{schema}.{table}' doesn't exist");
-                return Err(SqlError::new(1146, "42S02", text));
+                return Err(errors::no_such_table(schema, table));
             }
             None => catalog.resolve(schema, table),
         };
@@ -154,8 +153,7 @@ impl Session {
                 .as_ref()
                 .is_some_and(|t| t.column_index(column).is_some());
             if !in_view && !in_table {
-                let text = format!("Unknown column '{column}' in '{table}'");
-                return Err(SqlError::new(1054, "42S22", text));
+                return Err(errors::unknown_column(column, table));
             }
         }
         Ok(())
@@ -177,19 +175,13 @@ impl Session {
                             let text = "You are not allowed to create a user with GRANT";
                             SqlError::new(1410, "42000", text)
                         }
-                        false => no_such_grant(user, host),
+                        false => errors::no_such_grant(user, host),
                     })?;
                 change(account)?;
             }
             Ok(())
         })
     }
-}
-
-/// 1141.
-pub(super) fn no_such_grant(user: &str, host: &str) -> SqlError {
-    let text = format!("There is no such grant defined for user '{user}' on host '{host}'");
-    SqlError::new(1141, "42000", text)
 }
 
 /// 1269.
@@ -257,10 +249,7 @@ impl Asked {
             return Ok(asked);
         }
         Err(match scope {
-            GrantScope::Schema(_) => {
-                let text = "Incorrect usage of DB GRANT and GLOBAL PRIVILEGES";
-                SqlError::new(1221, "HY000", text)
-            }
+            GrantScope::Schema(_) => errors::wrong_usage("DB GRANT and GLOBAL PRIVILEGES"),
             _ => illegal(),
         })
     }
@@ -355,7 +344,7 @@ impl Asked {
                 );
                 Err(SqlError::new(1147, "42000", text))
             }
-            _ => Err(no_such_grant(&account.user, &account.host)),
+            _ => Err(errors::no_such_grant(&account.user, &account.host)),
         }
     }
 }

@@ -19,7 +19,7 @@ use esker_binlog::gtid::{Gtid, Tag};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::run::Done;
 use super::{Session, SessionContext};
@@ -151,8 +151,7 @@ impl Session {
             None => "AUTOMATIC".to_owned(),
             Some(Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
             Some(_) => {
-                let text = "Incorrect argument type to variable 'gtid_next'";
-                return Err(SqlError::new(1232, "42000", text));
+                return Err(errors::wrong_type("gtid_next"));
             }
         };
         if self.in_transaction() {

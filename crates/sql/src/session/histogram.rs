@@ -18,7 +18,7 @@ use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_plan::plan::table_rows;
 use esker_sql_syntax::ast::{self, Maintain, ObjectName};
-use esker_types::{SqlError, SqlResult, TypeKind};
+use esker_types::{SqlResult, TypeKind, errors};
 
 use super::Session;
 use super::maintain::whole_table;
@@ -52,8 +52,7 @@ impl Session {
     ) -> Result<show::Table, ExecError> {
         let buckets = asked.buckets.unwrap_or(USUAL_BUCKETS);
         if !(1..=MAX_BUCKETS).contains(&buckets) {
-            let text = "Number of buckets value is out of range in 'ANALYZE TABLE'";
-            return Err(SqlError::new(1690, "22003", text).into());
+            return Err(errors::out_of_range("Number of buckets", "ANALYZE TABLE").into());
         }
         for name in &m.tables {
             self.context.require_named(&["SELECT", "INSERT"], name)?;

@@ -14,10 +14,10 @@ use esker_sql_catalog::result::{Mode, Outcome, Step};
 use esker_sql_catalog::variables::VarValue;
 use esker_sql_plan::bind::Params;
 use esker_sql_syntax::ast::{LoadData, Statement};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::OutsideFile;
 
-use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::change::MAX_COMPILATIONS;
 use super::names::Purpose;
 use super::run::Done;
 use super::{Running, Session, Work};
@@ -160,7 +160,7 @@ impl Session {
                 return Ok(compiled);
             }
         }
-        Err(changed_meanwhile().into())
+        Err(errors::definition_changed().into())
     }
 
     fn compile_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {

@@ -13,14 +13,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker_types::{Level, SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult, errors};
 use jiff::Timestamp;
 
 use super::Session;
 use super::registry::{Process, Registry};
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::mdl::{MetadataLocks, deadlock};
+use esker_sql_catalog::mdl::MetadataLocks;
 use esker_sql_catalog::result::WaitFor;
 use esker_sql_syntax::ast::{LockWait, Statement};
 
@@ -74,7 +74,7 @@ impl Session {
             return ControlFlow::Break(None);
         }
         if self.is_deadlocked() {
-            return ControlFlow::Break(Some(Err(deadlock())));
+            return ControlFlow::Break(Some(Err(errors::deadlock())));
         }
         wait.timeout = self.until_look(left);
         ControlFlow::Continue(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_engine::Ticket;
 use esker_sql_catalog::accounts::Access;
-use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef, no_such_table};
+use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
@@ -20,7 +20,7 @@ use esker_sql_plan::bind::{Names, Need, Restricted, TableSource};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
-use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
@@ -202,14 +202,8 @@ impl SessionNames<'_> {
 /// 1109 in INFORMATION_SCHEMA, 1146 elsewhere.
 pub(super) fn unknown_system_table(schema: &str, name: &str) -> SqlError {
     match schema {
-        "information_schema" => {
-            let text = format!(
-                "Unknown table '{}' in information_schema",
-                name.to_uppercase()
-            );
-            SqlError::new(1109, "42S02", text)
-        }
-        _ => no_such_table(schema, name),
+        "information_schema" => errors::unknown_table_in(name.to_uppercase(), "information_schema"),
+        _ => errors::no_such_table(schema, name),
     }
 }
 
@@ -367,13 +361,7 @@ impl SessionNames<'_> {
         }
         let id = VarId::find(&var.name)?;
         let def = id.def();
-        let wrong = |kind: &str| {
-            SqlError::new(
-                1238,
-                "HY000",
-                format!("Variable '{}' is a {kind} variable", def.name),
-            )
-        };
+        let wrong = |kind: &str| errors::read_only_variable(def.name, kind);
         match (var.scope, def.scope) {
             (Some(VarScope::Global), Scope::Session) => Err(wrong("SESSION")),
             (Some(VarScope::Session), Scope::Global) => Err(wrong("GLOBAL")),

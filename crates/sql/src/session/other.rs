@@ -14,7 +14,7 @@ use esker_sql_syntax::ast::{
     Call, Expr, FlushWhat, Ident, Kill, LockTable, Replication, SetItem, ShowFilter, ShowWhat,
     Statement, Xa,
 };
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::run::{Done, RowSource};
@@ -383,12 +383,7 @@ impl Session {
             Value::UInt(v) => v as i64,
             Value::Decimal(v) => v.to_i64().0,
             _ => {
-                return Err(SqlError::new(
-                    1210,
-                    "HY000",
-                    "Incorrect arguments to PURGE LOGS BEFORE",
-                )
-                .into());
+                return Err(errors::wrong_arguments("PURGE LOGS BEFORE").into());
             }
         };
         Ok(u32::try_from(seconds).unwrap_or(0))
@@ -423,7 +418,7 @@ impl Session {
         let id = self.named_statement(name, "EXECUTE")?;
         let prepared = self.prepared_statement(id, "EXECUTE")?;
         if prepared.params != vars.len() {
-            return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE").into());
+            return Err(errors::wrong_arguments("EXECUTE").into());
         }
         let statement = prepared.statement.clone();
         let sql = prepared.sql.clone();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use esker_sql_catalog::result::Mode;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::threads;
 
 use super::registry::Process;
@@ -152,7 +152,7 @@ impl Pace {
             return Err(e);
         }
         match self.deadline.get().is_some_and(|d| now >= d) {
-            true => Err(out_of_time()),
+            true => Err(errors::statement_timeout()),
             false => Ok(()),
         }
     }
@@ -205,14 +205,6 @@ impl Drop for Pace {
     fn drop(&mut self) {
         self.rest();
     }
-}
-
-pub(super) fn out_of_time() -> SqlError {
-    SqlError::new(
-        3024,
-        "HY000",
-        "Query execution was interrupted, maximum statement execution time exceeded",
-    )
 }
 
 #[cfg(test)]

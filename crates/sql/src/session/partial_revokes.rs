@@ -8,10 +8,9 @@
 //! - Nobody gives, or takes from others, where he is restricted himself.
 
 use esker_sql_catalog::accounts::{Account, GrantScope, Privileges, Restrictions, Role, RoleName};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::grants::no_such_grant;
 
 /// Who grants or revokes, and whether REVOKE on a database takes from what is granted on everything.
 pub(super) struct Grantor {
@@ -113,7 +112,7 @@ impl Grantor {
         let missing = asked.without(own).without(everywhere);
         let takes_all = asked.contains(Privileges::ON_SCHEMA) && !own.is_empty();
         if !missing.is_empty() && !takes_all {
-            return Err(no_such_grant(&account.user, &account.host));
+            return Err(errors::no_such_grant(&account.user, &account.host));
         }
         let lost = account.restrictions.on(schema);
         let all = lost.or(asked.and(everywhere).without(own));

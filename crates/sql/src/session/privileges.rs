@@ -13,7 +13,7 @@ use esker_sql_plan::bind::{Need, Restricted, column_denied};
 use esker_sql_syntax::ast::{
     Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, Statement,
 };
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::{Session, SessionContext};
 use crate::infoschema;
@@ -29,14 +29,6 @@ const SHOW_VIEW: Privileges = Privileges::of(&["SHOW VIEW"]);
 pub(super) fn no_explain() -> SqlError {
     let text = "EXPLAIN/SHOW can not be issued; lacking privileges for underlying table";
     SqlError::new(1345, "HY000", text)
-}
-
-/// 1227.
-fn not_one_of(list: &str) -> SqlError {
-    let text = format!(
-        "Access denied; you need (at least one of) the {list} privilege(s) for this operation"
-    );
-    SqlError::new(1227, "42000", text)
 }
 
 impl Session {
@@ -108,7 +100,7 @@ impl SessionContext {
         if self.access.global().meets(Privileges::of(privileges)) {
             return Ok(());
         }
-        Err(not_one_of(&privileges.join(" or ")))
+        Err(errors::privilege_needed(privileges.join(" or ")))
     }
 
     /// The same, for the statements whose error lists them with commas.
@@ -119,7 +111,7 @@ impl SessionContext {
         if self.access.global().meets(Privileges::of(privileges)) {
             return Ok(());
         }
-        Err(not_one_of(&privileges.join(", ")))
+        Err(errors::privilege_needed(privileges.join(", ")))
     }
 
     /// For session variables that administrators alone set.
@@ -130,7 +122,7 @@ impl SessionContext {
         let any = ["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"];
         match self.access.global().meets(Privileges::of(&any)) {
             true => Ok(()),
-            false => Err(not_one_of(
+            false => Err(errors::privilege_needed(
                 "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN",
             )),
         }
@@ -163,8 +155,7 @@ impl SessionContext {
     /// 1044.
     pub(super) fn no_schema(&self, host: &str, schema: &str) -> SqlError {
         let user = &self.access.user;
-        let text = format!("Access denied for user '{user}'@'{host}' to database '{schema}'");
-        SqlError::new(1044, "42000", text)
+        errors::database_denied(format!("'{user}'@'{host}'"), schema)
     }
 
     /// Checks privileges on a whole table.
@@ -217,9 +208,7 @@ impl SessionContext {
     /// 1142.
     pub(super) fn denied(&self, command: &str, table: &str) -> SqlError {
         let (user, host) = self.who();
-        let text =
-            format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
-        SqlError::new(1142, "42000", text)
+        errors::table_denied(command, &user, &host, table)
     }
 
     /// May `access` name the table for `need`? What is allowed on columns only is looked at again when columns are
@@ -415,13 +404,7 @@ impl SessionContext {
     /// 1045.
     pub(super) fn access_denied(&self) -> SqlError {
         let (user, host) = (&self.access.user, &self.access.host);
-        let using = if self.account.auth.is_empty() {
-            "NO"
-        } else {
-            "YES"
-        };
-        let text = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
-        SqlError::new(1045, "28000", text)
+        errors::access_denied(format!("'{user}'@'{host}'"), !self.account.auth.is_empty())
     }
 
     fn require_rename(&self, from: &ObjectName, to: &ObjectName) -> SqlResult<()> {

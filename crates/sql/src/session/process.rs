@@ -4,7 +4,7 @@
 //! **Invariant**: the privilege is checked before the process is asked.
 
 use esker_sql_catalog::exec_error::ExecError;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::other::ok;
@@ -53,6 +53,6 @@ impl Session {
             return Ok(());
         };
         host.reopen_logs()
-            .map_err(|e| SqlError::new(1105, "HY000", format!("cannot open the error log: {e}")))
+            .map_err(|e| errors::unknown_error(format!("cannot open the error log: {e}")))
     }
 }

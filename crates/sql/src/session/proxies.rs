@@ -7,10 +7,9 @@
 
 use esker_sql_catalog::accounts::{ProxyGrant, RoleName};
 use esker_sql_syntax::ast;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::grants::no_such_grant;
 
 impl Session {
     /// GRANT (`add`) and REVOKE of PROXY.
@@ -34,7 +33,7 @@ impl Session {
                     host: on.1.clone(),
                     grant_option,
                 }),
-                (None, false) => return Err(no_such_grant(&account.user, &account.host)),
+                (None, false) => return Err(errors::no_such_grant(&account.user, &account.host)),
             }
             Ok(())
         })

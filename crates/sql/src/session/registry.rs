@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use esker_engine::{CancelReason, LockInfo, Ticket, TreeId, WaitCanceller};
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
@@ -279,7 +279,7 @@ impl Process {
         self.count_look();
         match self.kill.load(Ordering::Acquire) {
             ALIVE => None,
-            SHUT_DOWN => Some(SqlError::new(1053, "08S01", "Server shutdown in progress")),
+            SHUT_DOWN => Some(errors::shutdown_in_progress()),
             _ => Some(interrupted()),
         }
     }

@@ -12,10 +12,10 @@ use esker_binlog::event::{Checksum, Event, EventType};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_types::func::{Padding, decode_base64};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::change::MAX_COMPILATIONS;
 use super::run::Done;
 use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
 use crate::dml::{DmlDone, DmlEnv};
@@ -28,12 +28,6 @@ struct Batch<'a> {
     rows: Vec<(usize, Rows<'a>)>,
 }
 
-/// 1610: the bytes are no events.
-pub(super) fn corrupt(e: &esker_binlog::Error) -> SqlError {
-    let text = format!("Corrupted replication event was detected: {e}");
-    SqlError::new(1610, "HY000", text)
-}
-
 impl<'a> Batch<'a> {
     /// Reads the events of a statement. A format description among them is kept in `format`.
     ///
@@ -43,11 +37,12 @@ impl<'a> Batch<'a> {
         let mut batch = Self::default();
         while !bytes.is_empty() {
             let checksum = format.unwrap_or_default();
-            let event = Event::parse(bytes, checksum).map_err(|e| corrupt(&e))?;
+            let event = Event::parse(bytes, checksum).map_err(|e| errors::corrupt_event(&e))?;
             bytes = &bytes[event.header.length as usize..];
             let kind = event.header.event_type();
             if kind == Some(EventType::FormatDescription) {
-                let described = FormatDescription::parse(event.body).map_err(|e| corrupt(&e))?;
+                let described =
+                    FormatDescription::parse(event.body).map_err(|e| errors::corrupt_event(&e))?;
                 *format = Some(described.checksum);
                 continue;
             }
@@ -67,10 +62,10 @@ impl<'a> Batch<'a> {
         match kind {
             Some(EventType::TableMap) => {
                 self.maps
-                    .push(TableMap::parse(body).map_err(|e| corrupt(&e))?);
+                    .push(TableMap::parse(body).map_err(|e| errors::corrupt_event(&e))?);
             }
             Some(kind @ (EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows)) => {
-                let rows = Rows::parse(kind, body).map_err(|e| corrupt(&e))?;
+                let rows = Rows::parse(kind, body).map_err(|e| errors::corrupt_event(&e))?;
                 let map = self.maps.iter().rposition(|m| m.table_id == rows.table_id);
                 // Nothing changes tables without a map: the end of a statement that changed none.
                 if let Some(map) = map {
@@ -96,7 +91,9 @@ impl<'a> Batch<'a> {
             if let Some(capture) = env.capture.as_deref_mut() {
                 capture.set_flags(rows.flags);
             }
-            let changes = rows.rows(&self.maps[map]).map_err(|e| corrupt(&e))?;
+            let changes = rows
+                .rows(&self.maps[map])
+                .map_err(|e| errors::corrupt_event(&e))?;
             for change in changes {
                 (env.check_killed)()?;
                 appliers[map].apply(env, change)?;
@@ -144,7 +141,7 @@ impl Session {
                 return Ok(appliers);
             }
         }
-        Err(changed_meanwhile().into())
+        Err(errors::definition_changed().into())
     }
 
     fn how_to_replay(&self) -> (ApplyMode, Conversions) {

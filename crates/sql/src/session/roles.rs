@@ -7,7 +7,7 @@
 use esker_sql_catalog::accounts::roles::forget;
 use esker_sql_catalog::accounts::{Account, GrantedRole, Role, RoleName, holds};
 use esker_sql_syntax::ast::{self, RoleList, SetRole};
-use esker_types::{Level, SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
 
@@ -15,8 +15,7 @@ use super::Session;
 fn failed(operation: &str, names: &[RoleName]) -> SqlError {
     let shown = |(user, host): &RoleName| format!("'{user}'@'{host}'");
     let names: Vec<_> = names.iter().map(shown).collect();
-    let text = format!("Operation {operation} failed for {}", names.join(","));
-    SqlError::new(1396, "HY000", text)
+    errors::operation_failed(operation, names.join(","))
 }
 
 /// 3523.
@@ -27,8 +26,7 @@ fn unknown(name: &RoleName) -> SqlError {
 
 /// 3530.
 fn not_granted(role: &RoleName, to: &RoleName) -> SqlError {
-    let text = format!("{} is not granted to {}", Role(role), Role(to));
-    SqlError::new(3530, "HY000", text)
+    errors::role_not_granted(Role(role), Role(to))
 }
 
 fn find<'a>(list: &'a mut [Account], name: &RoleName) -> Option<&'a mut Account> {
@@ -176,9 +174,7 @@ impl Session {
         if roles.iter().all(has_admin) || self.context.require("ROLE_ADMIN").is_ok() {
             return Ok(());
         }
-        let text = "Access denied; you need (at least one of) the WITH ADMIN, ROLE_ADMIN, SUPER privilege(s) for this \
-                    operation";
-        Err(SqlError::new(1227, "42000", text))
+        Err(errors::privilege_needed("WITH ADMIN, ROLE_ADMIN, SUPER"))
     }
 
     /// SET ROLE and SET DEFAULT ROLE.

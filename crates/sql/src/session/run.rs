@@ -23,7 +23,7 @@ use esker_sql_syntax::ast::{
 };
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::Raised;
-use esker_types::{Level, SqlError, SqlResult, SqlType, Value};
+use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
 use super::cursor::Collector;
 use super::explain::RunningPlan;
@@ -347,7 +347,7 @@ impl Session {
                 work: Work::ShortRows(plan),
                 ..
             }) => Ok(plan.columns.clone()),
-            _ => Err(SqlError::new(2014, "HY000", "Commands out of sync")),
+            _ => Err(errors::out_of_sync()),
         }
     }
 
@@ -358,11 +358,11 @@ impl Session {
     pub fn next_rows(&mut self, sink: &mut dyn RowSink, limit: usize) -> SqlResult<Batch> {
         self.context.pace.resume();
         let Some(mut running) = self.running.take() else {
-            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+            return Err(errors::out_of_sync());
         };
         if !matches!(running.work, Work::ShortRows(_) | Work::Rows(_)) {
             self.running = Some(running);
-            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+            return Err(errors::out_of_sync());
         }
         let pulled = self
             .survive(|session| session.pull_work(&mut running.work, sink, limit))
@@ -387,11 +387,7 @@ impl Session {
                 Err(match e {
                     ExecError::Sql(e) => e,
                     // Streams whose locks could be waited for were collected before.
-                    ExecError::Wait(_) => SqlError::new(
-                        1205,
-                        "HY000",
-                        "Lock wait timeout exceeded; try restarting transaction",
-                    ),
+                    ExecError::Wait(_) => errors::lock_wait_timeout(),
                 })
             }
         };
@@ -452,12 +448,10 @@ impl Session {
             return Err(SqlError::not_supported("SELECT INTO a file"));
         };
         if vars.len() != columns.len() {
-            let text = "The used SELECT statements have a different number of columns";
-            return Err(SqlError::new(1222, "21000", text));
+            return Err(errors::select_columns_differ());
         }
         if rows.len() > 1 {
-            let text = "Result consisted of more than one row";
-            return Err(SqlError::new(1172, "42000", text));
+            return Err(errors::too_many_rows());
         }
         let count = rows.len() as u64;
         match rows.into_iter().next() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_engine::{Backup, CancelReason, Copied, EngineError};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_syntax::ast::BackupServer;
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlResult, Value, errors};
 use esker_vfs::{OpenMode, OutsideFile};
 
 use super::Session;
@@ -80,7 +80,7 @@ impl Session {
         let path = Path::new(name);
         let refused = |what: &str| {
             let text = format!("The directory '{name}' cannot hold a backup: {what}");
-            Err(SqlError::new(1105, "HY000", text))
+            Err(errors::unknown_error(text))
         };
         if !path.is_absolute() || name.contains('\n') {
             return refused("give an absolute path");
@@ -147,8 +147,9 @@ impl Instance {
         let mut position = Position::default();
         if self.binlog.is_on() {
             position = self.position_of(backup.lsn())?.ok_or_else(|| {
-                let text = "the position in the binary log is not known any more; try again";
-                SqlError::new(1105, "HY000", text)
+                errors::unknown_error(
+                    "the position in the binary log is not known any more; try again",
+                )
             })?;
             backup.note("binlog", &format!("{} {}", position.offset, position.file));
             backup.note("gtid", &position.executed);

@@ -12,7 +12,7 @@ use esker_sql_catalog::variables::{
 };
 use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
-use esker_types::{Level, SqlError, SqlResult, Value};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
@@ -158,18 +158,13 @@ impl Session {
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
         self.context.require("PERSIST_RO_VARIABLES_ADMIN")?;
         if def.scope == Scope::Session {
-            let text = format!(
-                "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL",
-                def.name
-            );
-            return Err(SqlError::new(1228, "HY000", text));
+            return Err(errors::session_variable(def.name));
         }
         if def.effect == Effect::Fact {
-            let text = format!(
-                "Variable '{}' is a non persistent read only variable",
-                def.name
-            );
-            return Err(SqlError::new(1238, "HY000", text));
+            return Err(errors::read_only_variable(
+                def.name,
+                "non persistent read only",
+            ));
         }
         let (value, clamped) = match given {
             None => (value::default_of(def), false),
@@ -317,9 +312,9 @@ impl Session {
         };
         let collation = match collation {
             None => Collation::default_of(charset),
-            Some(name) => Collation::by_name(name).ok_or_else(|| {
-                SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
-            })?,
+            Some(name) => {
+                Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?
+            }
         };
         if collation.charset() != charset {
             return Err(mismatch(collation, charset));
@@ -399,8 +394,7 @@ impl Session {
 }
 
 fn charset_named(name: &str) -> SqlResult<Charset> {
-    Charset::by_name(name)
-        .ok_or_else(|| SqlError::new(1115, "42000", format!("Unknown character set: '{name}'")))
+    Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
 }
 
 fn as_u64(v: &Value) -> u64 {

@@ -10,16 +10,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 
 /// ER_INTERNAL_ERROR.
 fn internal_error() -> SqlError {
-    SqlError::new(
-        1815,
-        "HY000",
-        "Internal error: the statement met a defect of the server, whose log says where; the transaction was rolled back",
+    errors::internal(
+        "the statement met a defect of the server, whose log says where; the transaction was rolled back",
     )
 }
 

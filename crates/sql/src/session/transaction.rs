@@ -14,7 +14,7 @@ use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::terms::Terms;
@@ -222,7 +222,7 @@ impl Session {
             .savepoints
             .iter()
             .position(|(n, _)| *n == wanted)
-            .ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
+            .ok_or_else(|| errors::does_not_exist("SAVEPOINT", name))
     }
 
     /// ROLLBACK TO SAVEPOINT.
@@ -324,9 +324,7 @@ impl Session {
                     .require_any(&["SUPER", "CONNECTION_ADMIN"])
                     .is_err());
         if frozen {
-            let text = "The MySQL server is running with the --read-only option so it cannot \
-                        execute this statement";
-            return Err(SqlError::new(1290, "HY000", text));
+            return Err(errors::option_prevents("read-only"));
         }
         Ok(())
     }

@@ -187,7 +187,6 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::channel;
 
-    use super::super::pace::out_of_time;
     use super::super::registry::{Connection, Registry};
     use super::*;
 
@@ -284,7 +283,7 @@ mod tests {
             killed.kill(false);
             assert_eq!(waits.join().unwrap(), 1317);
             assert!(turns.state.lock().waiting.is_empty());
-            let late = || Err(out_of_time());
+            let late = || Err(esker_types::errors::statement_timeout());
             let ended = turns.next(None, &process(), Some(Instant::now()), late);
             assert_eq!(ended.unwrap_err().code, 3024);
             over.store(true, Ordering::Release);

@@ -11,7 +11,7 @@ use esker_sql_catalog::accounts::{Account, Privileges, roles};
 use esker_sql_syntax::ast::{
     self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
 };
-use esker_types::{Level, SqlError, SqlResult, Value};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::password::PasswordChange;
@@ -24,8 +24,7 @@ const MAX_HOST: usize = 255;
 
 /// 1396.
 pub(super) fn failed(operation: &str, names: &[String]) -> SqlError {
-    let text = format!("Operation {operation} failed for {}", names.join(","));
-    SqlError::new(1396, "HY000", text)
+    errors::operation_failed(operation, names.join(","))
 }
 
 /// `'user'@'host'`.
@@ -257,9 +256,9 @@ impl super::SessionContext {
         if may("CREATE USER") || may("APPLICATION_PASSWORD_ADMIN") {
             return Ok(());
         }
-        let text = "Access denied; you need (at least one of) the CREATE USER or APPLICATION_PASSWORD_ADMIN \
-                    privilege(s) for this operation";
-        Err(SqlError::new(1227, "42000", text))
+        Err(errors::privilege_needed(
+            "CREATE USER or APPLICATION_PASSWORD_ADMIN",
+        ))
     }
 
     /// The right to change and to see accounts of others, which MySQL ties to its system schema.
@@ -269,11 +268,10 @@ impl super::SessionContext {
         {
             return Ok(());
         }
-        let text = format!(
-            "Access denied for user '{}'@'{}' to database 'mysql'",
-            self.account.user, self.account.host
-        );
-        Err(SqlError::new(1044, "42000", text))
+        Err(errors::database_denied(
+            format!("'{}'@'{}'", self.account.user, self.account.host),
+            "mysql",
+        ))
     }
 }
 
@@ -364,10 +362,8 @@ fn set_limit(limits: &mut ResourceLimits, name: &str, number: u64) {
 /// A number of the statement that must be in a range.
 fn ranged(what: &str, number: u64, range: std::ops::RangeInclusive<u64>) -> SqlResult<u16> {
     let fits = range.contains(&number).then(|| u16::try_from(number).ok());
-    fits.flatten().ok_or_else(|| {
-        let text = format!("Incorrect {what} value: '{number}'");
-        SqlError::new(1525, "HY000", text)
-    })
+    fits.flatten()
+        .ok_or_else(|| errors::incorrect_value(what, number))
 }
 
 fn set_password_option(policy: &mut Policy, option: &PasswordOption) -> SqlResult<()> {

@@ -12,7 +12,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_plan::bind::{Params, Volatility, bind_query, within_view};
 use esker_sql_syntax::ast::{Account, CreateView, QueryBody, SelectItem};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::names::Purpose;
@@ -73,9 +73,7 @@ impl Session {
                 .table(&name.schema, &name.name),
         };
         if def.named && create.columns.len() != columns.len() {
-            let text = "In definition of view, derived table or common table expression, SELECT list \
-                        and column names list have different column counts";
-            return Err(SqlError::new(1353, "HY000", text).into());
+            return Err(errors::view_columns_differ().into());
         }
         check_columns(&def)?;
         let logged = self.logged(&self.statement_text, &[], true);
@@ -140,8 +138,7 @@ fn check_columns(def: &ViewDef) -> SqlResult<()> {
             .iter()
             .any(|c| same_name(&c.name, &column.name))
         {
-            let text = format!("Duplicate column name '{}'", column.name);
-            return Err(SqlError::new(1060, "42S21", text));
+            return Err(errors::duplicate_column(&column.name));
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, Value};
+use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
 use super::Session;
 use super::run::{Done, RowSource};
@@ -384,7 +384,7 @@ impl Session {
         // A decision changes rows, which FLUSH TABLES WITH READ LOCK excludes; the prepared transaction itself does not
         // hold up that statement.
         if self.locks.has_global() {
-            return Err(ddl::lock_tables::conflicting_read_lock().into());
+            return Err(errors::conflicting_read_lock().into());
         }
         let instance = self.context.instance.clone();
         let global = instance.catalog.locks().global();

@@ -7,7 +7,7 @@ use esker_sql_catalog::accounts::{
     Account as Stored, GrantEntry, GrantScope, Privileges, ProxyGrant, Role, RoleName,
 };
 use esker_sql_syntax::ast::Account;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::server::resolve;
 use super::{Table, t};
@@ -27,8 +27,7 @@ pub(super) fn grants(
         let held = stored.roles.iter().any(|r| r.role == *role) || mandatory.contains(role);
         if !held {
             let name = (stored.user.clone(), stored.host.clone());
-            let text = format!("{} is not granted to {}", Role(role), Role(&name));
-            return Err(SqlError::new(3530, "HY000", text));
+            return Err(errors::role_not_granted(Role(role), Role(&name)));
         }
     }
     if account.is_none() && own {

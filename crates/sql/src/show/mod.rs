@@ -24,7 +24,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, Value};
+use esker_types::{SqlResult, SqlType, Value};
 
 use crate::session::Session;
 
@@ -126,9 +126,4 @@ fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
 /// The answer where Esker has nothing of the kind: MySQL's columns, no rows.
 fn empty(names: &[&str]) -> SqlResult<Table> {
     Ok(Table::texts(names, Vec::new()))
-}
-
-/// 1049.
-fn unknown_database(name: &str) -> SqlError {
-    SqlError::new(1049, "42000", format!("Unknown database '{name}'"))
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlResult, Value, errors};
 
 use super::view_text::create_view_text;
-use super::{Table, empty, t, unknown_database};
+use super::{Table, empty, t};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::session::Session;
 
@@ -36,18 +36,14 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             }
             None => {
                 let table = session.find_table(name)?;
-                let text = format!("'{}.{}' is not VIEW", table.schema, table.name);
-                Err(SqlError::new(1347, "HY000", text))
+                Err(errors::wrong_object(&table.schema, &table.name, "VIEW"))
             }
         },
         ShowWhat::CreateDatabase {
             name,
             if_not_exists,
         } => create_database(session, name, *if_not_exists),
-        ShowWhat::CreateRoutine(kind, name) => {
-            let text = format!("{kind} {} does not exist", name.name);
-            Err(SqlError::new(1305, "42000", text))
-        }
+        ShowWhat::CreateRoutine(kind, name) => Err(errors::does_not_exist(kind, &name.name)),
         ShowWhat::Triggers { schema } => {
             schema_of(session, schema.as_ref())?;
             empty(&[
@@ -126,8 +122,8 @@ fn databases(session: &Session) -> SqlResult<Table> {
     {
         session.context.require("SHOW DATABASES")?;
     }
-    let spec =
-        infoschema::find("SCHEMATA").ok_or_else(|| unknown_database("information_schema"))?;
+    let spec = infoschema::find("SCHEMATA")
+        .ok_or_else(|| errors::unknown_database("information_schema"))?;
     let mut rows: Vec<Vec<Value>> =
         infoschema::rows(spec, &session.context.viewer(), &Wanted::default())
             .into_iter()
@@ -176,7 +172,8 @@ fn tables(session: &Session, full: bool, schema: Option<&Ident>) -> SqlResult<Ta
 
 fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
     let schema = schema_of(session, schema)?;
-    let spec = infoschema::find("TABLES").ok_or_else(|| unknown_database("information_schema"))?;
+    let spec =
+        infoschema::find("TABLES").ok_or_else(|| errors::unknown_database("information_schema"))?;
     let wanted = Wanted {
         schema: Some(schema),
         table: None,
@@ -371,8 +368,8 @@ fn widen(
 }
 
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
-    let spec =
-        infoschema::find("STATISTICS").ok_or_else(|| unknown_database("information_schema"))?;
+    let spec = infoschema::find("STATISTICS")
+        .ok_or_else(|| errors::unknown_database("information_schema"))?;
     if let Some(spec) = session.find_system_table(name)? {
         return Ok(index_table(infoschema::system_index_rows(spec)));
     }

@@ -7,7 +7,7 @@
 use esker_sql_catalog::accounts::Account as Stored;
 use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
-use esker_types::{Level, SqlError, SqlResult, Value};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::{Table, empty, t};
 use crate::infoschema::{self, Wanted};
@@ -252,12 +252,7 @@ pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult
                 .instance
                 .accounts()
                 .exact(user, host)
-                .ok_or_else(|| {
-                    let text = format!(
-                        "There is no such grant defined for user '{user}' on host '{host}'"
-                    );
-                    SqlError::new(1141, "42000", text)
-                })
+                .ok_or_else(|| errors::no_such_grant(user, host))
         }
     }
 }

@@ -7,7 +7,7 @@
 use esker_sql_catalog::accounts::policy::{LockTime, Policy, Transport};
 use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
 use esker_sql_syntax::ast;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::{Table, t};
 use crate::session::Session;
@@ -26,8 +26,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
     }
     let found = context.instance.accounts().exact(&user, &host);
     let account = found.ok_or_else(|| {
-        let text = format!("Operation SHOW CREATE USER failed for '{user}'@'{host}'");
-        SqlError::new(1396, "HY000", text)
+        errors::operation_failed("SHOW CREATE USER", format!("'{user}'@'{host}'"))
     })?;
     let secret = match secret(&account) {
         secret if secret.is_empty() => String::new(),

@@ -16,7 +16,7 @@ mod write;
 
 use esker_sql_syntax::ast::FileFormat;
 use esker_types::collation::{Charset, Collation};
-use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind};
+use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors};
 
 pub(crate) use place::{Places, create_file, io_error, open_file};
 pub(crate) use read::FieldReader;
@@ -98,10 +98,7 @@ pub(crate) const FOREIGN_BYTES: &str = "Non-ASCII separator arguments are not fu
 /// # Errors
 /// 1115.
 pub(crate) fn charset_named(name: &str) -> SqlResult<Charset> {
-    Charset::by_name(name).ok_or_else(|| {
-        let text = format!("Unknown character set: '{name}'");
-        SqlError::new(1115, "42000", text)
-    })
+    Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
 }
 
 /// Bytes that a column takes in rows of fixed widths; None for BLOB and TEXT, which have no width.

@@ -10,7 +10,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{OutsideFile, OutsideKind};
 
 /// The settings that decide.
@@ -59,9 +59,7 @@ impl Places {
         if allowed {
             return Ok(());
         }
-        let text = "The MySQL server is running with the --secure-file-priv option so it cannot \
-                    execute this statement";
-        Err(SqlError::new(1290, "HY000", text))
+        Err(errors::option_prevents("secure-file-priv"))
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use esker_engine::{MemoryBudget, Reservation};
 use esker_sql_catalog::exec_error::engine_error;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::{Dialect, FileSource};
 
@@ -340,8 +340,7 @@ impl<'a> FieldReader<'a> {
         }
         self.field.extend_from_slice(plain);
         if self.field.len() > self.limit {
-            let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-            return Err(SqlError::new(1153, "08S01", text));
+            return Err(errors::packet_too_large());
         }
         Ok(true)
     }

@@ -15,6 +15,7 @@ use super::{quoted, round_f64};
 use crate::ctx::EvalCtx;
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::{Level, SqlError, SqlResult};
+use crate::errors;
 use crate::json::{self, JsonRef};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{Date, DateTime, Time};
@@ -190,8 +191,7 @@ fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> 
         Value::Str(text) if !(from.is_string() && from.collation.is_binary()) => text,
         Value::Label(_, text) => text.into_vec(),
         Value::Str(_) | Value::Bit(..) => {
-            let message = "Cannot create a JSON value from a string with CHARACTER SET 'binary'.";
-            return Err(SqlError::new(3144, "22032", message));
+            return Err(errors::json_from_binary());
         }
         _ => return Err(NOT_TEXT.in_column(t.column)),
     };

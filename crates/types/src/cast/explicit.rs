@@ -17,6 +17,7 @@ use crate::collation::{char_count, char_offset};
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlError, SqlResult};
+use crate::errors;
 use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::{Value, ValueRef};
@@ -136,11 +137,7 @@ fn cast_json(
 
 /// 1690
 pub(crate) fn out_of_range(kind: &str, text: &dyn Display) -> SqlError {
-    SqlError::new(
-        1690,
-        "22003",
-        format!("{kind} value is out of range in '{text}'"),
-    )
+    errors::out_of_range(kind, text)
 }
 
 fn cast_integer(ctx: &EvalCtx, v: ValueRef<'_>, unsigned: bool) -> SqlResult<Value> {

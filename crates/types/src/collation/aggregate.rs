@@ -7,6 +7,7 @@
 use super::charset::Charset;
 use super::list::Collation;
 use crate::error::{SqlError, SqlResult};
+use crate::errors;
 use crate::{SqlType, TypeKind};
 
 /// How strongly an expression insists on its collation; smaller is stronger (MySQL's numbers).
@@ -195,11 +196,7 @@ fn illegal_mix(items: &[StringOperand], operation: &str) -> SqlError {
                 show(c)
             ),
         ),
-        _ => SqlError::new(
-            1271,
-            "HY000",
-            format!("Illegal mix of collations for operation '{operation}'"),
-        ),
+        _ => errors::illegal_mix(operation),
     }
 }
 

@@ -12,7 +12,8 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use super::call::{Call, int, string};
 use super::ret::{binary, const_int, int_null, string_type, text, uint, uint_null};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -78,8 +79,7 @@ fn random_bytes(c: &Call) -> SqlResult<Value> {
     }
     let n = c.integer(0)?;
     if !(1..=1024).contains(&n) {
-        let message = "length value is out of range in 'random_bytes'";
-        return Err(SqlError::new(1690, "22003", message));
+        return Err(errors::out_of_range("length", "random_bytes"));
     }
     let words = (0..(n as usize).div_ceil(8)).map(|_| c.ctx.session.random().to_le_bytes());
     let mut out = words.collect::<Vec<_>>().concat();

@@ -11,6 +11,7 @@ use super::{ArgType, BLOCKING, FuncDef, FuncFlags, RetCtx, SESSION, Signature, T
 use crate::cast;
 use crate::ctx::GtidFunctions;
 use crate::error::{Level, SqlError, SqlResult};
+use crate::errors;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
@@ -197,11 +198,7 @@ const SLEEP_SLICE: Duration = Duration::from_millis(10);
 fn sleep(c: &Call) -> SqlResult<Value> {
     let seconds = if c.null(0) { -1.0 } else { c.real(0)? };
     if seconds.is_nan() || seconds < 0.0 {
-        return Err(SqlError::new(
-            1210,
-            "HY000",
-            "Incorrect arguments to sleep.",
-        ));
+        return Err(errors::wrong_arguments("sleep."));
     }
     let start = c.ctx.session.wall_micros();
     let micros = (seconds * 1e6).min(i64::MAX as f64 / 2.0) as i64;
@@ -290,16 +287,14 @@ fn gtid_subtract(c: &Call) -> SqlResult<Value> {
 
 fn wait_for_executed_gtid_set(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
-        let text = "Malformed GTID set specification 'NULL'.";
-        return Err(SqlError::new(1772, "HY000", text));
+        return Err(errors::malformed_gtid_set("NULL"));
     }
     let seconds = match c.argc() > 1 && !c.null(1) {
         true => c.real(1)?,
         false => 0.0,
     };
     if seconds < 0.0 {
-        let text = "Incorrect arguments to WAIT_FOR_EXECUTED_GTID_SET.";
-        return Err(SqlError::new(1210, "HY000", text));
+        return Err(errors::wrong_arguments("WAIT_FOR_EXECUTED_GTID_SET."));
     }
     let at_most = (seconds > 0.0).then_some(seconds);
     let is_there = gtids(c)?.wait_for_executed(&gtid_text(c, 0), at_most)?;

@@ -10,6 +10,7 @@ use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
 use crate::arith::{self, ArithFacts, BinOp};
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult};
+use crate::errors;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
@@ -70,11 +71,7 @@ fn number_of(ty: &SqlType) -> Number {
 fn out_of_range(c: &Call, what: &str, name: &str) -> SqlError {
     let text = |i: usize| String::from_utf8_lossy(&c.text(i)).into_owned();
     let args: Vec<String> = (0..c.argc()).map(text).collect();
-    let message = format!(
-        "{what} value is out of range in '{name}({})'",
-        args.join(",")
-    );
-    SqlError::new(1690, "22003", message)
+    errors::out_of_range(what, format!("{name}({})", args.join(",")))
 }
 
 /// A double result, which must be finite.

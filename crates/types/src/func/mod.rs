@@ -40,6 +40,7 @@ pub use math::SeededRand;
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::{EvalCtx, MANY_BYTES};
 use crate::error::{SqlError, SqlResult};
+use crate::errors;
 use crate::sqltype::SqlType;
 use crate::value::Value;
 
@@ -224,11 +225,7 @@ impl FuncDef {
     /// Type checks a call; error 1582 for a wrong number of arguments.
     pub fn bind(&self, args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
         if !self.accepts(args.len()) {
-            let message = format!(
-                "Incorrect parameter count in the call to native function '{}'",
-                self.name
-            );
-            return Err(SqlError::new(1582, "42000", message));
+            return Err(errors::wrong_parameter_count(self.name));
         }
         (self.ret)(args, ctx)
     }

@@ -6,7 +6,7 @@
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::ast::{AlterAction, DdlOptions};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::edit::AlterContext;
 use super::plan::{self, Plan};
@@ -26,10 +26,9 @@ const CHECKS_KEYS: &str = "Adding foreign keys needs foreign_key_checks=OFF";
 /// 1221: an instant change takes no lock that one could choose.
 pub(super) fn check_options(options: &DdlOptions) -> SqlResult<()> {
     match (options.algorithm.as_deref(), options.lock.as_deref()) {
-        (Some("INSTANT"), Some(_)) => {
-            let text = "Incorrect usage of ALGORITHM=INSTANT and LOCK=NONE/SHARED/EXCLUSIVE";
-            Err(SqlError::new(1221, "HY000", text))
-        }
+        (Some("INSTANT"), Some(_)) => Err(errors::wrong_usage(
+            "ALGORITHM=INSTANT and LOCK=NONE/SHARED/EXCLUSIVE",
+        )),
         _ => Ok(()),
     }
 }

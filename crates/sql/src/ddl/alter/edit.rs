@@ -8,7 +8,7 @@ use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, 
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 use esker_types::collation::{Charset, Collation};
-use esker_types::{SqlError, SqlResult, TypeKind};
+use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::super::DdlCtx;
 use super::super::columns;
@@ -67,10 +67,7 @@ impl<'a> Edit<'a> {
 
     /// Draft position of a column that the table had before: 1054.
     fn column(&self, name: &Ident) -> SqlResult<usize> {
-        let unknown = || {
-            let text = format!("Unknown column '{}' in '{}'", name.text, self.old.name);
-            SqlError::new(1054, "42S22", text)
-        };
+        let unknown = || errors::unknown_column(&name.text, &self.old.name);
         let at = self.old.column_index(&name.text).ok_or_else(unknown)?;
         let id = self.old.columns[at].id;
         self.draft
@@ -314,8 +311,7 @@ impl<'a> Edit<'a> {
         {
             return self.drop_index(name, false);
         }
-        let text = format!("Constraint '{name}' does not exist.");
-        Err(SqlError::new(3940, "HY000", text))
+        Err(errors::unknown_constraint(name))
     }
 
     fn change_column(
@@ -419,8 +415,7 @@ impl<'a> Edit<'a> {
             ColumnPosition::After(name) => {
                 let after = self.draft.find(&name.text)?;
                 if after == at {
-                    let text = format!("Unknown column '{}' in '{}'", name.text, self.old.name);
-                    return Err(SqlError::new(1054, "42S22", text));
+                    return Err(errors::unknown_column(&name.text, &self.old.name));
                 }
                 // Taking the column out moves what follows it forward.
                 if after > at { after } else { after + 1 }
@@ -444,18 +439,13 @@ impl<'a> Edit<'a> {
     }
 
     fn missing_key(&self, name: &str) -> SqlError {
-        let text = format!("Key '{name}' doesn't exist in table '{}'", self.old.name);
-        SqlError::new(1176, "42000", text)
+        errors::unknown_key(name, &self.old.name)
     }
 
     fn rename_index(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
         names::check_index(&new.text)?;
         if old.is(PRIMARY) {
-            return Err(SqlError::new(
-                1280,
-                "42000",
-                "Incorrect index name 'PRIMARY'",
-            ));
+            return Err(errors::wrong_index_name("PRIMARY"));
         }
         let at = self
             .index(&old.text)
@@ -467,11 +457,7 @@ impl<'a> Edit<'a> {
     fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
         let at = self.index(name).ok_or_else(|| self.missing_key(name))?;
         if self.draft.indexes[at].primary && !visible {
-            return Err(SqlError::new(
-                3522,
-                "HY000",
-                "A primary key index cannot be invisible",
-            ));
+            return Err(errors::invisible_primary_key());
         }
         self.draft.indexes[at].invisible = !visible;
         Ok(())
@@ -481,18 +467,16 @@ impl<'a> Edit<'a> {
         let at = self.column(column)?;
         let def = &mut self.draft.columns[at].def;
         if def.auto_increment {
-            let text = format!("Invalid default value for '{}'", def.name);
-            return Err(SqlError::new(1067, "42000", text));
+            return Err(errors::invalid_default(&def.name));
         }
         def.default = columns::build_default(self.ctx.eval, Some(default), &def.ty, &def.name)?;
         Ok(())
     }
 
     fn set_enforced(&mut self, name: &str, enforced: bool) -> SqlResult<()> {
-        let at = self.check_position(name).ok_or_else(|| {
-            let text = format!("Constraint '{name}' does not exist.");
-            SqlError::new(3940, "HY000", text)
-        })?;
+        let at = self
+            .check_position(name)
+            .ok_or_else(|| errors::unknown_constraint(name))?;
         if enforced && !self.draft.checks[at].enforced {
             self.context
                 .new_checks

@@ -23,8 +23,7 @@ mod plan;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
-    no_such_table, same_name,
+    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, same_name,
 };
 use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
@@ -32,7 +31,7 @@ use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
     AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName,
 };
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::catch_up::{CatchUp, Derived};
 use super::convert::Conversion;
@@ -127,7 +126,10 @@ fn run(
     let exists =
         ctx.temporary(name).is_some() || ctx.catalog.snapshot().has_name(&name.schema, &name.name);
     if !exists && if_exists {
-        ctx.note(1146, no_such_table(&name.schema, &name.name).message);
+        ctx.note(
+            1146,
+            errors::no_such_table(&name.schema, &name.name).message,
+        );
         return Ok(DdlDone::default());
     }
     algorithm::check_options(options)?;
@@ -141,7 +143,7 @@ fn run(
     };
     let (old, tables) = lock_old(ctx, (name, to), actions, mode)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
-        return Err(esker_sql_catalog::catalog::unknown_database(&to.schema).into());
+        return Err(errors::unknown_database(&to.schema).into());
     }
     let table_options = actions.iter().filter_map(|a| match a {
         AlterAction::Option(option) => Some(option),
@@ -286,8 +288,7 @@ fn lock_old(
         false => ctx.catalog.snapshot().has_name(&to.schema, &to.name),
     };
     if name != to && is_taken {
-        let text = format!("Table '{}' already exists", to.name);
-        return Err(SqlError::new(1050, "42S01", text).into());
+        return Err(errors::table_exists(&to.name).into());
     }
     Ok((old, tables))
 }

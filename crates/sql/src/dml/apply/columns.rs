@@ -13,7 +13,7 @@ use esker_sql_catalog::catalog::{ColumnDef, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_types::collation::{Charset, Collation};
 use esker_types::json::{self, JsonRef};
-use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, ValueRef};
+use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, errors};
 
 use super::fit::{Conversions, How, how};
 use crate::dml::values::assign;
@@ -158,8 +158,8 @@ fn same(
         Value::DateTime(_) | Value::Date(_) | Value::Time(_) => value,
         Value::Double(_) | Value::Decimal(_) | Value::Bit(..) | Value::Null => value,
         other => {
-            let text = format!("Column '{}': {other:?} in a row image", column.name);
-            return Err(SqlError::new(1610, "HY000", text));
+            let why = format!("Column '{}': {other:?} in a row image", column.name);
+            return Err(errors::corrupt_event(why));
         }
     })
 }

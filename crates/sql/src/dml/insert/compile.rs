@@ -22,11 +22,6 @@ use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{Duty, ForeignKeyPlan};
 use crate::dml::target::base_table;
 
-fn count_mismatch(row: usize) -> SqlError {
-    let text = format!("Column count doesn't match value count at row {row}");
-    SqlError::new(1136, "21S01", text)
-}
-
 impl CompiledInsert {
     /// Compiles.
     pub(in crate::dml) fn compile(env: &BindEnv<'_>, insert: &Insert) -> SqlResult<Self> {
@@ -57,7 +52,7 @@ impl CompiledInsert {
             InsertSource::Query(query) => {
                 let mut bound = bind_query(env, query, None, None)?;
                 if bound.columns.len() != columns.len() {
-                    return Err(count_mismatch(1));
+                    return Err(errors::value_count(1));
                 }
                 if let Some(&col) = columns
                     .iter()
@@ -166,10 +161,9 @@ fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
     }
     let mut columns = Vec::with_capacity(insert.columns.len());
     for name in &insert.columns {
-        let col = table.column_index(&name.text).ok_or_else(|| {
-            let text = format!("Unknown column '{}' in 'field list'", name.text);
-            SqlError::new(1054, "42S22", text)
-        })?;
+        let col = table
+            .column_index(&name.text)
+            .ok_or_else(|| errors::unknown_column(&name.text, "field list"))?;
         if columns.contains(&col) {
             let text = format!("Column '{}' specified twice", table.columns[col].name);
             return Err(SqlError::new(1110, "42000", text));
@@ -222,7 +216,7 @@ fn compile_rows(
         // VALUES () takes every default, whatever columns are listed.
         let all_defaults = row.is_empty() && !insert.columns_given;
         if row.len() != columns.len() && !all_defaults {
-            return Err(count_mismatch(at + 1));
+            return Err(errors::value_count(at + 1));
         }
         let mut cells = Vec::with_capacity(columns.len());
         for (&col, value) in columns.iter().zip(row) {
@@ -306,9 +300,7 @@ fn compile_changer(
             )
         };
         if !alias.columns.is_empty() && alias.columns.len() != listed.len() {
-            let text = "In definition of view, derived table or common table expression, SELECT \
-                        list and column names list have different column counts";
-            return Err(SqlError::new(1353, "HY000", text));
+            return Err(errors::view_columns_differ());
         }
         let columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
         scope.add_named_row(&alias.name.text, &columns, width);

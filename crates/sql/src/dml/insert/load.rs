@@ -376,10 +376,9 @@ fn targets(table: &TableDef, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
     let target = |t: &LoadTarget| match t {
         LoadTarget::Var(name) => Ok(Target::Variable(name.clone())),
         LoadTarget::Column(name) => {
-            let col = table.column_index(&name.text).ok_or_else(|| {
-                let text = format!("Unknown column '{}' in 'field list'", name.text);
-                SqlError::new(1054, "42S22", text)
-            })?;
+            let col = table
+                .column_index(&name.text)
+                .ok_or_else(|| errors::unknown_column(&name.text, "field list"))?;
             match &table.columns[col].generated {
                 Some(_) => Err(generated_value(&table.columns[col].name, &table.name)),
                 None => Ok(Target::Column(col)),

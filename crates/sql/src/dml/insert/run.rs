@@ -11,13 +11,13 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, InfoText};
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
-use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
-use crate::dml::values::{Default, assign, default_of, missing_default, no_default, unset_value};
+use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
 use crate::dml::write::{Writer, Written};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
@@ -131,10 +131,13 @@ impl CompiledInsert {
             let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
             if has_none && !matches!(column.ty.kind, TypeKind::Enum(_)) {
                 if env.ctx.diagnostics.strict_write.get() {
-                    return Err(no_default(&column.name));
+                    return Err(errors::no_default(&column.name));
                 }
-                env.ctx
-                    .warn(Level::Warning, 1364, no_default(&column.name).message);
+                env.ctx.warn(
+                    Level::Warning,
+                    1364,
+                    errors::no_default(&column.name).message,
+                );
             }
         }
         Ok(())

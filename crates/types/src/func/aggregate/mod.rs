@@ -23,7 +23,8 @@ use std::any::Any;
 use super::{ArgType, RetCtx, RetFn, Signature};
 use crate::collation::Collation;
 use crate::ctx::EvalCtx;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::sqltype::SqlType;
 use crate::value::Value;
 
@@ -116,11 +117,7 @@ impl AggDef {
         let no_limit = self.max_args == super::ANY_ARGS;
         let n = args.len();
         if n < usize::from(self.min_args) || !(no_limit || n <= usize::from(self.max_args)) {
-            let message = format!(
-                "Incorrect parameter count in the call to native function '{}'",
-                self.name
-            );
-            return Err(SqlError::new(1582, "42000", message));
+            return Err(errors::wrong_parameter_count(self.name));
         }
         (self.ret)(args, ctx)
     }

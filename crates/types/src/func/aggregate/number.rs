@@ -10,6 +10,7 @@ use crate::cast;
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult};
+use crate::errors;
 use crate::func::ret::{double_type, exact_digits, int_never_null};
 use crate::func::{ANY_ARGS, ArgType, RetCtx, Signature};
 use crate::sqltype::SqlType;
@@ -211,7 +212,7 @@ impl Total {
 }
 
 fn out_of_range() -> SqlError {
-    SqlError::new(1690, "22003", "DECIMAL value is out of range in 'sum'")
+    errors::out_of_range("DECIMAL", "sum")
 }
 
 /// SUM, and AVG before its division.
@@ -301,11 +302,7 @@ impl AggState for Sum {
         }
         match self.total {
             Total::Double(sum) if sum.is_finite() => Ok(Value::Double(sum)),
-            Total::Double(_) => Err(SqlError::new(
-                1690,
-                "22003",
-                "DOUBLE value is out of range in 'sum'",
-            )),
+            Total::Double(_) => Err(errors::out_of_range("DOUBLE", "sum")),
             _ => Ok(Value::Decimal(self.total.decimal())),
         }
     }

@@ -6,7 +6,8 @@
 use super::read::{duration, long_time, storable};
 use super::{moment_fraction, ret_date, temporal, time_fraction};
 use crate::ctx::SqlMode;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::func::call::{Call, int, string};
 use crate::func::ret::{int as ret_int, text};
 use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
@@ -175,8 +176,7 @@ fn months_of(c: &Call, i: usize, name: &str) -> SqlResult<i128> {
     let period = c.integer(i)?;
     let (year, month) = (period / 100, period % 100);
     if period < 0 || !(1..=12).contains(&month) {
-        let message = format!("Incorrect arguments to {name}");
-        return Err(SqlError::new(1210, "HY000", message));
+        return Err(errors::wrong_arguments(name));
     }
     Ok(full_year(year) * 12 + month - 1)
 }

@@ -4,7 +4,8 @@
 //! **Invariant**: every call in a statement but SYSDATE gives the same moment.
 
 use super::temporal;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::func::call::Call;
 use crate::func::ret::const_int;
 use crate::func::{ArgType, FuncDef, RetCtx, SESSION, Signature, def};
@@ -36,9 +37,7 @@ fn precision(args: &[ArgType], name: &str) -> SqlResult<u8> {
         Some(n) if (0..=i64::from(MAX_FSP)).contains(&n) => Ok(n as u8),
         n => {
             let shown = n.unwrap_or_default();
-            let message =
-                format!("Too-big precision {shown} specified for '{name}'. Maximum is 6.");
-            Err(SqlError::new(1426, "42000", message))
+            Err(errors::precision_too_big(shown, name, "6"))
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Neighbours: `crate::json::from_value`.
 //! **Invariant**: members of an object are in the order of documents, the last of equal keys stays.
 
-use super::read::{binary_text, check_text, value};
+use super::read::{check_text, value};
 use super::{json, ret_json, ret_json_never_null, ret_text};
 use crate::cast;
 use crate::error::SqlResult;
+use crate::errors;
 use crate::func::call::{Call, string};
 use crate::func::ret::{any_nullable, string_type, text_chars};
 use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def};
@@ -48,7 +49,9 @@ fn json_array(c: &Call) -> SqlResult<Value> {
 pub(in crate::func) fn member_name(v: &Value, ty: &crate::SqlType) -> SqlResult<Vec<u8>> {
     match v {
         Value::Null => Err(null_key()),
-        Value::Str(_) if ty.is_string() && ty.collation.is_binary() => Err(binary_text()),
+        Value::Str(_) if ty.is_string() && ty.collation.is_binary() => {
+            Err(errors::json_from_binary())
+        }
         Value::Json(doc) => Ok(unquoted(JsonRef::new(doc)).into_owned()),
         v => Ok(cast::to_str(v, ty).into_owned()),
     }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::error::{SqlError, SqlResult};
+use crate::errors;
 use crate::func::call::Call;
 use crate::json::{self, Fault, Json, JsonRef, Path};
 use crate::sqltype::{SqlType, TypeKind};
@@ -30,22 +31,12 @@ impl<'a> Document<'a> {
 /// 3144 for bytes, 3146 for what is neither a text nor JSON.
 fn check_type(v: &Value, ty: &SqlType, i: usize, function: &str) -> SqlResult<()> {
     match v {
-        Value::Str(_) if ty.is_string() && ty.collation.is_binary() => Err(binary_text()),
-        Value::Json(_) | Value::Str(_) | Value::Label(..) | Value::Null => Ok(()),
-        _ => {
-            let message = format!(
-                "Invalid data type for JSON data in argument {} to function {function}; a JSON string or JSON type is required.",
-                i + 1
-            );
-            Err(SqlError::new(3146, "22032", message))
+        Value::Str(_) if ty.is_string() && ty.collation.is_binary() => {
+            Err(errors::json_from_binary())
         }
+        Value::Json(_) | Value::Str(_) | Value::Label(..) | Value::Null => Ok(()),
+        _ => Err(errors::no_json(&i + 1, function)),
     }
-}
-
-/// 3144
-pub(super) fn binary_text() -> SqlError {
-    let message = "Cannot create a JSON value from a string with CHARACTER SET 'binary'.";
-    SqlError::new(3144, "22032", message)
 }
 
 /// Argument `i` as a document; `None` if NULL.

@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use super::read::{document, one_or_all, path};
 use super::{json, ret_json};
 use crate::collation::Collation;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
+use crate::errors;
 use crate::func::call::Call;
 use crate::func::{ANY_ARGS, FuncDef, TOTAL, def};
 use crate::json::{Json, Path, View, walk};
@@ -36,11 +37,7 @@ fn escape(c: &Call, i: usize) -> SqlResult<Option<char>> {
         // An empty text means the default here, unlike that of LIKE.
         (None, _) => Ok(Some('\\')),
         (found, None) => Ok(found),
-        _ => Err(SqlError::new(
-            1210,
-            "HY000",
-            "Incorrect arguments to ESCAPE",
-        )),
+        _ => Err(errors::wrong_arguments("ESCAPE")),
     }
 }
 

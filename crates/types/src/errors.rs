@@ -1,0 +1,483 @@
+//! Errors that several rooms raise: one constructor per number of MySQL, so a text and its SQLSTATE exist once.
+//!
+//! Neighbours: everything above `engine`. A number that only one place raises is made there, by [`SqlError::new`]; the
+//! architecture tests refuse a second place.
+//! **Invariant**: in the order of the numbers; texts are those of MySQL 8.4, without a trailing period unless MySQL
+//! has one.
+
+use std::fmt::Display;
+
+use crate::error::SqlError;
+
+/// 1021: `place` is what is stored there, `advice` what to do.
+pub fn disk_full(place: impl Display, advice: impl Display) -> SqlError {
+    SqlError::new(1021, "HY000", format!("Disk full ({place}); {advice}"))
+}
+
+/// 1030: the file system refuses something; `what` names the file and why.
+pub fn storage_failed(what: impl Display) -> SqlError {
+    SqlError::new(1030, "HY000", what.to_string())
+}
+
+/// 1040
+pub fn too_many_connections() -> SqlError {
+    SqlError::new(1040, "08004", "Too many connections")
+}
+
+/// 1041: a limit of memory or of things held in memory; `what` says which.
+pub fn out_of_memory(what: impl Display) -> SqlError {
+    SqlError::new(1041, "HY000", format!("Out of memory; {what}"))
+}
+
+/// 1044: `account` is `'user'@'host'`.
+pub fn database_denied(account: impl Display, schema: impl Display) -> SqlError {
+    let text = format!("Access denied for user {account} to database '{schema}'");
+    SqlError::new(1044, "42000", text)
+}
+
+/// 1045: `account` is `'user'@'host'`.
+pub fn access_denied(account: impl Display, with_password: bool) -> SqlError {
+    let using = if with_password { "YES" } else { "NO" };
+    let text = format!("Access denied for user {account} (using password: {using})");
+    SqlError::new(1045, "28000", text)
+}
+
+/// 1046
+pub fn no_database() -> SqlError {
+    SqlError::new(1046, "3D000", "No database selected")
+}
+
+/// 1049
+pub fn unknown_database(name: impl Display) -> SqlError {
+    SqlError::new(1049, "42000", format!("Unknown database '{name}'"))
+}
+
+/// 1050
+pub fn table_exists(name: impl Display) -> SqlError {
+    SqlError::new(1050, "42S01", format!("Table '{name}' already exists"))
+}
+
+/// 1051: one name, or several as a list.
+pub fn unknown_table(names: impl Display) -> SqlError {
+    SqlError::new(1051, "42S02", format!("Unknown table '{names}'"))
+}
+
+/// 1053
+pub fn shutdown_in_progress() -> SqlError {
+    SqlError::new(1053, "08S01", "Server shutdown in progress")
+}
+
+/// 1054: `place` is a clause or a table.
+pub fn unknown_column(name: impl Display, place: impl Display) -> SqlError {
+    let text = format!("Unknown column '{name}' in '{place}'");
+    SqlError::new(1054, "42S22", text)
+}
+
+/// 1059
+pub fn name_too_long(name: impl Display) -> SqlError {
+    SqlError::new(
+        1059,
+        "42000",
+        format!("Identifier name '{name}' is too long"),
+    )
+}
+
+/// 1060
+pub fn duplicate_column(name: impl Display) -> SqlError {
+    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
+}
+
+/// 1063
+pub fn wrong_column_specifier(column: impl Display) -> SqlError {
+    let text = format!("Incorrect column specifier for column '{column}'");
+    SqlError::new(1063, "42000", text)
+}
+
+/// 1064: the statement's text from where it cannot be understood.
+pub fn syntax(near: impl Display, line: impl Display) -> SqlError {
+    let text = format!(
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+         server version for the right syntax to use near '{near}' at line {line}"
+    );
+    SqlError::new(1064, "42000", text)
+}
+
+/// 1066
+pub fn not_unique_table(name: impl Display) -> SqlError {
+    SqlError::new(1066, "42000", format!("Not unique table/alias: '{name}'"))
+}
+
+/// 1067
+pub fn invalid_default(column: impl Display) -> SqlError {
+    SqlError::new(
+        1067,
+        "42000",
+        format!("Invalid default value for '{column}'"),
+    )
+}
+
+/// 1100
+pub fn table_not_locked(table: impl Display) -> SqlError {
+    let text = format!("Table '{table}' was not locked with LOCK TABLES");
+    SqlError::new(1100, "HY000", text)
+}
+
+/// 1105: what MySQL has no number for.
+pub fn unknown_error(text: impl Display) -> SqlError {
+    SqlError::new(1105, "HY000", text.to_string())
+}
+
+/// 1109
+pub fn unknown_table_in(table: impl Display, place: impl Display) -> SqlError {
+    SqlError::new(1109, "42S02", format!("Unknown table '{table}' in {place}"))
+}
+
+/// 1111
+pub fn invalid_group_function() -> SqlError {
+    SqlError::new(1111, "HY000", "Invalid use of group function")
+}
+
+/// 1115
+pub fn unknown_charset(name: impl Display) -> SqlError {
+    SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
+}
+
+/// 1117
+pub fn too_many_columns() -> SqlError {
+    SqlError::new(1117, "HY000", "Too many columns")
+}
+
+/// 1136: rows count from 1.
+pub fn value_count(row: impl Display) -> SqlError {
+    let text = format!("Column count doesn't match value count at row {row}");
+    SqlError::new(1136, "21S01", text)
+}
+
+/// 1141
+pub fn no_such_grant(user: impl Display, host: impl Display) -> SqlError {
+    let text = format!("There is no such grant defined for user '{user}' on host '{host}'");
+    SqlError::new(1141, "42000", text)
+}
+
+/// 1142
+pub fn table_denied(
+    command: impl Display,
+    user: impl Display,
+    host: impl Display,
+    table: impl Display,
+) -> SqlError {
+    let text = format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
+    SqlError::new(1142, "42000", text)
+}
+
+/// 1146
+pub fn no_such_table(schema: impl Display, name: impl Display) -> SqlError {
+    let text = format!("Table '{schema}.{name}' doesn't exist");
+    SqlError::new(1146, "42S02", text)
+}
+
+/// 1153
+pub fn packet_too_large() -> SqlError {
+    let text = "Got a packet bigger than 'max_allowed_packet' bytes";
+    SqlError::new(1153, "08S01", text)
+}
+
+/// 1172
+pub fn too_many_rows() -> SqlError {
+    SqlError::new(1172, "42000", "Result consisted of more than one row")
+}
+
+/// 1176
+pub fn unknown_key(key: impl Display, table: impl Display) -> SqlError {
+    let text = format!("Key '{key}' doesn't exist in table '{table}'");
+    SqlError::new(1176, "42000", text)
+}
+
+/// 1192
+pub fn has_locked_tables() -> SqlError {
+    let text = "Can't execute the given command because you have active locked tables or an active transaction";
+    SqlError::new(1192, "HY000", text)
+}
+
+/// 1197: `limit` in bytes, or the variable that has it; `raise` is the variable to increase.
+pub fn transaction_too_large(limit: impl Display, raise: impl Display) -> SqlError {
+    let text = format!(
+        "Multi-statement transaction required more than {limit} bytes of storage; increase {raise} and try again"
+    );
+    SqlError::new(1197, "HY000", text)
+}
+
+/// 1205
+pub fn lock_wait_timeout() -> SqlError {
+    let text = "Lock wait timeout exceeded; try restarting transaction";
+    SqlError::new(1205, "HY000", text)
+}
+
+/// 1210
+pub fn wrong_arguments(function: impl Display) -> SqlError {
+    SqlError::new(1210, "HY000", format!("Incorrect arguments to {function}"))
+}
+
+/// 1213
+pub fn deadlock() -> SqlError {
+    let text = "Deadlock found when trying to get lock; try restarting transaction";
+    SqlError::new(1213, "40001", text)
+}
+
+/// 1221: `what` is two things that do not go together, joined by "and".
+pub fn wrong_usage(what: impl Display) -> SqlError {
+    SqlError::new(1221, "HY000", format!("Incorrect usage of {what}"))
+}
+
+/// 1222
+pub fn select_columns_differ() -> SqlError {
+    let text = "The used SELECT statements have a different number of columns";
+    SqlError::new(1222, "21000", text)
+}
+
+/// 1223
+pub fn conflicting_read_lock() -> SqlError {
+    let text = "Can't execute the query because you have a conflicting read lock";
+    SqlError::new(1223, "HY000", text)
+}
+
+/// 1227: `privileges` is what would do.
+pub fn privilege_needed(privileges: impl Display) -> SqlError {
+    let text = format!(
+        "Access denied; you need (at least one of) the {privileges} privilege(s) for this operation"
+    );
+    SqlError::new(1227, "42000", text)
+}
+
+/// 1228
+pub fn session_variable(name: impl Display) -> SqlError {
+    let text = format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL");
+    SqlError::new(1228, "HY000", text)
+}
+
+/// 1231: MySQL's text for a variable is [`wrong_value`]; settings at start say more.
+pub fn wrong_setting(why: impl Display) -> SqlError {
+    SqlError::new(1231, "42000", why.to_string())
+}
+
+/// 1231
+pub fn wrong_value(variable: impl Display, value: impl Display) -> SqlError {
+    wrong_setting(format!(
+        "Variable '{variable}' can't be set to the value of '{value}'"
+    ))
+}
+
+/// 1232
+pub fn wrong_type(variable: impl Display) -> SqlError {
+    let text = format!("Incorrect argument type to variable '{variable}'");
+    SqlError::new(1232, "42000", text)
+}
+
+/// 1238
+pub fn read_only_variable(name: impl Display, kind: impl Display) -> SqlError {
+    SqlError::new(
+        1238,
+        "HY000",
+        format!("Variable '{name}' is a {kind} variable"),
+    )
+}
+
+/// 1253
+pub fn collation_mismatch(collation: impl Display, charset: impl Display) -> SqlError {
+    let text = format!("COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'");
+    SqlError::new(1253, "42000", text)
+}
+
+/// 1271
+pub fn illegal_mix(operation: impl Display) -> SqlError {
+    let text = format!("Illegal mix of collations for operation '{operation}'");
+    SqlError::new(1271, "HY000", text)
+}
+
+/// 1273
+pub fn unknown_collation(name: impl Display) -> SqlError {
+    SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
+}
+
+/// 1280
+pub fn wrong_index_name(name: impl Display) -> SqlError {
+    SqlError::new(1280, "42000", format!("Incorrect index name '{name}'"))
+}
+
+/// 1286
+pub fn unknown_engine(name: impl Display) -> SqlError {
+    SqlError::new(1286, "42000", format!("Unknown storage engine '{name}'"))
+}
+
+/// 1290: `option` without its dashes.
+pub fn option_prevents(option: impl Display) -> SqlError {
+    let text = format!(
+        "The MySQL server is running with the --{option} option so it cannot execute this statement"
+    );
+    SqlError::new(1290, "HY000", text)
+}
+
+/// 1305: `kind` is FUNCTION, PROCEDURE, SAVEPOINT, …
+pub fn does_not_exist(kind: impl Display, name: impl Display) -> SqlError {
+    SqlError::new(1305, "42000", format!("{kind} {name} does not exist"))
+}
+
+/// 1327
+pub fn undeclared_variable(name: impl Display) -> SqlError {
+    SqlError::new(1327, "42000", format!("Undeclared variable: {name}"))
+}
+
+/// 1347
+pub fn wrong_object(schema: impl Display, name: impl Display, wanted: impl Display) -> SqlError {
+    SqlError::new(1347, "HY000", format!("'{schema}.{name}' is not {wanted}"))
+}
+
+/// 1353
+pub fn view_columns_differ() -> SqlError {
+    let text = "In definition of view, derived table or common table expression, SELECT list and \
+                column names list have different column counts";
+    SqlError::new(1353, "HY000", text)
+}
+
+/// 1364
+pub fn no_default(column: impl Display) -> SqlError {
+    let text = format!("Field '{column}' doesn't have a default value");
+    SqlError::new(1364, "HY000", text)
+}
+
+/// 1367: `kind` is double, set, …
+pub fn illegal_value(kind: impl Display, value: impl Display) -> SqlError {
+    let text = format!("Illegal {kind} '{value}' value found during parsing");
+    SqlError::new(1367, "22007", text)
+}
+
+/// 1396: `names` are accounts, separated by commas.
+pub fn operation_failed(operation: impl Display, names: impl Display) -> SqlError {
+    let text = format!("Operation {operation} failed for {names}");
+    SqlError::new(1396, "HY000", text)
+}
+
+/// 1412
+pub fn definition_changed() -> SqlError {
+    let text = "Table definition has changed, please retry transaction";
+    SqlError::new(1412, "HY000", text)
+}
+
+/// 1425
+pub fn scale_too_big(scale: impl Display, column: impl Display, max: impl Display) -> SqlError {
+    let text = format!("Too big scale {scale} specified for column '{column}'. Maximum is {max}.");
+    SqlError::new(1425, "42000", text)
+}
+
+/// 1426
+pub fn precision_too_big(
+    precision: impl Display,
+    column: impl Display,
+    max: impl Display,
+) -> SqlError {
+    let text = format!("Too-big precision {precision} specified for '{column}'. Maximum is {max}.");
+    SqlError::new(1426, "42000", text)
+}
+
+/// 1427
+pub fn scale_above_precision(column: impl Display) -> SqlError {
+    let text =
+        format!("For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}').");
+    SqlError::new(1427, "42000", text)
+}
+
+/// 1439
+pub fn width_out_of_range(column: impl Display, max: impl Display) -> SqlError {
+    let text = format!("Display width out of range for column '{column}' (max = {max})");
+    SqlError::new(1439, "42000", text)
+}
+
+/// 1525: `kind` is DATE, TIMESTAMP, …
+pub fn incorrect_value(kind: impl Display, value: impl Display) -> SqlError {
+    SqlError::new(1525, "HY000", format!("Incorrect {kind} value: '{value}'"))
+}
+
+/// 1582
+pub fn wrong_parameter_count(function: impl Display) -> SqlError {
+    let text = format!("Incorrect parameter count in the call to native function '{function}'");
+    SqlError::new(1582, "42000", text)
+}
+
+/// 1610
+pub fn corrupt_event(why: impl Display) -> SqlError {
+    let text = format!("Corrupted replication event was detected: {why}");
+    SqlError::new(1610, "HY000", text)
+}
+
+/// 1690: `what` is a type or a parameter, `place` the expression.
+pub fn out_of_range(what: impl Display, place: impl Display) -> SqlError {
+    let text = format!("{what} value is out of range in '{place}'");
+    SqlError::new(1690, "22003", text)
+}
+
+/// 1772
+pub fn malformed_gtid_set(text: impl Display) -> SqlError {
+    let text = format!("Malformed GTID set specification '{text}'.");
+    SqlError::new(1772, "HY000", text)
+}
+
+/// 1815
+pub fn internal(what: impl Display) -> SqlError {
+    SqlError::new(1815, "HY000", format!("Internal error: {what}"))
+}
+
+/// 1835
+pub fn malformed_packet() -> SqlError {
+    SqlError::new(1835, "HY000", "Malformed communication packet.")
+}
+
+/// 2014
+pub fn out_of_sync() -> SqlError {
+    SqlError::new(2014, "HY000", "Commands out of sync")
+}
+
+/// 3024
+pub fn statement_timeout() -> SqlError {
+    let text = "Query execution was interrupted, maximum statement execution time exceeded";
+    SqlError::new(3024, "HY000", text)
+}
+
+/// 3144
+pub fn json_from_binary() -> SqlError {
+    let text = "Cannot create a JSON value from a string with CHARACTER SET 'binary'.";
+    SqlError::new(3144, "22032", text)
+}
+
+/// 3146: arguments count from 1.
+pub fn no_json(argument: impl Display, function: impl Display) -> SqlError {
+    let text = format!(
+        "Invalid data type for JSON data in argument {argument} to function {function}; a JSON string or JSON type is \
+         required."
+    );
+    SqlError::new(3146, "22032", text)
+}
+
+/// 3522
+pub fn invisible_primary_key() -> SqlError {
+    SqlError::new(3522, "HY000", "A primary key index cannot be invisible")
+}
+
+/// 3530: `'role'@'host'` and `'user'@'host'`.
+pub fn role_not_granted(role: impl Display, to: impl Display) -> SqlError {
+    SqlError::new(3530, "HY000", format!("{role} is not granted to {to}"))
+}
+
+/// 3940
+pub fn unknown_constraint(name: impl Display) -> SqlError {
+    SqlError::new(
+        3940,
+        "HY000",
+        format!("Constraint '{name}' does not exist."),
+    )
+}
+
+/// 4028
+pub fn no_visible_column() -> SqlError {
+    let text = "A table must have at least one visible column.";
+    SqlError::new(4028, "HY000", text)
+}
