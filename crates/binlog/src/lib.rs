@@ -3,9 +3,9 @@
 //! In flow order: a session hands each changed row to [`image`] and gathers the events of its transaction in an
 //! [`Attachment`], opaque bytes that travel in the record of the commit, or, where they are too many, in a file of
 //! their own ([`spool`]); [`derive`] makes complete events of it, with GTID, dependencies (`writeset`) and positions;
-//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers; [`apply`] makes
-//! transactions of what another server sends. [`event`] has the encoder and decoder of every event, [`gtid`] the
-//! algebra of GTID sets.
+//! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers; [`relay`] keeps
+//! what another server sends, and [`apply`] makes transactions of it. [`event`] has the encoder and decoder of every
+//! event, [`gtid`] the algebra of GTID sets.
 //! Formats: `docs/formats/binlog.md` and `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
 //! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!
@@ -22,6 +22,7 @@ pub mod event;
 pub mod files;
 pub mod gtid;
 pub mod image;
+pub mod relay;
 pub mod spool;
 pub mod stream;
 pub mod writeset;

@@ -46,7 +46,7 @@ pub(super) fn read(fs: &dyn Fs, names: &Names) -> Result<Vec<FileNumber>> {
 }
 
 /// Replaces the index; durable on return.
-pub(super) fn write(
+pub(crate) fn write(
     fs: &dyn Fs,
     names: &Names,
     files: impl Iterator<Item = FileNumber>,

@@ -6,7 +6,7 @@
 //! crash at any moment the files can be brought to what they would have been, from the log above the last position.
 
 mod copy;
-mod index;
+pub(crate) mod index;
 mod names;
 mod places;
 mod position;

@@ -76,6 +76,12 @@ impl Scan {
         self.offset = offset;
     }
 
+    /// The file has grown: the bytes before `end` may be read.
+    pub fn grow_to(&mut self, end: u64) {
+        debug_assert!(end >= self.end, "files only grow");
+        self.end = self.end.max(end);
+    }
+
     /// What stands behind the bodies.
     pub fn checksum(&self) -> Checksum {
         self.checksum

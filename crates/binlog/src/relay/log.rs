@@ -1,0 +1,477 @@
+//! The files of a relay log, and what is appended to them.
+//!
+//! Neighbours: one receiver appends, [`Reader`]s follow, the channel purges what is applied. **Invariants**
+//! - Readers see whole events only: what is in the buffer is told of after it is written.
+//! - The files are what the folder has; the index lists them for tools.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_vfs::{File, Fs, OpenMode};
+use parking_lot::{Condvar, Mutex};
+
+use super::reader::Reader;
+use super::track::{Received, Tracker};
+use super::{put_event, put_rotate};
+use crate::apply::{Place, RelayPlace};
+use crate::event::format::FormatDescription;
+use crate::event::{Checksum, EventType, Header, Stamp};
+use crate::files::{FIRST_EVENT, FileNumber, MAGIC, Names, Scan, index};
+use crate::{Result, damaged};
+
+/// Bytes that gather before they are written.
+const BUFFER: usize = 256 << 10;
+
+/// Where a relay log is, and who writes it.
+#[derive(Debug, Clone)]
+pub struct RelayConfig {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// What its files are called.
+    pub base: String,
+    /// This server's version, for the head of a file.
+    pub server_version: String,
+    /// This server's number.
+    pub server_id: u32,
+}
+
+/// A file and how much of it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RelayFile {
+    pub(super) number: FileNumber,
+    pub(super) size: u64,
+}
+
+/// What readers see.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) files: VecDeque<RelayFile>,
+    received: Received,
+}
+
+/// What readers and the writer share.
+pub(super) struct Shared {
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) names: Names,
+    view: Mutex<View>,
+    changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn view<R>(&self, ask: impl FnOnce(&View) -> R) -> R {
+        ask(&self.view.lock())
+    }
+
+    /// Waits until a file has more than this, or there is another one behind it.
+    pub(super) fn wait(&self, seen: RelayFile, at_most: Duration) {
+        let mut view = self.view.lock();
+        if view.files.back() == Some(&seen) {
+            self.changed.wait_for(&mut view, at_most);
+        }
+    }
+}
+
+/// The end of the last file.
+struct Writing {
+    file: Arc<dyn File>,
+    number: FileNumber,
+    /// Bytes in the file.
+    size: u64,
+    buffer: Vec<u8>,
+    tracker: Tracker,
+    /// The source's format description, for the heads of files.
+    format: Option<(Header, Vec<u8>)>,
+    /// Events since the last sync.
+    unsynced: u64,
+}
+
+impl Writing {
+    fn end(&self) -> RelayPlace {
+        RelayPlace {
+            file: self.number.0.into(),
+            offset: self.size + self.buffer.len() as u64,
+        }
+    }
+}
+
+/// A relay log.
+pub struct RelayLog {
+    config: RelayConfig,
+    shared: Arc<Shared>,
+    writing: Mutex<Writing>,
+}
+
+impl RelayLog {
+    /// Opens it, or begins a new one. A torn end is cut.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub fn open(fs: Arc<dyn Fs>, config: RelayConfig) -> Result<Self> {
+        fs.create_dir_all(&config.dir)?;
+        let names = Names::new(config.dir.clone(), &config.base);
+        let found = fs.list(&config.dir)?;
+        let mut numbers: Vec<_> = found.iter().filter_map(|name| names.number(name)).collect();
+        numbers.sort_unstable();
+        let mut scanned = Scanned::default();
+        for number in &numbers {
+            if !scanned.file(&*fs, &names, *number)? {
+                break;
+            }
+        }
+        let cut = scanned.tracker.received().end.relay;
+        for number in numbers.into_iter().filter(|n| u64::from(n.0) > cut.file) {
+            fs.remove_file(&names.path(number))?;
+            scanned.files.retain(|file| file.number != number);
+        }
+        let writing = match scanned.files.back_mut() {
+            None => create(
+                &*fs,
+                &names,
+                &config,
+                FileNumber(1),
+                Tracker::default(),
+                None,
+            )?,
+            Some(last) => {
+                let file = fs.open(&names.path(last.number), OpenMode::ReadWrite)?;
+                file.set_len(cut.offset)?;
+                last.size = cut.offset;
+                Writing {
+                    file,
+                    number: last.number,
+                    size: cut.offset,
+                    buffer: Vec::new(),
+                    tracker: Tracker::at(scanned.tracker.received().clone()),
+                    format: scanned.format,
+                    unsynced: 0,
+                }
+            }
+        };
+        let (number, size) = (writing.number, writing.size);
+        let mut files = scanned.files;
+        if files.is_empty() {
+            files.push_back(RelayFile { number, size });
+        }
+        index::write(&*fs, &names, files.iter().map(|file| file.number))?;
+        let received = writing.tracker.received().clone();
+        let view = View { files, received };
+        let shared = Shared {
+            fs,
+            names,
+            view: Mutex::new(view),
+            changed: Condvar::new(),
+        };
+        Ok(Self {
+            config,
+            shared: Arc::new(shared),
+            writing: Mutex::new(writing),
+        })
+    }
+
+    /// Appends an event of the source that was checked. A new file begins when this one has `max_bytes`.
+    ///
+    /// # Errors
+    /// A damaged event; of the disk.
+    pub fn append(&self, header: &Header, body: &[u8], max_bytes: u64) -> Result<()> {
+        let mut writing = self.writing.lock();
+        if writing.tracker.is_between() && writing.end().offset >= max_bytes {
+            self.rotate(&mut writing)?;
+        }
+        let before = writing.buffer.len();
+        put_event(header, body, &mut writing.buffer);
+        let end = writing.end();
+        if let Err(e) = writing.tracker.push(header, body, end) {
+            writing.buffer.truncate(before);
+            return Err(e);
+        }
+        if header.event_type() == Some(EventType::FormatDescription) {
+            writing.format = Some((*header, body.to_vec()));
+        }
+        writing.unsynced += 1;
+        match writing.buffer.len() >= BUFFER {
+            true => self.write(&mut writing),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what was appended and tells readers. Syncs every `sync_every` events; 0: never.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn publish(&self, sync_every: u64) -> Result<()> {
+        let mut writing = self.writing.lock();
+        self.write(&mut writing)?;
+        if sync_every > 0 && writing.unsynced >= sync_every {
+            writing.file.sync_data()?;
+            writing.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    fn write(&self, writing: &mut Writing) -> Result<()> {
+        if !writing.buffer.is_empty() {
+            writing.file.write_all_at(&writing.buffer, writing.size)?;
+            writing.size += writing.buffer.len() as u64;
+            writing.buffer.clear();
+        }
+        let mut view = self.shared.view.lock();
+        let (number, size) = (writing.number, writing.size);
+        match view.files.back_mut() {
+            Some(last) if last.number == number => last.size = size,
+            _ => view.files.push_back(RelayFile { number, size }),
+        }
+        view.received.clone_from(writing.tracker.received());
+        drop(view);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Begins a new file.
+    fn rotate(&self, writing: &mut Writing) -> Result<()> {
+        self.write(writing)?;
+        writing.file.sync_data()?;
+        let next = FileNumber(writing.number.0 + 1);
+        let tracker = std::mem::take(&mut writing.tracker);
+        let format = writing.format.take();
+        let (fs, names) = (&self.shared.fs, &self.shared.names);
+        *writing = create(&**fs, names, &self.config, next, tracker, format)?;
+        self.write(writing)?;
+        self.write_index()
+    }
+
+    fn write_index(&self) -> Result<()> {
+        let numbers: Vec<_> = self
+            .shared
+            .view(|v| v.files.iter().map(|f| f.number).collect());
+        index::write(&*self.shared.fs, &self.shared.names, numbers.into_iter())
+    }
+
+    /// Ends the file, so that it can be purged once it is applied.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn flush(&self) -> Result<()> {
+        let mut writing = self.writing.lock();
+        match writing.tracker.is_between() {
+            true => self.rotate(&mut writing),
+            false => self.write(&mut writing),
+        }
+    }
+
+    /// Throws everything away; the source's events come from `source_file` and `source_pos` on. Where they will be.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn restart(&self, source_file: &str, source_pos: u64) -> Result<Place> {
+        let mut writing = self.writing.lock();
+        let received = Received {
+            end: Place {
+                source_file: source_file.to_owned(),
+                source_pos,
+                ..Place::default()
+            },
+            ..Received::default()
+        };
+        let next = FileNumber(writing.number.0 + 1);
+        let (fs, names) = (&self.shared.fs, &self.shared.names);
+        let tracker = Tracker::at(received);
+        *writing = create(&**fs, names, &self.config, next, tracker, None)?;
+        self.write(&mut writing)?;
+        self.purge_before(next)?;
+        Ok(writing.tracker.received().end.clone())
+    }
+
+    /// Removes the files before this one.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn purge_applied(&self, applied: RelayPlace) -> Result<()> {
+        let number = u32::try_from(applied.file).map_err(|_| damaged("number of a relay file"))?;
+        self.purge_before(FileNumber(number))
+    }
+
+    fn purge_before(&self, number: FileNumber) -> Result<()> {
+        let mut gone = Vec::new();
+        {
+            let mut view = self.shared.view.lock();
+            while view.files.len() > 1 && view.files[0].number < number {
+                gone.extend(view.files.pop_front());
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.write_index()?;
+        for file in gone {
+            self.shared
+                .fs
+                .remove_file(&self.shared.names.path(file.number))?;
+        }
+        Ok(())
+    }
+
+    /// Follows the events behind a place; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Damaged files; of the disk.
+    pub fn reader(&self, from: RelayPlace) -> Result<Option<Reader>> {
+        Reader::open(self.shared.clone(), from)
+    }
+
+    /// What has come as whole transactions.
+    pub fn received(&self) -> Received {
+        self.shared.view(|view| view.received.clone())
+    }
+
+    /// Where the last event that is written ends.
+    pub fn end(&self) -> RelayPlace {
+        self.shared.view(|view| {
+            let last = view.files.back().copied();
+            last.map_or(RelayPlace::default(), |last| RelayPlace {
+                file: last.number.0.into(),
+                offset: last.size,
+            })
+        })
+    }
+
+    /// Bytes of all files.
+    pub fn space(&self) -> u64 {
+        self.shared
+            .view(|view| view.files.iter().map(|file| file.size).sum())
+    }
+
+    /// Its files by name, with their sizes.
+    pub fn files(&self) -> Vec<(FileNumber, u64)> {
+        self.shared
+            .view(|v| v.files.iter().map(|f| (f.number, f.size)).collect())
+    }
+
+    /// What its files are called.
+    pub fn names(&self) -> &Names {
+        &self.shared.names
+    }
+
+    /// The name of a file.
+    pub fn name_of(&self, place: RelayPlace) -> String {
+        self.shared.names.name(FileNumber(place.file as u32))
+    }
+
+    /// Removes all files, at the end of the channel's life.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn remove(&self) -> Result<()> {
+        for (number, _) in self.files() {
+            self.shared
+                .fs
+                .remove_file(&self.shared.names.path(number))?;
+        }
+        Ok(self.shared.fs.remove_file(&self.shared.names.index())?)
+    }
+}
+
+/// Makes a file with its head.
+fn create(
+    fs: &dyn Fs,
+    names: &Names,
+    config: &RelayConfig,
+    number: FileNumber,
+    tracker: Tracker,
+    format: Option<(Header, Vec<u8>)>,
+) -> Result<Writing> {
+    assert!(tracker.is_between(), "a file ends between transactions");
+    let file = fs.open(&names.path(number), OpenMode::CreateOrOpen)?;
+    file.set_len(0)?;
+    let mut writing = Writing {
+        file,
+        number,
+        size: 0,
+        buffer: MAGIC.to_vec(),
+        tracker,
+        format,
+        unsynced: 0,
+    };
+    let stamp = Stamp {
+        timestamp: 0,
+        server_id: config.server_id,
+        flags: 0,
+    };
+    FormatDescription {
+        server_version: config.server_version.clone(),
+        created: 0,
+        checksum: Checksum::Crc32,
+    }
+    .write(stamp, FIRST_EVENT, &mut writing.buffer);
+    let (source_file, source_pos) = writing.tracker.source();
+    if !source_file.is_empty() {
+        put_rotate(
+            config.server_id,
+            source_file,
+            source_pos,
+            &mut writing.buffer,
+        );
+    }
+    if let Some((header, body)) = &writing.format {
+        put_event(header, body, &mut writing.buffer);
+    }
+    let end = writing.end();
+    writing.tracker.moved_to(end);
+    writing.file.write_all_at(&writing.buffer, 0)?;
+    writing.size = writing.buffer.len() as u64;
+    writing.buffer.clear();
+    fs.sync_dir(names.dir())?;
+    Ok(writing)
+}
+
+/// What the files have at a start.
+#[derive(Default)]
+struct Scanned {
+    files: VecDeque<RelayFile>,
+    tracker: Tracker,
+    format: Option<(Header, Vec<u8>)>,
+}
+
+impl Scanned {
+    /// Reads a file as far as it is whole; false if it is not, or if nothing of it can be used.
+    fn file(&mut self, fs: &dyn Fs, names: &Names, number: FileNumber) -> Result<bool> {
+        let path = names.path(number);
+        let Ok(mut scan) = Scan::open(fs, &path, None) else {
+            return Ok(false);
+        };
+        let mut is_first = true;
+        let is_whole = loop {
+            let (header, body) = match scan.next_event() {
+                Ok(Some((_, event))) => (event.header, event.body.to_vec()),
+                Ok(None) => break true,
+                Err(e) => {
+                    if matches!(e, crate::Error::Io(_)) {
+                        return Err(e);
+                    }
+                    break false;
+                }
+            };
+            let end = RelayPlace {
+                file: number.0.into(),
+                offset: scan.offset(),
+            };
+            if std::mem::take(&mut is_first) {
+                self.tracker.moved_to(end);
+                let size = scan.offset();
+                self.files.push_back(RelayFile { number, size });
+                continue;
+            }
+            if self.tracker.push(&header, &body, end).is_err() {
+                break false;
+            }
+            if header.event_type() == Some(EventType::FormatDescription) {
+                self.format = Some((header, body));
+            }
+        };
+        if let Some(file) = self.files.back_mut().filter(|file| file.number == number) {
+            file.size = scan.offset();
+        }
+        Ok(is_whole)
+    }
+}

@@ -1,0 +1,206 @@
+//! Where the last whole transaction of the source ends, and which GTIDs have come.
+//!
+//! Neighbours: `log` pushes every event, at a start those that are in the files. **Invariants**: the same rules as
+//! `apply::assemble` has for the ends of groups; what is not whole is not told of.
+
+use crate::Result;
+use crate::apply::{Id, MariaGtid, MariaGtidSet, Place, RelayPlace};
+use crate::event::control::Rotate;
+use crate::event::format::FormatDescription;
+use crate::event::group::GtidEvent;
+use crate::event::query::Query;
+use crate::event::{EventType, FLAG_ARTIFICIAL, Header};
+use crate::gtid::GtidSet;
+
+/// MariaDB's GTID event, and its flag for a transaction without COMMIT.
+const MARIA_GTID: u8 = 162;
+const STANDALONE: u8 = 1;
+/// MariaDB's compressed statement; BEGIN and COMMIT are never compressed.
+const QUERY_COMPRESSED: u8 = 165;
+/// Events of MariaDB that belong to no transaction by themselves: annotation, checkpoint, list of GTIDs.
+const MARIA_CONTROL: std::ops::RangeInclusive<u8> = 160..=163;
+
+/// What has been received as whole transactions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Received {
+    /// Up to where.
+    pub end: Place,
+    /// Which GTIDs of MySQL.
+    pub gtids: GtidSet,
+    /// Which of MariaDB.
+    pub maria: MariaGtidSet,
+}
+
+/// A transaction that is not whole yet.
+#[derive(Debug)]
+struct Open {
+    id: Id,
+    has_begin: bool,
+}
+
+/// Follows the events.
+#[derive(Debug, Default)]
+pub(super) struct Tracker {
+    received: Received,
+    file: String,
+    position: u64,
+    open: Option<Open>,
+}
+
+impl Tracker {
+    /// Goes on at a place between two transactions.
+    pub(super) fn at(received: Received) -> Self {
+        Self {
+            file: received.end.source_file.clone(),
+            position: received.end.source_pos,
+            received,
+            open: None,
+        }
+    }
+
+    pub(super) fn received(&self) -> &Received {
+        &self.received
+    }
+
+    /// Is there nothing open?
+    pub(super) fn is_between(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Where the source's next event begins.
+    pub(super) fn source(&self) -> (&str, u64) {
+        (&self.file, self.position)
+    }
+
+    /// The next event of the source comes at this place of the relay log.
+    pub(super) fn moved_to(&mut self, relay: RelayPlace) {
+        if self.open.is_none() {
+            self.received.end.relay = relay;
+        }
+    }
+
+    /// Takes an event that ends at `relay`.
+    pub(super) fn push(&mut self, header: &Header, body: &[u8], relay: RelayPlace) -> Result<()> {
+        if header.end != 0 && header.stamp.flags & FLAG_ARTIFICIAL == 0 {
+            let high = self.position & !u64::from(u32::MAX);
+            let at = high | u64::from(header.end);
+            // Positions have 32 bits; files may be longer.
+            let has_wrapped = self.position > at && self.position - at > 1 << 31;
+            self.position = if has_wrapped { at + (1 << 32) } else { at };
+        }
+        self.event(header, body)?;
+        if self.open.is_none() {
+            self.received.end = Place {
+                source_file: self.file.clone(),
+                source_pos: self.position,
+                relay,
+            };
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, header: &Header, body: &[u8]) -> Result<()> {
+        let Some(kind) = header.event_type() else {
+            return self.numbered(header, body);
+        };
+        match kind {
+            EventType::Gtid | EventType::AnonymousGtid | EventType::GtidTagged => {
+                self.cut_off();
+                let id = GtidEvent::parse(kind, body)?
+                    .gtid
+                    .map_or(Id::Position, Id::Gtid);
+                self.begin(id, false);
+            }
+            EventType::Query => self.query(body)?,
+            EventType::Xid | EventType::XaPrepare | EventType::TransactionPayload => self.finish(),
+            EventType::Rotate => {
+                self.cut_off();
+                let next = Rotate::parse(body)?;
+                self.file = String::from_utf8_lossy(next.file).into_owned();
+                self.position = next.position;
+            }
+            EventType::FormatDescription if FormatDescription::parse(body)?.created != 0 => {
+                self.cut_off();
+            }
+            EventType::TableMap
+            | EventType::WriteRows
+            | EventType::UpdateRows
+            | EventType::DeleteRows => self.content(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn numbered(&mut self, header: &Header, body: &[u8]) -> Result<()> {
+        match header.kind {
+            MARIA_GTID => {
+                self.cut_off();
+                let mut r = crate::bytes::Reader::new(body);
+                let (sequence, domain, flags) = (r.u64()?, r.u32()?, r.u8()?);
+                let gtid = MariaGtid {
+                    domain,
+                    server_id: header.stamp.server_id,
+                    sequence,
+                };
+                self.begin(Id::Maria(gtid), flags & STANDALONE == 0);
+            }
+            QUERY_COMPRESSED => self.statement(),
+            kind if MARIA_CONTROL.contains(&kind) => {}
+            _ => self.content(),
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, body: &[u8]) -> Result<()> {
+        let text = Query::parse(body)?.text.trim_ascii();
+        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
+        let starts = |word: &str| {
+            let head = text.get(..word.len());
+            head.is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if is("BEGIN") || starts("XA START ") || starts("XA BEGIN ") {
+            let id = self.open.take().map_or(Id::Position, |open| open.id);
+            self.begin(id, true);
+        } else if is("COMMIT") || is("ROLLBACK") {
+            self.finish();
+        } else {
+            self.statement();
+        }
+        Ok(())
+    }
+
+    /// A statement ends its transaction, unless that has a BEGIN.
+    fn statement(&mut self) {
+        if !self.open.as_ref().is_some_and(|open| open.has_begin) {
+            self.finish();
+        }
+    }
+
+    fn begin(&mut self, id: Id, has_begin: bool) {
+        self.open = Some(Open { id, has_begin });
+    }
+
+    /// An event of a transaction, which may have begun without a GTID.
+    fn content(&mut self) {
+        if self.open.is_none() {
+            self.begin(Id::Position, false);
+        }
+    }
+
+    fn finish(&mut self) {
+        let open = self.open.take();
+        match open.map_or(Id::Position, |open| open.id) {
+            Id::Gtid(gtid) => self.received.gtids.add(&gtid),
+            Id::Maria(gtid) => self.received.maria.add(gtid),
+            Id::Position => {}
+        }
+    }
+
+    /// The source does not finish what is open. A GTID alone is a transaction without events.
+    fn cut_off(&mut self) {
+        match &self.open {
+            Some(open) if !open.has_begin && open.id != Id::Position => self.finish(),
+            _ => self.open = None,
+        }
+    }
+}
