@@ -6,12 +6,14 @@
 
 use std::sync::{Arc, Weak};
 
+use esker_sql::replica::Reception;
 use esker_sql::{Host, Instance};
 use esker_vfs::Env;
 use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::listener::{self, ReopenLogs, Shared};
+use crate::replica;
 
 /// A statement's wish that the server stops.
 pub(crate) type Stop = Arc<Notify>;
@@ -61,5 +63,14 @@ impl Host for ServerHost {
         shared.tls.store(fresh.map(Arc::new));
         tracing::info!("certificate and key are read again");
         Ok(())
+    }
+
+    fn receive(&self, reception: Arc<Reception>) -> Result<(), String> {
+        replica::begin(reception).map_err(|e| e.to_string())
+    }
+
+    fn next_connection(&self) -> u64 {
+        let shared = self.shared.upgrade();
+        shared.map_or(0, |shared| shared.next_connection_id())
     }
 }

@@ -6,10 +6,11 @@
 //! page), `seats` (connection limits), `activity` (running commands), `startup` (while the log is read),
 //! [`connection`] (one client from greeting to goodbye), [`login`] (authentication) with `rsa` and `certificate`,
 //! `compressions` (negotiated compression), [`throttle`] (delays after failed logins), [`refusals`] (the log of
-//! refused logins), [`dispatch`] (one command), `dump` (the binary log to a consumer), `parameters` (of prepared
-//! statements), `worker` (leaving a worker thread), `watch` (a client that has gone), `silence` (idle timeouts),
-//! `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and [`tls`]. `unseen` runs the statements
-//! of `init_file` and `init_connect`, `embedded` is the database without a server, `panics` logs them.
+//! refused logins), [`dispatch`] (one command), `dump` (the binary log to a consumer), `replica` (the binary log of
+//! a source), `parameters` (of prepared statements), `worker` (leaving a worker thread), `watch` (a client that has
+//! gone), `silence` (idle timeouts), `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and
+//! [`tls`]. `unseen` runs the statements of `init_file` and `init_connect`, `embedded` is the database without a
+//! server, `panics` logs them.
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
@@ -34,6 +35,7 @@ mod page;
 mod panics;
 mod parameters;
 mod refusals;
+mod replica;
 mod reply;
 mod rsa;
 mod seats;

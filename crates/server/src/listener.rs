@@ -379,6 +379,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         shared: Arc::downgrade(&shared),
     };
     instance.serve_for(Box::new(host));
+    tokio::task::block_in_place(|| instance.start_replication());
     heed_hangups(hangups, instance.clone());
     ready(address, &instance);
     notify::ready(&address.to_string());
@@ -400,6 +401,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     shared.instance.interrupt_sessions();
     // Receivers live as long as connections do; nobody listening is fine.
     let _ = stop_sessions.send(true);
+    tokio::task::block_in_place(|| shared.instance.stop_replication());
     let all_gone = async {
         while shared.connections.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -225,14 +225,16 @@ impl Parser<'_> {
                     None
                 };
                 let limit = self.number_limit()?;
-                if kw == Kw::RELAYLOG {
-                    self.channel()?;
-                }
+                let channel = match kw {
+                    Kw::RELAYLOG => self.channel()?,
+                    _ => None,
+                };
                 Ok(ShowWhat::BinlogEvents {
                     relay: kw == Kw::RELAYLOG,
                     file,
                     position,
                     limit,
+                    channel,
                 })
             }
             Kw::REPLICA | Kw::SLAVE => {

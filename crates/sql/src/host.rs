@@ -1,12 +1,15 @@
-//! What a statement asks of the process around the database: to stop, to reopen its log, to read its certificate again.
+//! What a statement asks of the process around the database: to stop, to reopen its log, to read its certificate
+//! again, to receive from another server.
 //!
 //! Neighbours: the server implements [`Host`] and hands it to [`Instance::serve_for`](crate::Instance::serve_for);
 //! `session` asks it. A database without a server has none: the statements are refused.
 //! **Invariant**: nothing here blocks; SHUTDOWN is answered before the process ends.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use esker_types::{SqlError, SqlResult};
+
+use crate::replica::Reception;
 
 /// The process.
 pub trait Host: Send + Sync {
@@ -24,6 +27,15 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// What is wrong with the files; the old ones stay in use.
     fn reload_tls(&self) -> Result<(), String>;
+
+    /// Begins a thread that receives from a source.
+    ///
+    /// # Errors
+    /// There is no thread.
+    fn receive(&self, reception: Arc<Reception>) -> Result<(), String>;
+
+    /// A number for a session that no client has.
+    fn next_connection(&self) -> u64;
 }
 
 /// The place of the host, empty until the server is up.

@@ -28,6 +28,7 @@ use crate::ddl;
 use crate::host::{Host, HostSlot};
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
+use crate::replica::Channels;
 use crate::session::registry::Registry;
 use crate::session::server_backup::BackupFigures;
 use crate::session::turns::Turns;
@@ -101,6 +102,7 @@ pub struct Instance {
     persisted: Persisted,
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
+    pub(crate) channels: Channels,
     pub(crate) registry: Registry,
     /// Of the statements that take long.
     pub(crate) turns: Arc<Turns>,
@@ -252,6 +254,7 @@ impl Starting {
             data_dir: config.data_dir,
             binlog: Binlog::default(),
             replicas: Replicas::default(),
+            channels: Channels::default(),
             engine,
             catalog,
             globals,

@@ -4,11 +4,11 @@
 //! (keys, transactions), `server` above (connections and packets).
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
-//! OUTFILE) · [`session`] (one client) · [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
-//! clients ask about) · `statements` (statistics), `querylog` (slow and general log) · `xids` (XA transactions) ·
-//! [`datadir`] (the data directory as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema`
-//! (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that
-//! need every floor).
+//! OUTFILE) · [`session`] (one client) · [`replica`] (replication channels), [`applier`] (transactions of other
+//! servers) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics), `querylog` (slow and general
+//! log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around),
+//! `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the
+//! sockets) · `query_tests` (tests that need every floor).
 
 pub mod applier;
 pub mod binlog;
@@ -22,6 +22,7 @@ mod persisted;
 #[cfg(test)]
 mod query_tests;
 mod querylog;
+pub mod replica;
 mod schema;
 pub mod session;
 mod show;

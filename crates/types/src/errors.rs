@@ -147,6 +147,11 @@ pub fn too_many_columns() -> SqlError {
     SqlError::new(1117, "HY000", "Too many columns")
 }
 
+/// 1135
+pub fn no_thread(why: impl Display) -> SqlError {
+    SqlError::new(1135, "HY000", format!("Can't create a new thread: {why}"))
+}
+
 /// 1136: rows count from 1.
 pub fn value_count(row: impl Display) -> SqlError {
     let text = format!("Column count doesn't match value count at row {row}");
@@ -207,6 +212,11 @@ pub fn transaction_too_large(limit: impl Display, raise: impl Display) -> SqlErr
     SqlError::new(1197, "HY000", text)
 }
 
+/// 1201: a replication channel cannot begin.
+pub fn channel_failed(why: impl Display) -> SqlError {
+    SqlError::new(1201, "HY000", why.to_string())
+}
+
 /// 1205
 pub fn lock_wait_timeout() -> SqlError {
     let text = "Lock wait timeout exceeded; try restarting transaction";
@@ -222,6 +232,12 @@ pub fn wrong_arguments(function: impl Display) -> SqlError {
 pub fn deadlock() -> SqlError {
     let text = "Deadlock found when trying to get lock; try restarting transaction";
     SqlError::new(1213, "40001", text)
+}
+
+/// 1220: `command` is SHOW BINLOG EVENTS or SHOW RELAYLOG EVENTS.
+pub fn show_events_failed(command: &str, why: impl Display) -> SqlError {
+    let text = format!("Error when executing command {command}: {why}");
+    SqlError::new(1220, "HY000", text)
 }
 
 /// 1221: `what` is two things that do not go together, joined by "and".
@@ -429,6 +445,11 @@ pub fn internal(what: impl Display) -> SqlError {
 /// 1835
 pub fn malformed_packet() -> SqlError {
     SqlError::new(1835, "HY000", "Malformed communication packet.")
+}
+
+/// 1872: what a replication channel keeps is damaged.
+pub fn channel_damaged(why: impl Display) -> SqlError {
+    SqlError::new(1872, "HY000", why.to_string())
 }
 
 /// 2014

@@ -52,7 +52,10 @@ const LAW: &[(&str, &[&str])] = &[
         ],
     ),
     ("wire", &["types"]),
-    ("server", &["sql", "wire", "engine", "types", "vfs"]),
+    (
+        "server",
+        &["sql", "binlog", "wire", "engine", "types", "vfs"],
+    ),
     ("sim", &["binlog", "engine", "wal", "vfs"]),
     ("bench", &["engine", "wal", "vfs"]),
 ];

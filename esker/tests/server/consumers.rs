@@ -69,15 +69,25 @@ fn work(server: &Server, seed: u32, until: Instant) {
 }
 
 /// A server of MariaDB.
-struct Maria {
+pub struct Maria {
     child: Child,
     port: u16,
     dir: PathBuf,
+    more: &'static [&'static str],
 }
 
 impl Maria {
     /// A fresh one, if there is MariaDB here.
     fn start(dir: &Path) -> Option<Self> {
+        Self::with(dir, &[])
+    }
+
+    /// One that others replicate.
+    pub fn source(dir: &Path) -> Option<Self> {
+        Self::with(dir, &["--log-bin=binlog", "--binlog-format=ROW"])
+    }
+
+    fn with(dir: &Path, more: &'static [&'static str]) -> Option<Self> {
         let mut probe = Command::new("sh");
         probe.args(["-c", "command -v mariadbd && command -v mariadb-install-db"]);
         if !has_client("MariaDB's server", &mut probe) {
@@ -96,13 +106,18 @@ impl Maria {
                 .arg(format!("--datadir={}", dir.display())),
         );
         let port = free_port();
-        let child = Self::spawn(&dir, port);
-        let mut maria = Self { child, port, dir };
+        let child = Self::spawn(&dir, port, more);
+        let mut maria = Self {
+            child,
+            port,
+            dir,
+            more,
+        };
         maria.connect();
         Some(maria)
     }
 
-    fn spawn(dir: &Path, port: u16) -> Child {
+    fn spawn(dir: &Path, port: u16, more: &[&str]) -> Child {
         let user = std::env::var("USER").unwrap_or_else(|_| "root".into());
         Command::new("mariadbd")
             .env("TMPDIR", dir.parent().expect("folder"))
@@ -116,6 +131,7 @@ impl Maria {
                 "--relay-log=relay",
                 "--slave-net-timeout=10",
             ])
+            .args(more)
             .arg(format!("--user={user}"))
             .arg(format!("--port={port}"))
             .arg(format!("--datadir={}", dir.display()))
@@ -126,7 +142,12 @@ impl Maria {
             .expect("mariadbd")
     }
 
-    fn connect(&mut self) -> Client {
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn connect(&mut self) -> Client {
         let begun = Instant::now();
         loop {
             if let Ok(client) = Client::connect("127.0.0.1", self.port, "root", "", None) {
@@ -148,7 +169,7 @@ impl Maria {
     }
 
     fn restart(&mut self) {
-        self.child = Self::spawn(&self.dir, self.port);
+        self.child = Self::spawn(&self.dir, self.port, self.more);
     }
 
     fn follow(&mut self, port: u16, how: &str) {

@@ -39,6 +39,7 @@ mod process;
 mod programs;
 mod recovery;
 mod replay;
+mod replica;
 mod rust_driver;
 mod server_backup;
 mod settings;

@@ -17,6 +17,7 @@ fn over(socket: &Path) -> Client {
         database: None,
         tls: TlsMode::Preferred,
         authorities: None,
+        asks_public_key: true,
     })
     .expect("connects")
 }
@@ -223,6 +224,7 @@ fn certificates_are_read_again() {
             database: None,
             tls: TlsMode::VerifyIdentity,
             authorities: Some(authority.to_owned()),
+            asks_public_key: true,
         })
     };
     let old = dir.path().join("old.pem");

@@ -1,4 +1,4 @@
-//! A small blocking client, for the built-in shell.
+//! A small blocking client, for the built-in shell and for replicas.
 //!
 //! Neighbours: `esker_wire::client` knows the packets, [`transport`] is the stream; the shell prints what comes back.
 //! **Invariants**: a password leaves only as a proof, over TLS or a Unix socket, or encrypted with the server's RSA
@@ -9,8 +9,10 @@ mod transport;
 pub use transport::{Endpoint, TlsMode};
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, NATIVE, native_response, sha2_response};
@@ -31,6 +33,10 @@ const MAX_ANSWER: usize = 1 << 30;
 const MAX_PACKET: u32 = 1 << 26;
 /// utf8mb4_general_ci, which every server knows.
 const COLLATION: u16 = 45;
+
+/// MySQL's text.
+const INSECURE: &str = "Authentication plugin 'caching_sha2_password' reported error: Authentication requires secure \
+                        connection.";
 
 /// What can go wrong.
 #[derive(Debug, Error)]
@@ -67,6 +73,8 @@ pub struct Connect {
     pub tls: TlsMode,
     /// File of the certificate authorities, for the modes that check.
     pub authorities: Option<PathBuf>,
+    /// Where the connection is not encrypted, the server may be asked for the key that encrypts the password.
+    pub asks_public_key: bool,
 }
 
 /// One result of a query.
@@ -117,6 +125,7 @@ impl Client {
             database: database.map(str::to_owned),
             tls: TlsMode::Disabled,
             authorities: None,
+            asks_public_key: true,
         })
     }
 
@@ -136,8 +145,24 @@ impl Client {
             database: None,
             tls: TlsMode::Disabled,
             authorities: None,
+            asks_public_key: true,
         };
         Self::greet(Transport::Socket(stream), &target)
+    }
+
+    /// Connects and logs in over TCP; nothing is waited for longer than `patience`. `on_open` gets the stream as soon
+    /// as there is one, to end it from outside.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub(crate) fn open_within(
+        target: &Connect,
+        patience: Duration,
+        on_open: &dyn Fn(TcpStream),
+    ) -> Result<Self, ClientError> {
+        let stream = Transport::open_within(&target.endpoint, patience)?;
+        on_open(stream.try_clone()?);
+        Self::greet(Transport::Tcp(stream), target)
     }
 
     /// Connects and logs in.
@@ -251,7 +276,12 @@ impl Client {
                     self.frames.begin().extend_from_slice(&proof);
                     self.send()?;
                 }
-                Some(1) if packet.get(1) == Some(&4) => self.full_login(password, &challenge)?,
+                Some(1) if packet.get(1) == Some(&4) => {
+                    if !target.asks_public_key && !self.stream.is_private() {
+                        return Err(ClientError::Tls(INSECURE.to_owned()));
+                    }
+                    self.full_login(password, &challenge)?;
+                }
                 Some(1) => (),
                 Some(0xff) => return Err(ClientError::Server(parse_err(&packet)?)),
                 _ => return Ok(()),
@@ -298,19 +328,62 @@ impl Client {
 
     fn read(&mut self) -> Result<Vec<u8>, ClientError> {
         loop {
-            let expected = self.frames.seq();
-            if let Some((payload, seq)) = self.reader.next(expected, MAX_ANSWER)? {
-                let payload = payload.to_vec();
-                self.frames.set_seq(seq);
-                return Ok(payload);
+            if let Some(packet) = self.received()? {
+                return Ok(packet);
             }
-            let mut chunk = [0; 16 * 1024];
-            let n = self.stream.read(&mut chunk)?;
-            if n == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-            }
-            self.reader.buffer().extend_from_slice(&chunk[..n]);
+            self.receive()?;
         }
+    }
+
+    /// The next packet, if all of it has come.
+    pub(crate) fn received(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        let expected = self.frames.seq();
+        let Some((payload, seq)) = self.reader.next(expected, MAX_ANSWER)? else {
+            return Ok(None);
+        };
+        let payload = payload.to_vec();
+        self.frames.set_seq(seq);
+        Ok(Some(payload))
+    }
+
+    /// Waits for more bytes.
+    pub(crate) fn receive(&mut self) -> Result<(), ClientError> {
+        let mut chunk = [0; 16 * 1024];
+        let n = self.stream.read(&mut chunk)?;
+        if n == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        self.reader.buffer().extend_from_slice(&chunk[..n]);
+        Ok(())
+    }
+
+    /// Sends a command; its answer is up to the caller.
+    pub(crate) fn command(&mut self, payload: &[u8]) -> Result<(), ClientError> {
+        self.frames.set_seq(0);
+        self.frames.begin().extend_from_slice(payload);
+        self.send()
+    }
+
+    /// Sends a command that is answered with OK.
+    pub(crate) fn acknowledged(&mut self, payload: &[u8]) -> Result<(), ClientError> {
+        self.command(payload)?;
+        match parse_answer(&self.read()?)? {
+            Answer::Err(e) => Err(ClientError::Server(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The first cell of the first row of a query; `None`: no row, or NULL.
+    pub(crate) fn value(&mut self, sql: &str) -> Result<Option<String>, ClientError> {
+        let mut found = None;
+        self.query(sql, &mut |result| {
+            if let QueryResult::Rows { mut rows, .. } = result {
+                found = (!rows.is_empty())
+                    .then(|| rows.swap_remove(0))
+                    .and_then(|row| row.into_iter().next()?);
+            }
+        })?;
+        Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Runs one or more statements; stops at the first error.

@@ -5,10 +5,11 @@
 //! answers, `VERIFY_CA` and `VERIFY_IDENTITY` check the chain, the latter the host name as well.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker_vfs::Env;
 use rustls::client::WebPkiServerVerifier;
@@ -23,6 +24,9 @@ use rustls::{
 use super::ClientError;
 use crate::listener::StartError;
 use crate::tls;
+
+/// Who stops a replica does not wait longer than this for an address that does not answer.
+const MAX_CONNECT: Duration = Duration::from_secs(10);
 
 /// Where the server is.
 #[derive(Debug, Clone)]
@@ -65,6 +69,26 @@ impl Transport {
             }
             Endpoint::Socket(path) => UnixStream::connect(path).map(Self::Socket),
         }
+    }
+
+    /// A TCP stream on which nothing takes longer than `patience`; an address that does not answer: [`MAX_CONNECT`].
+    pub(super) fn open_within(endpoint: &Endpoint, patience: Duration) -> io::Result<TcpStream> {
+        let Endpoint::Tcp(host, port) = endpoint else {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        };
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in (host.as_str(), *port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, patience.min(MAX_CONNECT)) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(patience))?;
+                    stream.set_write_timeout(Some(patience))?;
+                    return Ok(stream);
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
     }
 
     /// Can a password travel here in the clear?

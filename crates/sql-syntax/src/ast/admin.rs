@@ -341,6 +341,8 @@ pub enum ShowWhat {
         position: Option<u64>,
         /// LIMIT: rows to skip and to show.
         limit: Option<(u64, u64)>,
+        /// FOR CHANNEL, with RELAYLOG.
+        channel: Option<Vec<u8>>,
     },
     /// REPLICA STATUS, SLAVE STATUS [FOR CHANNEL c], ALL SLAVES STATUS.
     ReplicaStatus {

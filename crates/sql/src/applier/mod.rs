@@ -34,7 +34,7 @@ pub use esker_binlog::apply::filter::Filters;
 pub use esker_binlog::apply::state::ChannelState;
 pub use esker_binlog::apply::{EventSource, Incoming, Place, RelayPlace};
 use esker_binlog::gtid::GtidSet;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 use crate::instance::Instance;
@@ -149,7 +149,7 @@ impl Applier {
         let thread = std::thread::Builder::new()
             .name("replica".to_owned())
             .spawn(move || feed.run())
-            .map_err(|e| SqlError::new(1135, "HY000", format!("Can't create a new thread: {e}")))?;
+            .map_err(errors::no_thread)?;
         Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),

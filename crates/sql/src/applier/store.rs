@@ -7,7 +7,7 @@ use esker_binlog::apply::Place;
 use esker_binlog::apply::state::ChannelState;
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::engine_error;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use crate::instance::Instance;
 
@@ -18,10 +18,8 @@ use crate::instance::Instance;
 pub fn load(instance: &Instance, channel: &str) -> SqlResult<ChannelState> {
     let rows = instance.catalog.channel_rows(channel)?;
     let applied = rows.applied.iter().map(Vec::as_slice);
-    ChannelState::read(rows.checkpoint.as_deref(), applied).map_err(|e| {
-        let text = format!("Replication channel '{channel}': {e}");
-        SqlError::new(1872, "HY000", text)
-    })
+    ChannelState::read(rows.checkpoint.as_deref(), applied)
+        .map_err(|e| errors::channel_damaged(format!("Replication channel '{channel}': {e}")))
 }
 
 /// A channel is to go on at `place`, whatever it has applied before. GTIDs that were applied are forgotten, too.

@@ -271,10 +271,7 @@ impl Session {
         position: Option<u64>,
         limit: Option<(u64, u64)>,
     ) -> SqlResult<Table> {
-        let refused = |why: &str| {
-            let text = format!("Error when executing command SHOW BINLOG EVENTS: {why}");
-            SqlError::new(1220, "HY000", text)
-        };
+        let refused = |why: &str| errors::show_events_failed("SHOW BINLOG EVENTS", why);
         let view = self.context.instance.binlog_view()?;
         let names = self.binlog_names()?;
         let found = match file {
@@ -285,41 +282,19 @@ impl Session {
             }
         };
         let found = found.ok_or_else(|| refused("Could not find target log"))?;
-        let position = position.unwrap_or(FIRST).max(FIRST);
-        let (skip, most) = limit.unwrap_or((0, u64::MAX));
         let path = names.path(found.number);
         let fs = &self.context.instance.env.fs;
-        let mut scan = Scan::open(&**fs, &path, Some(found.size)).map_err(|e| failed(&e))?;
+        let scan = Scan::open(&**fs, &path, Some(found.size)).map_err(|e| failed(&e))?;
         let name = names.name(found.number);
-        let mut rows = Vec::new();
-        let (mut nth, mut is_boundary) = (0, position >= found.size);
-        while let Some((offset, event)) = scan.next_event().map_err(|e| failed(&e))? {
-            is_boundary |= offset == position;
-            if offset < position {
-                continue;
-            }
-            nth += 1;
-            if nth > skip && nth - skip <= most {
-                rows.push(event_row(&name, offset, &event));
-            }
-            self.context.check()?;
-        }
-        if !is_boundary {
-            return Err(refused("Wrong offset or I/O error"));
-        }
-        let columns = [
-            "Log_name",
-            "Pos",
-            "Event_type",
-            "Server_id",
-            "End_log_pos",
-            "Info",
-        ];
-        Ok(Table::mixed(
-            &columns,
-            &["Pos", "Server_id", "End_log_pos"],
-            rows,
-        ))
+        show_events(
+            &self.context,
+            scan,
+            &name,
+            position,
+            limit,
+            found.size,
+            &refused,
+        )
     }
 
     fn binlog_names(&self) -> SqlResult<&Names> {
@@ -406,6 +381,49 @@ pub(super) fn first_younger(
         first = Some(file.number);
     }
     Ok(first)
+}
+
+/// The events of a file from `position` on, as SHOW BINLOG EVENTS has them.
+///
+/// # Errors
+/// No event begins there, which `refused` says; damaged files.
+pub(crate) fn show_events(
+    context: &SessionContext,
+    mut scan: Scan,
+    name: &str,
+    position: Option<u64>,
+    limit: Option<(u64, u64)>,
+    size: u64,
+    refused: &dyn Fn(&str) -> SqlError,
+) -> SqlResult<Table> {
+    let position = position.unwrap_or(FIRST).max(FIRST);
+    let (skip, most) = limit.unwrap_or((0, u64::MAX));
+    let mut rows = Vec::new();
+    let (mut nth, mut is_boundary) = (0, position >= size);
+    while let Some((offset, event)) = scan.next_event().map_err(|e| failed(&e))? {
+        is_boundary |= offset == position;
+        if offset < position {
+            continue;
+        }
+        nth += 1;
+        if nth > skip && nth - skip <= most {
+            rows.push(event_row(name, offset, &event));
+        }
+        context.check()?;
+    }
+    if !is_boundary {
+        return Err(refused("Wrong offset or I/O error"));
+    }
+    let columns = [
+        "Log_name",
+        "Pos",
+        "Event_type",
+        "Server_id",
+        "End_log_pos",
+        "Info",
+    ];
+    let numbers = ["Pos", "Server_id", "End_log_pos"];
+    Ok(Table::mixed(&columns, &numbers, rows))
 }
 
 fn event_row(file: &str, offset: u64, event: &Event<'_>) -> Vec<Value> {

@@ -28,6 +28,7 @@ mod statement;
 mod twins;
 mod writer;
 
+pub(crate) use admin::{parse_set, show_events};
 pub use capture::Capture;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use owned::Taken;

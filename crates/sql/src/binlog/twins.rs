@@ -14,6 +14,8 @@ const TWINS: &[(&str, &str)] = &[
     ("rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"),
     ("log_replica_updates", "log_slave_updates"),
     ("replica_exec_mode", "slave_exec_mode"),
+    ("replica_net_timeout", "slave_net_timeout"),
+    ("skip_replica_start", "skip_slave_start"),
     ("replica_parallel_workers", "slave_parallel_workers"),
     ("replica_pending_jobs_size_max", "slave_pending_jobs_size_max"),
     ("replica_preserve_commit_order", "slave_preserve_commit_order"),

@@ -366,6 +366,7 @@ impl Session {
                 self.context.require("RELOAD")?;
                 self.reset_binlog()?;
             }
+            _ if self.run_channel_statement(replication)? => {}
             _ => return Err(unsupported_replication(replication).into()),
         }
         Ok(ok(0))

@@ -75,8 +75,15 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             replication(session)?;
             session.show_binary_logs()
         }
-        ShowWhat::BinlogEvents { relay: true, .. } => {
-            Err(SqlError::not_supported("SHOW RELAYLOG EVENTS"))
+        ShowWhat::BinlogEvents {
+            relay: true,
+            file,
+            position,
+            limit,
+            channel,
+        } => {
+            session.context.require("REPLICATION SLAVE")?;
+            session.show_relay_events(file.as_deref(), *position, *limit, channel.as_deref())
         }
         ShowWhat::BinlogEvents {
             file,
@@ -87,9 +94,12 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             session.context.require("REPLICATION SLAVE")?;
             session.show_binlog_events(file.as_deref(), *position, *limit)
         }
-        ShowWhat::ReplicaStatus { .. } => {
+        ShowWhat::ReplicaStatus {
+            old_names, channel, ..
+        } => {
             replication(session)?;
-            empty(&["Replica_IO_State", "Source_Host"])
+            let instance = &session.context.instance;
+            instance.show_replica_status(channel.as_deref(), *old_names)
         }
         ShowWhat::Replicas { old_names } => {
             session.context.require("REPLICATION SLAVE")?;

@@ -3,13 +3,14 @@
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
 //! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `backup` (positions
-//! of the logs).
+//! of the logs) · `replication` (channels).
 //! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as
 //! in MySQL; a thread has the id of its connection.
 
 mod backup;
 mod locks;
 mod memory;
+mod replication;
 mod sessions;
 mod setup;
 mod stages;
@@ -31,6 +32,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     stages::SOURCES,
     statements::SOURCES,
     backup::SOURCES,
+    replication::SOURCES,
 ];
 
 /// A moment with its microseconds.

@@ -1,0 +1,213 @@
+//! Receivers: the binary logs of sources, into relay logs.
+//!
+//! ```text
+//! Off ─START─▶ Connecting ─▶ Handshake ─▶ Registered ─▶ Streaming ─┐
+//!  ▲               ▲                                                │ anything fails
+//!  └─ STOP, attempts used up, fatal ── Backoff (SOURCE_CONNECT_RETRY) ◀┘
+//! ```
+//! `source` asks a source for its stream. Neighbours: `esker_sql` has the channels and starts receivers through
+//! [`Host`](esker_sql::Host); the [`client`](crate::client) logs in. **Invariants**
+//! - A receiver is a thread that waits for nothing longer than `replica_net_timeout`, and ends when its connection is
+//!   shut down from outside.
+//! - Attempts are at most SOURCE_RETRY_COUNT since the last event.
+
+mod source;
+
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_binlog::event::format::FormatDescription;
+use esker_binlog::event::{Checksum, Event, EventType};
+use esker_sql::replica::{ReceiverState, Reception};
+use esker_wire::client::parse_err;
+
+use crate::client::{Client, ClientError, Connect, Endpoint, TlsMode};
+use source::Source;
+
+/// The source says that it cannot send what was asked for.
+const SOURCE_FATAL: u16 = 1236;
+/// The same, as the replica tells it.
+const GOT_FATAL: u16 = 13114;
+/// Source and replica have the same number.
+const EQUAL_IDS: u16 = 13117;
+/// The relay log cannot be written.
+const RELAY_WRITE: u16 = 1595;
+/// An event is damaged.
+const BAD_CHECKSUM: u16 = 1743;
+/// Nobody is there.
+const CANNOT_CONNECT: u16 = 2003;
+
+/// Why a connection has ended.
+enum Ended {
+    /// Another attempt may do better.
+    Lost(u16, String),
+    /// It would be the same again.
+    Fatal(u16, String),
+}
+
+impl From<ClientError> for Ended {
+    fn from(e: ClientError) -> Self {
+        let code = match &e {
+            ClientError::Server(e) => e.code,
+            _ => CANNOT_CONNECT,
+        };
+        Self::Lost(code, e.to_string())
+    }
+}
+
+/// Begins a receiver.
+///
+/// # Errors
+/// There is no thread.
+pub(crate) fn begin(reception: Arc<Reception>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("receiver".to_owned());
+    thread.spawn(move || run(&reception)).map(drop)
+}
+
+/// Tells the channel that the receiver is gone, also if it panics.
+struct Leaves<'a>(&'a Reception);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.has_ended();
+    }
+}
+
+fn run(reception: &Reception) {
+    let _leaves = Leaves(reception);
+    let settings = &reception.settings;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let ended = receive(reception, &mut attempts);
+        if reception.is_stopping() {
+            return;
+        }
+        let (code, text) = match ended {
+            Ok(()) => return,
+            Err(Ended::Fatal(code, text)) => return reception.failed(code, &text),
+            Err(Ended::Lost(code, text)) => (code, text),
+        };
+        let delay = settings.connect_retry;
+        let text = format!(
+            "Error connecting to source '{}@{}:{}'. This was attempt {attempts}/{}, with a delay of {delay} seconds \
+             between attempts. Message: {text}",
+            settings.user, settings.host, settings.port, settings.retry_count
+        );
+        reception.failed(code, &text);
+        if settings.retry_count > 0 && attempts >= settings.retry_count {
+            return;
+        }
+        reception.enter(ReceiverState::Backoff);
+        if reception.pause(Duration::from_secs(delay.into())) {
+            return;
+        }
+    }
+}
+
+/// One connection, until it ends; without error, if it was told to.
+fn receive(reception: &Reception, attempts: &mut u64) -> Result<(), Ended> {
+    let client = open(reception)?;
+    let source = Source::meet(client, reception)?;
+    stream(reception, source, attempts)
+}
+
+fn open(reception: &Reception) -> Result<Client, Ended> {
+    reception.enter(ReceiverState::Connecting);
+    let settings = &reception.settings;
+    let tls = match (
+        settings.ssl,
+        settings.ssl_verify,
+        settings.ssl_ca.is_empty(),
+    ) {
+        (false, ..) => TlsMode::Disabled,
+        (true, true, _) => TlsMode::VerifyIdentity,
+        (true, false, false) => TlsMode::VerifyCa,
+        (true, false, true) => TlsMode::Required,
+    };
+    let target = Connect {
+        endpoint: Endpoint::Tcp(settings.host.clone(), settings.port),
+        user: settings.user.clone(),
+        password: settings.password.clone(),
+        database: None,
+        tls,
+        authorities: (!settings.ssl_ca.is_empty()).then(|| settings.ssl_ca.clone().into()),
+        asks_public_key: settings.get_public_key,
+    };
+    let seconds = reception.instance().variable_u64("replica_net_timeout");
+    let client = Client::open_within(&target, Duration::from_secs(seconds), &|stream| {
+        reception.on_stop(Box::new(move || {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }));
+    })?;
+    Ok(client)
+}
+
+/// Takes events until the connection ends.
+fn stream(reception: &Reception, mut source: Source, attempts: &mut u64) -> Result<(), Ended> {
+    reception.enter(ReceiverState::Streaming);
+    while !reception.is_stopping() {
+        match source.client.received()? {
+            Some(packet) => {
+                take(reception, &packet, &mut source.checksum)?;
+                *attempts = 0;
+            }
+            None => {
+                reception.publish().map_err(|e| not_written(&e))?;
+                source.client.receive()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_written(e: &esker_binlog::Error) -> Ended {
+    Ended::Fatal(RELAY_WRITE, format!("Relay log write failure: {e}"))
+}
+
+/// A packet of the stream: an event, the end, or an error.
+fn take(reception: &Reception, packet: &[u8], checksum: &mut Checksum) -> Result<(), Ended> {
+    let bytes = match packet.split_first() {
+        Some((0, event)) => event,
+        Some((0xff, _)) => return Err(source_error(packet)),
+        _ => {
+            let text = "the source has ended the stream".to_owned();
+            return Err(Ended::Lost(CANNOT_CONNECT, text));
+        }
+    };
+    let damaged = |e: esker_binlog::Error| {
+        let text = format!("Replication event checksum verification failed: {e}");
+        Ended::Lost(BAD_CHECKSUM, text)
+    };
+    let event = Event::parse(bytes, *checksum).map_err(damaged)?;
+    match event.header.event_type() {
+        Some(EventType::Heartbeat | EventType::HeartbeatV2) => {
+            reception.heartbeat();
+            return Ok(());
+        }
+        Some(EventType::FormatDescription) => {
+            let format = FormatDescription::parse(event.body).map_err(damaged)?;
+            *checksum = format.checksum;
+        }
+        _ => {}
+    }
+    let appended = reception.append(&event.header, event.body);
+    appended.map_err(|e| not_written(&e))
+}
+
+fn source_error(packet: &[u8]) -> Ended {
+    match parse_err(packet) {
+        Ok(e) if e.code == SOURCE_FATAL => {
+            let text = format!(
+                "Got fatal error {SOURCE_FATAL} from source when reading data from binary log: '{}'",
+                e.message
+            );
+            Ended::Fatal(GOT_FATAL, text)
+        }
+        Ok(e) => Ended::Lost(e.code, e.message),
+        Err(e) => Ended::Lost(CANNOT_CONNECT, e.to_string()),
+    }
+}

@@ -1,0 +1,183 @@
+//! The tables about replication channels.
+//!
+//! Neighbours: `replica` has the channels. **Invariant**: no password is here.
+
+use esker_types::Value;
+
+use super::super::source::Source;
+use super::super::{Viewer, text};
+use super::moment;
+use crate::applier::Failure;
+use crate::replica::{Channel, ChannelView, ReceiverState};
+
+pub(super) static SOURCES: &[Source] = &[
+    Source::new(
+        "replication_connection_configuration",
+        &[
+            "CHANNEL_NAME",
+            "HOST",
+            "PORT",
+            "USER",
+            "AUTO_POSITION",
+            "SSL_ALLOWED",
+            "SSL_CA_FILE",
+            "SSL_VERIFY_SERVER_CERTIFICATE",
+            "CONNECTION_RETRY_INTERVAL",
+            "CONNECTION_RETRY_COUNT",
+            "GET_PUBLIC_KEY",
+        ],
+        connection_configuration,
+    ),
+    Source::new(
+        "replication_connection_status",
+        &[
+            "CHANNEL_NAME",
+            "SOURCE_UUID",
+            "SERVICE_STATE",
+            "COUNT_RECEIVED_HEARTBEATS",
+            "LAST_HEARTBEAT_TIMESTAMP",
+            "RECEIVED_TRANSACTION_SET",
+            "LAST_ERROR_NUMBER",
+            "LAST_ERROR_MESSAGE",
+            "LAST_ERROR_TIMESTAMP",
+        ],
+        connection_status,
+    ),
+    Source::new(
+        "replication_applier_configuration",
+        &["CHANNEL_NAME", "DESIRED_DELAY"],
+        applier_configuration,
+    ),
+    Source::new(
+        "replication_applier_status",
+        &[
+            "CHANNEL_NAME",
+            "SERVICE_STATE",
+            "COUNT_TRANSACTIONS_RETRIES",
+        ],
+        applier_status,
+    ),
+    Source::new(
+        "replication_applier_status_by_worker",
+        &[
+            "CHANNEL_NAME",
+            "WORKER_ID",
+            "SERVICE_STATE",
+            "LAST_ERROR_NUMBER",
+            "LAST_ERROR_MESSAGE",
+            "LAST_ERROR_TIMESTAMP",
+            "LAST_APPLIED_TRANSACTION",
+            "APPLYING_TRANSACTION",
+        ],
+        workers,
+    ),
+];
+
+/// A row of each channel.
+fn rows(viewer: &Viewer, row: impl Fn(&Channel, &ChannelView) -> Vec<Value>) -> Vec<Vec<Value>> {
+    let channels = viewer.instance.channels.all();
+    let row = |channel: &std::sync::Arc<Channel>| {
+        let mut all = vec![text(channel.name())];
+        all.extend(row(channel, &channel.view()));
+        all
+    };
+    channels.iter().map(row).collect()
+}
+
+fn number(n: impl Into<u64>) -> Value {
+    Value::UInt(n.into())
+}
+
+fn yes(is_so: bool) -> Value {
+    text(if is_so { "YES" } else { "NO" })
+}
+
+fn on(is_on: bool) -> Value {
+    text(if is_on { "ON" } else { "OFF" })
+}
+
+fn failure(viewer: &Viewer, failure: Option<&Failure>) -> [Value; 3] {
+    let micros = failure.map_or(0, |failure| failure.micros);
+    [
+        number(failure.map_or(0, |failure| failure.code)),
+        text(failure.map_or("", |failure| &failure.text)),
+        moment(viewer, micros),
+    ]
+}
+
+fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
+    rows(viewer, |_, view| {
+        let settings = &view.settings;
+        vec![
+            text(&settings.host),
+            number(settings.port),
+            text(&settings.user),
+            text(if settings.auto_position { "1" } else { "0" }),
+            yes(settings.ssl),
+            text(&settings.ssl_ca),
+            yes(settings.ssl_verify),
+            number(settings.connect_retry),
+            number(settings.retry_count),
+            yes(settings.get_public_key),
+        ]
+    })
+}
+
+fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
+    rows(viewer, |channel, view| {
+        let receiver = view.receiver.as_ref();
+        let state = match receiver.map(|receiver| receiver.state) {
+            None | Some(ReceiverState::Off) => "OFF",
+            Some(ReceiverState::Streaming) => "ON",
+            Some(_) => "CONNECTING",
+        };
+        let mut row = vec![
+            text(receiver.map_or("", |receiver| &receiver.source_uuid)),
+            text(state),
+            number(receiver.map_or(0, |receiver| receiver.heartbeats)),
+            moment(
+                viewer,
+                receiver.map_or(0, |receiver| receiver.heartbeat_micros),
+            ),
+            text(channel.relay().received().gtids.to_string()),
+        ];
+        let last = receiver.and_then(|receiver| receiver.failure.as_ref());
+        row.extend(failure(viewer, last));
+        row
+    })
+}
+
+fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
+    rows(viewer, |_, view| vec![number(view.settings.delay)])
+}
+
+fn applier_status(viewer: &Viewer) -> Vec<Vec<Value>> {
+    rows(viewer, |_, view| {
+        let applier = view.applier.as_ref();
+        vec![
+            on(applier.is_some_and(|applier| applier.is_running)),
+            number(applier.map_or(0, |applier| applier.retries)),
+        ]
+    })
+}
+
+fn workers(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for channel in viewer.instance.channels.all() {
+        let Some(applier) = channel.view().applier else {
+            continue;
+        };
+        for (n, worker) in applier.workers.iter().enumerate() {
+            let mut row = vec![
+                text(channel.name()),
+                number(n as u64 + 1),
+                on(applier.is_running),
+            ];
+            row.extend(failure(viewer, applier.failure.as_ref()));
+            row.push(text(&worker.last_applied));
+            row.push(text(&worker.applying));
+            rows.push(row);
+        }
+    }
+    rows
+}

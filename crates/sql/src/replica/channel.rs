@@ -1,0 +1,281 @@
+//! A channel: its relay log, its receiver and its applier.
+//!
+//! Neighbours: `statements` starts, stops and changes it; `status` shows it. **Invariants**: the lock of the parts is
+//! held while threads start and stop, never by those threads; the relay log is started anew only while both are off.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use esker_binlog::relay::{RelayConfig, RelayLog};
+use esker_types::{SqlError, SqlResult, errors};
+use parking_lot::{Mutex, RwLock};
+
+use super::reception::{ReceiverState, ReceiverView, Reception};
+use super::settings::ChannelSettings;
+use crate::applier::{self, Applier, Settings, Status, Until};
+use crate::instance::Instance;
+
+/// What runs.
+#[derive(Default)]
+struct Parts {
+    reception: Option<Arc<Reception>>,
+    applier: Option<Arc<Applier>>,
+    until: Option<Until>,
+}
+
+/// A channel.
+pub(crate) struct Channel {
+    name: String,
+    relay: Arc<RelayLog>,
+    settings: RwLock<ChannelSettings>,
+    /// Held by who starts, stops or changes the channel.
+    changing: Mutex<()>,
+    parts: Mutex<Parts>,
+    this: Weak<Self>,
+}
+
+/// What a channel is at a moment.
+#[derive(Default)]
+pub(crate) struct ChannelView {
+    pub(crate) settings: ChannelSettings,
+    pub(crate) receiver: Option<ReceiverView>,
+    pub(crate) applier: Option<Status>,
+    pub(super) until: Option<Until>,
+}
+
+/// The relay log cannot be opened or written.
+fn relay_failed(name: &str, e: &esker_binlog::Error) -> SqlError {
+    errors::channel_failed(format!(
+        "Failed to open the relay log of channel '{name}': {e}"
+    ))
+}
+
+/// The name of a channel's folder: other characters than letters and digits by their codes.
+fn folder(name: &str) -> String {
+    if name.is_empty() {
+        return "default".to_owned();
+    }
+    let mut folder = "channel-".to_owned();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => folder.push(byte.into()),
+            _ => folder.push_str(&format!("_{byte:02x}")),
+        }
+    }
+    folder
+}
+
+impl Channel {
+    /// A channel that the database knows; `None`: it has no settings.
+    ///
+    /// # Errors
+    /// Damaged settings; of the relay log.
+    pub(super) fn open(instance: &Instance, name: &str) -> SqlResult<Option<Arc<Self>>> {
+        let Some(bytes) = applier::settings(instance, name)? else {
+            return Ok(None);
+        };
+        let settings = ChannelSettings::decode(&bytes)?;
+        Self::with(instance, name, settings).map(Some)
+    }
+
+    pub(super) fn with(
+        instance: &Instance,
+        name: &str,
+        settings: ChannelSettings,
+    ) -> SqlResult<Arc<Self>> {
+        let config = RelayConfig {
+            dir: instance.data_dir().join("relay").join(folder(name)),
+            base: "relay-bin".to_owned(),
+            server_version: instance.version().to_owned(),
+            server_id: instance.variable_u64("server_id") as u32,
+        };
+        let relay = RelayLog::open(instance.env.fs.clone(), config);
+        let relay = Arc::new(relay.map_err(|e| relay_failed(name, &e))?);
+        Ok(Arc::new_cyclic(|this| Self {
+            name: name.to_owned(),
+            relay,
+            settings: RwLock::new(settings),
+            changing: Mutex::new(()),
+            parts: Mutex::default(),
+            this: this.clone(),
+        }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn relay(&self) -> &RelayLog {
+        &self.relay
+    }
+
+    pub(super) fn settings(&self) -> ChannelSettings {
+        self.settings.read().clone()
+    }
+
+    /// Keeps new settings.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(super) fn configure(
+        &self,
+        instance: &Instance,
+        settings: ChannelSettings,
+    ) -> SqlResult<()> {
+        applier::keep_settings(instance, &self.name, settings.encode())?;
+        *self.settings.write() = settings;
+        Ok(())
+    }
+
+    /// Starts what does not run.
+    ///
+    /// # Errors
+    /// 1200: it has no source; of the relay log.
+    pub(super) fn start(
+        &self,
+        instance: &Arc<Instance>,
+        receives: bool,
+        applies: bool,
+        until: Option<Until>,
+    ) -> SqlResult<()> {
+        let _changing = self.changing.lock();
+        if self.settings.read().host.is_empty() {
+            return Err(no_source());
+        }
+        if applies && !self.is_applying() {
+            self.start_applier(instance, until)?;
+        }
+        if receives && !self.is_receiving() {
+            self.start_receiver(instance)?;
+        }
+        Ok(())
+    }
+
+    fn start_receiver(&self, instance: &Arc<Instance>) -> SqlResult<()> {
+        let channel = self.this.upgrade().ok_or_else(no_source)?;
+        let settings = self.settings();
+        let reception = Reception::new(instance, &channel, settings, self.relay.clone());
+        let reception = Arc::new(reception);
+        let host = instance.host_slot.require("START REPLICA")?;
+        host.receive(reception.clone()).map_err(errors::no_thread)?;
+        self.parts.lock().reception = Some(reception);
+        Ok(())
+    }
+
+    fn start_applier(&self, instance: &Arc<Instance>, until: Option<Until>) -> SqlResult<()> {
+        let failed = |e: esker_binlog::Error| relay_failed(&self.name, &e);
+        let mut state = applier::load(instance, &self.name)?;
+        let mut reader = self.relay.reader(state.end.relay).map_err(failed)?;
+        if reader.is_none() && !self.is_receiving() {
+            // What was received is gone; the source has it.
+            let end = &state.end;
+            state.end = (self.relay.restart(&end.source_file, end.source_pos)).map_err(failed)?;
+            reader = self.relay.reader(state.end.relay).map_err(failed)?;
+        }
+        let reader = reader.ok_or_else(|| {
+            errors::channel_failed(format!(
+                "Relay log of channel '{}': the events to apply are not there",
+                self.name
+            ))
+        })?;
+        let configured = self.settings();
+        let weak = Arc::downgrade(instance);
+        let settings = Settings {
+            filters: configured.filters,
+            delay: Duration::from_secs(configured.delay.into()),
+            until: until.clone(),
+            ignored_servers: configured.ignored_servers,
+            connection_ids: Arc::new(move || {
+                let instance = weak.upgrade();
+                let host = instance.as_ref().and_then(|instance| instance.host());
+                host.map_or(0, crate::Host::next_connection)
+            }),
+        };
+        let applier = Applier::start(instance, &self.name, state, Box::new(reader), settings)?;
+        let mut parts = self.parts.lock();
+        parts.applier = Some(Arc::new(applier));
+        parts.until = until;
+        Ok(())
+    }
+
+    /// Stops what runs.
+    pub(super) fn stop(&self, receives: bool, applies: bool) {
+        let _changing = self.changing.lock();
+        let (reception, applier) = {
+            let parts = self.parts.lock();
+            (parts.reception.clone(), parts.applier.clone())
+        };
+        if let Some(reception) = reception.filter(|_| receives) {
+            reception.stop();
+        }
+        if let Some(applier) = applier.filter(|_| applies) {
+            applier.stop();
+        }
+    }
+
+    /// Stops for good; nothing of the channel holds the database afterwards.
+    pub(super) fn close(&self) {
+        self.stop(true, true);
+        *self.parts.lock() = Parts::default();
+    }
+
+    /// Throws away what was received, and goes on at a place of the source.
+    ///
+    /// # Errors
+    /// Of the relay log and the engine.
+    pub(super) fn restart(&self, instance: &Instance, file: &str, position: u64) -> SqlResult<()> {
+        let _changing = self.changing.lock();
+        let place = self.relay.restart(file, position);
+        let place = place.map_err(|e| relay_failed(&self.name, &e))?;
+        applier::place(instance, &self.name, place)?;
+        self.parts.lock().applier = None;
+        Ok(())
+    }
+
+    /// Removes files that are applied.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn purge(&self) -> esker_binlog::Result<()> {
+        let applier = self.parts.lock().applier.clone();
+        match applier {
+            Some(applier) if self.relay.files().len() > 1 => {
+                self.relay.purge_applied(applier.status().applied.relay)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn is_receiving(&self) -> bool {
+        let parts = self.parts.lock();
+        let state = parts
+            .reception
+            .as_ref()
+            .map(|reception| reception.view().state);
+        state.is_some_and(|state| state != ReceiverState::Off)
+    }
+
+    pub(super) fn is_applying(&self) -> bool {
+        let parts = self.parts.lock();
+        parts
+            .applier
+            .as_ref()
+            .is_some_and(|applier| applier.status().is_running)
+    }
+
+    pub(crate) fn view(&self) -> ChannelView {
+        let parts = self.parts.lock();
+        ChannelView {
+            settings: self.settings(),
+            receiver: parts.reception.as_ref().map(|reception| reception.view()),
+            applier: parts.applier.as_ref().map(|applier| applier.status()),
+            until: parts.until.clone(),
+        }
+    }
+}
+
+/// 1200.
+pub(super) fn no_source() -> SqlError {
+    let text = "The server is not configured as replica; fix in config file or with CHANGE REPLICATION SOURCE TO";
+    SqlError::new(1200, "HY000", text)
+}

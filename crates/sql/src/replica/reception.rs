@@ -1,0 +1,262 @@
+//! What a receiver and its channel know of each other.
+//!
+//! Neighbours: the server's receiver runs in a thread of its own, asks here where to begin, and appends to the relay
+//! log; `channel` starts and stops it; `status` shows. **Invariant**: a receiver that was told to stop has appended its
+//! last event when [`Reception::stop`] returns.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use esker_binlog::event::Header;
+use esker_binlog::gtid::GtidSet;
+use esker_binlog::relay::RelayLog;
+use parking_lot::{Condvar, Mutex};
+
+use super::{Channel, ChannelSettings};
+use crate::applier::Failure;
+use crate::instance::Instance;
+
+/// What a receiver does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverState {
+    /// There is none.
+    Off,
+    /// It opens a connection.
+    Connecting,
+    /// It logs in, and asks the source about itself.
+    Handshake,
+    /// It asks for events.
+    Registered,
+    /// Events come.
+    Streaming,
+    /// It waits before it tries again.
+    Backoff,
+}
+
+impl ReceiverState {
+    /// As SHOW REPLICA STATUS has it.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Off => "",
+            Self::Connecting => "Connecting to source",
+            Self::Handshake => "Checking source version",
+            Self::Registered => "Requesting binlog dump",
+            Self::Streaming => "Waiting for source to send event",
+            Self::Backoff => "Waiting to reconnect after a failed source event read",
+        }
+    }
+}
+
+/// From where on events are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartFrom {
+    /// A file and an offset; an empty file is the first one.
+    Position(String, u64),
+    /// All transactions but these.
+    Gtids(GtidSet),
+    /// All that come behind these of MariaDB, a list as `gtid_slave_pos`.
+    Maria(String),
+}
+
+/// What others see of a receiver.
+#[derive(Debug, Clone)]
+pub(crate) struct ReceiverView {
+    pub(crate) state: ReceiverState,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) source_id: u32,
+    pub(crate) source_uuid: String,
+    pub(crate) heartbeats: u64,
+    pub(crate) heartbeat_micros: i64,
+}
+
+/// One life of a receiver, from START to STOP REPLICA.
+pub struct Reception {
+    /// How to reach the source, and as whom.
+    pub settings: ChannelSettings,
+    /// Where events go.
+    pub relay: Arc<RelayLog>,
+    name: String,
+    instance: Arc<Instance>,
+    channel: Weak<Channel>,
+    view: Mutex<ReceiverView>,
+    ended: Condvar,
+    is_stopping: AtomicBool,
+    /// Ends the connection, so that nobody waits for its next packet.
+    hang_up: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Reception {
+    pub(super) fn new(
+        instance: &Arc<Instance>,
+        channel: &Arc<Channel>,
+        settings: ChannelSettings,
+        relay: Arc<RelayLog>,
+    ) -> Self {
+        let view = ReceiverView {
+            state: ReceiverState::Connecting,
+            failure: None,
+            source_id: 0,
+            source_uuid: String::new(),
+            heartbeats: 0,
+            heartbeat_micros: 0,
+        };
+        Self {
+            settings,
+            relay,
+            name: channel.name().to_owned(),
+            instance: instance.clone(),
+            channel: Arc::downgrade(channel),
+            view: Mutex::new(view),
+            ended: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+            hang_up: Mutex::new(None),
+        }
+    }
+
+    /// The channel's name.
+    pub fn channel(&self) -> &str {
+        &self.name
+    }
+
+    /// The database that receives.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// Where the stream is to begin.
+    ///
+    /// # Errors
+    /// What was applied cannot be read.
+    pub fn start_from(&self) -> esker_types::SqlResult<StartFrom> {
+        let received = self.relay.received();
+        if !self.settings.auto_position && !self.settings.maria_gtid {
+            return Ok(StartFrom::Position(
+                received.end.source_file,
+                received
+                    .end
+                    .source_pos
+                    .max(esker_binlog::files::FIRST_EVENT),
+            ));
+        }
+        let state = crate::applier::load(&self.instance, &self.name)?;
+        if self.settings.maria_gtid {
+            let mut known = state.maria.clone();
+            received.maria.iter().for_each(|gtid| known.add(*gtid));
+            let known: Vec<_> = known.iter().map(ToString::to_string).collect();
+            return Ok(StartFrom::Maria(known.join(",")));
+        }
+        let mut known = self.instance.gtid_executed();
+        known.union(&state.all_gtids());
+        known.union(&received.gtids);
+        Ok(StartFrom::Gtids(known))
+    }
+
+    /// The receiver has come this far.
+    pub fn enter(&self, state: ReceiverState) {
+        let mut view = self.view.lock();
+        view.state = state;
+        if state == ReceiverState::Streaming {
+            view.failure = None;
+        }
+    }
+
+    /// Who the source is.
+    pub fn met(&self, server_id: u32, uuid: &str) {
+        let mut view = self.view.lock();
+        view.source_id = server_id;
+        uuid.clone_into(&mut view.source_uuid);
+    }
+
+    /// What has gone wrong last.
+    pub fn failed(&self, code: u16, text: &str) {
+        tracing::warn!("replication channel '{}': receiver: {text}", self.name);
+        self.view.lock().failure = Some(Failure {
+            code,
+            text: text.to_owned(),
+            micros: self.instance.now_micros(),
+        });
+    }
+
+    /// The source is alive.
+    pub fn heartbeat(&self) {
+        let mut view = self.view.lock();
+        view.heartbeats += 1;
+        view.heartbeat_micros = self.instance.now_micros();
+    }
+
+    /// Appends an event.
+    ///
+    /// # Errors
+    /// Of the relay log.
+    pub fn append(&self, header: &Header, body: &[u8]) -> esker_binlog::Result<()> {
+        let instance = &self.instance;
+        let max = match instance.variable_u64("max_relay_log_size") {
+            0 => instance.variable_u64("max_binlog_size"),
+            max => max,
+        };
+        self.relay.append(header, body, max)
+    }
+
+    /// Makes what was appended known, and removes files that are applied.
+    ///
+    /// # Errors
+    /// Of the relay log.
+    pub fn publish(&self) -> esker_binlog::Result<()> {
+        self.relay
+            .publish(self.instance.variable_u64("sync_relay_log"))?;
+        if let Some(channel) = self.channel.upgrade() {
+            channel.purge()?;
+        }
+        Ok(())
+    }
+
+    /// Is the receiver to end?
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// How the connection is ended from outside.
+    pub fn on_stop(&self, hang_up: Box<dyn Fn() + Send>) {
+        let mut place = self.hang_up.lock();
+        if self.is_stopping() {
+            hang_up();
+        }
+        *place = Some(hang_up);
+    }
+
+    /// Waits this long, or until the receiver is to end, which it says.
+    pub fn pause(&self, time: Duration) -> bool {
+        let mut view = self.view.lock();
+        if !self.is_stopping() {
+            self.ended.wait_for(&mut view, time);
+        }
+        self.is_stopping()
+    }
+
+    /// The receiver's thread ends.
+    pub fn has_ended(&self) {
+        self.view.lock().state = ReceiverState::Off;
+        self.ended.notify_all();
+    }
+
+    /// Ends the receiver, and waits for it.
+    pub(super) fn stop(&self) {
+        {
+            let _view = self.view.lock();
+            self.is_stopping.store(true, Ordering::Release);
+        }
+        self.ended.notify_all();
+        if let Some(hang_up) = &*self.hang_up.lock() {
+            hang_up();
+        }
+        let mut view = self.view.lock();
+        while view.state != ReceiverState::Off {
+            self.ended.wait(&mut view);
+        }
+    }
+
+    pub(super) fn view(&self) -> ReceiverView {
+        self.view.lock().clone()
+    }
+}

@@ -1,0 +1,302 @@
+//! CHANGE REPLICATION SOURCE and FILTER, START, STOP and RESET REPLICA, SHOW RELAYLOG EVENTS.
+//!
+//! Neighbours: the session dispatches; `settings` reads options, `channel` does. **Invariants**: what would change
+//! under a running thread is refused; a statement about all channels does them one by one and stops at the first error.
+
+use std::sync::Arc;
+
+use esker_binlog::apply::RelayPlace;
+use esker_binlog::files::Scan;
+use esker_sql_syntax::ast::{ReplicaThreads, Replication};
+use esker_types::{SqlError, SqlResult, errors};
+
+use super::channel::{Channel, no_source};
+use super::does_not_exist;
+use super::settings::ChannelSettings;
+use crate::applier::{self, Until};
+use crate::binlog::{parse_set, show_events};
+use crate::instance::Instance;
+use crate::session::Session;
+use crate::show::Table;
+
+/// The rights to change channels: one is enough.
+const RIGHTS: &[&str] = &["SUPER", "REPLICATION_SLAVE_ADMIN"];
+/// Longest name of a channel, characters.
+const MAX_NAME: usize = 64;
+
+/// Options that concern the receiver, the applier, or both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Concerns {
+    Receiver,
+    Applier,
+    Both,
+}
+
+fn concerns(option: &str) -> Concerns {
+    match option {
+        "SOURCE_DELAY" | "MASTER_DELAY" => Concerns::Applier,
+        "SOURCE_AUTO_POSITION"
+        | "MASTER_AUTO_POSITION"
+        | "MASTER_USE_GTID"
+        | "SOURCE_HOST"
+        | "MASTER_HOST"
+        | "SOURCE_PORT"
+        | "MASTER_PORT"
+        | "SOURCE_LOG_FILE"
+        | "MASTER_LOG_FILE"
+        | "SOURCE_LOG_POS"
+        | "MASTER_LOG_POS" => Concerns::Both,
+        _ => Concerns::Receiver,
+    }
+}
+
+/// 3081.
+fn must_stop(name: &str) -> SqlError {
+    let text = format!(
+        "This operation cannot be performed with running replication threads; run STOP REPLICA FOR CHANNEL '{name}' \
+         first"
+    );
+    SqlError::new(3081, "HY000", text)
+}
+
+/// Refuses what concerns a thread that runs: 3021, 3085, 3081.
+fn admit(channel: &Channel, concerns: Concerns) -> SqlResult<()> {
+    let name = channel.name();
+    let (receives, applies) = (channel.is_receiving(), channel.is_applying());
+    match concerns {
+        Concerns::Receiver if receives => {
+            let text = format!(
+                "This operation cannot be performed with a running replica io thread; run STOP REPLICA IO_THREAD FOR \
+                 CHANNEL '{name}' first."
+            );
+            Err(SqlError::new(3021, "HY000", text))
+        }
+        Concerns::Applier if applies => {
+            let text = format!(
+                "This operation cannot be performed with a running replica sql thread; run STOP REPLICA SQL_THREAD FOR \
+                 CHANNEL '{name}' first"
+            );
+            Err(SqlError::new(3085, "HY000", text))
+        }
+        Concerns::Both if receives || applies => Err(must_stop(name)),
+        _ => Ok(()),
+    }
+}
+
+fn name_of(channel: Option<&[u8]>) -> SqlResult<String> {
+    let name = String::from_utf8_lossy(channel.unwrap_or_default()).to_lowercase();
+    let is_valid = name.chars().count() <= MAX_NAME && !name.contains('\0');
+    is_valid.then_some(name).ok_or_else(|| {
+        let text = "Couldn't create channel: Channel name is either invalid or too long.";
+        SqlError::new(3090, "HY000", text)
+    })
+}
+
+fn until(options: &[(Box<str>, Vec<u8>)], channel: &Channel) -> SqlResult<Option<Until>> {
+    let bad = || {
+        let text = "Incorrect parameter or combination of parameters for START REPLICA UNTIL";
+        SqlError::new(1277, "HY000", text)
+    };
+    let value = |names: &[&str]| {
+        let found = options.iter().find(|(name, _)| names.contains(&&**name));
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let position = |text: String| text.parse::<u64>().map_err(|_| bad());
+    let file = value(&["SOURCE_LOG_FILE", "MASTER_LOG_FILE"]);
+    let at = value(&["SOURCE_LOG_POS", "MASTER_LOG_POS"]);
+    let relay = (value(&["RELAY_LOG_FILE"]), value(&["RELAY_LOG_POS"]));
+    let gtids = (value(&["SQL_BEFORE_GTIDS"]), value(&["SQL_AFTER_GTIDS"]));
+    match (options.len(), file, at, relay, gtids) {
+        (0, ..) => Ok(None),
+        (2, Some(file), Some(at), ..) => Ok(Some(Until::SourcePosition(file, position(at)?))),
+        (2, None, None, (Some(file), Some(at)), _) => {
+            let number = channel.relay().names().number(&file).ok_or_else(bad)?;
+            Ok(Some(Until::RelayPosition(RelayPlace {
+                file: number.0.into(),
+                offset: position(at)?,
+            })))
+        }
+        (1, .., (Some(before), None)) => Ok(Some(Until::BeforeGtids(parse_set(&before)?))),
+        (1, .., (None, Some(after))) => Ok(Some(Until::AfterGtids(parse_set(&after)?))),
+        _ => Err(bad()),
+    }
+}
+
+impl Session {
+    /// Runs a statement about channels; false: it is about something else.
+    ///
+    /// # Errors
+    /// Missing rights, options that do not fit, threads that run.
+    pub(crate) fn run_channel_statement(&mut self, statement: &Replication) -> SqlResult<bool> {
+        let instance = self.context.instance.clone();
+        match statement {
+            Replication::ResetReplica { all, channel } => {
+                self.context.require("RELOAD")?;
+                for channel in chosen(&instance, channel.as_deref())? {
+                    reset(&instance, &channel, *all)?;
+                }
+                return Ok(true);
+            }
+            Replication::ChangeSource { .. }
+            | Replication::ChangeFilter { .. }
+            | Replication::Start(_)
+            | Replication::Stop(_) => self.context.require_any(RIGHTS)?,
+            _ => return Ok(false),
+        }
+        match statement {
+            Replication::ChangeSource { options, channel } => {
+                change_source(&instance, options, &name_of(channel.as_deref())?)?;
+            }
+            Replication::ChangeFilter { filters, channel } => {
+                for channel in chosen(&instance, channel.as_deref())? {
+                    admit(&channel, Concerns::Applier)?;
+                    let mut settings = channel.settings();
+                    settings.change_filters(filters)?;
+                    channel.configure(&instance, settings)?;
+                }
+            }
+            Replication::Start(threads) => start(&instance, threads)?,
+            Replication::Stop(threads) => {
+                let (receives, applies) = which(threads);
+                for channel in chosen(&instance, threads.channel.as_deref())? {
+                    channel.stop(receives, applies);
+                }
+            }
+            _ => unreachable!("the others are told above"),
+        }
+        Ok(true)
+    }
+
+    /// SHOW RELAYLOG EVENTS.
+    ///
+    /// # Errors
+    /// 1220: no such file; 3074.
+    pub(crate) fn show_relay_events(
+        &self,
+        file: Option<&[u8]>,
+        position: Option<u64>,
+        limit: Option<(u64, u64)>,
+        channel: Option<&[u8]>,
+    ) -> SqlResult<Table> {
+        let channel = self.context.instance.channels.get(&name_of(channel)?)?;
+        let relay = channel.relay();
+        let files = relay.files();
+        let wanted = file.map(|name| relay.names().number(&String::from_utf8_lossy(name)));
+        let found = files
+            .iter()
+            .find(|(number, _)| wanted.is_none_or(|w| w == Some(*number)));
+        let refused = |why: String| errors::show_events_failed("SHOW RELAYLOG EVENTS", why);
+        let (number, size) =
+            found.ok_or_else(|| refused("Could not find target log".to_owned()))?;
+        let path = relay.names().path(*number);
+        let scan = Scan::open(&*self.context.instance.env.fs, &path, Some(*size));
+        let scan = scan.map_err(|e| refused(e.to_string()))?;
+        let name = relay.names().name(*number);
+        show_events(&self.context, scan, &name, position, limit, *size, &|why| {
+            refused(why.to_owned())
+        })
+    }
+}
+
+/// Which threads a statement is about: receiver, applier.
+fn which(threads: &ReplicaThreads) -> (bool, bool) {
+    match (threads.io, threads.sql) {
+        (false, false) => (true, true),
+        named => named,
+    }
+}
+
+/// The channel that is named, or all.
+pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<Arc<Channel>>> {
+    match name {
+        Some(name) => Ok(vec![instance.channels.get(&name_of(Some(name))?)?]),
+        None => Ok(instance.channels.all()),
+    }
+}
+
+fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<()> {
+    if let Some((option, _)) = threads.connection.first() {
+        return Err(SqlError::not_supported(format_args!(
+            "START REPLICA {option} = …"
+        )));
+    }
+    let channels = chosen(instance, threads.channel.as_deref())?;
+    if channels.is_empty() {
+        return Err(no_source());
+    }
+    let (receives, applies) = which(threads);
+    for channel in channels {
+        let until = until(&threads.until, &channel)?;
+        channel.start(instance, receives, applies, until)?;
+    }
+    Ok(())
+}
+
+fn change_source(
+    instance: &Instance,
+    options: &[(Box<str>, Option<Vec<u8>>)],
+    name: &str,
+) -> SqlResult<()> {
+    let known = instance.channels.get(name).ok();
+    if let Some(channel) = &known {
+        for (option, _) in options {
+            admit(channel, concerns(option))?;
+        }
+    }
+    let mut settings = known
+        .as_ref()
+        .map(|channel| channel.settings())
+        .unwrap_or_default();
+    let place = settings.change(options)?;
+    if settings.auto_position && (place.file.is_some() || place.position.is_some()) {
+        let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
+                    SOURCE_AUTO_POSITION is active.";
+        return Err(SqlError::new(1776, "HY000", text));
+    }
+    if settings.auto_position && instance.variable_text("gtid_mode") == "OFF" {
+        let text = "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1 cannot be executed because \
+                    @@GLOBAL.GTID_MODE = OFF.";
+        return Err(SqlError::new(1777, "HY000", text));
+    }
+    let moves = place.is_other_source || place.file.is_some() || place.position.is_some();
+    let file = place.file.unwrap_or_default();
+    let position = place.position.unwrap_or(esker_binlog::files::FIRST_EVENT);
+    match known {
+        Some(channel) => {
+            channel.configure(instance, settings)?;
+            match moves {
+                true => channel.restart(instance, &file, position),
+                false => Ok(()),
+            }
+        }
+        None => create(instance, name, settings, &file, position),
+    }
+}
+
+fn create(
+    instance: &Instance,
+    name: &str,
+    settings: ChannelSettings,
+    file: &str,
+    position: u64,
+) -> SqlResult<()> {
+    let channel = Channel::with(instance, name, settings.clone())?;
+    channel.restart(instance, file, position)?;
+    channel.configure(instance, settings)?;
+    instance.channels.add(channel)
+}
+
+fn reset(instance: &Instance, channel: &Channel, all: bool) -> SqlResult<()> {
+    admit(channel, Concerns::Both)?;
+    channel.restart(instance, "", esker_binlog::files::FIRST_EVENT)?;
+    if all {
+        applier::forget(instance, channel.name())?;
+        let removed = instance.channels.remove(channel.name());
+        let removed = removed.ok_or_else(|| does_not_exist(channel.name()))?;
+        let gone = removed.relay().remove();
+        gone.map_err(|e| {
+            SqlError::new(1371, "HY000", format!("Failed purging old relay logs: {e}"))
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! SHOW REPLICA STATUS, with today's and with the old names of its columns.
+//!
+//! Neighbours: `channel` has what is shown. **Invariant**: names and order are MySQL 8.4's; with SLAVE, those before.
+
+use esker_types::{DateTime, SqlResult, Value};
+
+use super::channel::{Channel, ChannelView};
+use super::reception::{ReceiverState, ReceiverView};
+use super::statements::chosen;
+use crate::applier::{Failure, Status, Until};
+use crate::instance::Instance;
+use crate::show::{Table, t};
+
+/// What columns hold that are no texts.
+const NUMBERS: &[&str] = &[
+    "Source_Port",
+    "Connect_Retry",
+    "Read_Source_Log_Pos",
+    "Relay_Log_Pos",
+    "Last_Errno",
+    "Skip_Counter",
+    "Exec_Source_Log_Pos",
+    "Relay_Log_Space",
+    "Until_Log_Pos",
+    "Seconds_Behind_Source",
+    "Last_IO_Errno",
+    "Last_SQL_Errno",
+    "Source_Server_Id",
+    "SQL_Delay",
+    "SQL_Remaining_Delay",
+    "Source_Retry_Count",
+    "Auto_Position",
+    "Get_Source_public_key",
+];
+
+/// The old name of a column.
+fn old_name(name: &str) -> String {
+    match name {
+        "Get_Source_public_key" => return "Get_master_public_key".to_owned(),
+        "Source_TLS_Version" => return "Master_TLS_Version".to_owned(),
+        _ => {}
+    }
+    name.replace("Source", "Master").replace("Replica", "Slave")
+}
+
+impl Instance {
+    /// SHOW REPLICA STATUS of one channel, or of all.
+    ///
+    /// # Errors
+    /// 3074; 3090.
+    pub(crate) fn show_replica_status(
+        &self,
+        name: Option<&[u8]>,
+        old_names: bool,
+    ) -> SqlResult<Table> {
+        let channels = chosen(self, name)?;
+        let blank = columns(self, None);
+        let names: Vec<_> = blank.iter().map(|(name, _)| *name).collect();
+        let mut rows = Vec::new();
+        for channel in &channels {
+            let row = columns(self, Some(channel));
+            rows.push(row.into_iter().map(|(_, value)| value).collect());
+        }
+        if !old_names {
+            return Ok(Table::mixed(&names, NUMBERS, rows));
+        }
+        let old: Vec<_> = names.iter().map(|name| old_name(name)).collect();
+        let numbers: Vec<_> = NUMBERS.iter().map(|name| old_name(name)).collect();
+        let old: Vec<_> = old.iter().map(String::as_str).collect();
+        let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
+        Ok(Table::mixed(&old, &numbers, rows))
+    }
+}
+
+fn number(n: impl Into<u64>) -> Value {
+    Value::UInt(n.into())
+}
+
+fn yes(is_so: bool) -> Value {
+    t(if is_so { "Yes" } else { "No" })
+}
+
+fn receiving(state: ReceiverState) -> &'static str {
+    match state {
+        ReceiverState::Off => "No",
+        ReceiverState::Streaming => "Yes",
+        _ => "Connecting",
+    }
+}
+
+/// Number, text and time of what has gone wrong.
+fn failure(instance: &Instance, failure: Option<&Failure>) -> (Value, Value, Value) {
+    let Some(failure) = failure else {
+        return (number(0u64), t(""), t(""));
+    };
+    let time = DateTime::from_utc(failure.micros, &instance.system_zone);
+    let time = time.map_or_else(String::new, |time| time.to_string());
+    let time: String = time
+        .chars()
+        .skip(2)
+        .filter(|c| *c != '-')
+        .take("yymmdd hh:mm:ss".len())
+        .collect();
+    (number(failure.code), t(&failure.text), t(time))
+}
+
+/// Names and values of a row; without a channel, names alone count.
+fn columns(instance: &Instance, channel: Option<&Channel>) -> Vec<(&'static str, Value)> {
+    let view = channel.map(Channel::view);
+    let name = channel.map(Channel::name).unwrap_or_default();
+    let Some((channel, view)) = channel.zip(view) else {
+        let view = ChannelView::default();
+        return row(instance, name, &view, &Places::default());
+    };
+    let places = Places::of(channel, &view);
+    row(instance, name, &view, &places)
+}
+
+/// Where the channel is in the logs.
+#[derive(Default)]
+struct Places {
+    read_file: String,
+    read_pos: u64,
+    relay_file: String,
+    relay_pos: u64,
+    exec_file: String,
+    exec_pos: u64,
+    relay_space: u64,
+    retrieved: String,
+}
+
+impl Places {
+    fn of(channel: &Channel, view: &ChannelView) -> Self {
+        let relay = channel.relay();
+        let received = relay.received();
+        let applied = view.applier.as_ref().map(|applier| applier.applied.clone());
+        let applied = applied.unwrap_or_else(|| received.end.clone());
+        Self {
+            read_file: received.end.source_file,
+            read_pos: received.end.source_pos,
+            relay_file: relay.name_of(applied.relay),
+            relay_pos: applied.relay.offset,
+            exec_file: applied.source_file,
+            exec_pos: applied.source_pos,
+            relay_space: relay.space(),
+            retrieved: received.gtids.to_string(),
+        }
+    }
+}
+
+fn lag(receiver: Option<&ReceiverView>, applier: Option<&Status>, places: &Places) -> Value {
+    let Some(applier) = applier.filter(|applier| applier.is_running) else {
+        return Value::Null;
+    };
+    let is_behind = (&places.exec_file, places.exec_pos) != (&places.read_file, places.read_pos);
+    match (applier.lag_seconds, receiver.map(|receiver| receiver.state)) {
+        (Some(seconds), _) if is_behind => number(seconds),
+        (_, Some(ReceiverState::Streaming)) => number(0u64),
+        _ => Value::Null,
+    }
+}
+
+fn until(until: Option<&Until>) -> (&'static str, String, u64) {
+    match until {
+        None => ("None", String::new(), 0),
+        Some(Until::BeforeGtids(_)) => ("SQL_BEFORE_GTIDS", String::new(), 0),
+        Some(Until::AfterGtids(_)) => ("SQL_AFTER_GTIDS", String::new(), 0),
+        Some(Until::SourcePosition(file, at)) => ("Source", file.clone(), *at),
+        Some(Until::RelayPosition(place)) => (
+            "Relay",
+            format!("relay-bin.{:06}", place.file),
+            place.offset,
+        ),
+    }
+}
+
+fn row(
+    instance: &Instance,
+    name: &str,
+    view: &ChannelView,
+    places: &Places,
+) -> Vec<(&'static str, Value)> {
+    let settings = &view.settings;
+    let receiver = view.receiver.as_ref();
+    let applier = view.applier.as_ref();
+    let state = receiver.map_or(ReceiverState::Off, |receiver| receiver.state);
+    let is_applying = applier.is_some_and(|applier| applier.is_running);
+    let receiver_failure = receiver.and_then(|receiver| receiver.failure.as_ref());
+    let applier_failure = applier.and_then(|applier| applier.failure.as_ref());
+    let (io_errno, io_error, io_time) = failure(instance, receiver_failure);
+    let (sql_errno, sql_error, sql_time) = failure(instance, applier_failure);
+    let (until_kind, until_file, until_pos) = until(view.until.as_ref());
+    let filters = &settings.filters;
+    let pairs = |pairs: &[(String, String)], form: fn(&str, &str) -> String| {
+        let all: Vec<_> = pairs.iter().map(|(a, b)| form(a, b)).collect();
+        t(all.join(","))
+    };
+    let table = |database: &str, table: &str| format!("{database}.{table}");
+    let rewrite = |from: &str, to: &str| format!("({from},{to})");
+    let ignored: Vec<_> = settings
+        .ignored_servers
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let applier_state = match applier {
+        Some(applier) if applier.is_delayed => {
+            "Waiting until SOURCE_DELAY seconds after source executed event"
+        }
+        Some(applier) if applier.is_running && applier.in_flight > 0 => "Applying transactions",
+        Some(applier) if applier.is_running => {
+            "Replica has read all relay log; waiting for more updates"
+        }
+        _ => "",
+    };
+    let executed = instance.gtid_executed().to_string();
+    vec![
+        ("Replica_IO_State", t(state.text())),
+        ("Source_Host", t(&settings.host)),
+        ("Source_User", t(&settings.user)),
+        ("Source_Port", number(settings.port)),
+        ("Connect_Retry", number(settings.connect_retry)),
+        ("Source_Log_File", t(&places.read_file)),
+        ("Read_Source_Log_Pos", number(places.read_pos)),
+        ("Relay_Log_File", t(&places.relay_file)),
+        ("Relay_Log_Pos", number(places.relay_pos)),
+        ("Relay_Source_Log_File", t(&places.exec_file)),
+        ("Replica_IO_Running", t(receiving(state))),
+        ("Replica_SQL_Running", yes(is_applying)),
+        ("Replicate_Do_DB", t(filters.do_db.join(","))),
+        ("Replicate_Ignore_DB", t(filters.ignore_db.join(","))),
+        ("Replicate_Do_Table", pairs(&filters.do_table, table)),
+        (
+            "Replicate_Ignore_Table",
+            pairs(&filters.ignore_table, table),
+        ),
+        (
+            "Replicate_Wild_Do_Table",
+            t(filters.wild_do_table.join(",")),
+        ),
+        (
+            "Replicate_Wild_Ignore_Table",
+            t(filters.wild_ignore_table.join(",")),
+        ),
+        ("Last_Errno", sql_errno.clone()),
+        ("Last_Error", sql_error.clone()),
+        ("Skip_Counter", number(0u64)),
+        ("Exec_Source_Log_Pos", number(places.exec_pos)),
+        ("Relay_Log_Space", number(places.relay_space)),
+        ("Until_Condition", t(until_kind)),
+        ("Until_Log_File", t(until_file)),
+        ("Until_Log_Pos", number(until_pos)),
+        ("Source_SSL_Allowed", yes(settings.ssl)),
+        ("Source_SSL_CA_File", t(&settings.ssl_ca)),
+        ("Source_SSL_CA_Path", t("")),
+        ("Source_SSL_Cert", t("")),
+        ("Source_SSL_Cipher", t("")),
+        ("Source_SSL_Key", t("")),
+        ("Seconds_Behind_Source", lag(receiver, applier, places)),
+        ("Source_SSL_Verify_Server_Cert", yes(settings.ssl_verify)),
+        ("Last_IO_Errno", io_errno),
+        ("Last_IO_Error", io_error),
+        ("Last_SQL_Errno", sql_errno),
+        ("Last_SQL_Error", sql_error),
+        ("Replicate_Ignore_Server_Ids", t(ignored.join(","))),
+        (
+            "Source_Server_Id",
+            number(receiver.map_or(0, |receiver| receiver.source_id)),
+        ),
+        (
+            "Source_UUID",
+            t(receiver.map_or("", |receiver| &receiver.source_uuid)),
+        ),
+        ("Source_Info_File", t("mysql.slave_master_info")),
+        ("SQL_Delay", number(settings.delay)),
+        ("SQL_Remaining_Delay", Value::Null),
+        ("Replica_SQL_Running_State", t(applier_state)),
+        ("Source_Retry_Count", number(settings.retry_count)),
+        ("Source_Bind", t("")),
+        ("Last_IO_Error_Timestamp", io_time),
+        ("Last_SQL_Error_Timestamp", sql_time),
+        ("Source_SSL_Crl", t("")),
+        ("Source_SSL_Crlpath", t("")),
+        ("Retrieved_Gtid_Set", t(&places.retrieved)),
+        ("Executed_Gtid_Set", t(executed)),
+        ("Auto_Position", number(u64::from(settings.auto_position))),
+        ("Replicate_Rewrite_DB", pairs(&filters.rewrite_db, rewrite)),
+        ("Channel_Name", t(name)),
+        ("Source_TLS_Version", t("")),
+        ("Source_public_key_path", t("")),
+        (
+            "Get_Source_public_key",
+            number(u64::from(settings.get_public_key)),
+        ),
+        ("Network_Namespace", t("")),
+    ]
+}

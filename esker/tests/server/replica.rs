@@ -1,0 +1,204 @@
+//! Replicas of Esker and MariaDB over real sockets: what they end with equals the source, whoever is killed.
+
+use std::path::Path;
+
+use esker_server::client::Client;
+
+use crate::common::{Ask, Server, eventually};
+use crate::consumers::Maria;
+
+const SOURCE: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=1"];
+const REPLICA: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=2"];
+
+fn source(dir: &Path) -> Server {
+    let server = Server::start(&dir.join("source"), &SOURCE);
+    server.connect().run(
+        "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; CREATE DATABASE d; \
+         CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+    );
+    server
+}
+
+fn change(c: &mut Client, port: u16, how: &str) {
+    c.run(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port}, SOURCE_USER = 'repl', \
+         SOURCE_PASSWORD = 'secret-word', SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 0, \
+         SOURCE_HEARTBEAT_PERIOD = 1, GET_SOURCE_PUBLIC_KEY = 1, {how}"
+    ));
+}
+
+fn write(c: &mut Client, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        c.run(&format!(
+            "BEGIN; REPLACE INTO d.t VALUES ({}, {n}); UPDATE d.t SET v = v + 1 WHERE id = {}; COMMIT",
+            n % 97,
+            n % 13
+        ));
+    }
+}
+
+/// Columns of SHOW REPLICA STATUS.
+fn status(c: &mut Client) -> Vec<String> {
+    let rows = c.rows("SHOW REPLICA STATUS").concat();
+    rows.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// Rows of the table, as text.
+fn contents(c: &mut Client) -> Vec<String> {
+    c.lines("SELECT * FROM d.t ORDER BY id")
+}
+
+/// Waits until the replica has what the source has.
+fn catch_up(replica: &Server, expected: &[String]) {
+    eventually("the replica has caught up", || {
+        let mut c = replica.connect();
+        let is_there = c.code("SELECT 1 FROM d.t LIMIT 1").is_none();
+        is_there && contents(&mut c) == expected
+    });
+}
+
+fn survives_kills(how: &str) {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut source = source(dir.path());
+    let mut replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    change(&mut replica.connect(), source.port, how);
+    replica.connect().run("START REPLICA");
+    write(&mut source.connect(), 0..100);
+    catch_up(&replica, &contents(&mut source.connect()));
+    for round in 1..4 {
+        let from = round * 100;
+        match round {
+            2 => {
+                source.kill();
+                source.restart();
+            }
+            _ => {
+                write(&mut source.connect(), from..from + 50);
+                replica.kill();
+                replica.restart();
+            }
+        }
+        write(&mut source.connect(), from + 50..from + 100);
+        catch_up(&replica, &contents(&mut source.connect()));
+    }
+    let mut c = replica.connect();
+    let shown = status(&mut c);
+    assert_eq!(
+        (&*shown[10], &*shown[11]),
+        ("Yes", "Yes"),
+        "{}",
+        shown.join("|")
+    );
+    assert!(!shown.join("|").contains("secret-word"));
+    assert!(!c.lines("SHOW RELAYLOG EVENTS").is_empty());
+    c.run("STOP REPLICA");
+    let shown = status(&mut c);
+    assert_eq!((&*shown[10], &*shown[11]), ("No", "No"));
+    // Nothing comes while it is stopped, and everything behind it.
+    let before = contents(&mut c);
+    write(&mut source.connect(), 900..950);
+    assert_eq!(contents(&mut c), before);
+    c.run("START REPLICA");
+    catch_up(&replica, &contents(&mut source.connect()));
+}
+
+#[test]
+fn a_replica_by_gtid_equals_its_source_after_kills() {
+    survives_kills("SOURCE_AUTO_POSITION = 1");
+}
+
+#[test]
+fn a_replica_by_position_equals_its_source_after_kills() {
+    survives_kills("SOURCE_LOG_FILE = '', SOURCE_LOG_POS = 4");
+}
+
+#[test]
+fn a_replica_of_mariadb_equals_its_source() {
+    let dir = tempfile::tempdir().expect("folder");
+    for (name, how) in [
+        ("position", "SOURCE_LOG_POS = 4"),
+        ("gtid", "MASTER_USE_GTID = slave_pos"),
+    ] {
+        let folder = dir.path().join(name);
+        std::fs::create_dir_all(&folder).expect("folder");
+        let Some(mut maria) = Maria::source(&folder) else {
+            return;
+        };
+        maria.connect().run(
+            "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; CREATE DATABASE d; \
+             CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+        );
+        write(&mut maria.connect(), 0..50);
+        let replica = Server::start(&folder.join("replica"), &["--server-id=2"]);
+        let mut c = replica.connect();
+        change(&mut c, maria.port(), how);
+        c.run("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (d); START REPLICA");
+        write(&mut maria.connect(), 50..150);
+        catch_up(&replica, &contents(&mut maria.connect()));
+    }
+}
+
+#[test]
+fn statements_about_channels_have_mysqls_errors() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    for (sql, code) in [
+        ("START REPLICA", 1200),
+        ("START REPLICA FOR CHANNEL 'x'", 3074),
+        ("STOP REPLICA FOR CHANNEL 'x'", 3074),
+        ("SHOW REPLICA STATUS FOR CHANNEL 'x'", 3074),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1, SOURCE_LOG_POS = 4",
+            1776,
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = -1",
+            1064,
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_KEY = 'key.pem'",
+            1235,
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 4294967295",
+            1210,
+        ),
+    ] {
+        assert_eq!(c.code(sql), Some(code), "{sql}");
+    }
+    // Nobody listens there: the receiver tries until its attempts are used up.
+    c.run(
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'u', MASTER_PASSWORD = 'pw', \
+         MASTER_CONNECT_RETRY = 1, MASTER_RETRY_COUNT = 2 FOR CHANNEL 'East'; START SLAVE FOR CHANNEL 'east'",
+    );
+    assert_eq!(
+        c.code("CHANGE MASTER TO MASTER_HOST = 'h' FOR CHANNEL 'east'"),
+        Some(3081)
+    );
+    assert_eq!(
+        c.code("CHANGE MASTER TO MASTER_DELAY = 1 FOR CHANNEL 'east'"),
+        Some(3085)
+    );
+    assert_eq!(c.code("RESET REPLICA FOR CHANNEL 'east'"), Some(3081));
+    eventually("the attempts are used up", || status(&mut c)[10] == "No");
+    let shown = status(&mut c);
+    assert_eq!(shown[34], "2003", "{}", shown.join("|"));
+    assert!(shown[35].contains("attempt 2/2"), "{}", shown[35]);
+    let named = c.rows("SHOW SLAVE STATUS FOR CHANNEL 'EAST'");
+    assert_eq!(named.concat()[55].as_deref(), Some("east"));
+    c.run("STOP REPLICA; CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a, b)");
+    // The configuration is there after a restart, and gone after RESET REPLICA ALL.
+    let mut server = server;
+    server.stop();
+    server.restart();
+    let mut c = server.connect();
+    let shown = status(&mut c);
+    assert_eq!(
+        (&*shown[1], &*shown[3], &*shown[12]),
+        ("127.0.0.1", "1", "a,b")
+    );
+    assert_eq!(shown[55], "east");
+    c.run("STOP REPLICA; RESET REPLICA ALL");
+    assert_eq!(status(&mut c), Vec::<String>::new());
+}
