@@ -197,8 +197,10 @@ impl<'a> Parser<'a> {
             .trim_end_matches('\n')
             .rfind('\n')
             .map_or(0, |at| at + 1);
-        let checksum = text[end..].strip_prefix("end ").map(str::trim_end);
-        let checksum = checksum.and_then(|text| u32::from_str_radix(text, 16).ok());
+        let checksum = text[end..].strip_prefix("end ").and_then(|sum| {
+            let sum = sum.strip_suffix('\n').unwrap_or(sum);
+            u32::from_str_radix(sum, 16).ok()
+        });
         match checksum {
             None => Err(damaged(path, end as u64, "the file is cut short")),
             Some(sum) if sum != crc32c::crc32c(&bytes[..end]) => {
