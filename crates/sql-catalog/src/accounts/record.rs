@@ -698,6 +698,7 @@ mod tests {
             account.grants.retain(|g| !is_column(g));
             account.roles.clear();
             account.default_roles.clear();
+            account.restrictions = Restrictions::NONE;
         }
         accounts
     }
