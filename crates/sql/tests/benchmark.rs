@@ -58,7 +58,7 @@ const ENDLESS: &str = "BENCHMARK(18446744073709551615, CRC32(@n))";
 
 #[test]
 fn it_evaluates_its_argument_that_often() {
-    let instance = open(&SimEnv::new(1));
+    let instance = open(&SimEnv::new(1), &[]);
     let mut session = Session::new(instance, client(1));
     let mut values = |sql: &str| ask(&mut session, sql).map(|v| v.join("|"));
     assert_eq!(values("SET @n = 0"), Ok(String::new()));
@@ -68,7 +68,7 @@ fn it_evaluates_its_argument_that_often() {
 
 #[test]
 fn a_time_limit_and_a_kill_are_errors() {
-    let instance = open(&SimEnv::new(2));
+    let instance = open(&SimEnv::new(2), &[]);
     let mut root = Session::new(instance.clone(), client(1));
     let limited = format!("SELECT /*+ MAX_EXECUTION_TIME(5) */ {ENDLESS}");
     assert_eq!(ask(&mut root, &limited), Err(3024));

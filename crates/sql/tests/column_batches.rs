@@ -5,6 +5,8 @@
 #[path = "common/ask.rs"]
 mod ask;
 mod common;
+#[path = "common/tasks.rs"]
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 
@@ -101,7 +103,7 @@ fn row(id: u32, dice: &mut Dice) -> String {
 
 /// A table with everything in it, half of whose rows are older than two of its columns.
 fn table(machine: &SimEnv) -> (Client, Engine) {
-    let instance = open(machine);
+    let instance = open(machine, &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE d");
@@ -555,7 +557,7 @@ fn warnings_and_errors_are_those_of_the_row_way() {
 #[test]
 fn what_is_not_seen_is_in_no_batch() {
     let machine = SimEnv::new(27);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let engine = instance.engine().clone();
     let [mut root, mut other] = [1, 2].map(|id| Client::new(&instance, id));
     root.ok("CREATE DATABASE d");
@@ -683,7 +685,7 @@ const WIDTHS: [(&str, &str, [&str; 4]); 18] = [
 #[test]
 fn numbers_of_every_width_are_read_from_rows_and_entries() {
     let machine = SimEnv::new(28);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE d");
@@ -754,7 +756,7 @@ fn numbers_of_every_width_are_read_from_rows_and_entries() {
 #[test]
 fn long_rows_lie_between_short_ones() {
     let machine = SimEnv::new(29);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE d");
@@ -800,7 +802,7 @@ fn long_rows_lie_between_short_ones() {
 #[test]
 fn damaged_rows_are_errors() {
     let machine = SimEnv::new(30);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE d");

@@ -5,6 +5,8 @@
 #[path = "common/ask.rs"]
 mod ask;
 mod common;
+#[path = "common/tasks.rs"]
+mod tasks;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -182,7 +184,7 @@ fn measured(root: &mut Client, sql: &str, word: &str) -> u64 {
 /// Where few keys are wanted, they are looked up, and the rest of the table is not read.
 #[test]
 fn of_a_table_of_which_few_keys_are_wanted_only_those_are_read() {
-    let instance = open(&SimEnv::new(14));
+    let instance = open(&SimEnv::new(14), &[]);
     let mut root = table(&instance, |_| {});
     for sql in NARROWED {
         root.same(sql);
@@ -207,7 +209,7 @@ fn of_a_table_of_which_few_keys_are_wanted_only_those_are_read() {
 /// EXPLAIN ANALYZE says how much.
 #[test]
 fn rows_that_find_nothing_later_are_dropped_at_once() {
-    let instance = open(&SimEnv::new(13));
+    let instance = open(&SimEnv::new(13), &[]);
     let mut root = table(&instance, |_| {});
     let filtered =
         |root: &mut Client, sql: &str| measured(root, sql, "rows dropped by runtime filters=");
@@ -248,7 +250,7 @@ fn compare(root: &mut Client) {
 fn answers_are_the_serial_ones_in_every_tier() {
     for case in 0..3 {
         let machine = SimEnv::new(3);
-        let instance = open(&machine);
+        let instance = open(&machine, &[]);
         let engine = instance.engine().clone();
         let mut root = table(&instance, |part| match case {
             0 => {}
@@ -281,7 +283,7 @@ fn answers_are_the_serial_ones_in_every_tier() {
 
 #[test]
 fn several_threads_have_really_read_and_explain_says_so() {
-    let instance = open(&SimEnv::new(4));
+    let instance = open(&SimEnv::new(4), &[]);
     let mut root = table(&instance, |_| {});
     root.ok("SET esker_parallel_scan_rows = 100, parallel_read_threads = 2");
     let before = instance.engine().stats().scans.tasks;
@@ -304,7 +306,7 @@ fn several_threads_have_really_read_and_explain_says_so() {
 
 #[test]
 fn joins_and_subqueries_are_shared_out_too() {
-    let instance = open(&SimEnv::new(11));
+    let instance = open(&SimEnv::new(11), &[]);
     let mut root = table(&instance, |_| {});
     root.ok("SET esker_parallel_scan_rows = 100, parallel_read_threads = 2");
     for sql in [
@@ -321,7 +323,7 @@ fn joins_and_subqueries_are_shared_out_too() {
 /// A right side that does not fit goes to disk, the serial way.
 #[test]
 fn a_hash_join_too_large_for_memory_is_done_serially() {
-    let instance = open(&SimEnv::new(12));
+    let instance = open(&SimEnv::new(12), &[]);
     let mut root = table(&instance, |_| {});
     let sql = "SELECT COUNT(*), SUM(a.p), SUM(LENGTH(b.c)) FROM t a JOIN t b ON a.k = b.id % 9000 AND a.d <= b.d";
     root.same(sql);
@@ -336,7 +338,7 @@ fn a_hash_join_too_large_for_memory_is_done_serially() {
 /// Readers in one snapshot each get the same both ways, while writers change everything.
 #[test]
 fn aggregates_beside_writers_are_those_of_the_snapshot() {
-    let instance = open(&SimEnv::new(5));
+    let instance = open(&SimEnv::new(5), &[]);
     let mut root = table(&instance, |_| {});
     root.ok("UPDATE t SET k = 10");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -400,7 +402,7 @@ fn aggregates_beside_writers_are_those_of_the_snapshot() {
 
 #[test]
 fn a_truncated_table_is_empty_and_fills_again() {
-    let instance = open(&SimEnv::new(6));
+    let instance = open(&SimEnv::new(6), &[]);
     let engine = instance.engine().clone();
     let mut root = table(&instance, |_| engine.flush_all().expect("flushes"));
     let count = "SELECT COUNT(*) FROM t";
@@ -416,7 +418,7 @@ fn a_truncated_table_is_empty_and_fills_again() {
 
 #[test]
 fn a_kill_and_a_time_limit_end_it() {
-    let instance = open(&SimEnv::new(8));
+    let instance = open(&SimEnv::new(8), &[]);
     let mut root = table(&instance, |_| {});
     root.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
     let slow = "SELECT /*+ MAX_EXECUTION_TIME(1) */ COUNT(*) FROM t WHERE CONCAT(c, x, p, d) LIKE '%a%b%c%d%'";
@@ -452,7 +454,7 @@ fn a_kill_and_a_time_limit_end_it() {
 /// Too much for memory in parts: the statement goes the serial way, which says so as ever.
 #[test]
 fn what_needs_too_much_memory_is_done_serially() {
-    let instance = open(&SimEnv::new(9));
+    let instance = open(&SimEnv::new(9), &[]);
     let mut root = table(&instance, |_| {});
     root.ok("SET esker_query_memory_limit = 6000000");
     let sql = "SELECT id, c, COUNT(*), SUM(k) FROM t GROUP BY id, c ORDER BY id LIMIT 5";
@@ -466,7 +468,7 @@ fn what_needs_too_much_memory_is_done_serially() {
 /// EXPLAIN tells how the table is cut, EXPLAIN ANALYZE what was done, in parallel as the statement itself.
 #[test]
 fn explain_tells_tasks_and_threads_and_what_was_read() {
-    let instance = open(&SimEnv::new(11));
+    let instance = open(&SimEnv::new(11), &[]);
     let engine = instance.engine().clone();
     let mut root = table(&instance, |_| {});
     engine.flush_all().expect("flushes");
@@ -555,7 +557,7 @@ fn counted(root: &mut Client, sql: &str) -> (u64, u64) {
 #[test]
 fn rows_of_a_range_are_counted_from_metadata() {
     let machine = SimEnv::new(41);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE d");
     root.ok("USE d");
@@ -648,7 +650,7 @@ fn rows_of_a_range_are_counted_from_metadata() {
 
 #[test]
 fn explain_tells_of_joins_that_are_shared_out() {
-    let instance = open(&SimEnv::new(12));
+    let instance = open(&SimEnv::new(12), &[]);
     let mut root = table(&instance, |_| {});
     for (sql, words) in [
         (
@@ -758,7 +760,7 @@ fn skipped(root: &mut Client, cond: &str) -> u64 {
 
 #[test]
 fn blocks_that_cannot_have_a_row_are_not_read_and_no_answer_changes() {
-    let instance = open(&SimEnv::new(12));
+    let instance = open(&SimEnv::new(12), &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     history(&mut root, |part| {
@@ -801,7 +803,7 @@ fn blocks_that_cannot_have_a_row_are_not_read_and_no_answer_changes() {
 
 #[test]
 fn columns_added_and_dropped_at_once_are_not_mistaken_for_others() {
-    let instance = open(&SimEnv::new(13));
+    let instance = open(&SimEnv::new(13), &[]);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
     history(&mut root, |_| {});
@@ -875,7 +877,7 @@ const LOOKUPS: &[&str] = &[
 #[test]
 fn lookups_one_after_the_other_find_what_each_would_find() {
     let machine = SimEnv::new(15);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let engine = instance.engine().clone();
     let mut root = table(&instance, |part| {
         if part % 4 == 1 {

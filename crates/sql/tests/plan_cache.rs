@@ -144,7 +144,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let instance = open(&SimEnv::new(7));
+        let instance = open(&SimEnv::new(7), &[]);
         let mut pair = Self {
             plans: Side::new(&instance, "with_plans", true),
             plain: Side::new(&instance, "without", false),
@@ -497,7 +497,7 @@ fn finish_waiting(side: &mut Side, wait: esker_sql::WaitFor) -> u64 {
 /// A change by key that runs from a plan waits for the row and then works on its newest version.
 #[test]
 fn a_planned_change_waits_for_its_row() {
-    let instance = open(&SimEnv::new(7));
+    let instance = open(&SimEnv::new(7), &[]);
     let mut one = Side::new(&instance, "one", true);
     let mut two = Side {
         session: Session::new(instance.clone(), client(3)),

@@ -7,6 +7,8 @@
 #[path = "common/ask.rs"]
 mod ask;
 mod common;
+#[path = "common/tasks.rs"]
+mod tasks;
 
 use ask::Client;
 use common::open;
@@ -191,7 +193,7 @@ const PAIRS: &[&str] = &[
 #[test]
 fn ranges_of_two_parts_are_tight() {
     let machine = SimEnv::new(2);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE bounds");
     root.ok("USE bounds");
@@ -235,7 +237,7 @@ fn rows_read(plan: &[String]) -> usize {
 #[test]
 fn ranges_are_as_tight_as_the_types_allow() {
     let machine = SimEnv::new(1);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut root = Client::new(&instance, 1);
     root.ok("CREATE DATABASE bounds");
     root.ok("USE bounds");
@@ -286,7 +288,7 @@ fn check(root: &mut Client, ty: &str, index: &str, cond: &str) {
 #[test]
 fn a_widened_integer_is_compared_like_one_that_always_was_so_wide() {
     let machine = SimEnv::new(2);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut root = Client::new(&instance, 1);
     let fill = |root: &mut Client, table: &str, from: i32, to: i32, factor: i32| {
         root.ok(&format!(

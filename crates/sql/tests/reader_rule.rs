@@ -57,7 +57,7 @@ fn begin() -> (Arc<Instance>, Session, u64) {
 
 /// A table, its writer and his commit.
 fn begin_on(machine: &SimEnv) -> (Arc<Instance>, Session, u64) {
-    let instance = open(machine);
+    let instance = open(machine, &[]);
     let mut writer = Session::new(instance.clone(), client(1));
     ok(&mut writer, "CREATE DATABASE d");
     ok(&mut writer, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)");

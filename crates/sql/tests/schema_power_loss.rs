@@ -9,9 +9,7 @@
 //! `ESKER_SIM_STRIDE`th (default 16) is a crash.
 
 #[path = "common/ask.rs"]
-#[allow(dead_code, reason = "this test has no parallel reads")]
 mod ask;
-#[allow(dead_code, reason = "this test opens with variables of its own")]
 mod common;
 
 use std::collections::BTreeMap;
@@ -182,7 +180,7 @@ impl Run {
     fn check(&self, machine: &SimEnv, known: usize) -> bool {
         let journal = self.journal.lock()[..known].to_vec();
         let count = |what| journal.iter().filter(|k| **k == what).count();
-        let instance = common::open_with(machine, &VARIABLES);
+        let instance = common::open(machine, &VARIABLES);
         let mut c = session(&instance, 1);
         let logged = Logged::read(&mut c);
         let context = format!("seed {}, {known} known", self.seed);
@@ -260,7 +258,7 @@ fn a_crash_leaves_the_schema_as_before_or_after() {
     let stride = setting("ESKER_SIM_STRIDE", 16);
     for seed in first..first + seeds {
         let machine = SimEnv::new(seed);
-        let instance = common::open_with(&machine, &VARIABLES);
+        let instance = common::open(&machine, &VARIABLES);
         let mut run = Run::begin(seed, &instance);
         run.watch(&machine, stride);
         for sql in CHANGES {

@@ -87,7 +87,7 @@ fn filled(instance: &Arc<Instance>) -> Client {
 #[test]
 fn rows_of_wide_ranges_are_sent_as_they_are_taken() {
     let machine = SimEnv::new(31);
-    let mut root = filled(&open(&machine));
+    let mut root = filled(&open(&machine, &[]));
     for (sql, first, rows) in [
         ("SELECT c FROM t WHERE id >= 500", 500, ROWS - 500),
         ("SELECT c FROM t WHERE id BETWEEN 500 AND 7000", 500, 6501),
@@ -116,7 +116,7 @@ fn rows_of_wide_ranges_are_sent_as_they_are_taken() {
 #[test]
 fn a_read_that_is_killed_ends_at_the_next_pull() {
     let machine = SimEnv::new(33);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut root = filled(&instance);
     let mut other = Client(Session::new(instance, client(2)));
     let session = &mut root.0;
@@ -133,7 +133,7 @@ fn a_read_that_is_killed_ends_at_the_next_pull() {
 #[test]
 fn many_rows_are_aggregated_and_sorted_as_few_are() {
     let machine = SimEnv::new(32);
-    let mut root = filled(&open(&machine));
+    let mut root = filled(&open(&machine, &[]));
     for rows in [100, 9_999, 10_000, 10_001, ROWS] {
         let sum = u64::from(rows) * u64::from(rows - 1) / 2;
         let sql = format!("SELECT SUM(id) FROM t WHERE id BETWEEN 0 AND {}", rows - 1);
@@ -161,7 +161,7 @@ fn many_rows_are_aggregated_and_sorted_as_few_are() {
 #[test]
 fn limits_and_orders_are_those_of_the_general_path() {
     let machine = SimEnv::new(34);
-    let mut root = filled(&open(&machine));
+    let mut root = filled(&open(&machine, &[]));
     root.ask("CREATE TABLE p (id INT PRIMARY KEY, price FLOAT NOT NULL, d DECIMAL(8,2), f DOUBLE, at INT, \
               KEY by_price (price, at), KEY by_d (d), KEY by_f (f DESC))");
     root.ask("INSERT INTO p SELECT id, id * 0.15, IF(id % 10 = 0, NULL, id * 0.05), id / 7, id % 5 FROM t WHERE id < 3000");
@@ -249,7 +249,7 @@ fn sorted_unless(in_order: bool, mut rows: Vec<String>) -> Vec<String> {
 #[test]
 fn the_ends_of_an_index_are_read_from_there() {
     let machine = SimEnv::new(35);
-    let mut root = filled(&open(&machine));
+    let mut root = filled(&open(&machine, &[]));
     root.ask("DELETE FROM t WHERE id < 100 OR id > 11000");
     for _ in 0..3 {
         assert_eq!(root.ask("SELECT MIN(id) FROM t").0, ["100"]);
@@ -277,7 +277,7 @@ fn the_ends_of_an_index_are_read_from_there() {
 #[test]
 fn selects_that_are_planned_are_counted_by_reason() {
     let machine = SimEnv::new(36);
-    let mut root = filled(&open(&machine));
+    let mut root = filled(&open(&machine, &[]));
     let counted = |root: &mut Client, name: &str| -> u64 {
         let shown = root.ask(&format!("SHOW SESSION STATUS LIKE 'Esker_select_{name}'"));
         let digits = shown.0[0].trim_start_matches(|c: char| !c.is_ascii_digit());

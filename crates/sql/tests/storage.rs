@@ -58,7 +58,7 @@ fn run(session: &mut Session, sql: &str) -> Result<Vec<String>, SqlError> {
 }
 
 fn begin(machine: &SimEnv) -> (Arc<Instance>, Session) {
-    let instance = open(machine);
+    let instance = open(machine, &[]);
     let session = Session::new(instance.clone(), client(1));
     (instance, session)
 }

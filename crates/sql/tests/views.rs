@@ -92,7 +92,7 @@ fn root(instance: &Arc<Instance>) -> Session {
 }
 
 fn database(machine: &SimEnv) -> Arc<Instance> {
-    let instance = open(machine);
+    let instance = open(machine, &[]);
     let mut session = Session::new(instance.clone(), client(1));
     all(
         &mut session,
@@ -335,7 +335,7 @@ fn views_survive_a_power_loss_and_go_with_their_database() {
     );
     drop((s, instance));
     let machine = machine.crash(6);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut s = root(&instance);
     assert_eq!(lines(&mut s, "SELECT n FROM v"), ["4"]);
     assert_eq!(code(&mut s, "SELECT * FROM gone"), 1146);
@@ -343,7 +343,7 @@ fn views_survive_a_power_loss_and_go_with_their_database() {
     assert_eq!(code(&mut s, "SELECT * FROM v"), 1146);
     drop((s, instance));
     let machine = machine.crash(7);
-    let instance = open(&machine);
+    let instance = open(&machine, &[]);
     let mut s = root(&instance);
     assert!(lines(&mut s, "SHOW TABLES").is_empty());
 }

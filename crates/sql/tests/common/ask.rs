@@ -1,4 +1,4 @@
-//! A client of an instance, whose questions are answered by one thread or by tasks.
+//! A client of an instance, which asks and sees rows or an error.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -93,23 +93,5 @@ impl Client {
     pub fn ok(&mut self, sql: &str) -> Vec<String> {
         self.ask(sql)
             .unwrap_or_else(|code| panic!("{sql}: error {code}"))
-    }
-
-    /// The answer with one thread, without tasks.
-    pub fn serial(&mut self, sql: &str) -> Answer {
-        self.ok("SET esker_parallel_scan_rows = 18446744073709551615");
-        self.ask(sql)
-    }
-
-    /// The answer of tasks, however few rows there are.
-    pub fn parallel(&mut self, sql: &str) -> Answer {
-        self.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
-        self.ask(sql)
-    }
-
-    /// Both must be the same.
-    pub fn same(&mut self, sql: &str) {
-        let (parallel, serial) = (self.parallel(sql), self.serial(sql));
-        assert_eq!(parallel, serial, "{sql}");
     }
 }

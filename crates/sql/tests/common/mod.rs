@@ -7,13 +7,8 @@ use esker_sql::variables::Setting;
 use esker_sql::{ClientInfo, Instance, InstanceConfig, PasswordHashing, Session};
 use esker_vfs::sim::SimEnv;
 
-/// A fresh instance on this machine.
-pub fn open(machine: &SimEnv) -> Arc<Instance> {
-    open_with(machine, &[])
-}
-
-/// The same with these variables.
-pub fn open_with(machine: &SimEnv, variables: &[(&str, &str)]) -> Arc<Instance> {
+/// An instance on this machine, with these variables.
+pub fn open(machine: &SimEnv, variables: &[(&str, &str)]) -> Arc<Instance> {
     let setting = |&(name, value): &(&str, &str)| Setting {
         name: name.to_owned(),
         value: value.to_owned(),
