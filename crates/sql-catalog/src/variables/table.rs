@@ -360,7 +360,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     fact("relay_log_basename", G, VarKind::Text, ""),
     var("replica_exec_mode", G, SET, VarKind::Enum(&["STRICT", "IDEMPOTENT"]), "STRICT"),
     var("replica_net_timeout", G, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
-    var("replica_parallel_workers", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "4"),
+    var("replica_parallel_workers", G, SET, VarKind::UInt { min: 1, max: 1_024 }, "4"),
     var("replica_pending_jobs_size_max", G, SET, VarKind::UInt { min: 1_024, max: 18_446_744_073_709_550_592 }, "134217728"),
     var("replica_preserve_commit_order", G, SET, VarKind::Bool, "ON"),
     var("replica_skip_errors", G, FIX, VarKind::Text, "OFF"),

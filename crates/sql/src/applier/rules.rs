@@ -69,8 +69,7 @@ impl Rules {
             in_order: in_order || parallel == Mode::Optimistic,
             logs: instance.variable_is_on("log_replica_updates"),
             parallel,
-            // 0 is the one thread that it always was.
-            workers: size("replica_parallel_workers").max(1),
+            workers: size("replica_parallel_workers"),
             pending_bytes: size("replica_pending_jobs_size_max"),
             max_bytes: size("esker_max_transaction_size"),
             own_id: number("server_id") as u32,
