@@ -427,22 +427,10 @@ fn run_query(
 }
 
 /// The statement whose row events are being gathered.
+#[derive(Default)]
 struct Open<'a> {
     statement: RowStatement<'a>,
     last: Option<(RowKind, &'a Part)>,
-}
-
-impl Default for Open<'_> {
-    fn default() -> Self {
-        Self {
-            statement: RowStatement {
-                maps: Vec::new(),
-                rows: Vec::new(),
-                time: 0,
-            },
-            last: None,
-        }
-    }
 }
 
 impl<'a> Open<'a> {

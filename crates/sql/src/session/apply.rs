@@ -87,14 +87,41 @@ impl Applying {
     }
 }
 
-/// The row events of one statement.
+/// The row events of one statement, of another server or of BINLOG.
+#[derive(Default)]
 pub(crate) struct RowStatement<'a> {
     /// Bodies of the maps of its tables, and what is read of them.
     pub(crate) maps: Vec<(&'a [u8], TableMap)>,
     /// Row events, each with the position of its map.
     pub(crate) rows: Vec<(usize, Rows<'a>)>,
-    /// When it began, seconds since the epoch.
+    /// When it began on the other server, seconds since the epoch.
     pub(crate) time: u32,
+}
+
+impl RowStatement<'_> {
+    /// Makes the changes; `appliers` are those of the maps.
+    ///
+    /// # Errors
+    /// 1610; those of the rows.
+    pub(super) fn run(
+        &self,
+        appliers: &mut [RowApplier],
+        env: &mut DmlEnv<'_>,
+    ) -> Result<(), ExecError> {
+        for (at, rows) in &self.rows {
+            env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
+            if let Some(capture) = env.capture.as_deref_mut() {
+                capture.set_flags(rows.flags);
+            }
+            let changes = rows.rows(&self.maps[*at].1);
+            for change in changes.map_err(errors::corrupt_event)? {
+                (env.check_killed)()?;
+                appliers[*at].apply(env, change)?;
+            }
+        }
+        env.scratch.trim();
+        Ok(())
+    }
 }
 
 /// Tables of events that were looked up before.
@@ -209,7 +236,9 @@ impl Session {
             }
         };
         let done = self.change_rows(&[], Mode::Thread, |env| {
-            run_rows(statement, &mut appliers, env).map(|()| DmlDone::default())
+            statement
+                .run(&mut appliers, env)
+                .map(|()| DmlDone::default())
         });
         for ((map, _), applier) in statement.maps.iter().zip(appliers) {
             cache.tables.insert((*map).into(), applier);
@@ -222,7 +251,10 @@ impl Session {
     }
 
     /// One for each map, its tables locked.
-    fn row_appliers(
+    ///
+    /// # Errors
+    /// Those of looking up and locking a table; 1412 when the catalog changes again and again.
+    pub(super) fn row_appliers(
         &mut self,
         statement: &RowStatement<'_>,
         how: (ApplyMode, Conversions),
@@ -378,26 +410,6 @@ impl Session {
         self.applying = None;
         self.vars.fixed_now = None;
     }
-}
-
-fn run_rows(
-    statement: &RowStatement<'_>,
-    appliers: &mut [RowApplier],
-    env: &mut DmlEnv<'_>,
-) -> Result<(), ExecError> {
-    for (at, rows) in &statement.rows {
-        env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
-        if let Some(capture) = env.capture.as_deref_mut() {
-            capture.set_flags(rows.flags);
-        }
-        let changes = rows.rows(&statement.maps[*at].1);
-        for change in changes.map_err(errors::corrupt_event)? {
-            (env.check_killed)()?;
-            appliers[*at].apply(env, change)?;
-        }
-    }
-    env.scratch.trim();
-    Ok(())
 }
 
 /// Parks the thread until the future is ready or the time is over.

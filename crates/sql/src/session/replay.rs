@@ -1,7 +1,7 @@
 //! BINLOG: row events in a statement, as mysqlbinlog prints them.
 //!
-//! Neighbours: `esker_binlog` reads the events; [`RowApplier`] makes the changes; `change` runs them as one statement
-//! of the session's transaction. **Invariants**
+//! Neighbours: `esker_binlog` reads the events; `apply` makes the changes, as it does for a replica; `change` runs them
+//! as one statement of the session's transaction. **Invariants**
 //! - A format description comes first, and says how the events of all later statements of the session are written.
 //! - A statement has whole events: maps of tables and the rows behind them. An error undoes all of them.
 
@@ -15,34 +15,26 @@ use esker_types::func::{Padding, decode_base64};
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::change::MAX_COMPILATIONS;
+use super::apply::{RowStatement, TableCache};
 use super::run::Done;
+use crate::dml::DmlDone;
 use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
-use crate::dml::{DmlDone, DmlEnv};
 
-/// What a statement brings.
-#[derive(Default)]
-struct Batch<'a> {
-    maps: Vec<TableMap>,
-    /// Row events, each with the position of its map.
-    rows: Vec<(usize, Rows<'a>)>,
-}
-
-impl<'a> Batch<'a> {
+impl<'a> RowStatement<'a> {
     /// Reads the events of a statement. A format description among them is kept in `format`.
     ///
     /// # Errors
     /// 1609 without a format description, 1730 for events that change no rows, 1610.
     fn read(mut bytes: &'a [u8], format: &mut Option<Checksum>) -> SqlResult<Self> {
-        let mut batch = Self::default();
+        let mut statement = Self::default();
         while !bytes.is_empty() {
             let checksum = format.unwrap_or_default();
-            let event = Event::parse(bytes, checksum).map_err(|e| errors::corrupt_event(&e))?;
+            let event = Event::parse(bytes, checksum).map_err(errors::corrupt_event)?;
             bytes = &bytes[event.header.length as usize..];
             let kind = event.header.event_type();
             if kind == Some(EventType::FormatDescription) {
                 let described =
-                    FormatDescription::parse(event.body).map_err(|e| errors::corrupt_event(&e))?;
+                    FormatDescription::parse(event.body).map_err(errors::corrupt_event)?;
                 *format = Some(described.checksum);
                 continue;
             }
@@ -53,20 +45,23 @@ impl<'a> Batch<'a> {
                 );
                 return Err(SqlError::new(1609, "HY000", text));
             }
-            batch.add(kind, name, event.body)?;
+            statement.add(kind, name, event.body)?;
         }
-        Ok(batch)
+        Ok(statement)
     }
 
     fn add(&mut self, kind: Option<EventType>, name: &str, body: &'a [u8]) -> SqlResult<()> {
         match kind {
             Some(EventType::TableMap) => {
-                self.maps
-                    .push(TableMap::parse(body).map_err(|e| errors::corrupt_event(&e))?);
+                let map = TableMap::parse(body).map_err(errors::corrupt_event)?;
+                self.maps.push((body, map));
             }
             Some(kind @ (EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows)) => {
-                let rows = Rows::parse(kind, body).map_err(|e| errors::corrupt_event(&e))?;
-                let map = self.maps.iter().rposition(|m| m.table_id == rows.table_id);
+                let rows = Rows::parse(kind, body).map_err(errors::corrupt_event)?;
+                let map = self
+                    .maps
+                    .iter()
+                    .rposition(|(_, m)| m.table_id == rows.table_id);
                 // Nothing changes tables without a map: the end of a statement that changed none.
                 if let Some(map) = map {
                     self.rows.push((map, rows));
@@ -84,24 +79,6 @@ impl<'a> Batch<'a> {
         }
         Ok(())
     }
-
-    fn run(self, appliers: &mut [RowApplier], env: &mut DmlEnv<'_>) -> Result<(), ExecError> {
-        for (map, rows) in self.rows {
-            env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
-            if let Some(capture) = env.capture.as_deref_mut() {
-                capture.set_flags(rows.flags);
-            }
-            let changes = rows
-                .rows(&self.maps[map])
-                .map_err(|e| errors::corrupt_event(&e))?;
-            for change in changes {
-                (env.check_killed)()?;
-                appliers[map].apply(env, change)?;
-            }
-        }
-        env.scratch.trim();
-        Ok(())
-    }
 }
 
 impl Session {
@@ -112,36 +89,19 @@ impl Session {
         // Each event is a text of its own.
         let bytes = decode_base64(coded, Padding::Within)
             .ok_or_else(|| SqlError::new(1575, "HY000", "Decoding of base64 string failed"))?;
-        let batch = Batch::read(&bytes, &mut self.replayed)?;
-        if batch.rows.is_empty() {
+        let statement = RowStatement::read(&bytes, &mut self.replayed)?;
+        if statement.rows.is_empty() {
             return Ok(Done::Ok(OkInfo::default(), 0));
         }
         self.check_writable()?;
         self.use_transaction();
-        let mut appliers = self.appliers(&batch.maps)?;
+        let how = self.how_to_replay();
+        let mut appliers = self.row_appliers(&statement, how, &mut TableCache::default())?;
         self.change_rows(&[], Mode::Thread, |env| {
-            batch.run(&mut appliers, env).map(|()| DmlDone::default())
+            statement
+                .run(&mut appliers, env)
+                .map(|()| DmlDone::default())
         })
-    }
-
-    /// One for each map, its tables locked.
-    fn appliers(&mut self, maps: &[TableMap]) -> Result<Vec<RowApplier>, ExecError> {
-        for _ in 0..MAX_COMPILATIONS {
-            let version = self.context.instance.catalog.version();
-            let appliers = maps
-                .iter()
-                .map(|map| self.applier(map, self.how_to_replay()))
-                .collect::<SqlResult<Vec<_>>>()?;
-            let mut is_current = true;
-            for applier in &appliers {
-                let targets = std::slice::from_ref(applier.table());
-                is_current &= self.lock_targets(targets, applier.foreign_keys(), version)?;
-            }
-            if is_current {
-                return Ok(appliers);
-            }
-        }
-        Err(errors::definition_changed().into())
     }
 
     fn how_to_replay(&self) -> (ApplyMode, Conversions) {
@@ -191,7 +151,7 @@ mod tests {
     fn other_events_and_broken_ones_are_refused() {
         let code = |bytes: &[u8], format: Option<Checksum>| {
             let mut format = format;
-            Batch::read(bytes, &mut format).err().map(|e| e.code)
+            RowStatement::read(bytes, &mut format).err().map(|e| e.code)
         };
         let xid = event(EventType::Xid, &[0; 8]);
         let crc = Some(Checksum::Crc32);
