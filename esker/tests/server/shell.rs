@@ -135,7 +135,8 @@ struct Terminal {
 
 impl Terminal {
     fn open(port: u16, home: &Path) -> Self {
-        let line = format!("{} sql --port={port}", env!("CARGO_BIN_EXE_esker"));
+        // A shell between `script` and the program would take Ctrl-C for itself: dash keeps it in mind, and ends with it.
+        let line = format!("exec {} sql --port={port}", env!("CARGO_BIN_EXE_esker"));
         let child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("HOME", home)
