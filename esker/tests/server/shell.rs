@@ -135,7 +135,7 @@ struct Terminal {
 
 impl Terminal {
     fn open(port: u16, home: &Path) -> Self {
-        // A shell between `script` and the program would take Ctrl-C for itself: dash keeps it in mind, and ends with it.
+        // A shell between `script` and the program would get Ctrl-C too: dash waits for the program, then ends by it.
         let line = format!("exec {} sql --port={port}", env!("CARGO_BIN_EXE_esker"));
         let child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
