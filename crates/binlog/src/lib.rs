@@ -49,6 +49,9 @@ pub enum Error {
     /// Events that are as they should be, but not for this server: number and text of the error.
     #[error("{1}")]
     Refused(u16, String),
+    /// A sync failed: what it was to make durable may be lost, also if the next one goes well.
+    #[error("sync failed: {0}")]
+    Sync(#[source] std::io::Error),
     /// The disk.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -56,6 +59,10 @@ pub enum Error {
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+fn synced(result: std::io::Result<()>) -> Result<()> {
+    result.map_err(Error::Sync)
+}
 
 fn damaged(what: impl Into<String>) -> Error {
     Error::Damaged(what.into())

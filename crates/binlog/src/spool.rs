@@ -163,8 +163,8 @@ impl Spool {
 
     /// Makes the file durable, and describes it. It stays, whatever becomes of this.
     pub fn seal(&mut self) -> Result<Spooled> {
-        self.file.sync_all()?;
-        self.spools.fs.sync_dir(&self.spools.dir)?;
+        crate::synced(self.file.sync_all())?;
+        crate::synced(self.spools.fs.sync_dir(&self.spools.dir))?;
         let unknown = Spooled {
             id: self.id,
             bytes: self.bytes,

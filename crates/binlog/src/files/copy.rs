@@ -45,7 +45,7 @@ impl Copies {
     /// Opens the folder of spool files in that of the binary log.
     pub(super) fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Self> {
         let (spools, left) = Spools::open(Arc::clone(fs), dir.join(FOLDER))?;
-        fs.sync_dir(dir)?;
+        crate::synced(fs.sync_dir(dir))?;
         Ok(Self {
             spools,
             current: None,

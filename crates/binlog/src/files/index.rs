@@ -67,8 +67,8 @@ pub(super) fn replace(
     let file: Arc<dyn esker_vfs::File> = fs.open(new, OpenMode::CreateOrOpen)?;
     file.set_len(0)?;
     file.write_all_at(bytes, 0)?;
-    file.sync_all()?;
+    crate::synced(file.sync_all())?;
     fs.rename(new, path)?;
-    fs.sync_dir(names.dir())?;
+    crate::synced(fs.sync_dir(names.dir()))?;
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
 //! In flow order: `names`, `index`, `position` (how far the log is in the files), `start` (what a start finds), `set`
-//! (the writer's side), `copy` (of what large transactions have in spool files), `places` (where transactions end),
-//! `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a
-//! crash at any moment the files can be brought to what they would have been, from the log above the last position.
+//! (the writer's side), `head` (what files begin with), `copy` (of what large transactions have in spool files),
+//! `places` (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes
+//! the events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from
+//! the log above the last position.
 
 mod copy;
+mod head;
 pub(crate) mod index;
 mod names;
 mod places;

@@ -64,7 +64,7 @@ impl Positions {
         let is_new = !fs.exists(&path)?;
         let file = fs.open(&path, OpenMode::CreateOrOpen)?;
         if is_new {
-            fs.sync_dir(names.dir())?;
+            crate::synced(fs.sync_dir(names.dir()))?;
         }
         let mut newest = None;
         for slot in 0..2 {
@@ -98,7 +98,7 @@ impl Positions {
         let bytes = encode(self.counter, position);
         self.file
             .write_all_at(&bytes, self.counter % 2 * SLOT_BYTES)?;
-        self.file.sync_data()?;
+        crate::synced(self.file.sync_data())?;
         Ok(())
     }
 }

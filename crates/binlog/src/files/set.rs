@@ -14,26 +14,24 @@ use std::sync::Arc;
 use esker_vfs::{File, Fs, OpenMode};
 
 use super::copy::{Copies, Copying};
+use super::head::{FIRST_FLAGS_AT, begin_file, stamp};
 use super::index;
 use super::names::{FileNumber, Names};
 use super::places::Place;
 use super::position::{Position, Positions, State};
-use super::scan::{FIRST_EVENT, MAGIC, previous_gtids, summarise};
+use super::scan::{FIRST_EVENT, previous_gtids, summarise};
 use super::start::{begun_reset, listed_files, read_purged, remove_all};
 use super::view::{FileInfo, Published, View};
 use crate::attachment::Attachment;
 use crate::derive::{Deriver, Numbers, Writer};
 use crate::event::control::Rotate;
-use crate::event::format::FormatDescription;
-use crate::event::{self, Checksum, EventType, FLAG_IGNORABLE, FLAG_IN_USE, HEADER_BYTES, Stamp};
+use crate::event::{self, Checksum, EventType, FLAG_IN_USE};
 use crate::gtid::{Gtid, GtidSet};
 use crate::spool::Spools;
 use crate::{Error, Result};
 
 /// Events that gather before they are written.
 const WRITE_BYTES: usize = 256 << 10;
-/// Where the flags of the first event stand in a file.
-const FIRST_FLAGS_AT: u64 = FIRST_EVENT + HEADER_BYTES as u64 - 2;
 
 /// What the files are to be like.
 #[derive(Debug, Clone)]
@@ -76,6 +74,8 @@ pub struct FileSet {
     rotation: Option<u32>,
     /// The last file has its ROTATE.
     ended: bool,
+    /// A reset that was begun, with its time: its mark is durable. It goes on likewise.
+    resetting: Option<u32>,
     /// How often the files have begun again while the server runs.
     resets: u64,
     /// Ends of transactions that readers have not been told of.
@@ -114,7 +114,7 @@ impl FileSet {
         let files = (positions, copies);
         let set = Self::create(Arc::clone(&fs), config, files, begins, now)?;
         fs.remove_file(&names.other("reset"))?;
-        fs.sync_dir(names.dir())?;
+        crate::synced(fs.sync_dir(names.dir()))?;
         Ok(set)
     }
 
@@ -171,6 +171,7 @@ impl FileSet {
             purged,
             rotation: None,
             ended: false,
+            resetting: None,
             resets: 0,
             places: vec![place],
             copies,
@@ -235,6 +236,7 @@ impl FileSet {
             purged,
             rotation: None,
             ended: false,
+            resetting: None,
             resets: 0,
             places: vec![place],
             copies,
@@ -359,6 +361,9 @@ impl FileSet {
 
     /// Writes what has gathered and shows it to readers. What failed before, for the disk was full, is done first.
     pub fn write(&mut self) -> Result<()> {
+        if let Some(now) = self.resetting {
+            self.end_reset(now)?;
+        }
         self.go_on_copying()?;
         if let Some(now) = self.rotation {
             return self.rotate(now);
@@ -381,7 +386,7 @@ impl FileSet {
     pub fn sync(&mut self) -> Result<u64> {
         self.write()?;
         if self.synced.lsn != self.lsn || self.synced.max_size != self.config.max_size {
-            self.file.sync_data()?;
+            crate::synced(self.file.sync_data())?;
             self.max_size = self.config.max_size;
             self.note_position(State::Open)?;
             self.publish();
@@ -444,7 +449,7 @@ impl FileSet {
         self.written += self.pending.len() as u64;
         self.pending.clear();
         self.file.write_all_at(&[0, 0], FIRST_FLAGS_AT)?;
-        self.file.sync_data()?;
+        crate::synced(self.file.sync_data())?;
         if let Some(last) = self.files.back_mut() {
             last.size = self.written;
         }
@@ -534,6 +539,10 @@ impl FileSet {
 
     /// Removes all files before `first`, as far as they are not the last one, and no stream reads them.
     pub fn purge_to(&mut self, first: FileNumber) -> Result<()> {
+        if self.resetting.is_some() {
+            // All files go.
+            return Ok(());
+        }
         let mut keep = first.min(self.number());
         if let Some(read) = self.published.first_read() {
             keep = keep.min(read);
@@ -552,7 +561,7 @@ impl FileSet {
                 self.fs.remove_file(&path)?;
             }
         }
-        self.fs.sync_dir(names.dir())?;
+        crate::synced(self.fs.sync_dir(names.dir()))?;
         self.files.retain(|f| f.number >= keep);
         self.purged.union(&purged);
         // What gathers is not shown yet: the disk may be too full for it.
@@ -566,12 +575,18 @@ impl FileSet {
 
     /// Removes all files and forgets what was executed; the first file begins again.
     pub fn reset(&mut self, now: u32) -> Result<()> {
-        self.pending.clear();
         let (lsn, ordinal) = (self.lsn, self.deriver.numbers().ordinal);
         let names = &self.config.names;
         let (new, path) = (names.other("reset_new"), names.other("reset"));
         let mark = format!("{lsn} {ordinal}");
         index::replace(&*self.fs, names, &new, &path, mark.as_bytes())?;
+        self.resetting = Some(now);
+        self.end_reset(now)
+    }
+
+    /// Does what the mark of a reset says; nothing has been appended since.
+    fn end_reset(&mut self, now: u32) -> Result<()> {
+        let (lsn, ordinal) = (self.lsn, self.deriver.numbers().ordinal);
         let (fs, config) = (Arc::clone(&self.fs), self.config.clone());
         let copies = self.copies.begin_again();
         let fresh = Self::recreate(fs, config, copies, (lsn, ordinal), now)?;
@@ -585,42 +600,4 @@ impl FileSet {
         self.publish();
         Ok(())
     }
-}
-
-fn stamp(config: &Config, timestamp: u32, flags: u16) -> Stamp {
-    Stamp {
-        timestamp,
-        server_id: config.writer.server_id,
-        flags,
-    }
-}
-
-/// Begins a file: magic, format description, earlier GTIDs; synced on return. With the time, and that of the server's
-/// start.
-fn begin_file(
-    fs: &dyn Fs,
-    config: &Config,
-    number: FileNumber,
-    executed: &GtidSet,
-    (now, started): (u32, u32),
-) -> Result<(Arc<dyn File>, u64)> {
-    let mut head = MAGIC.to_vec();
-    let format = FormatDescription {
-        server_version: config.version.clone(),
-        created: started,
-        checksum: config.checksum,
-    };
-    format.write(stamp(config, now, FLAG_IN_USE), FIRST_EVENT, &mut head);
-    let mut body = Vec::new();
-    executed.encode(&mut body);
-    let position = head.len() as u64;
-    let stamp = stamp(config, now, FLAG_IGNORABLE);
-    let kind = EventType::PreviousGtids;
-    event::frame(kind, stamp, position, &body, config.checksum, &mut head);
-    let file = fs.open(&config.names.path(number), OpenMode::CreateOrOpen)?;
-    file.set_len(0)?;
-    file.write_all_at(&head, 0)?;
-    file.sync_all()?;
-    fs.sync_dir(config.names.dir())?;
-    Ok((file, head.len() as u64))
 }

@@ -53,7 +53,7 @@ pub(super) fn listed_files(
             fs.remove_file(&names.dir().join(name))?;
         }
     }
-    fs.sync_dir(names.dir())?;
+    crate::synced(fs.sync_dir(names.dir()))?;
     Ok(numbers)
 }
 
@@ -103,5 +103,5 @@ pub(super) fn remove_all(fs: &dyn Fs, names: &Names) -> Result<()> {
             fs.remove_file(&path)?;
         }
     }
-    Ok(fs.sync_dir(names.dir())?)
+    crate::synced(fs.sync_dir(names.dir()))
 }

@@ -308,6 +308,52 @@ fn a_copy_goes_on_where_a_full_disk_has_stopped_it() {
 }
 
 #[test]
+fn a_reset_that_a_full_disk_stops_loses_nothing_and_goes_on() {
+    // Not even its mark is written: everything is as before.
+    let fs = SimFs::new();
+    let mut set = open(&fs).expect("open");
+    set.append(lsn_of(1), &attachment(1, None)).expect("append");
+    fs.inject(Fault::on(Op::Write).path("reset_new").no_space());
+    assert!(set.reset(200).is_err());
+    set.sync().expect("sync");
+    assert_eq!(executed(&fs).count(), 1);
+    // Its mark is: it goes on before anything else, also where the files are gone already.
+    for fault in [Op::Create, Op::Write] {
+        fs.inject(Fault::on(fault).path("binlog.0").no_space());
+        assert!(set.reset(200).is_err());
+        set.purge_to(FileNumber(9)).expect("nothing to purge");
+        set.write().expect("write");
+        assert!(set.published().view().executed.is_empty());
+    }
+    set.append(lsn_of(2), &attachment(2, None)).expect("append");
+    set.sync().expect("sync");
+    drop(set);
+    let after = fs.crash_with(esker_vfs::sim::CrashImage::DropUnsynced);
+    let set = open(&after).expect("open");
+    assert_eq!((set.lsn(), executed(&after).count()), (lsn_of(2), 1));
+}
+
+#[test]
+fn what_a_failed_sync_was_to_make_durable_is_not_taken_for_a_full_disk() {
+    for path in [
+        "binlog.000001",
+        "binlog.position",
+        "binlog.000002",
+        "index_new",
+    ] {
+        let fs = SimFs::new();
+        let mut set = open(&fs).expect("open");
+        set.append(lsn_of(1), &attachment(1, None)).expect("append");
+        fs.inject(Fault::on(Op::Sync).path(path).no_space());
+        let done = set.sync().and_then(|_| set.rotate(200));
+        assert!(
+            matches!(done, Err(crate::Error::Sync(_))),
+            "{path}: {done:?}"
+        );
+    }
+}
+
+#[test]
 fn a_spool_file_that_is_not_what_was_sealed_is_damage() {
     let fs = SimFs::new();
     let mut set = open(&fs).expect("open");

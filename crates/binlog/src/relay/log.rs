@@ -204,7 +204,7 @@ impl RelayLog {
         let mut writing = self.writing.lock();
         self.write(&mut writing)?;
         if sync_every > 0 && writing.unsynced >= sync_every {
-            writing.file.sync_data()?;
+            crate::synced(writing.file.sync_data())?;
             writing.unsynced = 0;
         }
         Ok(())
@@ -231,7 +231,7 @@ impl RelayLog {
     /// Begins a new file.
     fn rotate(&self, writing: &mut Writing) -> Result<()> {
         self.write(writing)?;
-        writing.file.sync_data()?;
+        crate::synced(writing.file.sync_data())?;
         let next = FileNumber(writing.number.0 + 1);
         let tracker = std::mem::take(&mut writing.tracker);
         let format = writing.format.take();
@@ -421,7 +421,7 @@ fn create(
     writing.file.write_all_at(&writing.buffer, 0)?;
     writing.size = writing.buffer.len() as u64;
     writing.buffer.clear();
-    fs.sync_dir(names.dir())?;
+    crate::synced(fs.sync_dir(names.dir()))?;
     Ok(writing)
 }
 

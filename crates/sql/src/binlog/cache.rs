@@ -154,7 +154,12 @@ fn too_large() -> SqlError {
 
 fn spool_failed(e: &esker_binlog::Error) -> SqlError {
     match e {
-        esker_binlog::Error::Io(io) if io.kind() == std::io::ErrorKind::StorageFull => disk_full(),
+        // Also of its sync: the spool file goes with the transaction.
+        esker_binlog::Error::Io(io) | esker_binlog::Error::Sync(io)
+            if io.kind() == std::io::ErrorKind::StorageFull =>
+        {
+            disk_full()
+        }
         _ => failed(e),
     }
 }
