@@ -502,6 +502,7 @@ impl Engine {
             background: used(MemoryUse::Background),
             statements: used(MemoryUse::Statements),
             temp_files: used(MemoryUse::TempFiles),
+            followers: used(MemoryUse::Followers),
         }
     }
 
@@ -688,6 +689,8 @@ pub struct MemoryStats {
     pub statements: u64,
     /// Buffers of the temporary files of statements.
     pub temp_files: u64,
+    /// Of those who follow the log.
+    pub followers: u64,
 }
 
 #[cfg(test)]

@@ -532,6 +532,8 @@ fn files_are_shown_inspected_and_kept_within_a_limit() {
     };
     assert_eq!(status(&mut c, "Binlog_cache_use"), "10");
     assert_ne!(status(&mut c, "Esker_binlog_syncs"), "0");
+    let held = "SELECT BYTES > 0 FROM information_schema.ESKER_MEMORY WHERE AREA = 'binary log and its consumers'";
+    assert_eq!(c.value(held), "1");
     let base = c.value("SELECT @@log_bin_basename");
     assert!(Path::new(&base).with_extension("000001").exists(), "{base}");
     assert!(Path::new(&c.value("SELECT @@log_bin_index")).exists());

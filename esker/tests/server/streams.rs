@@ -387,8 +387,12 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     until(&server, "SHOW BINARY LOGS", |lines| lines.len() == 3);
     let of_streams = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'";
     let ids = c.lines(of_streams);
+    let held = "SELECT BYTES FROM information_schema.ESKER_MEMORY WHERE AREA = 'binary log and its consumers'";
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let with_consumers = number(&c.value(held));
     c.run(&format!("KILL {}; KILL QUERY {}", ids[0], ids[1]));
     until(&server, shown, |lines| lines.is_empty());
+    until(&server, held, |lines| number(&lines[0]) < with_consumers);
     c.run("PURGE BINARY LOGS TO 'binlog.000003'");
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
 

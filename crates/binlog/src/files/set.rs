@@ -343,6 +343,11 @@ impl FileSet {
         }
     }
 
+    /// Memory of events that are not written.
+    pub fn buffer_bytes(&self) -> usize {
+        self.pending.capacity()
+    }
+
     /// Where sessions put the events of large transactions.
     pub fn spools(&self) -> Arc<Spools> {
         Arc::clone(&self.copies.spools)

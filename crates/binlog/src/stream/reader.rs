@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use esker_vfs::{File, OpenMode};
 
-use super::{Log, Refused};
+use super::{Log, Refused, Stream};
 use crate::files::{FIRST_EVENT, FileNumber};
 
 /// Read at a time, and longest piece that is looked at.
@@ -19,6 +19,13 @@ pub(super) struct Reader {
     buffer: Vec<u8>,
     buffered_at: u64,
     offset: u64,
+}
+
+impl Stream {
+    /// Memory of what was read and not sent.
+    pub fn buffer_bytes(&self) -> usize {
+        self.reader.buffer.capacity()
+    }
 }
 
 impl Reader {

@@ -74,11 +74,13 @@ pub enum MemoryUse {
     Statements,
     /// Buffers of the temporary files of statements.
     TempFiles,
+    /// What those who follow the log hold of it, and of what they make of it.
+    Followers,
 }
 
 impl MemoryUse {
     /// All of them.
-    pub const ALL: [MemoryUse; 10] = [
+    pub const ALL: [MemoryUse; 11] = [
         MemoryUse::Memtables,
         MemoryUse::Replayed,
         MemoryUse::Blocks,
@@ -89,6 +91,7 @@ impl MemoryUse {
         MemoryUse::Background,
         MemoryUse::Statements,
         MemoryUse::TempFiles,
+        MemoryUse::Followers,
     ];
 
     /// What is there as long as the database is open, however the memory is divided.
@@ -436,7 +439,7 @@ impl Charge {
     }
 
     /// The thing has this size.
-    pub(crate) fn set(&mut self, bytes: usize) {
+    pub fn set(&mut self, bytes: usize) {
         self.raise_to(bytes);
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
         if let Some((budget, what)) = &self.account {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use esker_binlog::event::Checksum;
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::stream::{From, Log, Progress, Refused, Stream};
+use esker_engine::{Charge, MemoryUse};
 use esker_sql_plan::expr::UserVars;
 use esker_types::{SqlError, SqlResult, Value};
 
@@ -70,6 +71,8 @@ pub struct Dump {
     /// The view of the files that was sent last.
     view: u64,
     instance: Arc<Instance>,
+    /// Of what is read and not sent.
+    memory: Charge,
     /// Set for a replica that acknowledges.
     member: Option<Member>,
     _streaming: Streaming,
@@ -150,6 +153,7 @@ impl Session {
             process,
             ends: request.ends,
             view: 0,
+            memory: Charge::new(instance.engine().memory(), MemoryUse::Followers),
             instance,
             member,
             _streaming: streaming,
@@ -242,7 +246,10 @@ impl Dump {
         if let Some(e) = self.process.kill_error() {
             return Err(e);
         }
-        match self.stream.fill(sink, enough).map_err(refused)? {
+        let filled = self.stream.fill(sink, enough);
+        self.memory
+            .set(self.stream.buffer_bytes() + sink.gathered());
+        match filled.map_err(refused)? {
             Progress::More => {
                 self.process.show_state(SENDING);
                 Ok(DumpStep::Send)

@@ -20,7 +20,7 @@ use esker_binlog::event::Checksum;
 use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published};
 use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_binlog::spool::Spools;
-use esker_engine::{Engine, Follower, Seq};
+use esker_engine::{Charge, Engine, Follower, MemoryUse, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
@@ -134,6 +134,8 @@ pub(super) struct FileWriter {
     fs: Arc<dyn esker_vfs::Fs>,
     /// Attachments that were read and are not in the files yet.
     read: Vec<(Seq, Vec<u8>)>,
+    /// Of attachments and of events that are not written.
+    memory: Charge,
     last_sync: Instant,
     last_expiry: Instant,
     /// binlog_expire_logs_seconds; 0: never.
@@ -179,6 +181,7 @@ impl FileWriter {
             names,
             fs,
             read: Vec::new(),
+            memory: Charge::new(args.engine.memory(), MemoryUse::Followers),
             last_sync: Instant::now(),
             last_expiry: Instant::now(),
             expires,
@@ -276,14 +279,21 @@ impl FileWriter {
         }
         self.set.skip_to(self.follower.at().max(self.set.lsn()));
         self.set.write()?;
+        self.count_memory();
         self.set.caught_up();
         let now = self.clock.wall_micros();
         self.figures.caught_up.store(now, Ordering::Relaxed);
         Ok(())
     }
 
+    fn count_memory(&mut self) {
+        let read: usize = self.read.iter().map(|(_, bytes)| bytes.capacity()).sum();
+        self.memory.set(read + self.set.buffer_bytes());
+    }
+
     /// Puts what was read into the files. After an error what is left is put the next time.
     fn put(&mut self) -> Result<(), Trouble> {
+        self.count_memory();
         let mut done = 0;
         let mut result = Ok(());
         for (seq, attachment) in &self.read {

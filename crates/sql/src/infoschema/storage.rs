@@ -94,6 +94,7 @@ pub(super) fn memory_areas(viewer: &Viewer) -> Vec<(&'static str, u64)> {
         ("flush and compaction", memory.background),
         ("statements", memory.statements),
         ("buffers of temporary files", memory.temp_files),
+        ("binary log and its consumers", memory.followers),
     ]
 }
 
