@@ -6,8 +6,8 @@
 use esker_types::SqlResult;
 
 use super::ast::{
-    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Span,
-    Statement, UserAttribute, UserSpec, UserStatement,
+    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
+    UserAttribute, UserSpec, UserStatement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -16,16 +16,9 @@ use super::parser::Parser;
 impl Parser<'_> {
     /// `user[@host]`, CURRENT_USER, USER().
     pub(super) fn account(&mut self) -> SqlResult<Account> {
-        if self.eat_kw(Kw::CURRENT_USER) {
-            if self.eat(Tok::LParen) {
-                self.expect(Tok::RParen)?;
-            }
-            return Ok(Account::CurrentUser);
-        }
-        if self.at(Kw::USER) && self.peek().tok == Tok::LParen {
-            self.advance();
-            self.advance();
-            self.expect(Tok::RParen)?;
+        let start = self.cur.start;
+        if self.eat_own_account()? {
+            self.accounts.own.push(start..self.prev_end);
             return Ok(Account::CurrentUser);
         }
         let user = self.ident_or_text()?;
@@ -46,9 +39,26 @@ impl Parser<'_> {
         })
     }
 
+    fn eat_own_account(&mut self) -> SqlResult<bool> {
+        if self.eat_kw(Kw::CURRENT_USER) {
+            if self.eat(Tok::LParen) {
+                self.expect(Tok::RParen)?;
+            }
+            return Ok(true);
+        }
+        if self.at(Kw::USER) && self.peek().tok == Tok::LParen {
+            self.advance();
+            self.advance();
+            self.expect(Tok::RParen)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
     pub(super) fn create_user(&mut self, or_replace: bool) -> SqlResult<Statement> {
         let if_exists = self.if_not_exists()?;
         let users = self.list(Self::new_user_spec)?;
+        self.accounts.list_end = self.prev_end;
         let mut statement = UserStatement::of(if_exists, users);
         statement.or_replace = or_replace;
         self.user_options(&mut statement)?;
@@ -64,6 +74,7 @@ impl Parser<'_> {
         } else {
             self.list(Self::user_spec)?
         };
+        self.accounts.list_end = self.prev_end;
         let mut statement = UserStatement::of(if_exists, users);
         if !alone {
             self.user_options(&mut statement)?;
@@ -127,33 +138,21 @@ impl Parser<'_> {
     /// An account of CREATE USER.
     fn new_user_spec(&mut self) -> SqlResult<UserSpec> {
         let mut spec = UserSpec::of(self.account()?);
-        let start = self.cur.start;
         if self.eat_kw(Kw::IDENTIFIED) {
             spec.auth = Some(self.auth()?);
-            self.note_secret(&spec, start);
         }
         Ok(spec)
-    }
-
-    /// What the text says from `start` on to set a password must not be kept.
-    fn note_secret(&mut self, spec: &UserSpec, start: usize) {
-        if spec.sets_password() {
-            let end = self.prev_end;
-            self.secrets.push(Span { start, end });
-        }
     }
 
     /// An account of ALTER USER.
     fn user_spec(&mut self) -> SqlResult<UserSpec> {
         let mut spec = UserSpec::of(self.account()?);
-        let start = self.cur.start;
         if self.eat_kw(Kw::DISCARD) {
             self.expect_seq(&[Kw::OLD, Kw::PASSWORD])?;
             spec.discard_old = true;
         } else if self.eat_kw(Kw::IDENTIFIED) {
             spec.auth = Some(self.auth()?);
             self.replace_and_retain(&mut spec)?;
-            self.note_secret(&spec, start);
         }
         Ok(spec)
     }
@@ -166,7 +165,6 @@ impl Parser<'_> {
             spec.discard_old = true;
             return Ok(spec);
         }
-        let start = self.cur.start;
         self.expect_kw(Kw::IDENTIFIED)?;
         self.expect_kw(Kw::BY)?;
         spec.auth = Some(Auth {
@@ -174,7 +172,6 @@ impl Parser<'_> {
             secret: self.auth_by()?,
         });
         self.replace_and_retain(&mut spec)?;
-        self.note_secret(&spec, start);
         Ok(spec)
     }
 

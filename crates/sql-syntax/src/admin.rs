@@ -234,6 +234,7 @@ impl Parser<'_> {
         if retain_current {
             self.expect_seq(&[Kw::CURRENT, Kw::PASSWORD])?;
         }
+        self.accounts.list_end = self.prev_end;
         Ok(Statement::SetPassword(SetPassword {
             account,
             password,

@@ -80,8 +80,28 @@ pub struct Parsed {
     pub rest: Option<usize>,
     /// Parts of the text that the binary log does not get.
     pub unlogged: Vec<Span>,
-    /// Clauses that set passwords of accounts, in the order of the accounts.
-    pub secrets: Vec<Span>,
+    /// Where the text names accounts, from its own beginning on.
+    pub accounts: AccountPlaces,
+}
+
+/// Where the text of a statement names accounts, for those who say it in other words.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccountPlaces {
+    /// CURRENT_USER and USER().
+    pub own: Vec<Range<usize>>,
+    /// Where the list of CREATE USER, ALTER USER and SET PASSWORD ends: accounts, and how they prove themselves.
+    pub list_end: usize,
+}
+
+impl AccountPlaces {
+    /// The same, in a text that begins at `start`.
+    fn from(mut self, start: usize) -> Self {
+        for place in &mut self.own {
+            *place = place.start - start..place.end - start;
+        }
+        self.list_end = self.list_end.saturating_sub(start);
+        self
+    }
 }
 
 impl Parsed {
@@ -101,13 +121,6 @@ impl Parsed {
             }
         }
         text
-    }
-
-    /// Where the clauses of [`Parsed::secrets`] are in that text.
-    pub fn logged_secrets(&self) -> Vec<Range<usize>> {
-        let from = self.span.start;
-        let place = |span: &Span| span.start - from..span.end - from;
-        self.secrets.iter().map(place).collect()
     }
 }
 
@@ -159,7 +172,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
         span,
         rest,
         unlogged: parser.unlogged,
-        secrets: parser.secrets,
+        accounts: parser.accounts.from(begin),
     })
 }
 

@@ -9,7 +9,7 @@ use esker_types::{SqlError, SqlMode, SqlResult, errors};
 use super::ast::{Ident, LockWait, ObjectName, Span};
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
-use super::{MAX_NESTING, ParseOptions};
+use super::{AccountPlaces, MAX_NESTING, ParseOptions};
 
 /// Longest excerpt of the statement in a syntax error, in bytes.
 const NEAR_BYTES: usize = 80;
@@ -42,8 +42,8 @@ pub(super) struct Parser<'a> {
     pub(super) early_into: Option<super::ast::Into>,
     /// Parts of the text that the binary log does not get: clauses about waiting.
     pub(super) unlogged: Vec<Span>,
-    /// Clauses that set passwords of accounts, in the order of the accounts.
-    pub(super) secrets: Vec<Span>,
+    /// Where the text names accounts.
+    pub(super) accounts: AccountPlaces,
     /// Places in the text of a view's query.
     pub(super) places: Option<Box<Places>>,
 }
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
             deferred: None,
             early_into: None,
             unlogged: Vec::new(),
-            secrets: Vec::new(),
+            accounts: AccountPlaces::default(),
             places: None,
         }
     }

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_engine::TreeId;
-use esker_sql_catalog::accounts::{self, Account};
+use esker_sql_catalog::accounts;
+use esker_sql_catalog::accounts::store::Stored;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::{Mode, OutcomeKind, Step};
 use esker_types::{SqlError, SqlResult, errors};
@@ -111,7 +112,7 @@ pub(crate) fn accounts(
     is_new: bool,
     mode: &str,
     root_password: Option<&str>,
-) -> SqlResult<Option<Vec<Account>>> {
+) -> SqlResult<Option<Stored>> {
     let loaded = accounts::store::load(env, dir);
     let is_missing = matches!(loaded, Ok(None));
     if mode != NEW_ACCOUNTS {
@@ -121,9 +122,9 @@ pub(crate) fn accounts(
             loaded => loaded,
         };
     }
-    if let Ok(Some(list)) = loaded {
+    if let Ok(Some(stored)) = loaded {
         tracing::warn!("the accounts are whole: --force-recovery=new-accounts changes nothing");
-        return Ok(Some(list));
+        return Ok(Some(stored));
     }
     if root_password.is_none_or(str::is_empty) {
         let text = "--force-recovery=new-accounts makes root with the password in ESKER_ROOT_PASSWORD, and there is none";
@@ -225,7 +226,7 @@ pub(crate) fn mend(
         "a part of the log was given up: making the indexes of {} tables anew",
         hurt.len()
     );
-    let root = Account::root(Vec::new());
+    let root = accounts::Account::root(Vec::new());
     let mut session = Session::new(instance.clone(), ClientInfo::inside(0, root));
     for table in hurt {
         if replaced.contains(&table.primary().id) {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use esker_engine::{Engine, EngineConfig, FlushPolicy, ForceRecovery, RecoveryMode};
+use esker_engine::{Engine, EngineConfig, FlushPolicy, ForceRecovery, RecoveryMode, Seq};
+use esker_sql_catalog::accounts::store::Stored;
 use esker_sql_catalog::accounts::{self, Account, Accounts, Plugin, RoleName};
 use esker_sql_catalog::catalog::{Catalog, StorageEngine};
 use esker_sql_catalog::exec_error::engine_error;
@@ -22,7 +23,7 @@ use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::binlog::{Binlog, Replicas, StartArgs, adopt_names};
+use crate::binlog::{Binlog, LoggedStatement, Replicas, StartArgs, adopt_names};
 use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
@@ -223,12 +224,20 @@ impl Starting {
             config.root_password.as_deref(),
         )?;
         // Before there is a database: one without accounts has lost them.
-        let list = match loaded {
-            Some(list) => list,
-            None => vec![first_account(&config)?],
+        let stored = match loaded {
+            Some(stored) => stored,
+            None => first_account(&config)?,
         };
+        let mending = datadir::is_mending(&config.env, &config.data_dir)?;
+        let (catalog, replaced) = match mending {
+            true => Catalog::open_mending(&engine)?,
+            false => (Catalog::open(&engine)?, Vec::new()),
+        };
+        let decided = catalog.accounts_change()?;
+        let stored = accounts::store::settle(&config.env, &config.data_dir, stored, decided)?;
         let accounts = Accounts::default();
-        accounts.replace(list);
+        accounts.changes().last = stored.change.max(decided);
+        accounts.replace(stored.accounts);
         if accounts.have_restrictions() && !globals.named("partial_revokes").is_on() {
             tracing::warn!(
                 "partial_revokes is ON: accounts have privileges that are revoked on single databases"
@@ -236,11 +245,6 @@ impl Starting {
             globals.tell("partial_revokes", VarValue::Bool(true));
         }
         accounts.take_names_literally(globals.named("partial_revokes").is_on());
-        let mending = datadir::is_mending(&config.env, &config.data_dir)?;
-        let (catalog, replaced) = match mending {
-            true => Catalog::open_mending(&engine)?,
-            false => (Catalog::open(&engine)?, Vec::new()),
-        };
         let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
         globals.tell(
             "tmpdir",
@@ -298,7 +302,7 @@ fn is_new(engine: &Engine) -> bool {
 }
 
 /// Makes and keeps the account of the first start.
-fn first_account(config: &InstanceConfig) -> SqlResult<Account> {
+fn first_account(config: &InstanceConfig) -> SqlResult<Stored> {
     let mut salt = [0; SALT_BYTES];
     config.env.random.fill(&mut salt);
     let password = config.root_password.as_deref().unwrap_or("");
@@ -307,8 +311,10 @@ fn first_account(config: &InstanceConfig) -> SqlResult<Account> {
         password.as_bytes(),
         &salt,
     ));
-    accounts::store::save(&config.env, &config.data_dir, std::slice::from_ref(&root))?;
-    Ok(root)
+    let stored = Stored::first(vec![root]);
+    accounts::store::prepare(&config.env, &config.data_dir, &stored)?;
+    accounts::store::install(&config.env, &config.data_dir)?;
+    Ok(stored)
 }
 
 impl Instance {
@@ -348,20 +354,42 @@ impl Instance {
         &self.data_dir
     }
 
-    /// Changes the accounts: durable first, then in force.
+    /// Changes the accounts: durable first, then in force. The record that decides it has what `log` makes of the new
+    /// list.
     ///
     /// # Errors
-    /// What `change` returns, and I/O errors; nothing is changed then.
+    /// What `change` returns, of files and of the engine; nothing is changed then.
     pub(crate) fn change_accounts(
         &self,
         change: impl FnOnce(&mut Vec<Account>) -> SqlResult<()>,
-    ) -> SqlResult<()> {
-        let _one_writer = self.accounts.writer();
+        log: impl FnOnce(&[Account]) -> Option<LoggedStatement>,
+    ) -> SqlResult<Seq> {
+        let mut changes = self.accounts.changes();
+        if changes.is_unsettled {
+            return Err(errors::storage_failed(
+                "the last change of the accounts is not in their file yet: restart the server",
+            ));
+        }
         let mut list = Vec::clone(&self.accounts.all());
         change(&mut list)?;
-        accounts::store::save(&self.env, &self.data_dir, &list)?;
-        self.accounts.replace(list);
-        Ok(())
+        let logged = log(&list).unwrap_or_default();
+        let stored = Stored {
+            accounts: list,
+            change: changes.last.wrapping_add(1),
+        };
+        accounts::store::prepare(&self.env, &self.data_dir, &stored)?;
+        let mut txn = self.catalog.row_transaction();
+        self.catalog.put_accounts_change(&mut txn, stored.change)?;
+        let seq = logged.commit_with(txn, &self.catalog)?;
+        let durable = self.engine.wait_durable(seq).block();
+        durable.map_err(|e| engine_error(&e))?;
+        changes.last = stored.change;
+        if let Err(e) = accounts::store::install(&self.env, &self.data_dir) {
+            tracing::error!("{}; the next start does it", e.message);
+            changes.is_unsettled = true;
+        }
+        self.accounts.replace(stored.accounts);
+        Ok(seq)
     }
 
     /// What an account stores for a password.

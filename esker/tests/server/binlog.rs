@@ -308,8 +308,8 @@ fn statements_show_and_manage_the_files() {
     let infos = events.join("\n");
     assert!(infos.contains("use `d`; CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"));
     assert!(infos.contains("ALTER TABLE t ADD INDEX (id)") && !infos.contains("WAIT"));
-    assert!(infos.contains("CREATE USER u IDENTIFIED WITH 'caching_sha2_password' AS 0x"));
-    assert!(infos.contains("ALTER USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS 0x"));
+    assert!(infos.contains("CREATE USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$"));
+    assert!(infos.contains("ALTER USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$"));
     assert!(
         !infos.contains("secret") && !infos.contains("TEMPORARY"),
         "{infos}"
@@ -585,4 +585,72 @@ fn files_are_shown_inspected_and_kept_within_a_limit() {
     assert_eq!(left.last(), shown.last());
     assert_ne!(c.value("SELECT @@GLOBAL.gtid_purged"), "");
     server.stop();
+}
+
+/// A statement without the secrets that it has.
+fn without_secrets(text: &str) -> String {
+    let mut parts = text.split(" AS '$A$");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut escaped = false;
+        let end = part.find(|c| {
+            let ends = c == '\'' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let rest = end.expect("the secret ends");
+        out += " AS secret";
+        out += &part[rest + 1..];
+    }
+    out
+}
+
+#[test]
+fn account_statements_name_whom_they_change_and_hide_passwords() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE USER u IDENTIFIED BY 'pass1', v@localhost REQUIRE SSL WITH MAX_QUERIES_PER_HOUR 3 COMMENT 'x'");
+    c.run("create user if not exists u identified by 'pass2'");
+    c.run("ALTER USER u IDENTIFIED BY 'pass3' RETAIN CURRENT PASSWORD, v@localhost ACCOUNT LOCK");
+    c.run("ALTER USER u DISCARD OLD PASSWORD");
+    c.run("SET PASSWORD FOR u = 'pass4' RETAIN CURRENT PASSWORD");
+    c.run("SET sql_mode = 'NO_BACKSLASH_ESCAPES'");
+    c.run("ALTER USER IF EXISTS nobody IDENTIFIED BY 'pass5', u IDENTIFIED WITH mysql_native_password AS ''");
+    c.run(
+        "CREATE ROLE r; GRANT r TO CURRENT_USER(), u WITH ADMIN OPTION; revoke r from current_user",
+    );
+    c.run("ALTER USER USER() IDENTIFIED BY ''; RENAME USER u TO w; DROP USER w, v@localhost");
+    assert_eq!(c.code("DROP USER w"), Some(1396));
+    let rows = c.rows("SHOW BINLOG EVENTS");
+    let statements = rows
+        .into_iter()
+        .filter(|row| row[2].as_deref() == Some("Query"));
+    let texts: Vec<String> = statements
+        .map(|row| without_secrets(row[5].as_deref().expect("info")))
+        .collect();
+    let sha2 = "IDENTIFIED WITH 'caching_sha2_password'";
+    assert_eq!(
+        texts,
+        [
+            format!(
+                "CREATE USER 'u'@'%' {sha2} AS secret,'v'@'localhost' {sha2} REQUIRE SSL WITH MAX_QUERIES_PER_HOUR 3 COMMENT 'x'"
+            ),
+            format!("CREATE USER IF NOT EXISTS 'u'@'%' {sha2} AS secret"),
+            format!(
+                "ALTER USER 'u'@'%' {sha2} AS secret RETAIN CURRENT PASSWORD,'v'@'localhost' ACCOUNT LOCK"
+            ),
+            "ALTER USER 'u'@'%' DISCARD OLD PASSWORD".to_owned(),
+            format!("ALTER USER 'u'@'%' {sha2} AS secret RETAIN CURRENT PASSWORD"),
+            format!(
+                "ALTER USER IF EXISTS 'nobody'@'%' {sha2} AS secret,'u'@'%' IDENTIFIED WITH 'mysql_native_password' AS ''"
+            ),
+            "CREATE ROLE r".to_owned(),
+            "GRANT r TO 'root'@'localhost', u WITH ADMIN OPTION".to_owned(),
+            "revoke r from 'root'@'localhost'".to_owned(),
+            format!("ALTER USER 'root'@'localhost' {sha2} AS ''"),
+            "RENAME USER u TO w".to_owned(),
+            "DROP USER w, v@localhost".to_owned(),
+        ]
+    );
 }

@@ -121,7 +121,9 @@ impl Machine {
         engine.wait_durable(seq).block().expect("durable");
         // A database whose accounts are lost does not open.
         let root = Account::root(Vec::new());
-        store::save(&before.env(), Path::new("/db"), &[root]).expect("accounts");
+        let (env, dir) = (before.env(), Path::new("/db"));
+        store::prepare(&env, dir, &store::Stored::first(vec![root])).expect("accounts");
+        store::install(&env, dir).expect("accounts");
         let after = SimEnv::with_fs(before.fs.crash_with(CrashImage::DropUnsynced), 2);
         let gate = Arc::<(Gate<bool>, Condvar)>::default();
         let mut env = after.env();

@@ -294,6 +294,15 @@ impl Account {
     }
 }
 
+/// Changes of the accounts, one after the other.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The number of the last one.
+    pub last: u32,
+    /// The last one is decided and could not be put into the file: the next start does that.
+    pub is_unsettled: bool,
+}
+
 /// All accounts.
 #[derive(Debug, Default)]
 pub struct Accounts {
@@ -301,18 +310,18 @@ pub struct Accounts {
     /// Grows with every change, after the list has changed.
     version: AtomicU64,
     literal_names: AtomicBool,
-    writer: Mutex<()>,
+    changes: Mutex<Changes>,
     /// What they use.
     pub usages: Usages,
 }
 
 impl Accounts {
     /// Excludes other writers while a change is made durable.
-    pub fn writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock()
+    pub fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock()
     }
 
-    /// Replaces the list (after its rows are durable).
+    /// Replaces the list (after it is durable).
     pub fn replace(&self, mut list: Vec<Account>) {
         // MySQL's order: literal hosts before patterns, longer prefixes first, named users first.
         list.sort_by(|a, b| {

@@ -6,6 +6,7 @@
 
 use super::fields::{Field, Fields, Writer};
 use super::policy::{LockTime, OldPassword, Policy, Transport};
+use super::store::Stored;
 use super::{
     Account, GrantEntry, GrantScope, GrantedRole, Plugin, Privileges, ProxyGrant, RoleName,
 };
@@ -20,6 +21,7 @@ const MAGIC_1: &[u8; 8] = b"ESKACCT1";
 /// Numbers of the fields of the file.
 mod top {
     pub(super) const ACCOUNT: u16 = 1;
+    pub(super) const CHANGE: u16 = 2;
 }
 
 /// Numbers of the fields of an account.
@@ -92,9 +94,10 @@ mod grant {
 }
 
 /// All accounts as bytes.
-pub(super) fn encode(accounts: &[Account]) -> Vec<u8> {
+pub(super) fn encode(stored: &Stored) -> Vec<u8> {
     let mut w = Writer::default();
-    for a in accounts {
+    w.optional(top::CHANGE, (stored.change > 0).then_some(stored.change));
+    for a in &stored.accounts {
         w.nested(top::ACCOUNT, |w| encode_account(a, w));
     }
     let mut out = MAGIC.to_vec();
@@ -246,27 +249,28 @@ fn encode_grant(g: &GrantEntry, w: &mut Writer) {
 ///
 /// # Errors
 /// What is wrong with them.
-pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Account>, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Stored, String> {
     let Some((magic, rest)) = bytes.split_first_chunk::<8>() else {
         return Err("it is too short".into());
     };
     match magic {
         MAGIC => decode_fields(rest),
-        MAGIC_1 | MAGIC_2 => old::decode(rest),
+        MAGIC_1 | MAGIC_2 => old::decode(rest).map(Stored::first),
         _ => Err("it is no accounts file of a known version".into()),
     }
 }
 
-fn decode_fields(bytes: &[u8]) -> Result<Vec<Account>, String> {
-    let mut accounts = Vec::new();
+fn decode_fields(bytes: &[u8]) -> Result<Stored, String> {
+    let mut stored = Stored::first(Vec::new());
     for field in Fields(bytes) {
         let field = field?;
         match field.number {
-            top::ACCOUNT => accounts.push(decode_account(field.nested())?),
+            top::ACCOUNT => stored.accounts.push(decode_account(field.nested())?),
+            top::CHANGE => stored.change = field.number()?,
             _ => return Err(field.unknown("the file")),
         }
     }
-    Ok(accounts)
+    Ok(stored)
 }
 
 fn decode_account(fields: Fields<'_>) -> Result<Account, String> {
@@ -658,14 +662,16 @@ mod tests {
 
     #[test]
     fn every_field_survives_and_no_damage_is_believed() {
-        let bytes = encode(&sample());
-        assert_eq!(decode(&bytes).unwrap(), sample());
-        let newer = newer_sample();
+        let with = |accounts, change| Stored { accounts, change };
+        let stored = with(sample(), 0);
+        let bytes = encode(&stored);
+        assert_eq!(decode(&bytes).unwrap(), stored);
+        let newer = with(newer_sample(), 7);
         assert_eq!(decode(&encode(&newer)).unwrap(), newer);
         for cut in 0..bytes.len() {
             // Between two accounts a file looks whole; its checksum says that it is not.
             if let Ok(part) = decode(&bytes[..cut]) {
-                assert!(sample().starts_with(&part) && part.len() < 2);
+                assert!(sample().starts_with(&part.accounts) && part.accounts.len() < 2);
             }
         }
     }
@@ -761,7 +767,7 @@ mod tests {
                     account.change_grant(&grant.scope, privileges, grant.grant_option, true);
                 }
             }
-            assert_eq!(decode(&bytes).unwrap(), expected);
+            assert_eq!(decode(&bytes).unwrap(), Stored::first(expected));
             for cut in 8..bytes.len() {
                 assert!(decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }

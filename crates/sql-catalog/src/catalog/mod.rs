@@ -3,9 +3,8 @@
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `generated` (computed columns), `storage_engine`
 //! (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) ·
 //! `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session)
-//! · `channels` (what replication channels have applied) · `show` (SHOW CREATE text) · here [`Catalog`] and its
-//! snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do
-//! not change under it.
+//! · `rows` (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours:
+//! `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -18,11 +17,11 @@
 
 mod bytes;
 mod change;
-mod channels;
 mod def;
 mod foreign;
 mod generated;
 mod histogram;
+mod rows;
 mod runtime;
 mod sample;
 mod show;
@@ -42,7 +41,6 @@ use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 pub use change::{Change, NewTrees};
-pub use channels::{ChannelRow, ChannelRows};
 pub use def::{
     CheckDef, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart,
     MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
@@ -50,6 +48,7 @@ pub use def::{
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
+pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, max_auto};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};

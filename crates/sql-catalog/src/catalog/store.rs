@@ -7,6 +7,7 @@
 //! key "W" schema 00 name     value: ViewDef
 //! key "H" table id, column id (BE u32 each)  value: Histogram
 //! key "R" channel 00 kind …  value: what a replication channel has applied, and its settings
+//! key "A"                    value: the number of the last change of the accounts
 //! ```
 //! `docs/formats/catalog.md` has the details.
 //!
@@ -48,6 +49,7 @@ const GENERATED_EXTENSION: u8 = 3;
 const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
+pub(super) const ACCOUNTS_KEY: &[u8] = b"A";
 pub(super) const SCHEMA_PREFIX: u8 = b'S';
 pub(super) const TABLE_PREFIX: u8 = b'T';
 pub(super) const VIEW_PREFIX: u8 = b'W';
@@ -132,6 +134,16 @@ pub(super) fn version_value() -> Vec<u8> {
     let mut w = Writer::default();
     w.int(CATALOG_FORMAT);
     w.out
+}
+
+pub(super) fn accounts_value(change: u32) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.int(u64::from(change));
+    w.out
+}
+
+pub(super) fn read_accounts(bytes: &[u8]) -> SqlResult<u32> {
+    Reader::new(bytes).int32()
 }
 
 pub(super) fn check_version(bytes: &[u8]) -> SqlResult<()> {

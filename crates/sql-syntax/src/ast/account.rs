@@ -68,12 +68,6 @@ impl UserSpec {
             replace: None,
         }
     }
-
-    /// Does it set a password?
-    pub fn sets_password(&self) -> bool {
-        let secret = self.auth.as_ref().map(|auth| &auth.secret);
-        matches!(secret, Some(AuthSecret::Password(_) | AuthSecret::Random))
-    }
 }
 
 /// CREATE USER and ALTER USER.

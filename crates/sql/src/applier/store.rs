@@ -32,7 +32,7 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
         ..ChannelState::default()
     };
     let catalog = &instance.catalog;
-    let mut txn = catalog.channel_transaction();
+    let mut txn = catalog.row_transaction();
     catalog.delete_channel_rows(&mut txn, channel, false)?;
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
@@ -45,7 +45,7 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
 /// Those of the engine.
 pub fn forget(instance: &Instance, channel: &str) -> SqlResult<()> {
     let catalog = &instance.catalog;
-    let mut txn = catalog.channel_transaction();
+    let mut txn = catalog.row_transaction();
     catalog.delete_channel_rows(&mut txn, channel, true)?;
     commit(instance, txn)
 }
@@ -72,7 +72,7 @@ pub fn settings(instance: &Instance, channel: &str) -> SqlResult<Option<Vec<u8>>
 /// Those of the engine.
 pub fn keep_settings(instance: &Instance, channel: &str, settings: Vec<u8>) -> SqlResult<()> {
     let catalog = &instance.catalog;
-    let mut txn = catalog.channel_transaction();
+    let mut txn = catalog.row_transaction();
     catalog.put_channel_row(&mut txn, &ChannelRow::settings(channel, settings))?;
     commit(instance, txn)
 }
@@ -84,7 +84,7 @@ pub(super) fn checkpoint(
     state: &ChannelState,
 ) -> SqlResult<()> {
     let catalog = &instance.catalog;
-    let mut txn = catalog.channel_transaction();
+    let mut txn = catalog.row_transaction();
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
     txn.commit().map(drop).map_err(|e| engine_error(&e))

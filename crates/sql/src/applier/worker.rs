@@ -36,9 +36,9 @@ use crate::session::{Applying, ClientInfo, RowStatement, Session, TableCache};
 const TRANSIENT: [u16; 3] = [1213, 1205, 1412];
 /// The server goes down.
 const SHUTDOWN: u16 = 1053;
-/// Errors of statements about accounts and XA identifiers that were done already: their record and the channel's state
-/// are two, so the server may have gone down between them.
-const REPEATED: [u16; 3] = [1396, 1397, 1440];
+/// Errors of XA identifiers that were done already: their record and the channel's state are two, so the server may
+/// have gone down between them.
+const REPEATED: [u16; 2] = [1397, 1440];
 /// Pause before a retry, times their number.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// The longest of these pauses.

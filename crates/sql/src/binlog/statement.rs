@@ -14,9 +14,11 @@ use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::table_map::Detail;
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
+use esker_engine::{Seq, Txn};
+use esker_sql_catalog::catalog::Catalog;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
-use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
 use esker_types::SqlResult;
 use esker_types::collation::Collation;
 
@@ -63,11 +65,11 @@ impl Session {
         match parse::parse(sql, options) {
             Ok(parsed) => {
                 self.statement_text = parsed.logged_text(sql);
-                self.statement_secrets = parsed.logged_secrets();
+                self.statement_accounts = parsed.accounts;
             }
             Err(_) => {
                 self.statement_text.clear();
-                self.statement_secrets.clear();
+                self.statement_accounts = AccountPlaces::default();
             }
         }
     }
@@ -318,45 +320,6 @@ impl Session {
         self.logged(&self.statement_text, &[], !is_about_database)
     }
 
-    /// A statement about accounts that has been done: its passwords as the accounts keep them.
-    pub(crate) fn logged_account(&self, statement: &Statement) -> Option<LoggedStatement> {
-        let text = match statement {
-            Statement::SetPassword(set) => {
-                let (user, host) = self.named(&set.account);
-                let name = crate::session::shown_account(&user, &host);
-                format!("ALTER USER {name} {}", self.stored_secret(&user, &host)).into_bytes()
-            }
-            Statement::CreateUser(users) | Statement::AlterUser(users) => {
-                let specs = users.users.iter().filter(|spec| spec.sets_password());
-                let mut text = self.statement_text.clone();
-                let secrets = specs.zip(&self.statement_secrets);
-                for (spec, place) in secrets.collect::<Vec<_>>().into_iter().rev() {
-                    let (user, host) = self.named(&spec.account);
-                    let stored = self.stored_secret(&user, &host).into_bytes();
-                    text.splice(place.clone(), stored);
-                }
-                text
-            }
-            _ => self.statement_text.clone(),
-        };
-        self.logged(&text, &["mysql".to_owned()], true)
-    }
-
-    /// How an account proves itself, as ALTER USER says it.
-    fn stored_secret(&self, user: &str, host: &str) -> String {
-        let Some(account) = self.context.instance.accounts().exact(user, host) else {
-            return String::new();
-        };
-        let plugin = account.plugin.name();
-        match account.auth.is_empty() {
-            true => format!("IDENTIFIED WITH '{plugin}'"),
-            false => {
-                let hex: String = account.auth.iter().map(|b| format!("{b:02X}")).collect();
-                format!("IDENTIFIED WITH '{plugin}' AS 0x{hex}")
-            }
-        }
-    }
-
     /// `XA COMMIT` or `XA ROLLBACK` of a transaction that was prepared.
     pub(crate) fn logged_decision(&self, verb: &str, xid: &Xid) -> LoggedStatement {
         let text = format!("{verb} {}", event_xid(xid));
@@ -367,28 +330,13 @@ impl Session {
     ///
     /// # Errors
     /// Of the engine.
-    pub(crate) fn log_alone(
-        &self,
-        logged: Option<LoggedStatement>,
-    ) -> SqlResult<esker_engine::Seq> {
+    pub(crate) fn log_alone(&self, logged: Option<LoggedStatement>) -> SqlResult<Seq> {
         let instance = &self.context.instance;
         match logged {
             None => Ok(0),
-            Some(LoggedStatement {
-                mark: Some(mark),
-                head,
-                events,
-            }) => {
-                let mut txn = instance.catalog.channel_transaction();
-                instance.catalog.put_channel_row(&mut txn, mark.row())?;
-                if !head.is_empty() {
-                    let attached = txn.attach(&events);
-                    let attached = attached.and_then(|()| txn.set_attachment_head(&head));
-                    attached.map_err(|e| engine_error(&e))?;
-                }
-                let commit = txn.commit().map_err(|e| engine_error(&e))?;
-                mark.written();
-                Ok(commit.seq.unwrap_or(0))
+            Some(logged) if logged.mark.is_some() => {
+                let txn = instance.catalog.row_transaction();
+                logged.commit_with(txn, &instance.catalog)
             }
             Some(logged) => instance
                 .engine
@@ -399,6 +347,26 @@ impl Session {
 }
 
 impl LoggedStatement {
+    /// Commits what `txn` has written, with the statement in its record.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn commit_with(self, mut txn: Txn, catalog: &Catalog) -> SqlResult<Seq> {
+        if let Some(mark) = &self.mark {
+            catalog.put_channel_row(&mut txn, mark.row())?;
+        }
+        if !self.head.is_empty() {
+            let attached = txn.attach(&self.events);
+            let attached = attached.and_then(|()| txn.set_attachment_head(&self.head));
+            attached.map_err(|e| engine_error(&e))?;
+        }
+        let commit = txn.commit().map_err(|e| engine_error(&e))?;
+        if let Some(mark) = &self.mark {
+            mark.written();
+        }
+        Ok(commit.seq.unwrap_or(0))
+    }
+
     /// Head and events in one.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         [self.head, self.events].concat()

@@ -12,6 +12,7 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::partial_revokes::Grantor;
+use crate::binlog::AccountEvent;
 
 impl Session {
     /// User and host of a name in a statement.
@@ -49,7 +50,7 @@ impl Session {
             Grant::All { users } => {
                 self.context.require("CREATE USER")?;
                 let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
-                self.context.instance.change_accounts(|list| {
+                self.change_accounts(AccountEvent::AsWritten, |list| {
                     for (user, host) in &names {
                         let same = |a: &&mut Account| a.user == *user && a.host == *host;
                         let account = list.iter_mut().find(same).ok_or_else(cannot_revoke_all)?;
@@ -165,7 +166,7 @@ impl Session {
         add: bool,
         mut change: impl FnMut(&mut Account) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for (user, host) in names {
                 let account = list
                     .iter_mut()

@@ -72,8 +72,8 @@ mod users;
 mod views;
 mod xa;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
-use esker_sql_syntax::ParseOptions;
+use esker_sql_syntax::{AccountPlaces, ParseOptions};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
@@ -201,7 +201,7 @@ pub struct Session {
     pub(crate) warnings: Vec<Warning>,
     pub(crate) warning_total: u64,
     /// A commit that a statement made on the side (SET autocommit = 1).
-    pending_commit: Seq,
+    pending_commit: Cell<Seq>,
     /// What replies without rows inside the open transaction did not wait for.
     owed: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
@@ -216,8 +216,8 @@ pub struct Session {
     pub(crate) capture: Capture,
     /// The current statement as the binary log gets it; kept only where it may be needed.
     pub(crate) statement_text: Vec<u8>,
-    /// Clauses in it that set passwords.
-    pub(crate) statement_secrets: Vec<Range<usize>>,
+    /// Where it names accounts.
+    pub(crate) statement_accounts: AccountPlaces,
     measure: Measure,
     /// Temporary files of the session's statements.
     temp: TempFiles,
@@ -289,7 +289,7 @@ impl Session {
             warnings: Vec::new(),
             warning_total: 0,
             owed: 0,
-            pending_commit: 0,
+            pending_commit: Cell::new(0),
             statement_lock_wait: None,
             blocker_advice: Vec::new(),
             prepared: BTreeMap::new(),
@@ -298,7 +298,7 @@ impl Session {
             plans,
             capture: Capture::default(),
             statement_text: Vec::new(),
-            statement_secrets: Vec::new(),
+            statement_accounts: AccountPlaces::default(),
             measure: Measure::default(),
             temp,
             running: None,
@@ -388,6 +388,11 @@ impl Session {
             self.counted_for = Some((account.user.clone(), account.host.clone()));
         }
         Ok(())
+    }
+
+    /// The reply of the statement is to wait for this commit, too.
+    pub(crate) fn note_commit(&self, seq: Seq) {
+        self.pending_commit.set(self.pending_commit.get().max(seq));
     }
 
     fn stop_counting(&mut self) {

@@ -96,7 +96,7 @@ impl Session {
                 if is_quick(items) && (mode == Mode::Thread || !self.may_wait_for_gtid(items)) =>
             {
                 self.set(items, params)?;
-                Ok(ok(std::mem::take(&mut self.pending_commit)))
+                Ok(ok(self.pending_commit.take()))
             }
             Statement::Set(_) if mode == Mode::Inline => Ok(Done::NeedThread),
             Statement::Set(items) => {
@@ -104,7 +104,7 @@ impl Session {
                 self.use_transaction();
                 self.set(items, params)?;
                 let seq = self.end_statement(true)?;
-                Ok(ok(seq.max(std::mem::take(&mut self.pending_commit))))
+                Ok(ok(seq.max(self.pending_commit.take())))
             }
             Statement::SetTransaction(set) => {
                 self.set_transaction(set)?;
@@ -193,37 +193,29 @@ impl Session {
             Statement::Restart => self.restart(),
             Statement::ReloadTls => self.reload_tls(),
             Statement::Maintain(m) => self.maintain(m),
-            Statement::CreateUser(u) => self.account_change(statement, |s| s.create_user(u)),
-            Statement::AlterUser(u) => self.account_change(statement, |s| s.alter_user(u)),
+            Statement::CreateUser(u) => self.account_change(|s| s.create_user(u)),
+            Statement::AlterUser(u) => self.account_change(|s| s.alter_user(u)),
             Statement::DropUser { if_exists, users } => {
-                self.account_change(statement, |s| s.drop_user(*if_exists, users).map(|()| None))
+                self.account_change(|s| s.drop_user(*if_exists, users).map(|()| None))
             }
             Statement::RenameUser(pairs) => {
-                self.account_change(statement, |s| s.rename_user(pairs).map(|()| None))
+                self.account_change(|s| s.rename_user(pairs).map(|()| None))
             }
             Statement::CreateRole {
                 if_not_exists,
                 roles,
-            } => self.account_change(statement, |s| {
-                s.create_role(*if_not_exists, roles).map(|()| None)
-            }),
+            } => self.account_change(|s| s.create_role(*if_not_exists, roles).map(|()| None)),
             Statement::DropRole { if_exists, roles } => {
-                self.account_change(statement, |s| s.drop_role(*if_exists, roles).map(|()| None))
+                self.account_change(|s| s.drop_role(*if_exists, roles).map(|()| None))
             }
             Statement::SetRole(set) if set.default_for.is_none() => {
                 self.set_role(set)?;
                 Ok(ok(0))
             }
-            Statement::SetRole(set) => {
-                self.account_change(statement, |s| s.set_role(set).map(|()| None))
-            }
-            Statement::SetPassword(set) => self.account_change(statement, |s| s.set_password(set)),
-            Statement::Grant(g) => {
-                self.account_change(statement, |s| s.grant(g, true).map(|()| None))
-            }
-            Statement::Revoke(g) => {
-                self.account_change(statement, |s| s.grant(g, false).map(|()| None))
-            }
+            Statement::SetRole(set) => self.account_change(|s| s.set_role(set).map(|()| None)),
+            Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
+            Statement::Grant(g) => self.account_change(|s| s.grant(g, true).map(|()| None)),
+            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false).map(|()| None)),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),
             other => Err(unsupported(other).into()),
@@ -237,15 +229,13 @@ impl Session {
 
     fn account_change(
         &mut self,
-        statement: &Statement,
         change: impl FnOnce(&mut Self) -> SqlResult<Option<show::Table>>,
     ) -> Result<Done, ExecError> {
         let instance = self.context.instance.clone();
         ddl::lock_tables::admit_schema_change(&instance.catalog, &mut self.locks)?;
         let seq = self.commit_transaction()?;
         let table = change(self)?;
-        let logged = self.logged_account(statement);
-        let seq = seq.max(self.log_alone(logged)?);
+        let seq = seq.max(self.pending_commit.take());
         match table {
             None => Ok(ok(seq)),
             Some(table) => {

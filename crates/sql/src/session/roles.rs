@@ -10,6 +10,7 @@ use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
+use crate::binlog::AccountEvent;
 
 /// 1396.
 fn failed(operation: &str, names: &[RoleName]) -> SqlError {
@@ -68,7 +69,7 @@ impl Session {
             .require_listed(&["CREATE USER", "CREATE ROLE"])?;
         let names = self.names_of(roles);
         let mut existing = Vec::new();
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in &names {
                 match find(list, name) {
                     Some(_) => existing.push(name.clone()),
@@ -97,7 +98,7 @@ impl Session {
         self.context.check_not_above(&names)?;
         self.check_not_mandatory(&names)?;
         let mut missing = Vec::new();
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in &names {
                 let before = list.len();
                 list.retain(|a| a.user != name.0 || a.host != name.1);
@@ -131,7 +132,7 @@ impl Session {
         if !add {
             self.check_not_mandatory(&roles)?;
         }
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for user in &users {
                 for role in &roles {
                     if find(list, role).is_none() {
@@ -238,7 +239,7 @@ impl Session {
             held.extend(mandatory.iter().cloned());
             defaults.push(self.chosen(list, user, held)?);
         }
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for (user, roles) in users.iter().zip(defaults) {
                 let account = find(list, user).ok_or_else(|| unknown(user))?;
                 account.default_roles = roles;

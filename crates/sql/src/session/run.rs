@@ -92,7 +92,7 @@ impl Session {
         let parsed = parse::parse_at(text, start, options)?;
         if self.logs_text(&parsed.stmt) {
             self.statement_text = parsed.logged_text(text);
-            self.statement_secrets = parsed.logged_secrets();
+            self.statement_accounts = parsed.accounts;
         }
         running.next = parsed.rest.unwrap_or(text.len());
         Ok(Work::Ready(Arc::new(parsed.stmt), None))

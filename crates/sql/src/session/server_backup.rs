@@ -137,6 +137,8 @@ impl Session {
 impl Instance {
     /// Adds what the engine does not know: accounts, kept settings, the position in the binary log.
     fn describe_backup(&self, backup: &mut Backup) -> SqlResult<Position> {
+        // A change that the backup's log decides is in the file, too.
+        let _changes = self.accounts().changes();
         for name in FILES {
             if let Some(bytes) = self.read_own_file(name)? {
                 backup

@@ -295,7 +295,7 @@ impl Session {
         self.refresh_vars()?;
         if !was_on && self.vars.autocommit {
             let seq = self.commit_transaction()?;
-            self.pending_commit = self.pending_commit.max(seq);
+            self.note_commit(seq);
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::password::PasswordChange;
+use crate::binlog::AccountEvent;
 use crate::show::{Table, t};
 
 /// Longest user name, characters.
@@ -62,7 +63,7 @@ impl Session {
         let now = self.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::Create(statement), |list| {
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 check_name(&name.0, &name.1)?;
@@ -105,7 +106,7 @@ impl Session {
         let mut missing = Vec::new();
         let mut made = Vec::new();
         let mut changed = Vec::new();
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::Alter(statement), |list| {
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 let Some(at) = position(list, &name) else {
@@ -168,14 +169,15 @@ impl Session {
             self.context.require_for_second_password()?;
         }
         let now = self.now_seconds();
+        let spec = set.as_spec();
         let mut changed = None;
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::Password(&spec), |list| {
             let at = position(list, &name).ok_or_else(|| {
                 let text = "Can't find any matching row in the user table";
                 SqlError::new(1133, "42000", text)
             })?;
             let change = PasswordChange::new(&self.context, "SET PASSWORD", now);
-            let made = change.apply(&mut list[at], &set.as_spec())?;
+            let made = change.apply(&mut list[at], &spec)?;
             changed = Some((list[at].clone(), made));
             Ok(())
         })?;
@@ -195,7 +197,7 @@ impl Session {
         let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
         self.check_not_mandatory(&names)?;
         let mut missing = Vec::new();
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in names {
                 match position(list, &name) {
                     Some(at) => {
@@ -221,7 +223,7 @@ impl Session {
     /// RENAME USER.
     pub(crate) fn rename_user(&mut self, pairs: &[(ast::Account, ast::Account)]) -> SqlResult<()> {
         self.context.require("CREATE USER")?;
-        self.context.instance.change_accounts(|list| {
+        self.change_accounts(AccountEvent::AsWritten, |list| {
             for (from, to) in pairs {
                 let (from, to) = (self.named(from), self.named(to));
                 check_name(&to.0, &to.1)?;

@@ -77,6 +77,8 @@ impl Table {
     }
 }
 
+pub(crate) use users::secret as shown_secret;
+
 pub(crate) fn t(s: impl AsRef<str>) -> Value {
     Value::str(s.as_ref())
 }

@@ -49,7 +49,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
 }
 
 /// The secret as IDENTIFIED … AS takes it.
-fn secret(account: &Account) -> Vec<u8> {
+pub(crate) fn secret(account: &Account) -> Vec<u8> {
     match account.plugin {
         Plugin::Native if !account.auth.is_empty() => {
             let hex: String = account.auth.iter().map(|b| format!("{b:02X}")).collect();

@@ -1,10 +1,11 @@
-//! Rows of replication channels in the catalog's tree: what a channel has applied, and how it is configured.
+//! Rows of the catalog's tree that define nothing: what replication channels have applied, and how they are configured;
+//! the number of the last change of the accounts.
 //!
 //! Neighbours: the applier of the crate above knows what is in the values; here are their keys. **Invariants**: a row
 //! that says what was applied is written in the transaction that did it, without a lock: no two transactions of a
 //! channel in flight write the same one.
 
-use esker_engine::{Engine, Txn};
+use esker_engine::{Engine, Txn, View};
 use esker_types::SqlResult;
 
 use super::change::Change;
@@ -127,8 +128,31 @@ impl Catalog {
         Ok(())
     }
 
-    /// Begins a transaction for rows of channels alone.
-    pub fn channel_transaction(&self) -> Txn {
+    /// The number of the last change of the accounts that was decided.
+    ///
+    /// # Errors
+    /// Of the engine; damage.
+    pub fn accounts_change(&self) -> SqlResult<u32> {
+        let txn = self.row_transaction();
+        let row = txn.get(&self.inner.tree, store::ACCOUNTS_KEY, View::Latest);
+        match row.map_err(|e| engine_error(&e))? {
+            Some(bytes) => store::read_accounts(&bytes),
+            None => Ok(0),
+        }
+    }
+
+    /// Says with a transaction that a change of the accounts is decided.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn put_accounts_change(&self, txn: &mut Txn, change: u32) -> SqlResult<()> {
+        let value = store::accounts_value(change);
+        txn.put(&self.inner.tree, store::ACCOUNTS_KEY, &value)
+            .map_err(|e| engine_error(&e))
+    }
+
+    /// Begins a transaction for such rows alone.
+    pub fn row_transaction(&self) -> Txn {
         let engine: &Engine = &self.inner.engine;
         engine.begin(esker_engine::Isolation::ReadCommitted)
     }
