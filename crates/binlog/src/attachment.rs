@@ -45,7 +45,7 @@ pub enum What {
     XaPrepare = 3,
     /// BEGIN and COMMIT: a GTID without changes.
     Empty = 4,
-    /// The first event alone, which is a CREATE TABLE; then BEGIN, the other events, XID.
+    /// BEGIN, the first event, which is a CREATE TABLE and says that the table is filled, the other events, XID.
     CreateAndFill = 5,
 }
 

@@ -18,6 +18,8 @@ const COMPRESSION_LEVEL: i32 = 3;
 /// What begins a transaction in the file, and what ends one without changes.
 const BEGIN: &[u8] = b"BEGIN";
 const COMMIT: &[u8] = b"COMMIT";
+/// What a CREATE TABLE ends with whose table is filled by the transaction.
+pub(crate) const FILLED: &[u8] = b" START TRANSACTION";
 
 /// Who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,52 +108,35 @@ impl Deriver {
     /// The events of the next transaction, at `position` of the file.
     pub fn transaction(
         &mut self,
-        mut attachment: Attachment<'_>,
+        attachment: &Attachment<'_>,
         (position, checksum): (u64, Checksum),
     ) -> Result<Derived> {
         let parts = attachment.parts()?;
-        let mut derived = Derived::default();
         let mut rest = &parts[..];
-        if attachment.head.what == What::CreateAndFill {
-            let Some((create, others)) = parts.split_first() else {
-                return Err(damaged("attachment: no CREATE TABLE"));
-            };
-            self.create_table(&mut attachment, create, (position, checksum), &mut derived)?;
-            rest = others;
-            if rest.is_empty() {
-                return Ok(derived);
-            }
-        }
-        self.group(&attachment, rest, (position, checksum), &mut derived)?;
-        Ok(derived)
-    }
-
-    /// Appends the events of one group.
-    fn group(
-        &mut self,
-        attachment: &Attachment<'_>,
-        parts: &[Part<'_>],
-        (position, checksum): (u64, Checksum),
-        derived: &mut Derived,
-    ) -> Result<()> {
         let group = self.count(attachment)?;
         let (mut bodies, after) = self.frame(attachment)?;
-        bodies.extend(parts.iter().map(|part| self.body(attachment, part)));
+        if attachment.head.what == What::CreateAndFill {
+            let (create, rows) = parts.split_first().ok_or_else(no_create)?;
+            bodies.push(self.filled(attachment, create));
+            rest = rows;
+        }
+        bodies.extend(rest.iter().map(|part| self.body(attachment, part)));
         bodies.extend(after);
         let head = &attachment.head;
         if head.compressed && head.what == What::Transaction {
             bodies = self.compress(attachment, bodies)?;
         }
         let total = bytes_of(&bodies, checksum);
-        let start = derived.events.len();
-        self.begin(attachment, group, total, (position, checksum), derived);
+        let mut derived = Derived::default();
+        let place = (position, checksum);
+        self.begin(attachment, group, total, place, &mut derived);
         let begun = derived.events.len();
         for body in &bodies {
             body.write(position, checksum, &mut derived.events);
         }
-        debug_assert!(begun > start, "a GTID comes first");
+        debug_assert!(begun > 0, "a GTID comes first");
         debug_assert_eq!((derived.events.len() - begun) as u64, total);
-        Ok(())
+        Ok(derived)
     }
 
     /// Begins a transaction whose events are in a spool file: what stands before them, and what follows them. They are
@@ -163,45 +148,31 @@ impl Deriver {
         spooled: Spooled,
         (position, checksum): (u64, Checksum),
     ) -> Result<(Derived, Ending)> {
-        let mut attachment = attachment.clone();
-        let mut derived = Derived::default();
         let (mut events, mut body_bytes) = (spooled.events, spooled.body_bytes);
+        let group = self.count(attachment)?;
+        let (mut before, after) = self.frame(attachment)?;
         if let Some(create) = create {
-            self.create_table(&mut attachment, create, (position, checksum), &mut derived)?;
             events -= 1;
             body_bytes -= create.body.len() as u64;
+            before.push(self.filled(attachment, create));
         }
-        let group = self.count(&attachment)?;
-        let (before, after) = self.frame(&attachment)?;
         let inside = events * event::event_bytes(0, checksum) as u64 + body_bytes;
         let total = inside + bytes_of(&before, checksum) + bytes_of(&after, checksum);
-        self.begin(
-            &attachment,
-            group,
-            total,
-            (position, checksum),
-            &mut derived,
-        );
+        let mut derived = Derived::default();
+        let place = (position, checksum);
+        self.begin(attachment, group, total, place, &mut derived);
         for body in &before {
             body.write(position, checksum, &mut derived.events);
         }
-        let server_id = self.stamp(&attachment, 0, 0).server_id;
+        let server_id = self.stamp(attachment, 0, 0).server_id;
         Ok((derived, Ending { after, server_id }))
     }
 
-    /// The statement that makes the table is a group of its own; what fills it has the next number.
-    fn create_table(
-        &mut self,
-        attachment: &mut Attachment<'_>,
-        create: &Part<'_>,
-        place: (u64, Checksum),
-        derived: &mut Derived,
-    ) -> Result<()> {
-        attachment.head.what = What::Statement;
-        self.group(attachment, std::slice::from_ref(create), place, derived)?;
-        attachment.head.what = What::Transaction;
-        attachment.head.numbering = Numbering::default();
-        Ok(())
+    /// The statement that makes the table which the transaction fills.
+    fn filled<'a>(&self, attachment: &Attachment<'_>, create: &Part<'a>) -> Body<'a> {
+        let mut body = self.body(attachment, create);
+        body.bytes.to_mut().extend_from_slice(FILLED);
+        body
     }
 
     /// Counts a transaction, and gives it its number.
@@ -302,7 +273,7 @@ impl Deriver {
             bytes: bytes.into(),
         };
         Ok(match (head.what, xid) {
-            (What::Transaction, _) => {
+            (What::Transaction | What::CreateAndFill, _) => {
                 let ordinal = self.numbers.ordinal.to_le_bytes().to_vec();
                 let end = at_commit(EventType::Xid, ordinal);
                 (vec![query(BEGIN)], vec![end])
@@ -340,7 +311,7 @@ impl Deriver {
         }
     }
 
-    fn body<'a>(&self, attachment: &Attachment<'a>, part: &Part<'a>) -> Body<'a> {
+    fn body<'a>(&self, attachment: &Attachment<'_>, part: &Part<'a>) -> Body<'a> {
         Body {
             kind: part.kind,
             stamp: self.stamp(attachment, part.time, part.flags.into()),
@@ -378,6 +349,10 @@ impl Deriver {
             bytes: bytes.into(),
         }])
     }
+}
+
+pub(crate) fn no_create() -> crate::Error {
+    damaged("attachment: no CREATE TABLE")
 }
 
 /// An event without its place.

@@ -156,6 +156,7 @@ impl Parser<'_> {
             partition_by: None,
             query: None,
             on_duplicate: OnDuplicate::Error,
+            starts_transaction: false,
         };
         if self.eat_kw(Kw::LIKE) {
             table.like = Some(self.object_name()?);
@@ -184,8 +185,14 @@ impl Parser<'_> {
     }
 
     fn create_table_tail(&mut self, table: &mut CreateTable) -> SqlResult<()> {
-        while let Some(option) = self.table_option()? {
-            table.options.push(option);
+        loop {
+            if self.eat_seq(&[Kw::START, Kw::TRANSACTION]) {
+                table.starts_transaction = true;
+            } else if let Some(option) = self.table_option()? {
+                table.options.push(option);
+            } else {
+                break;
+            }
             if self.eat(Tok::Comma) && self.at_query_start() {
                 return self.fail();
             }

@@ -502,3 +502,12 @@ pub fn no_visible_column() -> SqlError {
     let text = "A table must have at least one visible column.";
     SqlError::new(4028, "HY000", text)
 }
+
+/// 1778.
+pub fn commits_implicitly() -> SqlError {
+    SqlError::new(
+        1778,
+        "HY000",
+        "Cannot execute statements with implicit commit inside a transaction when @@SESSION.GTID_NEXT == 'UUID:NUMBER'.",
+    )
+}

@@ -380,7 +380,7 @@ fn statements_show_and_manage_the_files() {
 }
 
 #[test]
-fn a_query_fills_a_table_in_two_groups() {
+fn a_query_fills_a_table_in_one_group() {
     let dir = tempfile::tempdir().expect("dir");
     let server = Server::start(dir.path(), &ARGS);
     let mut c = server.connect();
@@ -388,10 +388,35 @@ fn a_query_fills_a_table_in_two_groups() {
         "CREATE DATABASE d; CREATE TABLE d.a (id INT PRIMARY KEY); INSERT INTO d.a VALUES (1), (2)",
     );
     c.run("SET SESSION binlog_rows_query_log_events = ON");
+    let before = c.value("SELECT @@GLOBAL.gtid_executed");
     c.run("CREATE TABLE d.b AS SELECT id, id * 2 AS n FROM d.a");
+    let own =
+        format!("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{before}') NOT LIKE '%-%-%-%-%-%'");
+    assert_eq!(c.value(&own), "1", "one transaction");
+    let kinds: Vec<String> = c
+        .rows("SHOW BINLOG EVENTS")
+        .into_iter()
+        .map(|row| row[2].clone().expect("type"))
+        .collect();
+    let group = [
+        "Gtid",
+        "Query",
+        "Query",
+        "Rows_query",
+        "Table_map",
+        "Write_rows",
+        "Xid",
+    ];
+    assert_eq!(kinds[kinds.len() - group.len()..], group);
+    c.run("CREATE TABLE d.none AS SELECT * FROM d.a WHERE id > 9");
     c.run("INSERT INTO d.b VALUES (7, 8)");
     let infos = c.lines("SHOW BINLOG EVENTS").join("\n");
-    assert!(infos.contains("CREATE TABLE `b`"), "{infos}");
+    let created = infos.lines().find(|line| line.contains("CREATE TABLE `b`"));
+    assert!(
+        created.expect("the statement").contains("use `d`; "),
+        "{infos}"
+    );
+    assert_eq!(infos.matches(" START TRANSACTION").count(), 2, "{infos}");
     assert!(infos.contains("# INSERT INTO d.b VALUES (7, 8)"), "{infos}");
     let replayed = Replayed::of(dir.path());
     replayed.assert_is(&mut c, &["d.a", "d.b"]);

@@ -2,7 +2,7 @@
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 
 fn server() -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
@@ -36,6 +36,48 @@ fn definition(c: &mut Client, table: &str) -> String {
         .map(str::trim)
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// What a binary log has of such a statement, as mysqlbinlog prints it; the answers are those of MySQL 9.7.
+#[test]
+fn a_table_that_starts_a_transaction_is_there_when_it_is_committed() {
+    let (server, _dir) = server();
+    let (mut c, mut other) = (connect(&server), connect(&server));
+    let shown = "SHOW TABLES LIKE 'f%'";
+    c.run("CREATE TABLE f (a INT PRIMARY KEY) START TRANSACTION ENGINE = InnoDB");
+    for sql in [
+        "SELECT 1",
+        "INSERT INTO f VALUES (1)",
+        "SET @a = 1",
+        "CREATE TABLE g (a INT)",
+        "BEGIN",
+    ] {
+        assert_eq!(c.code(sql), Some(3977), "{sql}");
+    }
+    assert!(other.rows(shown).is_empty());
+    c.run("ROLLBACK");
+    assert!(c.rows(shown).is_empty());
+    c.run("BEGIN; INSERT INTO s (d, v) VALUES (9, 'kept'); CREATE TABLE f (a INT) START TRANSACTION; COMMIT");
+    assert_eq!(
+        other.lines("SELECT COUNT(*), (SELECT COUNT(*) FROM s WHERE d = 9) FROM f"),
+        ["0|1"]
+    );
+    c.run("CREATE TABLE IF NOT EXISTS f (a INT) START TRANSACTION; COMMIT");
+    assert_eq!(
+        c.code("CREATE TABLE f (a INT) START TRANSACTION"),
+        Some(1050)
+    );
+    let foreign =
+        "CREATE TABLE g (a INT UNSIGNED, FOREIGN KEY (a) REFERENCES s (id)) START TRANSACTION";
+    assert_eq!(c.code(foreign), Some(3978));
+    assert_eq!(c.value("SELECT 1"), "1");
+    // A client that leaves takes it with it.
+    let mut leaves = connect(&server);
+    leaves.run("CREATE TABLE fx (a INT) START TRANSACTION");
+    drop(leaves);
+    eventually("the name is free", || {
+        c.code("CREATE TABLE fx (a INT)").is_none()
+    });
 }
 
 #[test]

@@ -264,6 +264,7 @@ fn backups_need_the_privilege_and_a_place_of_their_own() {
 fn state(client: &mut Client) -> Vec<String> {
     let mut lines = client.lines("SELECT * FROM d.t ORDER BY a");
     lines.extend(client.lines("SELECT * FROM d.later ORDER BY a"));
+    lines.extend(client.lines("SELECT * FROM d.filled ORDER BY a"));
     lines.extend(client.lines("SHOW CREATE TABLE d.later"));
     lines.extend(client.lines("XA RECOVER"));
     lines
@@ -284,7 +285,7 @@ fn a_restore_goes_on_with_the_binary_log() {
     client.run(
         "INSERT INTO t (a, b) VALUES (3, 'später'); UPDATE t SET b = REPEAT('x', 3000) WHERE a = 1; DELETE FROM t WHERE a = 2;
          BEGIN; INSERT INTO t (a) VALUES (4); INSERT INTO t (a) VALUES (5); COMMIT;
-         FLUSH BINARY LOGS;
+         FLUSH BINARY LOGS; CREATE TABLE filled AS SELECT a, b FROM t WHERE a > 1;
          SET time_zone = '+05:00', sql_mode = 'ANSI_QUOTES';
          CREATE TABLE \"later\" (a INT PRIMARY KEY, at TIMESTAMP DEFAULT '2024-01-01 00:00:00');
          SET binlog_transaction_compression = ON; INSERT INTO later (a) VALUES (1), (2), (3);

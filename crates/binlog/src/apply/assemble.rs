@@ -304,11 +304,7 @@ impl Assembler {
             return Ok(None);
         }
         if has_begin && starts("CREATE ") && text.to_ascii_uppercase().ends_with(FILLED) {
-            let cut =
-                body.len() - (query.text.len() - query.text.trim_ascii_end().len()) - FILLED.len();
-            self.part(header, PartKind::Query, &body[..cut])?;
             self.opened(header).group.shape = Shape::CreateAndFill;
-            return Ok(None);
         }
         self.part(header, PartKind::Query, body)?;
         match has_begin {

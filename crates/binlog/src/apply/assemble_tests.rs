@@ -272,7 +272,7 @@ fn other_shapes() {
     let group = &script.groups[0];
     assert_eq!(group.shape, Shape::CreateAndFill);
     let create = Query::parse(group.body(&group.parts[0])).expect("query");
-    assert_eq!(create.text, b"CREATE TABLE t (a INT) ");
+    assert_eq!(create.text, b"CREATE TABLE t (a INT) START TRANSACTION");
     let xid = XaPrepare {
         one_phase: false,
         format: 1,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use esker_vfs::Fs;
 
+use crate::Result;
 use crate::attachment::{Attachment, What};
-use crate::derive::{Derived, Deriver, Ending};
+use crate::derive::{Derived, Deriver, Ending, no_create};
 use crate::event::Checksum;
 use crate::gtid::Gtid;
 use crate::spool::{SpoolId, SpoolReader, Spooled, Spools};
-use crate::{Result, damaged};
 
 /// Folder of the spool files, in that of the binary log.
 const FOLDER: &str = "spool";
@@ -98,7 +98,7 @@ impl Copying {
         let create = match attachment.head.what {
             What::CreateAndFill => {
                 let first = reader.next_part()?;
-                Some(first.ok_or_else(|| damaged("attachment: no CREATE TABLE"))?)
+                Some(first.ok_or_else(no_create)?)
             }
             _ => None,
         };

@@ -291,7 +291,7 @@ impl FileSet {
             self.copies.current = Some(copying);
             return self.go_on_copying();
         }
-        let derived = self.deriver.transaction(attachment, place)?;
+        let derived = self.deriver.transaction(&attachment, place)?;
         self.pending.extend_from_slice(&derived.events);
         self.end_transaction(lsn, time, derived.gtid.as_ref())
     }

@@ -2,14 +2,15 @@
 //!
 //! Neighbours: the stream in the parent asks for every event that [`MariaDb::looks_at`] names.
 //!
-//! A replica that counts positions gets every event at its place; only collations in statements are changed, which have
-//! numbers that MariaDB does not know. One that counts MariaDB's GTIDs gets `GTID` (162) for our GTID and BEGIN, with
-//! the number of the transaction in domain 0.
+//! A replica that counts positions gets every event at its place; only statements are changed: collations whose
+//! numbers MariaDB does not know, and CREATE TABLE … START TRANSACTION. One that counts MariaDB's GTIDs gets `GTID`
+//! (162) for our GTID and BEGIN, with the number of the transaction in domain 0.
 //!
 //! **Invariants**
 //! - Without GTIDs the length of an event stays, so that positions are ours.
 //! - The number of a transaction is that of its XID event: it grows by one with every group.
 
+use crate::derive::FILLED;
 use crate::event::format::FormatDescription;
 use crate::event::query::{Query, collations};
 use crate::event::{self, Checksum, Event, EventType, Stamp, payload};
@@ -135,7 +136,7 @@ impl MariaDb {
         checksum: Checksum,
     ) -> Result<Sent> {
         let Some(gtids) = &mut self.gtids else {
-            return with_known_collations(event, checksum);
+            return as_mariadb_reads(event, checksum);
         };
         match kind {
             EventType::PreviousGtids => Ok(Sent::Nothing),
@@ -158,7 +159,7 @@ impl Gtids {
     /// A statement: the first one of a group gets MariaDB's GTID before it, or becomes it.
     fn statement(&mut self, event: &Event<'_>, start: u64, checksum: Checksum) -> Result<Sent> {
         let Some(stamp) = self.open.take() else {
-            return with_known_collations(event, checksum);
+            return as_mariadb_reads(event, checksum);
         };
         let text = Query::parse(event.body)?.text;
         let mut made = Vec::new();
@@ -171,7 +172,7 @@ impl Gtids {
             return Err(damaged("XA transaction: MariaDB's replicas cannot read it"));
         }
         self.put_gtid(stamp, STANDALONE | DDL, start, checksum, &mut made);
-        match with_known_collations(event, checksum)? {
+        match as_mariadb_reads(event, checksum)? {
             Sent::Made(changed) => made.extend_from_slice(&changed),
             _ => put_again(event, u64::from(event.header.end), checksum, &mut made),
         }
@@ -211,10 +212,17 @@ impl Gtids {
     }
 }
 
-/// A statement whose collations MariaDB knows.
-fn with_known_collations(event: &Event<'_>, checksum: Checksum) -> Result<Sent> {
+/// A statement of the same length in which MariaDB knows every collation and word.
+fn as_mariadb_reads(event: &Event<'_>, checksum: Checksum) -> Result<Sent> {
     let mut body = event.body.to_vec();
     let mut is_changed = false;
+    let text = Query::parse(event.body)?.text;
+    if text.starts_with(b"CREATE TABLE ") && text.ends_with(FILLED) {
+        // The table is part of the transaction in MariaDB's own log, too, without a word about it.
+        let at = body.len() - FILLED.len();
+        body[at..].fill(b' ');
+        is_changed = true;
+    }
     for at in collations(event.body)? {
         let place = &mut body[at..at + 2];
         if u16::from_le_bytes([place[0], place[1]]) >= FIRST_UNKNOWN_COLLATION {

@@ -60,6 +60,15 @@ pub struct CreateTable {
     pub query: Option<Box<Query>>,
     /// IGNORE or REPLACE before AS SELECT.
     pub on_duplicate: OnDuplicate,
+    /// START TRANSACTION: the rows come behind, in BINLOG statements.
+    pub starts_transaction: bool,
+}
+
+impl CreateTable {
+    /// Do the rows of the table come behind it, before anybody sees it?
+    pub fn is_filled_later(&self) -> bool {
+        self.starts_transaction && !self.temporary && self.query.is_none()
+    }
 }
 
 /// What CREATE TABLE … SELECT does with duplicates.

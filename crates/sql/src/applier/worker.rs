@@ -206,7 +206,7 @@ impl Worker {
                 self.session.open_applied();
                 self.commit(group)
             }
-            Shape::Transaction => {
+            Shape::Transaction | Shape::CreateAndFill => {
                 self.session.open_applied();
                 self.parts(group, &group.parts, is_turn)?;
                 self.commit(group)
@@ -221,31 +221,7 @@ impl Worker {
                 let settled = self.session.settle_applied();
                 settled.map_err(|e| self.trouble(group, None, &e))
             }
-            Shape::CreateAndFill => self.create_and_fill(group, is_turn),
         }
-    }
-
-    /// CREATE TABLE commits itself, so it goes first, under a GTID of this server.
-    fn create_and_fill(&mut self, group: &Group, is_turn: bool) -> Result<(), Trouble> {
-        let (create, rows) = group.parts.split_at(group.parts.len().min(1));
-        let created = self.session.apart_from_applied(|session| {
-            create.iter().try_for_each(|part| {
-                run_query(session, &mut self.settings, &self.shared, group, part)
-            })
-        });
-        // It was there already if the server went down between the two.
-        const TABLE_EXISTS: u16 = 1050;
-        match created {
-            Err(failure)
-                if failure.code != TABLE_EXISTS || !self.shared.may_repeat(group.ordinal) =>
-            {
-                return Err(Trouble::Error(failure));
-            }
-            _ => {}
-        }
-        self.session.open_applied();
-        self.parts(group, rows, is_turn)?;
-        self.commit(group)
     }
 
     fn commit(&mut self, group: &Group) -> Result<(), Trouble> {

@@ -182,11 +182,11 @@ impl Session {
     /// The definition does not say in which database, so that is the default one of the statement.
     pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
         self.begin_capture();
-        let default = self.context.database.replace(schema.clone());
-        let logged = self.logged(definition.as_bytes(), &[], true);
-        self.context.database = default;
-        if let Some(logged) = logged.filter(|logged| !logged.events.is_empty()) {
-            self.capture.push_statement(&logged.events);
+        if self.logs() {
+            let default = self.context.database.replace(schema.clone());
+            let event = self.query_event(definition.as_bytes(), &self.settings(&[], None), true);
+            self.context.database = default;
+            self.capture.push_statement(&event);
         }
     }
 
@@ -234,7 +234,11 @@ impl Session {
             has_statements: false,
             compressed,
             spooled,
-            write_set: self.capture.write_set(),
+            write_set: match what {
+                // As with every statement, all that comes behind it may need what it makes.
+                What::CreateAndFill => None,
+                _ => self.capture.write_set(),
+            },
         };
         let head = head_bytes(&head);
         self.txn
@@ -270,28 +274,13 @@ impl Session {
                 ..LoggedStatement::default()
             });
         }
-        let time = self.statement_seconds();
         let settings = self.settings(databases, Some(true));
         let schema = self.context.database.as_deref().unwrap_or("");
-        let thread_id = self.connection_id() as u32;
-        let mut body = Vec::with_capacity(text.len() + settings.len() + 32);
-        let query = Query {
-            thread_id,
-            seconds: 0,
-            error: 0,
-            schema: schema.as_bytes(),
-            settings: &settings,
-            text,
-        };
-        query.write(&mut body);
-        let mut events = Vec::with_capacity(body.len() + 16);
-        let flags = if uses { 0 } else { FLAG_SUPPRESS_USE as u8 };
-        push_event(EventType::Query, flags, time, &body, &mut events);
         let head = Head {
             what: What::Statement,
             commit_micros: self.context.instance.now_micros().max(0) as u64,
-            begin_time: time,
-            thread_id,
+            begin_time: self.statement_seconds(),
+            thread_id: self.connection_id() as u32,
             numbering: self.number_transaction(),
             origin: self.origin(),
             xid: None,
@@ -304,9 +293,28 @@ impl Session {
         };
         Some(LoggedStatement {
             head: head_bytes(&head),
-            events,
+            events: self.query_event(text, &settings, uses),
             mark,
         })
+    }
+
+    /// A statement as an event; `uses`: its default database matters.
+    fn query_event(&self, text: &[u8], settings: &[u8], uses: bool) -> Vec<u8> {
+        let mut body = Vec::with_capacity(text.len() + settings.len() + 32);
+        let query = Query {
+            thread_id: self.connection_id() as u32,
+            seconds: 0,
+            error: 0,
+            schema: self.context.database.as_deref().unwrap_or("").as_bytes(),
+            settings,
+            text,
+        };
+        query.write(&mut body);
+        let mut events = Vec::with_capacity(body.len() + 16);
+        let flags = if uses { 0 } else { FLAG_SUPPRESS_USE as u8 };
+        let time = self.statement_seconds();
+        push_event(EventType::Query, flags, time, &body, &mut events);
+        events
     }
 
     /// The current statement for the log.

@@ -143,7 +143,7 @@ pub fn is_ddl(stmt: &Statement) -> bool {
 /// transaction has written is rewritten.
 pub fn commits(stmt: &Statement) -> bool {
     match stmt {
-        Statement::CreateTable(create) => !create.temporary,
+        Statement::CreateTable(create) => !create.temporary && !create.is_filled_later(),
         Statement::DropTable(drop) => !drop.temporary,
         other => is_ddl(other),
     }

@@ -72,8 +72,7 @@ impl AppliedMark {
 
 /// The transaction that is being applied.
 pub(crate) struct Applying {
-    /// `None`: what runs is not all of it.
-    mark: Option<Arc<AppliedMark>>,
+    mark: Arc<AppliedMark>,
     origin: Origin,
 }
 
@@ -81,7 +80,7 @@ impl Applying {
     /// A transaction of another server.
     pub(crate) fn new(row: ChannelRow, origin: Origin) -> Self {
         Self {
-            mark: Some(Arc::new(AppliedMark::new(row))),
+            mark: Arc::new(AppliedMark::new(row)),
             origin,
         }
     }
@@ -166,7 +165,7 @@ impl Session {
 
     /// What its record is to say of it, if it does not yet.
     pub(crate) fn applied_mark(&self) -> Option<Arc<AppliedMark>> {
-        let mark = self.applying.as_ref()?.mark.as_ref()?;
+        let mark = &self.applying.as_ref()?.mark;
         (!mark.is_written()).then(|| mark.clone())
     }
 
@@ -274,6 +273,11 @@ impl Session {
             let appliers = appliers.collect::<SqlResult<Vec<_>>>()?;
             let mut is_current = true;
             for applier in &appliers {
+                let table = applier.table();
+                if self.filled(&table.schema, &table.name).is_some() {
+                    // It is locked as a whole.
+                    continue;
+                }
                 let targets = std::slice::from_ref(applier.table());
                 is_current &= self.lock_targets(targets, applier.foreign_keys(), version)?;
             }
@@ -336,21 +340,6 @@ impl Session {
         }
         while self.next_rows(&mut Nowhere, UNWANTED_BYTES)?.more {}
         Ok(())
-    }
-
-    /// Runs a part of the transaction that commits itself before the rest: under a GTID of this server, without mark.
-    pub(crate) fn apart_from_applied<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
-        let mark = self
-            .applying
-            .as_mut()
-            .and_then(|applying| applying.mark.take());
-        let gtid = std::mem::take(&mut self.context.gtid_next);
-        let result = run(self);
-        self.context.gtid_next = gtid;
-        if let Some(applying) = &mut self.applying {
-            applying.mark = mark;
-        }
-        result
     }
 
     /// The default database of a statement; one that is not there is none.

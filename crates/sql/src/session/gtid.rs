@@ -248,9 +248,7 @@ impl Session {
         }
         let commits = matches!(statement, Statement::Begin(_)) || ddl::commits(statement);
         if commits && gtid_next.owned().is_some() && self.in_transaction() {
-            let text = "Cannot execute statements with implicit commit inside a transaction when \
-                        @@SESSION.GTID_NEXT == 'UUID:NUMBER'.";
-            return Err(SqlError::new(1778, "HY000", text));
+            return Err(errors::commits_implicitly());
         }
         match &gtid_next.next {
             _ if is_exempt(statement) => Ok(None),

@@ -9,7 +9,7 @@
 //!   time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
-//!   `apply` (transactions of other servers)
+//!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
@@ -33,6 +33,7 @@ pub(crate) mod counts;
 mod cursor;
 pub(crate) mod explain;
 mod export;
+mod filling;
 mod grants;
 mod gtid;
 mod histogram;
@@ -88,6 +89,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
 use crate::binlog::Capture;
+use crate::ddl::create_select::NewTable;
 use crate::instance::Instance;
 
 pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
@@ -212,6 +214,8 @@ pub struct Session {
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
+    /// The table that the open transaction makes and fills.
+    filling: Option<NewTable>,
     /// What is changed, for the binary log.
     pub(crate) capture: Capture,
     /// The current statement as the binary log gets it; kept only where it may be needed.
@@ -296,6 +300,7 @@ impl Session {
             named: HashMap::new(),
             next_statement_id: 0,
             plans,
+            filling: None,
             capture: Capture::default(),
             statement_text: Vec::new(),
             statement_accounts: AccountPlaces::default(),

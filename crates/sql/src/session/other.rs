@@ -223,7 +223,7 @@ impl Session {
     }
 
     /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
-    fn know_prepared_tables(&self) {
+    pub(super) fn know_prepared_tables(&self) {
         self.context.instance.xids();
     }
 

@@ -125,7 +125,10 @@ impl Session {
     ) -> SqlResult<RowApplier> {
         let instance = &self.context.instance;
         let ctx = self.context.eval_ctx(&self.vars);
-        let table = instance.catalog.table_or_error(&map.schema, &map.table)?;
+        let table = match self.filled(&map.schema, &map.table) {
+            Some(table) => table,
+            None => instance.catalog.table_or_error(&map.schema, &map.table)?,
+        };
         let lookup = |schema: &str, name: &str| instance.catalog.resolve(schema, name);
         RowApplier::new(&ctx, table, map, how, &lookup)
     }

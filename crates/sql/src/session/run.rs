@@ -106,6 +106,7 @@ impl Session {
         prepared: Option<u32>,
         mode: Mode,
     ) -> Result<Done, ExecError> {
+        self.admit_while_filling(statement)?;
         if let Some(skipped) = self.admit_gtid(statement)? {
             return Ok(skipped);
         }

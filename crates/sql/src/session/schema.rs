@@ -88,6 +88,13 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<Done, ExecError> {
+        if let Statement::CreateTable(create) = statement
+            && create.is_filled_later()
+        {
+            self.check_writable()?;
+            self.context.check_ddl_rights(statement)?;
+            return self.create_to_fill(create);
+        }
         let committed = match ddl::commits(statement) {
             true => {
                 self.check_writable()?;

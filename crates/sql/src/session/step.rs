@@ -337,6 +337,7 @@ impl Session {
     fn run_work(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
         if let Work::Text = running.work
             && self.context.gtid_next.is_plain()
+            && self.filling.is_none()
             && let Some((key, plan, version)) = self.find_text_plan(running)
         {
             running.work = Work::Planned(key, plan, version);

@@ -110,7 +110,7 @@ impl Session {
     /// Before a statement that commits what is open: waits while another session holds FLUSH TABLES WITH READ LOCK.
     /// Held until the statement or the transaction ends.
     pub(super) fn admit_commit(&mut self) -> Result<(), ExecError> {
-        if !self.txn.has_writes() {
+        if !self.txn.has_writes() && self.filling.is_none() {
             return Ok(());
         }
         let commit = self.context.instance.catalog.locks().commit().clone();
@@ -125,6 +125,9 @@ impl Session {
     pub(crate) fn commit_transaction(&mut self) -> SqlResult<Seq> {
         if let Some(branch) = &self.context.xa {
             return Err(branch.refusal());
+        }
+        if let Some(table) = self.filling.take() {
+            return self.commit_filled(table);
         }
         let result = match self.seal() {
             Ok(()) => self.txn.commit(),
@@ -153,6 +156,7 @@ impl Session {
     /// Rolls back whatever is open, an XA transaction that is not prepared included.
     pub(crate) fn rollback_transaction(&mut self) {
         self.txn.rollback();
+        self.filling = None;
         self.capture.forget_transaction();
         self.end_gtid(false);
         self.end_transaction();
@@ -173,6 +177,7 @@ impl Session {
     /// Rolls back what was done; the transaction stays open.
     pub(super) fn undo_work(&mut self) {
         self.txn.rollback();
+        self.filling = None;
         self.capture.end_transaction();
         self.state.savepoints.clear();
         self.locks.release_transaction();
