@@ -28,7 +28,7 @@ use command::{Command, HELP};
 use edit::{Input, Typed};
 use print::{Format, Style};
 use split::{Piece, Splitter};
-use target::{Running, Target, tell};
+use target::{INTERRUPTED, Running, Target, tell};
 
 use crate::server_options::ServerOptions;
 
@@ -118,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     };
     Ok(match flow {
         Flow::Stop => ExitCode::FAILURE,
+        Flow::Interrupted => ExitCode::from(INTERRUPTED),
         Flow::Go | Flow::Quit if shell.failed && !interactive => ExitCode::FAILURE,
         Flow::Go | Flow::Quit => ExitCode::SUCCESS,
     })
@@ -145,6 +146,8 @@ enum Flow {
     Go,
     /// An error ended the script.
     Stop,
+    /// Ctrl-C ended the script.
+    Interrupted,
     /// `quit`.
     Quit,
 }
@@ -170,6 +173,7 @@ impl Shell {
             "Esker shell. End statements with ';' or '\\G'. 'help' lists commands; leave with 'exit' or Ctrl-D.\n",
         );
         let mut input = Input::new(self.target.clone(), self.running.clone())?;
+        self.running.has_prompt();
         let mut splitter = Splitter::new();
         let mut typed = String::new();
         loop {
@@ -220,10 +224,12 @@ impl Shell {
         }
     }
 
-    /// Runs a script to its end or its first error.
+    /// Runs a script to its end, its first error, or the statement that Ctrl-C ended: not all fail then, SLEEP
+    /// returns 1.
     fn script(&mut self, lines: &mut dyn BufRead, depth: usize) -> Result<Flow, String> {
         let mut splitter = Splitter::new();
         let mut line = Vec::new();
+        self.running.take_presses();
         loop {
             line.clear();
             let read = lines.read_until(b'\n', &mut line);
@@ -234,15 +240,22 @@ impl Shell {
             let text = text.strip_suffix(b"\r").unwrap_or(text);
             for piece in splitter.feed(text) {
                 let flow = self.run(piece, depth)?;
+                if self.running.take_presses() {
+                    return Ok(Flow::Interrupted);
+                }
                 if flow != Flow::Go {
                     return Ok(flow);
                 }
             }
         }
-        match splitter.finish() {
-            Some(piece) => self.run(piece, depth),
-            None => Ok(Flow::Go),
-        }
+        let flow = match splitter.finish() {
+            Some(piece) => self.run(piece, depth)?,
+            None => Flow::Go,
+        };
+        Ok(match self.running.take_presses() {
+            true => Flow::Interrupted,
+            false => flow,
+        })
     }
 
     fn run(&mut self, piece: Piece, depth: usize) -> Result<Flow, String> {
@@ -285,7 +298,7 @@ impl Shell {
         let file = File::open(path).map_err(|e| format!("cannot open {}: {e}", path.display()))?;
         let flow = self.script(&mut BufReader::new(file), depth + 1)?;
         Ok(match flow {
-            Flow::Stop if self.interactive && depth == 0 => Flow::Go,
+            Flow::Stop | Flow::Interrupted if self.interactive && depth == 0 => Flow::Go,
             flow => flow,
         })
     }

@@ -3,11 +3,12 @@
 //! Neighbours: `esker_server::client` talks to a server, `esker_server::embedded` opens a data directory in this
 //! process; both give the same results.
 //! **Invariants**: a connection that broke is made anew at the next statement, with the database that was in use;
-//! Ctrl-C ends the statement that runs and nothing else, pressed often enough the shell.
+//! Ctrl-C ends the statement that runs, and the script that it is in; pressed often enough during one statement, the
+//! shell. While no statement runs it ends a script, and nothing for those who type.
 
 use std::io;
 use std::process;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use esker_server::client::{Client, ClientError, Connect, Endpoint, QueryResult};
@@ -16,7 +17,7 @@ use esker_server::embedded::Embedded;
 /// So many times Ctrl-C during one statement end the shell: the server does not answer.
 const PATIENCE: usize = 3;
 /// Exit status of a program that Ctrl-C has ended.
-const INTERRUPTED: i32 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 type Cancel = Box<dyn Fn() + Send>;
 
@@ -24,7 +25,10 @@ type Cancel = Box<dyn Fn() + Send>;
 #[derive(Default)]
 pub(super) struct Running {
     cancel: Mutex<Option<Cancel>>,
+    /// During the last statement.
     presses: AtomicUsize,
+    /// Somebody types statements: there is a prompt to come back to.
+    has_prompt: AtomicBool,
 }
 
 impl Running {
@@ -36,17 +40,30 @@ impl Running {
         Ok(running)
     }
 
+    /// From now on somebody types statements.
+    pub(super) fn has_prompt(&self) {
+        self.has_prompt.store(true, Ordering::Relaxed);
+    }
+
+    /// Was Ctrl-C pressed during a statement since this was asked last?
+    pub(super) fn take_presses(&self) -> bool {
+        self.presses.swap(0, Ordering::Relaxed) > 0
+    }
+
     fn press(&self) {
-        let presses = self.presses.fetch_add(1, Ordering::Relaxed) + 1;
         let cancel = self.cancel.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cancel {
-            Some(cancel) if presses < PATIENCE => cancel(),
-            _ => process::exit(INTERRUPTED),
+            // The statement has just ended: who wanted that has it.
+            None if self.has_prompt.load(Ordering::Relaxed) => (),
+            Some(cancel) if self.presses.fetch_add(1, Ordering::Relaxed) + 1 < PATIENCE => cancel(),
+            _ => process::exit(i32::from(INTERRUPTED)),
         }
     }
 
     fn set(&self, cancel: Option<Cancel>) {
-        self.presses.store(0, Ordering::Relaxed);
+        if cancel.is_some() {
+            self.presses.store(0, Ordering::Relaxed);
+        }
         *self.cancel.lock().unwrap_or_else(PoisonError::into_inner) = cancel;
     }
 }
@@ -89,7 +106,13 @@ impl Target {
         };
         let mut session = match client.take() {
             Some(session) => session,
-            None => open(connect)?,
+            None => {
+                // Nothing ends that but leaving.
+                running.set(Some(Box::new(|| ())));
+                let opened = open(connect);
+                running.set(None);
+                opened?
+            }
         };
         running.set(Some(kill_query(connect.clone(), session.connection_id)));
         let outcome = session.query(sql, on_result);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Ask, Server, has_client};
+use crate::common::{Ask, Server, eventually, has_client};
 
 fn shell() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
@@ -24,6 +24,14 @@ fn run(command: &mut Command, script: &str) -> Output {
     let _ = stdin.write_all(script.as_bytes());
     drop(stdin);
     child.wait_with_output().expect("the shell ends")
+}
+
+/// Sends SIGINT.
+fn interrupt(process: u32) {
+    let status = Command::new("kill")
+        .args(["-INT", &process.to_string()])
+        .status();
+    assert!(status.expect("kill").success());
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -172,6 +180,14 @@ impl Terminal {
 }
 
 impl Terminal {
+    /// Sends a signal to the shell, as Ctrl-C does while it does not read keys.
+    fn interrupt(&self) {
+        let id = self.child.id();
+        let children = format!("/proc/{id}/task/{id}/children");
+        let shell = std::fs::read_to_string(children).expect("the children of script");
+        interrupt(shell.trim().parse().expect("one child"));
+    }
+
     /// Reads to the end, and then waits. `script` hangs up on the shell as soon as its own input ends: that stays open
     /// until the shell has gone.
     fn ends(&mut self) -> std::process::ExitStatus {
@@ -212,6 +228,13 @@ fn on_a_terminal_control_c_ends_the_statement_and_not_the_shell() {
     // SLEEP answers 1 when it is interrupted.
     terminal.expect("1 row in set");
     terminal.expect("esker> ");
+    // A press that comes when the statement has just ended finds nothing to end.
+    for _ in 0..5 {
+        terminal.interrupt();
+    }
+    terminal.send("select concat('un', 'hurt');\r");
+    terminal.expect("unhurt");
+    terminal.expect("esker> ");
     // At the prompt, it forgets the statement that has begun.
     terminal.send("select\r");
     terminal.expect("-> ");
@@ -231,4 +254,28 @@ fn on_a_terminal_control_c_ends_the_statement_and_not_the_shell() {
     assert!(status.success(), "{status}");
     let history = std::fs::read_to_string(dir.path().join(".esker_history")).expect("history");
     assert!(history.contains("select sleep(600);"), "{history}");
+}
+
+#[test]
+fn in_a_script_control_c_ends_the_statement_and_the_script() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let mut watcher = server.connect();
+    // A statement that fails then, and one that does not.
+    for sleeps in ["SELECT SLEEP(600)", "SELECT SLEEP(600) FROM mysql.user"] {
+        let child = shell()
+            .args([&format!("--port={}", server.port), "-N", "--force", "-e"])
+            .arg(format!("{sleeps}; SELECT 'went on'"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the shell starts");
+        let running =
+            format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = '{sleeps}'");
+        eventually("the statement runs", || watcher.value(&running) == "1");
+        interrupt(child.id());
+        let out = child.wait_with_output().expect("the shell ends");
+        assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
+        assert!(!text(&out.stdout).contains("went on"));
+    }
 }
