@@ -78,6 +78,46 @@ impl SqlMode {
 /// Work on values of this many bytes takes long enough to ask whether the statement may go on.
 pub const MANY_BYTES: usize = 16 * 1024;
 
+/// Counts the bytes that a loop over large values looks at, and asks whether the statement may go on each time they are
+/// many: work that is not in proportion to its arguments' lengths is not asked for by them.
+pub struct Work<'a> {
+    session: &'a dyn SessionInfo,
+    /// Bytes until it asks.
+    left: usize,
+}
+
+impl<'a> Work<'a> {
+    /// Nothing was looked at yet.
+    pub fn new(session: &'a dyn SessionInfo) -> Self {
+        Self {
+            session,
+            left: MANY_BYTES,
+        }
+    }
+
+    /// So many bytes were looked at.
+    ///
+    /// # Errors
+    /// The statement is killed or out of time.
+    #[inline]
+    pub fn done(&mut self, bytes: usize) -> SqlResult<()> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => self.ask(bytes),
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self, bytes: usize) -> SqlResult<()> {
+        let sum = MANY_BYTES - self.left + bytes;
+        self.left = MANY_BYTES;
+        self.session.go_on(sum)
+    }
+}
+
 /// Bounds on regular expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegexpLimits {

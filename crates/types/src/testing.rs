@@ -1,19 +1,38 @@
 //! What unit tests of kernels need: a context over a session without facts; literals, types
 //! and diagnostics as the test tables write them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
 use crate::collation::Collation;
-use crate::ctx::{EvalCtx, EvalSettings, NoSession, SqlMode};
-use crate::error::{Level, SqlError};
+use crate::ctx::{EvalCtx, EvalSettings, NoSession, SessionInfo, SqlMode};
+use crate::error::{Level, SqlError, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, parse_datetime, parse_time};
 use crate::value::Value;
 
 /// 2026-01-01 12:00:00.25 UTC, the clock of the test tables.
 pub(crate) const NOW_MICROS: i64 = 1_767_268_800_250_000;
+
+/// A session whose statement is killed after it has been asked so many times whether it may go on.
+pub(crate) struct Killed(Cell<u32>);
+
+impl Killed {
+    pub(crate) fn after(questions: u32) -> Self {
+        Self(Cell::new(questions))
+    }
+}
+
+impl SessionInfo for Killed {
+    fn go_on(&self, _: usize) -> SqlResult<()> {
+        let left = self.0.get().checked_sub(1);
+        self.0
+            .set(left.ok_or_else(|| SqlError::new(1317, "70100", "killed"))?);
+        Ok(())
+    }
+}
 
 /// Runs `f` with a context in UTC at `now_micros`.
 pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&EvalCtx) -> T) -> T {

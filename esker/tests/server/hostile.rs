@@ -101,8 +101,13 @@ impl Raw {
         }
     }
 
+    /// Reads until the server has closed the connection.
+    pub fn hear_the_end(&mut self) {
+        while self.read().is_some() {}
+    }
+
     /// The error code that a statement ends with, rows or not; 0 for none.
-    fn end(&mut self) -> u16 {
+    pub fn end(&mut self) -> u16 {
         loop {
             match self.read().as_deref() {
                 Some([0xff, low, high, ..]) => return u16::from_le_bytes([*low, *high]),

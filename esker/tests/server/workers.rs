@@ -23,6 +23,23 @@ const ENDLESS: [&str; 6] = [
     "SELECT BENCHMARK(1000000000000, MD5('x'))",
 ];
 
+/// Values that are quickly made.
+const LARGE_VALUES: &str = "SET @text = REPEAT('a', 16000000), @near = CONCAT(REPEAT('a', 20000), 'b'), \
+     @one_last = CAST(CONCAT('[', REPEAT('2,', 60000), '1]') AS JSON), \
+     @ones = CAST(CONCAT('[', REPEAT('1,', 60000), '1]') AS JSON), \
+     @texts = CAST(CONCAT('[', REPEAT(CONCAT('\"', REPEAT('a', 10000), '\",'), 400), '1]') AS JSON)";
+
+/// One call each that goes over large values again and again.
+const OVER_LARGE_VALUES: [&str; 7] = [
+    "SELECT @text LIKE CONCAT('%', @near, '%')",
+    "SELECT BINARY @text LIKE CONCAT('%', @near, '%')",
+    "SELECT @text COLLATE utf8mb4_general_ci LIKE CONCAT('%', REPEAT('_', 20000), 'b')",
+    "SELECT LOCATE(@near, @text)",
+    "SELECT INSTR(@text COLLATE utf8mb4_general_ci, @near)",
+    "SELECT JSON_CONTAINS(@one_last, @ones)",
+    "SELECT JSON_SEARCH(@texts, 'all', CONCAT('%', LEFT(@near, 5000), 'b%'))",
+];
+
 const LIMIT: &str = "SET max_execution_time = 60000";
 
 fn server(args: &[&str]) -> (Server, tempfile::TempDir) {
@@ -54,9 +71,9 @@ fn statements_without_end_take_no_worker_and_are_killed() {
     let (server, _dir) = server(&[]);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7)");
-    for sql in ENDLESS {
+    for sql in ENDLESS.into_iter().chain(OVER_LARGE_VALUES) {
         let mut hostile = server.connect();
-        hostile.run(LIMIT);
+        hostile.run(&format!("{LIMIT}; {LARGE_VALUES}"));
         let ended = std::thread::spawn(move || code(hostile.query(sql, &mut |_| ())));
         eventually("it runs", || !running(&mut c, sql).is_empty());
         let mut other = server.connect();
@@ -79,6 +96,31 @@ fn a_statement_whose_client_has_hung_up_ends() {
         eventually("it runs", || !running(&mut c, sql).is_empty());
         drop(gone);
         eventually("it ends", || running(&mut c, sql).is_empty());
+    }
+}
+
+#[test]
+fn the_server_ends_beside_a_hundred_statements_without_end() {
+    let (mut server, _dir) = server(&[]);
+    let mut c = server.connect();
+    let endless = ENDLESS.into_iter().cycle().take(93);
+    let mut hostile = Vec::new();
+    for sql in OVER_LARGE_VALUES.into_iter().chain(endless) {
+        let mut raw = Raw::root(&server);
+        if sql.contains('@') {
+            raw.command(&[b"\x03", LARGE_VALUES.as_bytes()].concat());
+            assert_eq!(raw.end(), 0);
+        }
+        raw.command(&[b"\x03", sql.as_bytes()].concat());
+        hostile.push(raw);
+    }
+    let busy = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+                WHERE COMMAND = 'Query' AND INFO NOT LIKE 'SET %'";
+    // This one is counted, too.
+    eventually("all run", || c.value(busy) == "101");
+    server.stop();
+    for mut raw in hostile {
+        raw.hear_the_end();
     }
 }
 

@@ -222,7 +222,8 @@ impl Columns<'_, '_> {
             Some(JsonFallback::Default(ast::Expr::Literal(ast::Literal::Str {
                 bytes, ..
             }))) => {
-                let doc = json::parse(bytes).map_err(|e| e.in_argument(1, "json_table"))?;
+                let doc = json::parse(bytes, self.env.ctx.session)
+                    .map_err(|e| e.in_argument(1, "json_table"))?;
                 let doc = json::encode(&doc)?;
                 let value = converted(self.env.ctx, JsonRef::new(&doc), ty, &name.text);
                 Fallback::Default(value.map_err(|_| errors::invalid_default(&name.text))?)

@@ -185,7 +185,8 @@ impl Like {
         }
         let text = as_text(&text, &self.text);
         let pattern = as_text(&pattern, &self.pattern);
-        let found = self.collation.like(&text, &pattern, self.escape);
+        let session = env.ctx.session;
+        let found = (self.collation).like(&text, &pattern, self.escape, session)?;
         Ok(Some(found != self.negated))
     }
 }

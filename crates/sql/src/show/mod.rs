@@ -89,10 +89,20 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
     match &show.filter {
         None => (),
         Some(ShowFilter::Like(pattern)) => {
-            table.rows.retain(|row| match &row[0] {
-                Value::Str(s) => Collation::UTF8MB4_GENERAL_CI.like(s, pattern, Some('\\')),
-                _ => false,
-            });
+            let mut rows = Vec::new();
+            for row in table.rows {
+                if let Value::Str(s) = &row[0]
+                    && Collation::UTF8MB4_GENERAL_CI.like(
+                        s,
+                        pattern,
+                        Some('\\'),
+                        &session.context,
+                    )?
+                {
+                    rows.push(row);
+                }
+            }
+            table.rows = rows;
             // MySQL puts the pattern into the heading of these two.
             if matches!(show.what, ShowWhat::Databases | ShowWhat::Tables { .. }) {
                 table.title_with(&String::from_utf8_lossy(pattern));

@@ -195,7 +195,7 @@ fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> 
         }
         _ => return Err(NOT_TEXT.in_column(t.column)),
     };
-    let doc = json::parse(&text).map_err(|e| e.in_column(t.column))?;
+    let doc = json::parse(&text, t.ctx.session).map_err(|e| e.in_column(t.column))?;
     json::encode(&doc).map(Value::Json)
 }
 

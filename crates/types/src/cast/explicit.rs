@@ -85,7 +85,7 @@ pub fn cast(
         | TypeKind::Text
         | TypeKind::MediumText
         | TypeKind::LongText => cast_string(ctx, v, from, ty),
-        TypeKind::Json => to_json(v, from),
+        TypeKind::Json => to_json(ctx, v, from),
         TypeKind::Bit | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Null => {
             Err(SqlError::not_supported("CAST to this type"))
         }
@@ -93,10 +93,10 @@ pub fn cast(
 }
 
 /// CAST(.. AS JSON): a text is parsed, everything else becomes a scalar.
-fn to_json(v: &Value, from: &SqlType) -> SqlResult<Value> {
+fn to_json(ctx: &EvalCtx, v: &Value, from: &SqlType) -> SqlResult<Value> {
     let doc = match v {
         Value::Str(text) if !(from.is_string() && from.collation.is_binary()) => {
-            json::parse(text).map_err(|e| e.in_argument(1, "cast_as_json"))?
+            json::parse(text, ctx.session).map_err(|e| e.in_argument(1, "cast_as_json"))?
         }
         v => json::from_value(v.as_ref(), from),
     };

@@ -28,6 +28,9 @@ pub use aggregate::{Coercibility, StringOperand, aggregate, aggregate_for, aggre
 pub use charset::{BadChar, Charset, char_count, char_len, char_offset, valid_utf8};
 pub use list::{Collation, CollationInfo};
 
+use crate::ctx::{SessionInfo, Work};
+use crate::error::SqlResult;
+
 use list::Family;
 use weights::{SimpleTable, Uca, UcaLevel};
 
@@ -132,24 +135,31 @@ impl Collation {
     }
 
     /// `text LIKE pattern ESCAPE escape` (`None`: no escape character).
-    pub fn like(self, text: &[u8], pattern: &[u8], escape: Option<char>) -> bool {
+    ///
+    /// # Errors
+    /// The statement may not go on.
+    pub fn like(
+        self,
+        text: &[u8],
+        pattern: &[u8],
+        escape: Option<char>,
+        session: &dyn SessionInfo,
+    ) -> SqlResult<bool> {
         use pattern::{ByteChars, ExactChars, Weighted, like};
+        let mut work = Work::new(session);
+        let work = &mut work;
         match self.family() {
-            Family::Bytes if self.is_binary() => like(&ByteChars, text, pattern, escape),
-            Family::Bytes | Family::CodePoints => like(&ExactChars, text, pattern, escape),
-            Family::Simple(s) => like(
-                &Weighted(std::slice::from_ref(SimpleTable::get(s))),
-                text,
-                pattern,
-                escape,
-            ),
-            Family::OldUca(u) => like(&Weighted(&[old_level(u)]), text, pattern, escape),
-            Family::Uca900(n) => like(
-                &Weighted(&levels_900(n)[..usize::from(n)]),
-                text,
-                pattern,
-                escape,
-            ),
+            Family::Bytes if self.is_binary() => like(&ByteChars, text, pattern, escape, work),
+            Family::Bytes | Family::CodePoints => like(&ExactChars, text, pattern, escape, work),
+            Family::Simple(s) => {
+                let levels = Weighted(std::slice::from_ref(SimpleTable::get(s)));
+                like(&levels, text, pattern, escape, work)
+            }
+            Family::OldUca(u) => like(&Weighted(&[old_level(u)]), text, pattern, escape, work),
+            Family::Uca900(n) => {
+                let levels = Weighted(&levels_900(n)[..usize::from(n)]);
+                like(&levels, text, pattern, escape, work)
+            }
         }
     }
 
@@ -165,29 +175,44 @@ impl Collation {
 
     /// Character position (0-based) of the first `needle` in `haystack` at or after character
     /// `from_char`; bytes are the characters of `binary`.
-    pub fn find(self, haystack: &[u8], needle: &[u8], from_char: usize) -> Option<usize> {
+    ///
+    /// # Errors
+    /// The statement may not go on.
+    pub fn find(
+        self,
+        haystack: &[u8],
+        needle: &[u8],
+        from_char: usize,
+        session: &dyn SessionInfo,
+    ) -> SqlResult<Option<usize>> {
         if self.is_binary() {
-            return (from_char <= haystack.len())
-                .then(|| pattern::find_exact(haystack, needle, from_char))?;
+            return Ok(match from_char <= haystack.len() {
+                true => pattern::find_exact(haystack, needle, from_char),
+                false => None,
+            });
         }
-        let from = pattern::start_of(haystack, from_char)?;
+        let Some(from) = pattern::start_of(haystack, from_char) else {
+            return Ok(None);
+        };
         let exact = needle.is_empty() || self.is_bin();
+        let mut work = Work::new(session);
+        let equal = |a: &[u8], b: &[u8]| self.eq(a, b);
         let at = match self.family() {
             _ if exact => pattern::find_exact(haystack, needle, from),
             Family::Simple(s) => {
                 let table = std::slice::from_ref(SimpleTable::get(s));
-                pattern::find_weighted(table, haystack, needle, from, |a, b| self.eq(a, b))
+                pattern::find_weighted(table, haystack, needle, from, equal, &mut work)?
             }
             Family::OldUca(u) => {
                 let level = [old_level(u)];
-                pattern::find_weighted(&level, haystack, needle, from, |a, b| self.eq(a, b))
+                pattern::find_weighted(&level, haystack, needle, from, equal, &mut work)?
             }
             Family::Uca900(n) => {
                 let levels = &levels_900(n)[..usize::from(n)];
-                pattern::find_weighted(levels, haystack, needle, from, |a, b| self.eq(a, b))
+                pattern::find_weighted(levels, haystack, needle, from, equal, &mut work)?
             }
             Family::Bytes | Family::CodePoints => None,
-        }?;
-        Some(from_char + char_count(&haystack[from..at]))
+        };
+        Ok(at.map(|at| from_char + char_count(&haystack[from..at])))
     }
 }

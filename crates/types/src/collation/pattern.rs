@@ -2,11 +2,16 @@
 //!
 //! Neighbours: `mod.rs` picks the notion of equality; `weights` gives it.
 //! **Invariants**: LIKE matches single characters (`'ß' LIKE 'ss'` is false where `'ß' = 'ss'`);
-//! time is at most text length times pattern length, no recursion.
+//! time is at most text length times pattern length, no recursion; every loop whose length is not in proportion to the
+//! text's says to [`Work`] what it has looked at. Exact search is linear (`memmem`).
+
+use memchr::memmem;
 
 use super::charset::{char_len, char_offset, decode_char};
 use super::order::Cursor;
 use super::weights::Weigh;
+use crate::ctx::{MANY_BYTES, Work};
+use crate::error::SqlResult;
 
 /// When two characters are the same.
 pub(super) trait SameChar {
@@ -69,14 +74,20 @@ pub(super) fn like<C: SameChar>(
     text: &[u8],
     pattern: &[u8],
     escape: Option<char>,
-) -> bool {
+    work: &mut Work<'_>,
+) -> SqlResult<bool> {
     let mut buf = [0; 4];
     let escape: &[u8] = escape.map_or(&[], |c| c.encode_utf8(&mut buf).as_bytes());
     let plain = |b: u8| b < 0x80 && b != b'%' && b != b'_' && escape.first() != Some(&b);
     let (mut t, mut p) = (0, 0);
     // After a %: where the pattern goes on, and where in the text it was tried last.
     let mut retry: Option<(usize, usize)> = None;
+    let mut counted = 0;
     while t < text.len() {
+        if t - counted >= MANY_BYTES {
+            work.done(t - counted)?;
+            counted = t;
+        }
         let rest = &pattern[p..];
         let step = match rest.first() {
             Some(b) if plain(*b) && text[t] < 0x80 => {
@@ -85,11 +96,12 @@ pub(super) fn like<C: SameChar>(
             Some(b'%') if !escaped(rest, escape) => {
                 p += 1;
                 let Some(next) = pattern.get(p) else {
-                    return true;
+                    return Ok(true);
                 };
                 if plain(*next) {
-                    t += places(chars, *next, &text[t..]);
+                    t += places(chars, *next, &text[t..], work)?;
                 }
+                counted = counted.max(t);
                 retry = Some((p, t));
                 continue;
             }
@@ -109,24 +121,42 @@ pub(super) fn like<C: SameChar>(
             continue;
         }
         let Some((after, tried)) = retry else {
-            return false;
+            return Ok(false);
         };
+        work.done(t + 1 - counted.min(t))?;
         p = after;
         t = tried + chars.len(&text[tried..]);
         if let Some(next) = pattern.get(p).filter(|b| plain(**b)) {
-            t += places(chars, *next, &text[t..]);
+            t += places(chars, *next, &text[t..], work)?;
         }
+        counted = t;
         retry = Some((p, t));
     }
-    pattern[p..].iter().all(|b| *b == b'%')
+    Ok(pattern[p..].iter().all(|b| *b == b'%'))
 }
 
 /// How far it is to the next place where the ASCII character `wanted` may be.
-fn places<C: SameChar>(chars: &C, wanted: u8, text: &[u8]) -> usize {
-    let place = text
-        .iter()
-        .position(|b| *b >= 0x80 || chars.same_ascii(wanted, *b));
-    place.unwrap_or(text.len())
+fn places<C: SameChar>(
+    chars: &C,
+    wanted: u8,
+    text: &[u8],
+    work: &mut Work<'_>,
+) -> SqlResult<usize> {
+    first(text, work, |b| b >= 0x80 || chars.same_ascii(wanted, b))
+}
+
+/// Bytes before the first one that is wanted, or all.
+fn first(text: &[u8], work: &mut Work<'_>, is_wanted: impl Fn(u8) -> bool) -> SqlResult<usize> {
+    let mut before = 0;
+    for part in text.chunks(MANY_BYTES) {
+        if let Some(at) = part.iter().position(|b| is_wanted(*b)) {
+            work.done(at)?;
+            return Ok(before + at);
+        }
+        work.done(part.len())?;
+        before += part.len();
+    }
+    Ok(before)
 }
 
 /// Does the pattern start with the escape character and something to escape?
@@ -148,19 +178,7 @@ fn literal<'p, C: SameChar>(chars: &C, rest: &'p [u8], escape: &[u8]) -> (&'p [u
 /// Byte offset of the first occurrence of `needle` in `haystack` at or after byte `from`, where
 /// both are made of whole characters.
 pub(super) fn find_exact(haystack: &[u8], needle: &[u8], from: usize) -> Option<usize> {
-    let Some(first) = needle.first() else {
-        return Some(from);
-    };
-    let last = haystack.len().checked_sub(needle.len())?;
-    let mut at = from;
-    while at <= last {
-        at += haystack[at..=last].iter().position(|b| b == first)?;
-        if haystack[at..].starts_with(needle) {
-            return Some(at);
-        }
-        at += 1;
-    }
-    None
+    memmem::find(&haystack[from..], needle).map(|at| from + at)
 }
 
 /// Like [`find_exact`], where characters are equal under a collation: the first place from which a
@@ -171,7 +189,8 @@ pub(super) fn find_weighted<W: Weigh>(
     needle: &[u8],
     from: usize,
     equal: impl Fn(&[u8], &[u8]) -> bool,
-) -> Option<usize> {
+    work: &mut Work<'_>,
+) -> SqlResult<Option<usize>> {
     let (primary, more_levels) = (&levels[0], levels.len() > 1);
     let mut wanted = Vec::with_capacity(needle.len());
     let mut cursor = Cursor::new(primary, needle);
@@ -180,42 +199,60 @@ pub(super) fn find_weighted<W: Weigh>(
     }
     let mut at = from;
     loop {
-        at += impossible(primary, &haystack[at..], &wanted);
-        if let Some(len) = matched(primary, &haystack[at..], &wanted) {
-            let text = &haystack[at..];
-            if !more_levels || ends(primary, text, len).any(|end| equal(&text[..end], needle)) {
-                return Some(at);
+        at += impossible(primary, &haystack[at..], &wanted, work)?;
+        let text = &haystack[at..];
+        if let Some(len) = matched(primary, text, &wanted, work)? {
+            if !more_levels {
+                return Ok(Some(at));
+            }
+            for end in ends(primary, text, len) {
+                work.done(end)?;
+                if equal(&text[..end], needle) {
+                    return Ok(Some(at));
+                }
             }
         }
-        if at >= haystack.len() {
-            return None;
+        if text.is_empty() {
+            return Ok(None);
         }
-        at += char_len(&haystack[at..]);
+        at += char_len(text);
     }
 }
 
 /// Bytes at the start of `text` at which these weights cannot start.
-fn impossible<W: Weigh>(weigh: &W, text: &[u8], wanted: &[u16]) -> usize {
-    let Some(first) = wanted.first() else {
-        return 0;
+fn impossible<W: Weigh>(
+    weigh: &W,
+    text: &[u8],
+    wanted: &[u16],
+    work: &mut Work<'_>,
+) -> SqlResult<usize> {
+    let Some(begin) = wanted.first() else {
+        return Ok(0);
     };
     let ascii = weigh.ascii();
-    let possible = |b: &u8| {
+    first(text, work, |b| {
         let w = ascii[usize::from(b & 0x7F)];
-        *b >= 0x80 || w == *first || (w == 0 && W::IGNORES_ZERO)
-    };
-    text.iter().position(possible).unwrap_or(text.len())
+        b >= 0x80 || w == *begin || (w == 0 && W::IGNORES_ZERO)
+    })
 }
 
 /// Length of the shortest run of whole characters at the start of `text` with these weights.
-fn matched<W: Weigh>(weigh: &W, text: &[u8], wanted: &[u16]) -> Option<usize> {
+fn matched<W: Weigh>(
+    weigh: &W,
+    text: &[u8],
+    wanted: &[u16],
+    work: &mut Work<'_>,
+) -> SqlResult<Option<usize>> {
     let mut cursor = Cursor::new(weigh, text);
-    for w in wanted {
-        if cursor.next() != Some(*w) {
-            return None;
+    for part in wanted.chunks(MANY_BYTES) {
+        let begin = cursor.at;
+        let differs = part.iter().any(|w| cursor.next() != Some(*w));
+        work.done(cursor.at - begin)?;
+        if differs {
+            return Ok(None);
         }
     }
-    cursor.at_boundary().then_some(cursor.at)
+    Ok(cursor.at_boundary().then_some(cursor.at))
 }
 
 /// `len`, and where it goes on over characters that have no weight on the first level (accents).

@@ -5,6 +5,17 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::{Collation, case, weights};
+use crate::ctx::NoSession;
+use crate::testing::Killed;
+
+fn like_in(c: Collation, text: &[u8], pattern: &[u8], escape: Option<char>) -> bool {
+    c.like(text, pattern, escape, &NoSession)
+        .expect("an answer")
+}
+
+fn find_in(c: Collation, text: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
+    c.find(text, wanted, from, &NoSession).expect("an answer")
+}
 
 fn key(c: Collation, s: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -176,30 +187,40 @@ fn trailing_spaces() {
 #[test]
 fn like_as_mysql() {
     let ai = Collation::UTF8MB4_0900_AI_CI;
-    let like = |t: &str, p: &str| ai.like(t.as_bytes(), p.as_bytes(), Some('\\'));
+    let like = |t: &str, p: &str| like_in(ai, t.as_bytes(), p.as_bytes(), Some('\\'));
     assert!(like("é", "E") && like("abc", "A_c") && like("abc", "%") && like("", "%"));
     assert!(!like("ß", "ss") && !like("a\0b", "ab") && !like("", "_") && !like("abc", "ab"));
     assert!(like("a%b", "a\\%b") && !like("axb", "a\\%b") && like("a\\", "a\\"));
     assert!(like("aXbXc", "%x%x%") && like("mississippi", "%iss%ip%i") && !like("ab", "%c%"));
     assert!(like("漢字", "漢_") && like("漢字", "_字") && !like("漢字", "___"));
-    assert!(ai.like(b"a%b", b"a|%b", Some('|')) && !ai.like(b"axb", b"a|%b", Some('|')));
-    assert!(ai.like(b"a\\b", b"a\\b", None));
+    assert!(like_in(ai, b"a%b", b"a|%b", Some('|')) && !like_in(ai, b"axb", b"a|%b", Some('|')));
+    assert!(like_in(ai, b"a\\b", b"a\\b", None));
     // The escape character may be a wildcard.
-    assert!(ai.like(b"a%b", b"a%%b", Some('%')) && !ai.like(b"axb", b"a%b", Some('%')));
-    assert!(ai.like(b"ab", b"a_b", Some('_')) && ai.like(b"a|", b"a|", Some('|')));
-    assert!(Collation::BINARY.like("é".as_bytes(), b"__", None));
-    assert!(!Collation::UTF8MB4_BIN.like(b"A", b"a", None));
+    assert!(like_in(ai, b"a%b", b"a%%b", Some('%')) && !like_in(ai, b"axb", b"a%b", Some('%')));
+    assert!(like_in(ai, b"ab", b"a_b", Some('_')) && like_in(ai, b"a|", b"a|", Some('|')));
+    assert!(like_in(Collation::BINARY, "é".as_bytes(), b"__", None));
+    assert!(!like_in(Collation::UTF8MB4_BIN, b"A", b"a", None));
     assert!(
-        !Collation::UTF8MB4_BIN.like(b"a ", b"a", None),
+        !like_in(Collation::UTF8MB4_BIN, b"a ", b"a", None),
         "no padding in LIKE"
     );
-    assert!(Collation::UTF8MB4_0900_AS_CS.like("é".as_bytes(), "é".as_bytes(), None));
-    assert!(!Collation::UTF8MB4_0900_AS_CI.like("é".as_bytes(), b"e", None));
+    assert!(like_in(
+        Collation::UTF8MB4_0900_AS_CS,
+        "é".as_bytes(),
+        "é".as_bytes(),
+        None
+    ));
+    assert!(!like_in(
+        Collation::UTF8MB4_0900_AS_CI,
+        "é".as_bytes(),
+        b"e",
+        None
+    ));
 }
 
 #[test]
 fn find_as_mysql() {
-    let find = |c: Collation, h: &str, n: &str, from| c.find(h.as_bytes(), n.as_bytes(), from);
+    let find = |c: Collation, h: &str, n: &str, from| find_in(c, h.as_bytes(), n.as_bytes(), from);
     let ai = Collation::UTF8MB4_0900_AI_CI;
     assert_eq!(find(ai, "xéx", "E", 0), Some(1));
     assert_eq!(find(ai, "xßx", "ss", 0), Some(1));
@@ -216,9 +237,44 @@ fn find_as_mysql() {
     assert_eq!(find(ai, "ab", "", 3), None);
     assert_eq!(find(ai, "ab", "b", 9), None);
     assert_eq!(find(Collation::BINARY, "é", "\u{29}", 0), None);
-    assert_eq!(Collation::BINARY.find(b"\xC3\xA9", b"\xA9", 0), Some(1));
+    assert_eq!(find_in(Collation::BINARY, b"\xC3\xA9", b"\xA9", 0), Some(1));
     assert_eq!(find(Collation::UTF8MB4_BIN, "aAb", "A", 0), Some(1));
     assert_eq!(find(Collation::UTF8MB4_GENERAL_CI, "aßb", "SB", 0), Some(1));
+}
+
+#[test]
+fn searching_large_values_can_be_stopped() {
+    let text = "ab".repeat(100_000);
+    // Nearly found at every place, and nearly at the end.
+    let near = format!("{}c", "ab".repeat(5_000));
+    let patterns = [
+        format!("%{near}%"),
+        format!("%{}c", "_".repeat(9_999)),
+        format!("{}c", "_".repeat(199_999)),
+        "%a%b%c".to_owned(),
+        "%c".to_owned(),
+    ];
+    for collation in [
+        Collation::BINARY,
+        Collation::UTF8MB4_BIN,
+        Collation::UTF8MB4_GENERAL_CI,
+        Collation::UTF8MB4_0900_AI_CI,
+    ] {
+        for questions in [0, 1, 5] {
+            for pattern in &patterns {
+                let killed = Killed::after(questions);
+                let like = collation.like(text.as_bytes(), pattern.as_bytes(), None, &killed);
+                assert_eq!(like.map_err(|e| e.code), Err(1317), "{}", collation.name());
+            }
+            let killed = Killed::after(questions);
+            let found = collation.find(text.as_bytes(), near.as_bytes(), 0, &killed);
+            match collation.is_bin() {
+                // Exact search takes as long as reading the text.
+                true => assert_eq!(found.expect("an answer"), None),
+                false => assert_eq!(found.map_err(|e| e.code), Err(1317), "{}", collation.name()),
+            }
+        }
+    }
 }
 
 /// Strings that meet each other: few letters, spaces, controls, accents, malformed bytes.
@@ -279,7 +335,7 @@ proptest! {
                 continue;
             }
             let c = info.collation;
-            let found = c.like(text.as_bytes(), pattern.as_bytes(), Some('|'));
+            let found = like_in(c, text.as_bytes(), pattern.as_bytes(), Some('|'));
             prop_assert_eq!(found, defined(c, &t, &p), "{}", info.name);
         }
     }
@@ -291,13 +347,13 @@ proptest! {
             if info.pad {
                 prop_assert!(c.eq(&a, &[&a[..], b"   "].concat()));
             }
-            prop_assert!(c.like(&a, b"%", None));
-            prop_assert_eq!(c.find(&a, b"", 0), Some(0));
-            c.like(&a, &b, Some('\\'));
+            prop_assert!(like_in(c, &a, b"%", None));
+            prop_assert_eq!(find_in(c, &a, b"", 0), Some(0));
+            like_in(c, &a, &b, Some('\\'));
             c.upper(&a);
             if let (Ok(a), Ok(b)) = (std::str::from_utf8(&a), std::str::from_utf8(&b)) {
                 let text = format!("{b}{a}");
-                prop_assert!(c.find(text.as_bytes(), a.as_bytes(), 0).is_some(), "{}", info.name);
+                prop_assert!(find_in(c, text.as_bytes(), a.as_bytes(), 0).is_some(), "{}", info.name);
             }
         }
     }

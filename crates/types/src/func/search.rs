@@ -4,16 +4,21 @@
 //! **Invariant**: everything but FIELD, REPLACE and SUBSTRING_INDEX compares in the operands' collation; FIELD
 //! does in its first operand's, those two compare exactly, as in MySQL.
 
+use memchr::memmem;
+
 use super::call::{Call, int, is_int, string};
 use super::ret::{
     any_nullable, check_convertible, collation_of, compared_in, int as ret_int, int_never_null,
     int_null, like_args, string_type, text_chars,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
-use crate::collation::Collation;
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
+
+/// What a step of a loop counts for besides the bytes it looks at.
+const EACH: usize = 16;
 
 pub(super) const DEFS: &[FuncDef] = &[
     def("instr", 2, 2, PURE, ret_locate, instr),
@@ -36,7 +41,9 @@ pub(super) const DEFS: &[FuncDef] = &[
 ];
 
 fn instr(c: &Call) -> SqlResult<Value> {
-    let found = c.types.collation.find(&c.text(0), &c.text(1), 0);
+    let (text, wanted) = (c.text(0), c.text(1));
+    let collation = c.types.collation;
+    let found = collation.find(&text, &wanted, 0, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
 }
 
@@ -51,7 +58,9 @@ fn locate(c: &Call) -> SqlResult<Value> {
     let Ok(from) = usize::try_from(from) else {
         return int(0);
     };
-    let found = c.types.collation.find(&c.text(1), &c.text(0), from);
+    let (wanted, text) = (c.text(0), c.text(1));
+    let collation = c.types.collation;
+    let found = collation.find(&text, &wanted, from, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
 }
 
@@ -80,10 +89,14 @@ fn find_in_set(c: &Call) -> SqlResult<Value> {
     if list.is_empty() || wanted.contains(&b',') {
         return int(0);
     }
-    let at = list
-        .split(|b| *b == b',')
-        .position(|item| c.types.collation.eq(item, &wanted));
-    int(at.map_or(0, |i| i as i64 + 1))
+    let mut work = Work::new(c.ctx.session);
+    for (i, item) in list.split(|b| *b == b',').enumerate() {
+        work.done(item.len() + EACH)?;
+        if c.types.collation.eq(item, &wanted) {
+            return int(i as i64 + 1);
+        }
+    }
+    int(0)
 }
 
 fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -198,24 +211,22 @@ fn replace(c: &Call) -> SqlResult<Value> {
     if from.is_empty() {
         return string(s);
     }
+    let mut work = Work::new(c.ctx.session);
     let mut out = Vec::with_capacity(s.len());
-    let (mut at, mut occurrence) = (0, find_bytes(&s, &from, 0));
-    while let Some(found) = occurrence {
+    let mut at = 0;
+    // Exact search; UTF-8 never matches in the middle of a character.
+    for found in memmem::find_iter(&s, &*from) {
         out.extend_from_slice(&s[at..found]);
         out.extend_from_slice(&to);
         at = found + from.len();
-        if c.too_large("replace", (out.len() + s.len() - at) as u128)? {
+        let len = out.len() + s.len() - at;
+        if len as u64 > c.ctx.max_allowed_packet && c.too_large("replace", len as u128)? {
             return Ok(Value::Null);
         }
-        occurrence = find_bytes(&s, &from, at);
+        work.done(to.len() + EACH)?;
     }
     out.extend_from_slice(&s[at..]);
     string(out)
-}
-
-/// Exact search; UTF-8 never matches in the middle of a character.
-fn find_bytes(s: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
-    Collation::BINARY.find(s, wanted, from)
 }
 
 fn ret_substring_index(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -233,26 +244,32 @@ fn substring_index(c: &Call) -> SqlResult<Value> {
     if s.is_empty() || delimiter.is_empty() || count == 0 {
         return string("");
     }
-    let mut places = Vec::new();
-    let mut from = 0;
-    while let Some(at) = find_bytes(&s, &delimiter, from) {
-        places.push(at);
-        from = at + delimiter.len();
-    }
-    if count > 0 {
-        let cut = usize::try_from(count - 1).ok().and_then(|i| places.get(i));
-        return string(cut.map_or(&*s, |at| &s[..*at]));
-    }
+    let nth = usize::try_from(count.unsigned_abs() - 1).unwrap_or(usize::MAX);
     // From the right, occurrences are counted from the end, without overlap.
-    let mut end = s.len();
-    for _ in 0..count.unsigned_abs() {
-        let Some(at) = s[..end]
-            .windows(delimiter.len())
-            .rposition(|w| w == &*delimiter)
-        else {
-            return string(s);
-        };
-        end = at;
+    let (ahead, back) = match count > 0 {
+        true => (Some(memmem::find_iter(&s, &*delimiter)), None),
+        false => (None, Some(from_the_right(&s, &delimiter))),
+    };
+    let mut work = Work::new(c.ctx.session);
+    let places = ahead
+        .into_iter()
+        .flatten()
+        .chain(back.into_iter().flatten());
+    for (i, at) in places.enumerate() {
+        work.done(EACH)?;
+        if i == nth {
+            return string(match count > 0 {
+                true => &s[..at],
+                false => &s[at + delimiter.len()..],
+            });
+        }
     }
-    string(&s[end + delimiter.len()..])
+    string(s)
+}
+
+/// Where `wanted` is, from the end on.
+fn from_the_right(s: &[u8], wanted: &[u8]) -> impl Iterator<Item = usize> {
+    let finder = memmem::FinderRev::new(wanted);
+    let first = finder.rfind(s);
+    std::iter::successors(first, move |end| finder.rfind(&s[..*end]))
 }

@@ -5,26 +5,57 @@
 
 use super::order::compare;
 use super::view::{Items, JsonRef, View};
+use crate::ctx::Work;
+use crate::error::SqlResult;
+
+/// What a comparison counts for, bytes.
+const EACH: usize = 32;
 
 fn equal(a: JsonRef<'_>, b: JsonRef<'_>) -> bool {
     compare(a, b).is_eq()
 }
 
 /// JSON_CONTAINS: is the candidate in the target?
-pub fn contains(target: JsonRef<'_>, candidate: JsonRef<'_>) -> bool {
+///
+/// # Errors
+/// The statement may not go on.
+pub fn contains(
+    target: JsonRef<'_>,
+    candidate: JsonRef<'_>,
+    work: &mut Work<'_>,
+) -> SqlResult<bool> {
+    work.done(EACH)?;
     match (target.view(), candidate.view()) {
-        (View::Array(items), View::Array(wanted)) => wanted.iter().all(|w| within(items, w)),
-        (View::Array(items), _) => within(items, candidate),
-        (View::Object(members), View::Object(wanted)) => wanted
-            .members()
-            .all(|(key, w)| members.find(key).is_some_and(|v| contains(v, w))),
-        _ => equal(target, candidate),
+        (View::Array(items), View::Array(wanted)) => {
+            for w in wanted.iter() {
+                if !within(items, w, work)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (View::Array(items), _) => within(items, candidate, work),
+        (View::Object(members), View::Object(wanted)) => {
+            for (key, w) in wanted.members() {
+                match members.find(key) {
+                    Some(v) if contains(v, w, work)? => (),
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(equal(target, candidate)),
     }
 }
 
 /// Is the candidate in one of the elements?
-fn within(items: Items<'_>, candidate: JsonRef<'_>) -> bool {
-    items.iter().any(|item| contains(item, candidate))
+fn within(items: Items<'_>, candidate: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
+    for item in items.iter() {
+        if contains(item, candidate, work)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// JSON_OVERLAPS: is an element of one in the other, or a member, or are they equal?

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use super::Json;
 use super::text::parse;
+use crate::ctx::NoSession;
 use crate::error::{SqlError, SqlResult};
 
 /// Parsed paths that a thread keeps.
@@ -190,7 +191,7 @@ impl Parser<'_> {
                 _ => {}
             }
         }
-        match parse(&self.text[start..self.at]) {
+        match parse(&self.text[start..self.at], &NoSession) {
             Ok(Json::String(key)) => Some(Leg::Member(key)),
             _ => None,
         }

@@ -5,11 +5,13 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ctx::{NoSession, Work};
 use crate::decimal::Decimal;
 use crate::temporal::{Date, DateTime, Time};
+use crate::testing::Killed;
 
 fn bytes(text: &str) -> Vec<u8> {
-    encode(&parse(text.as_bytes()).unwrap()).unwrap()
+    encode(&parse(text.as_bytes(), &NoSession).unwrap()).unwrap()
 }
 
 fn shown(doc: &[u8]) -> String {
@@ -20,6 +22,36 @@ fn shown(doc: &[u8]) -> String {
 
 fn order(a: &str, b: &str) -> Ordering {
     compare(JsonRef::new(&bytes(a)), JsonRef::new(&bytes(b)))
+}
+
+#[test]
+fn large_documents_can_be_stopped() {
+    let array = format!("[{}1]", "2,".repeat(100_000));
+    let object = format!("{{{}\"b\":1}}", "\"a\":1,".repeat(100_000));
+    for questions in [0, 1, 5] {
+        for text in [&array, &object] {
+            match parse(text.as_bytes(), &Killed::after(questions)) {
+                Err(Fault::Stopped(e)) => assert_eq!(e.code, 1317),
+                read => panic!("{:?}", read.map(|_| ())),
+            }
+        }
+    }
+    let (many, one) = (bytes(&array), bytes("1"));
+    for questions in [0, 1, 5] {
+        let killed = Killed::after(questions);
+        let found = contains(
+            JsonRef::new(&many),
+            JsonRef::new(&one),
+            &mut Work::new(&killed),
+        );
+        assert_eq!(found.map_err(|e| e.code), Err(1317));
+    }
+    let found = contains(
+        JsonRef::new(&many),
+        JsonRef::new(&one),
+        &mut Work::new(&NoSession),
+    );
+    assert_eq!(found, Ok(true));
 }
 
 #[test]
@@ -113,12 +145,12 @@ fn texts_that_are_no_documents() {
         ("{\"é\":}", "Invalid value.", 6),
     ] {
         assert_eq!(
-            parse(text.as_bytes()),
+            parse(text.as_bytes(), &NoSession),
             Err(Fault::Syntax(what, at)),
             "{text}"
         );
     }
-    assert!(parse(b"\"\xff\"").is_err());
+    assert!(parse(b"\"\xff\"", &NoSession).is_err());
 }
 
 #[test]
@@ -126,11 +158,16 @@ fn nesting_ends_at_a_hundred() {
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     let doc = bytes(&nested(MAX_DEPTH));
     assert_eq!(depth(JsonRef::new(&doc)), MAX_DEPTH);
-    assert_eq!(parse(nested(MAX_DEPTH + 1).as_bytes()), Err(Fault::TooDeep));
-    let deeper = Json::Array(vec![parse(nested(MAX_DEPTH).as_bytes()).unwrap()]);
+    assert_eq!(
+        parse(nested(MAX_DEPTH + 1).as_bytes(), &NoSession),
+        Err(Fault::TooDeep)
+    );
+    let deeper = Json::Array(vec![
+        parse(nested(MAX_DEPTH).as_bytes(), &NoSession).unwrap(),
+    ]);
     assert_eq!(encode(&deeper).unwrap_err().code, 3157);
     let open = "[".repeat(1_000_000);
-    assert_eq!(parse(open.as_bytes()), Err(Fault::TooDeep));
+    assert_eq!(parse(open.as_bytes(), &NoSession), Err(Fault::TooDeep));
 }
 
 #[test]
@@ -342,7 +379,7 @@ proptest! {
     #[test]
     fn printed_documents_are_read_again(doc in document()) {
         // Decimals and dates become doubles and strings once.
-        let again = |text: &str| encode(&parse(text.as_bytes()).unwrap()).unwrap();
+        let again = |text: &str| encode(&parse(text.as_bytes(), &NoSession).unwrap()).unwrap();
         let text = shown(&again(&shown(&encode(&doc).unwrap())));
         prop_assert_eq!(shown(&again(&text)), text);
     }
@@ -383,7 +420,7 @@ proptest! {
     #[test]
     fn refused_texts_have_a_fault(text in "[\\[\\]{}:,\"0-9a-z\\\\. -]{0,12}") {
         if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
-            prop_assert!(parse(text.as_bytes()).is_err());
+            prop_assert!(parse(text.as_bytes(), &NoSession).is_err());
         }
     }
 }

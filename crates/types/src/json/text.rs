@@ -4,7 +4,7 @@
 //! **Invariants**: of members with the same key the last one stays; a number is a signed integer, else an unsigned
 //! one, else a double; containers nest [`MAX_DEPTH`] deep at most, which also bounds the recursion.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -12,6 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::diagnose::diagnose;
 use super::dom::{Json, object};
 use super::{MAX_DEPTH, too_deep};
+use crate::ctx::{SessionInfo, Work};
 use crate::error::SqlError;
 
 /// Why a text is no document.
@@ -21,6 +22,8 @@ pub enum Fault {
     Syntax(&'static str, usize),
     /// Too many levels.
     TooDeep,
+    /// The statement may not go on.
+    Stopped(SqlError),
 }
 
 impl Fault {
@@ -44,6 +47,7 @@ impl Fault {
         match self {
             Self::Syntax(what, at) => SqlError::new(code, "22032", text(what, at)),
             Self::TooDeep => too_deep(),
+            Self::Stopped(error) => error,
         }
     }
 }
@@ -51,36 +55,51 @@ impl Fault {
 /// Reads a document.
 ///
 /// # Errors
-/// The text is none, or nests too deep.
-pub fn parse(text: &[u8]) -> Result<Json, Fault> {
-    let too_deep = Cell::new(false);
+/// The text is none, or nests too deep; the statement may not go on.
+pub fn parse(text: &[u8], session: &dyn SessionInfo) -> Result<Json, Fault> {
+    let fault = RefCell::new(None);
     let mut reader = serde_json::Deserializer::from_slice(text);
     let seed = Level {
         depth: 0,
-        too_deep: &too_deep,
+        fault: &fault,
+        work: &RefCell::new(Work::new(session)),
     };
     match seed.deserialize(&mut reader).and_then(|doc| {
         reader.end()?;
         Ok(doc)
     }) {
         Ok(doc) => Ok(doc),
-        Err(_) if too_deep.get() => Err(Fault::TooDeep),
-        Err(_) => Err(diagnose(text)),
+        Err(_) => Err(fault.take().unwrap_or_else(|| diagnose(text))),
     }
 }
+
+/// What a value counts for, bytes: about what its node in the tree takes.
+const EACH: usize = 32;
 
 /// Reads a value this many containers deep.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     depth: usize,
-    too_deep: &'a Cell<bool>,
+    /// Why reading ended, where it is not the text's syntax.
+    fault: &'a RefCell<Option<Fault>>,
+    work: &'a RefCell<Work<'a>>,
 }
 
 impl Level<'_> {
+    fn end<E: Error>(self, fault: Fault) -> E {
+        self.fault.replace(Some(fault));
+        E::custom("ended")
+    }
+
+    /// A value is read.
+    fn count<E: Error>(self) -> Result<(), E> {
+        let asked = self.work.borrow_mut().done(EACH);
+        asked.map_err(|e| self.end(Fault::Stopped(e)))
+    }
+
     fn deeper<E: Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
-            self.too_deep.set(true);
-            return Err(E::custom("too deep"));
+            return Err(self.end(Fault::TooDeep));
         }
         Ok(Self {
             depth: self.depth + 1,
@@ -136,6 +155,7 @@ impl<'de> Visitor<'de> for Level<'_> {
         let level = self.deeper()?;
         let mut out = Vec::new();
         while let Some(item) = items.next_element_seed(level)? {
+            self.count()?;
             out.push(item);
         }
         Ok(Json::Array(out))
@@ -145,6 +165,7 @@ impl<'de> Visitor<'de> for Level<'_> {
         let level = self.deeper()?;
         let mut out = Vec::new();
         while let Some(key) = members.next_key::<String>()? {
+            self.count()?;
             out.push((key.into_bytes(), members.next_value_seed(level)?));
         }
         Ok(object(out))

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use esker_sql_catalog::accounts::policy::{LockTime, Transport};
 use esker_sql_catalog::accounts::{Account, GrantScope, Plugin, Privileges};
 use esker_types::Value;
+use esker_types::ctx::NoSession;
 
 use super::super::objects::created;
 use super::super::{Viewer, optional, text};
@@ -223,7 +224,7 @@ fn attributes(account: &Account) -> Value {
         return Value::Null;
     }
     let document = serde_json::Value::Object(members).to_string();
-    let parsed = esker_types::json::parse(document.as_bytes()).ok();
+    let parsed = esker_types::json::parse(document.as_bytes(), &NoSession).ok();
     let encoded = parsed.and_then(|document| esker_types::json::encode(&document).ok());
     encoded.map_or(Value::Null, Value::Json)
 }

@@ -3,6 +3,7 @@
 //! Neighbours: `binlog` knows the position. **Invariant**: the position is one that the binary log had at one moment,
 //! with exactly the GTIDs before it.
 
+use esker_types::ctx::NoSession;
 use esker_types::{Value, json};
 
 use super::super::source::Source;
@@ -34,7 +35,7 @@ fn log_status(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn document(text: &str) -> Value {
-    let encoded = json::parse(text.as_bytes())
+    let encoded = json::parse(text.as_bytes(), &NoSession)
         .ok()
         .map(|json| json::encode(&json));
     encoded

@@ -99,7 +99,7 @@ fn json_unquote(c: &Call) -> SqlResult<Value> {
     if text.len() < 2 || !text.starts_with(b"\"") || !text.ends_with(b"\"") {
         return string(text);
     }
-    match parse(&text) {
+    match parse(&text, c.ctx.session) {
         Ok(Json::String(s)) => string(s),
         Ok(_) => string(text),
         Err(e) => Err(e.in_argument(1, "json_unquote")),

@@ -5,6 +5,7 @@
 
 use super::read::{document, one_or_all, path, plain_path, value};
 use super::{json, ret_json, ret_strict_truth, ret_truth};
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::func::call::{Call, int};
 use crate::func::ret::int_null;
@@ -70,7 +71,11 @@ fn json_contains(c: &Call) -> SqlResult<Value> {
         return Ok(Value::Null);
     };
     Ok(match part(c, target.root(), 2)? {
-        Some(target) => Value::bool(doc::contains(target, candidate.root())),
+        Some(target) => Value::bool(doc::contains(
+            target,
+            candidate.root(),
+            &mut Work::new(c.ctx.session),
+        )?),
         None => Value::Null,
     })
 }

@@ -60,8 +60,8 @@ fn parsed(c: &Call, i: usize, function: &str) -> SqlResult<Option<Result<Json, F
     let v = &c.args[i];
     check_type(v, c.ty(i), i, function)?;
     Ok(match v {
-        Value::Str(text) => Some(json::parse(text)),
-        Value::Label(_, text) => Some(json::parse(text)),
+        Value::Str(text) => Some(json::parse(text, c.ctx.session)),
+        Value::Label(_, text) => Some(json::parse(text, c.ctx.session)),
         _ => None,
     })
 }
@@ -86,10 +86,11 @@ pub(super) fn is_document(c: &Call, i: usize) -> SqlResult<Option<bool>> {
         Value::Str(text) if !(c.ty(i).is_string() && c.ty(i).collation.is_binary()) => text,
         _ => return Ok(Some(false)),
     };
-    match json::parse(text) {
+    match json::parse(text, c.ctx.session) {
         Ok(_) => Ok(Some(true)),
         Err(Fault::TooDeep) => Err(json::too_deep()),
-        Err(_) => Ok(Some(false)),
+        Err(Fault::Stopped(e)) => Err(e),
+        Err(Fault::Syntax(..)) => Ok(Some(false)),
     }
 }
 

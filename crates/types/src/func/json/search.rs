@@ -66,23 +66,28 @@ fn json_search(c: &Call) -> SqlResult<Value> {
     let pattern = c.text(2);
     let mut found: Vec<Json> = Vec::new();
     let mut seen = HashSet::new();
+    let matches = |text| Collation::UTF8MB4_0900_BIN.like(text, &pattern, escape, c.ctx.session);
+    let mut failed = None;
     for path in &paths {
         let end = walk(document.root(), path, &mut |at, v| {
-            if let View::String(text) = v.view()
-                && Collation::UTF8MB4_0900_BIN.like(text, &pattern, escape)
-                && seen.insert(at.to_owned())
-            {
-                found.push(Json::string(at));
-                if one {
-                    return ControlFlow::Break(());
-                }
+            let View::String(text) = v.view() else {
+                return ControlFlow::Continue(());
+            };
+            match matches(text) {
+                Ok(true) if seen.insert(at.to_owned()) => found.push(Json::string(at)),
+                Ok(_) => return ControlFlow::Continue(()),
+                Err(e) => failed = Some(e),
             }
-            ControlFlow::Continue(())
+            match one || failed.is_some() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         });
         if end.is_break() {
             break;
         }
     }
+    failed.map_or(Ok(()), Err)?;
     match found.len() {
         0 => Ok(Value::Null),
         1 => json(&found[0]),
