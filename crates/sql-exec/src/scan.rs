@@ -390,7 +390,7 @@ impl ScanState {
         };
         // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
         // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
-        let entries_may_be_stale = view == View::Latest || exec.txn.has_writes();
+        let entries_may_be_stale = view == View::Latest || exec.txn.has_writes_to(def.primary().id);
         loop {
             exec.tick()?;
             let verdict = match &mut self.input {

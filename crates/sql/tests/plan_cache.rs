@@ -458,6 +458,30 @@ fn the_number_of_plans_is_bounded() {
     assert_eq!(pair.hits(), before + 1);
 }
 
+/// A read of an index is short as long as the transaction has not written to that very table.
+#[test]
+fn writes_to_other_tables_leave_reads_short() {
+    let mut pair = Pair::new();
+    let short = |side: &mut Side| -> u64 {
+        let answer = side.run("SHOW SESSION STATUS LIKE 'Esker_select_by_key'");
+        answer.rows[0][1].parse().unwrap()
+    };
+    pair.both("BEGIN");
+    pair.both("UPDATE touched SET v=5 WHERE id=7");
+    let before = short(&mut pair.plans);
+    for k in [10, 20, 70] {
+        pair.both(&format!("SELECT v FROM n WHERE k={k} ORDER BY k"));
+    }
+    assert!(short(&mut pair.plans) > before);
+    pair.both("UPDATE n SET k=20 WHERE id=7");
+    let before = short(&mut pair.plans);
+    for k in [10, 20, 70] {
+        pair.both(&format!("SELECT v FROM n WHERE k={k} ORDER BY k"));
+    }
+    assert_eq!(short(&mut pair.plans), before);
+    pair.both("ROLLBACK");
+}
+
 /// Waits for what a step waits for, without a runtime.
 fn wait_for(wait: esker_sql::WaitFor) -> Result<(), esker_types::SqlError> {
     let mut ready = wait.ready;

@@ -95,6 +95,11 @@ impl WriteSet {
         self.trees.is_empty()
     }
 
+    /// Whether anything was ever written to the tree.
+    pub(crate) fn has_tree(&self, tree: TreeId) -> bool {
+        self.find(tree).is_some()
+    }
+
     /// Number of writes so far, dead ones included.
     pub(crate) fn count(&self) -> u64 {
         self.last_number

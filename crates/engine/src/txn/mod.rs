@@ -597,6 +597,11 @@ impl Txn {
         !self.writes.is_untouched() || !self.counters.is_empty()
     }
 
+    /// Whether the transaction has written to the tree; rolled back writes count.
+    pub fn has_writes_to(&self, tree: TreeId) -> bool {
+        self.writes.has_tree(tree)
+    }
+
     /// Number of writes so far.
     pub fn write_count(&self) -> u64 {
         self.writes.count()

@@ -54,7 +54,7 @@ pub(super) fn target<'p>(
     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
     // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead to a row that it has
     // moved elsewhere in the index.
-    let stale = access.index != 0 && exec.txn.has_writes();
+    let stale = access.index != 0 && exec.txn.has_writes_to(def.primary().id);
     // Joined rows may have to come in the order of the index.
     if stale && (!matches!(access.kind, AccessKind::Full) || !probe.stages.is_empty()) {
         return Ok(None);

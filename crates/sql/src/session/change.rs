@@ -152,7 +152,8 @@ impl Session {
         params: &[Value],
     ) -> Result<Option<Done>, ExecError> {
         // See the note on stale index entries in the scan operator.
-        let stale_entries = self.txn.has_writes() && !plan.is_by_primary();
+        let has_writes = || self.txn.has_writes_to(plan.table.primary().id);
+        let stale_entries = !plan.is_by_primary() && has_writes();
         let adapted = self.is_serializable() || self.vars.select_limit != u64::MAX;
         if adapted || stale_entries {
             return Ok(self.take_general(GeneralPath::Values));
