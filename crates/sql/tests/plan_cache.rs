@@ -248,6 +248,18 @@ const SHAPES: &[&str] = &[
     "SELECT * FROM m WHERE a=@ AND b=#",
     "SELECT a FROM m WHERE c=@",
     "SELECT a FROM m WHERE a=-@",
+    "SELECT v FROM n WHERE id=@ FOR UPDATE",
+    "SELECT id, d FROM n WHERE k=@ FOR SHARE",
+    "SELECT a FROM m WHERE b=@ AND a=# FOR UPDATE SKIP LOCKED",
+    "SELECT t FROM s WHERE t=@ FOR UPDATE",
+    "SELECT n.v, m.c FROM n, m WHERE n.id=@ AND m.a=n.id AND m.b=#",
+    "SELECT n.id, m.c FROM n JOIN m ON m.a=n.id WHERE n.k=@ ORDER BY m.c LIMIT #",
+    "SELECT x.id, m.a FROM n AS x LEFT JOIN m ON m.a=x.id AND m.b=# WHERE x.id=@ FOR UPDATE OF x",
+    "SELECT s.e, n.v FROM s, n WHERE s.id=@ AND n.id=#",
+    "SELECT SUM(d), COUNT(v), MAX(v) FROM n WHERE k=@",
+    "SELECT v, COUNT(*) FROM n WHERE k=@ GROUP BY v HAVING COUNT(*) > 0",
+    "SELECT CONCAT(v, '-', id) FROM n WHERE id=@",
+    "SELECT n.id FROM n, m WHERE n.id=@ AND m.c=#",
     "UPDATE n SET k=k+1 WHERE id=@",
     "UPDATE n SET k=@ WHERE id=7",
     "UPDATE n SET k=k+@ WHERE id=7",
@@ -388,6 +400,9 @@ fn a_plan_ends_with_what_it_was_made_for() {
         "UPDATE n SET v='7' WHERE id=7",
         "INSERT INTO n (id, k) VALUES (7, 7)",
         "SELECT id FROM s WHERE id='ABC'",
+        "SELECT v FROM n WHERE id=7 FOR UPDATE",
+        "SELECT SUM(id) FROM n WHERE k=20",
+        "SELECT n.v, s.e FROM n, s WHERE n.id=7 AND s.id='abc'",
         "UPDATE s SET t='2020-02-30' WHERE id='7'",
         r"SELECT id FROM n WHERE v='\7'",
     ];
@@ -456,6 +471,39 @@ fn the_number_of_plans_is_bounded() {
     let before = pair.hits();
     pair.both("SELECT v AS alias_399 FROM n WHERE id=2");
     assert_eq!(pair.hits(), before + 1);
+}
+
+/// How many SELECTs of a side ran from a plan that does not depend on their values.
+fn kept_plans(side: &mut Side) -> u64 {
+    let answer = side.run("SHOW SESSION STATUS LIKE 'Esker_select_by_plan'");
+    answer.rows[0][1].parse().unwrap()
+}
+
+/// Joins by key, locking reads by key and aggregates of the rows of a key are planned once for all values.
+#[test]
+fn queries_by_key_are_planned_once() {
+    let mut pair = Pair::new();
+    let shapes = [
+        "SELECT v FROM n WHERE id=@ FOR UPDATE",
+        "SELECT n.v, m.c FROM n, m WHERE n.id=@ AND m.a=n.id AND m.b='a'",
+        "SELECT SUM(d) FROM n FORCE INDEX (k) WHERE k=@",
+        "SELECT id FROM n FORCE INDEX (k) WHERE k=@ ORDER BY id LIMIT 1 FOR UPDATE",
+    ];
+    for shape in shapes {
+        let before = kept_plans(&mut pair.plans);
+        for id in 0..10 {
+            pair.both(&shape.replace('@', &id.to_string()));
+        }
+        let ran = kept_plans(&mut pair.plans) - before;
+        assert_eq!(ran, 9, "the first one is planned to be run: {shape}");
+    }
+    // A range has as many rows as its values say.
+    let before = kept_plans(&mut pair.plans);
+    for id in 0..10 {
+        pair.both(&format!("SELECT SUM(d) FROM n WHERE id > {id}"));
+    }
+    assert_eq!(kept_plans(&mut pair.plans), before);
+    assert_eq!(kept_plans(&mut pair.plain), 0);
 }
 
 /// A read of an index is short as long as the transaction has not written to that very table.

@@ -6,7 +6,8 @@
 //! `cost` (the cost model), `access` (access paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN
 //! and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts), `needed`
 //! (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
-//! operators did, for EXPLAIN ANALYZE). Statements that need no planning at all are `esker_sql_exec::short`'s.
+//! operators did, for EXPLAIN ANALYZE), `keyed` (plans that are good for other values, too). Statements that need no
+//! planning at all are `esker_sql_exec::short`'s.
 //! Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
@@ -26,6 +27,7 @@ mod extremes;
 mod group_keys;
 mod join_order;
 mod join_search;
+mod keyed;
 mod merge;
 mod needed;
 pub mod profile;

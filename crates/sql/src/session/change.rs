@@ -18,15 +18,17 @@ use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_exec::short::{self, GeneralPath, ShortSelect};
 use esker_sql_plan::bind::Params;
 use esker_sql_plan::expr::UserVars;
-use esker_sql_syntax::ast::{NamedTable, Query, Statement};
+use esker_sql_plan::plan::plan_query;
+use esker_sql_syntax::ast::{Query, Statement};
 use esker_types::{SqlType, TypeKind, Value, errors};
 
 use super::Session;
 use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
 use super::names::Purpose;
-use super::plans::{Plan, PlanKey};
-use super::run::Done;
+use super::plans::{KeyedQuery, Plan, PlanKey};
+use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
+use super::shapes;
 use crate::ddl::lock_tables::check_locked;
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
@@ -76,38 +78,97 @@ impl UserVars for Watched<'_> {
 }
 
 impl Session {
-    /// Runs a query the short way if it is that kind.
-    pub(super) fn run_short(
+    /// Runs a query from its plan, if it is one whose plan is kept.
+    pub(super) fn run_kept(
         &mut self,
         query: &Query,
         params: &[Value],
         prepared: Option<u32>,
+        mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        let Some(named) = short::candidate(query) else {
-            return Ok(self.take_general(GeneralPath::Shape));
-        };
         let binding = self.context.binding;
         let catalog = &self.context.instance.catalog;
         let version = catalog.version();
         let kept = prepared.and_then(|id| self.plans.prepared(id, binding, catalog, params));
-        let plan = match kept {
-            Some(plan) => plan,
-            None => {
-                let plan = self
-                    .compile_short(query, named, params.len())
-                    .map_or_else(Plan::Long, Plan::Read);
-                if let Some(id) = prepared {
-                    self.plans
-                        .keep_prepared(id, plan.clone(), binding, version, params);
-                }
+        let plan = match (kept, prepared) {
+            (Some(plan), _) => plan,
+            (None, Some(id)) => {
+                let plan = self.compile_select(query, params);
+                self.plans
+                    .keep_prepared(id, plan.clone(), binding, version, params);
                 plan
             }
+            // A text that came again would have been run from its plan.
+            (None, None) => match self.compile_short(query, params.len()) {
+                Ok(read) => Plan::Read(read),
+                Err(why) => Plan::Long(why),
+            },
         };
         match plan {
-            Plan::Read(plan) => self.run_read(&plan, version, params),
+            Plan::Read(read) => self.run_read(&read, version, params),
+            Plan::Query(query) => self.run_keyed(&query, version, params, mode),
             Plan::Long(why) => Ok(self.take_general(why)),
             Plan::Change(..) | Plan::Parsed(_) => Ok(None),
         }
+    }
+
+    /// The plan of a SELECT for other values of these kinds, too.
+    pub(super) fn compile_select(&mut self, query: &Query, params: &[Value]) -> Plan {
+        match self.compile_short(query, params.len()) {
+            Ok(read) => Plan::Read(read),
+            Err(why) => self
+                .compile_keyed(query, params)
+                .map_or(Plan::Long(why), Plan::Query),
+        }
+    }
+
+    /// The plan of a query whose tables are read by keys, whatever their values are.
+    fn compile_keyed(&mut self, query: &Query, params: &[Value]) -> Option<Arc<KeyedQuery>> {
+        if !shapes::may_be_keyed(query) || self.locks.has_explicit() {
+            return None;
+        }
+        let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
+        let bound = self.bind_quietly(Purpose::Run, |scope| {
+            let vars = Watched::new(scope.vars);
+            let env = scope.env_with(&vars, Params::Types(&types));
+            let plan = plan_query(&env, query)?;
+            let names = &scope.names;
+            let is_lasting = !vars.asked.get() && !names.variables.get();
+            let tables = plan
+                .keyed_tables()
+                .filter(|tables| is_lasting && names.tables.get() == tables.len());
+            Ok(tables.map(|tables| Arc::new(KeyedQuery { plan, tables })))
+        });
+        // What is wrong with it is told where it is planned to run.
+        let keyed = bound.ok().flatten()?;
+        (keyed.plan.cost_rows <= QUERY_ROWS).then_some(keyed)
+    }
+
+    /// Starts a query that was planned for the catalog's `version`; None: this time it has to be planned.
+    pub(super) fn run_keyed(
+        &mut self,
+        query: &KeyedQuery,
+        version: u64,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Option<Done>, ExecError> {
+        // Then a plain read locks, or has another limit.
+        if self.is_serializable() || self.vars.select_limit != u64::MAX {
+            return Ok(self.take_general(GeneralPath::Values));
+        }
+        if let Some(branch) = &self.context.xa {
+            branch.admit_tables()?;
+        }
+        for table in &query.tables {
+            if !self.lock_read(table, version) {
+                return Ok(None);
+            }
+        }
+        self.check_join_size(query.plan.cost_rows)?;
+        self.use_transaction();
+        self.count(Counter::EskerSelectByPlan, 1);
+        self.open_query(query.plan.clone(), None, params, mode)
+            .map(Some)
     }
 
     /// A SELECT is planned; counts why.
@@ -127,9 +188,9 @@ impl Session {
     pub(super) fn compile_short(
         &self,
         query: &Query,
-        named: &NamedTable,
         params: usize,
     ) -> Result<Arc<ShortSelect>, GeneralPath> {
+        let named = short::candidate(query).ok_or(GeneralPath::Shape)?;
         let schema = match &named.name.schema {
             Some(s) => Some(&*s.text),
             None => self.context.database.as_deref(),

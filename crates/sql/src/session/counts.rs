@@ -113,6 +113,7 @@ counters! {
     EskerComError = "Esker_com_error",
     EskerComOther = "Esker_com_other",
     EskerSelectByKey = "Esker_select_by_key",
+    EskerSelectByPlan = "Esker_select_by_plan",
     EskerSelectPlannedColumns = "Esker_select_planned_columns",
     EskerSelectPlannedConditions = "Esker_select_planned_conditions",
     EskerSelectPlannedOrder = "Esker_select_planned_order",

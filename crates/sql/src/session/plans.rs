@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{Catalog, TableDef};
 use esker_sql_exec::short::{GeneralPath, Scratch, ShortSelect};
+use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::Statement;
 use esker_sql_syntax::digest::Digest;
 use esker_types::Value;
@@ -77,11 +78,19 @@ pub struct PlanStatistics {
     pub hits: u64,
 }
 
+/// A query all of whose tables are read by keys that its shape tells.
+pub(super) struct KeyedQuery {
+    pub(super) plan: Arc<QueryPlan>,
+    pub(super) tables: Vec<Arc<TableDef>>,
+}
+
 /// A compiled statement.
 #[derive(Clone)]
 pub(super) enum Plan {
     /// A short read.
     Read(Arc<ShortSelect>),
+    /// A query that is not short, but whose plan depends on no value.
+    Query(Arc<KeyedQuery>),
     /// A change of rows, and what it counts as.
     Change(Arc<dml::Compiled>, Counter),
     /// No plan, but no need to parse the text again.
@@ -94,7 +103,7 @@ impl Plan {
     /// What running it counts as.
     pub(super) fn command(&self) -> Counter {
         match self {
-            Self::Read(_) => Counter::ComSelect,
+            Self::Read(_) | Self::Query(_) => Counter::ComSelect,
             Self::Change(_, command) => *command,
             Self::Parsed(statement) => command_of(statement),
             Self::Long(_) => Counter::EskerComOther,
@@ -105,13 +114,14 @@ impl Plan {
     fn relatives(&self) -> &[Relative] {
         match self {
             Self::Change(change, _) => change.foreign_keys().relatives(),
-            Self::Read(_) | Self::Parsed(_) | Self::Long(_) => &[],
+            Self::Read(_) | Self::Query(_) | Self::Parsed(_) | Self::Long(_) => &[],
         }
     }
 
     fn tables(&self) -> &[Arc<TableDef>] {
         match self {
             Self::Read(read) => std::slice::from_ref(&read.table),
+            Self::Query(query) => &query.tables,
             Self::Change(change, _) => change.targets(),
             Self::Parsed(_) | Self::Long(_) => &[],
         }

@@ -33,7 +33,7 @@ use super::{Batch, Running, Session, Work};
 use crate::show;
 
 /// Rows that a query may look at on a shared worker.
-const INLINE_ROWS: f64 = 2000.0;
+pub(super) const INLINE_ROWS: f64 = 2000.0;
 
 /// How a statement ended, short of an error or a wait.
 pub(super) enum Done {
@@ -135,7 +135,7 @@ impl Session {
         self.admit_in_branch(statement)?;
         match &**statement {
             Statement::Query(query) => {
-                if let Some(done) = self.run_short(query, params, prepared)? {
+                if let Some(done) = self.run_kept(query, params, prepared, mode)? {
                     return Ok(done);
                 }
                 self.run_query(query, params, mode)
@@ -174,6 +174,17 @@ impl Session {
         if mode == Mode::Inline && (wants_thread || export::is_file(query.into.as_ref())) {
             return Ok(Done::NeedThread);
         }
+        self.open_query(plan, query.into.as_ref(), params, mode)
+    }
+
+    /// Starts a plan whose tables are locked.
+    pub(super) fn open_query(
+        &mut self,
+        plan: Arc<QueryPlan>,
+        into: Option<&IntoClause>,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
         self.context
             .process
             .show_plan(RunningPlan::Query(plan.clone()));
@@ -181,18 +192,14 @@ impl Session {
         let stream = Box::new(RowStream::open(plan));
         let locking = stream.plan().locking;
         let mut source = RowSource::Stream(stream, params.to_vec(), mode);
-        if let Some(into) = query
-            .into
-            .as_ref()
-            .filter(|into| export::is_file(Some(into)))
-        {
+        if let Some(into) = into.filter(|into| export::is_file(Some(into))) {
             return self.export(into, &mut source);
         }
-        if locking || query.into.is_some() {
+        if locking || into.is_some() {
             // Row locks are waited for while the statement can still begin again, so every row is
             // there before the first one is sent.
             let rows = self.collect(&mut source)?;
-            if let Some(into) = &query.into {
+            if let Some(into) = into {
                 return self
                     .store_into(into, &columns, rows)
                     .map_err(ExecError::Sql);
@@ -203,7 +210,7 @@ impl Session {
     }
 
     /// max_join_size, unless sql_big_selects is on.
-    fn check_join_size(&self, rows: f64) -> SqlResult<()> {
+    pub(super) fn check_join_size(&self, rows: f64) -> SqlResult<()> {
         match self.vars.max_join_size {
             Some(limit) if rows > limit as f64 => Err(SqlError::new(
                 1104,

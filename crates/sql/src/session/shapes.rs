@@ -1,7 +1,8 @@
-//! Which changes of rows may share a plan when only their literals differ.
+//! Which changes of rows may share a plan when only their literals differ, and which queries are worth asking whether
+//! they may.
 //!
-//! Neighbours: `text` asks; short reads need no asking, their compiler takes parameters only where it
-//! may.
+//! Neighbours: `text` and `change` ask; short reads need no asking, their compiler takes parameters only where it
+//! may. Of a query its plan says so: `QueryPlan::keyed_tables`.
 //! **Invariants**
 //! - Every parameter stands where its type decides nothing that its class (integer, decimal, string …)
 //!   does not: a whole value of a row, the other side of a comparison with a column of its kind, or an
@@ -10,7 +11,8 @@
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::ast::{
-    BinaryOp, ColumnRef, Expr, InsertSource, Statement, TableRef, UnaryOp,
+    BinaryOp, ColumnRef, Expr, InsertSource, Join, JoinOn, Query, QueryBody, Statement, TableRef,
+    UnaryOp,
 };
 use esker_types::{SqlType, TypeKind, Value};
 
@@ -40,6 +42,60 @@ pub(super) fn fits_columns(statement: &Statement, table: &TableDef, params: &[Va
         Statement::Update(u) => u.filter.as_ref().is_none_or(|f| fits(f, table, params)),
         Statement::Delete(d) => d.filter.as_ref().is_none_or(|f| fits(f, table, params)),
         _ => true,
+    }
+}
+
+/// Most tables of a query whose plan may be kept.
+const MAX_KEYED_TABLES: usize = 4;
+
+/// May all tables of a query be read by keys that it names? Where this is so its plan is likely one that can be kept.
+pub(super) fn may_be_keyed(query: &Query) -> bool {
+    let QueryBody::Select(select) = &query.body else {
+        return false;
+    };
+    query.with.is_none()
+        && query.into.is_none()
+        && select.hints.is_none()
+        && select.windows.is_empty()
+        && !select.rollup
+        && (1..=MAX_KEYED_TABLES).contains(&select.from.len())
+        && select
+            .from
+            .iter()
+            .all(|table| is_plain_table(table, MAX_KEYED_TABLES))
+        && select.filter.as_ref().is_some_and(are_equalities)
+}
+
+/// A named table, or a join of such in at most `depth` steps.
+fn is_plain_table(table: &TableRef, depth: usize) -> bool {
+    let is_join = |join: &Join| {
+        let is_keyed = match &join.on {
+            Some(JoinOn::On(on)) => are_equalities(on),
+            Some(JoinOn::Using(_)) | None => true,
+        };
+        is_keyed && is_plain_table(&join.left, depth - 1) && is_plain_table(&join.right, depth - 1)
+    };
+    match table {
+        TableRef::Table(table) => table.partitions.is_empty(),
+        TableRef::Join(join) => depth > 0 && is_join(join),
+        TableRef::Derived { .. } | TableRef::Json { .. } | TableRef::List(_) => false,
+    }
+}
+
+/// Nothing but columns that equal values and other columns.
+fn are_equalities(filter: &Expr) -> bool {
+    match filter {
+        Expr::And(list) => list.iter().all(are_equalities),
+        Expr::Binary {
+            op: BinaryOp::Eq,
+            left,
+            right,
+        } => {
+            let is_side =
+                |e: &Expr| matches!(e, Expr::Column(_) | Expr::Param(_) | Expr::Literal(_));
+            is_side(left) && is_side(right)
+        }
+        _ => false,
     }
 }
 

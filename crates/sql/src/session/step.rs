@@ -355,7 +355,7 @@ impl Session {
             let changes = match plan {
                 Plan::Change(..) => true,
                 Plan::Parsed(statement) => counts::changes_data(statement),
-                Plan::Read(_) | Plan::Long(_) => false,
+                Plan::Read(_) | Plan::Query(_) | Plan::Long(_) => false,
             };
             self.admit_statement(changes, false)?;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
-use esker_sql_exec::short::{self, GeneralPath};
+use esker_sql_exec::short::GeneralPath;
 use esker_sql_syntax::ast::{Literal, Statement};
 use esker_sql_syntax::digest::{Digest, DigestKind, MAX_DIGEST_PARAMS};
 use esker_sql_syntax::{self as parse, ParseOptions};
@@ -156,10 +156,7 @@ impl Session {
             return Some(Plan::Long(GeneralPath::Shape));
         }
         if let Statement::Query(query) = &parsed.stmt {
-            let read = short::candidate(query)
-                .ok_or(GeneralPath::Shape)
-                .and_then(|named| self.compile_short(query, named, params.len()));
-            return Some(read.map_or_else(Plan::Long, Plan::Read));
+            return Some(self.compile_select(query, params));
         }
         if !shapes::shares_plan(&parsed.stmt, params) {
             return Some(Plan::Long(GeneralPath::Shape));
@@ -201,10 +198,12 @@ impl Session {
             return self.run_statement(statement, &[], None, mode).map(Some);
         }
         let limit = self.vars.max_execution_time;
-        self.begin_statement(limit.filter(|_| matches!(plan, Plan::Read(_))))?;
+        let is_select = matches!(plan, Plan::Read(_) | Plan::Query(_));
+        self.begin_statement(limit.filter(|_| is_select))?;
         self.clear_warnings();
         let done = match plan {
             Plan::Read(read) => self.run_read(read, version, params),
+            Plan::Query(query) => self.run_keyed(query, version, params, mode),
             // Safe updates are about clauses that a plan does not show.
             Plan::Change(..) if self.vars.safe_updates => Ok(None),
             Plan::Change(change, _) => {
