@@ -165,7 +165,52 @@ const CASES: &[Case] = &[
         value: "n % 6 + 1",
         constants: &["3", "3.5", "-1", "0", "7", "2e0"],
     },
+    Case {
+        ty: "SET('a','b','c','d','e','f')",
+        value: "n % 64",
+        constants: &["3", "3.5", "-1", "0", "64", "2e0", "1e30"],
+    },
 ];
+
+/// Columns of labels, by whose texts nothing but equal ones are found.
+const LABELS: &[Case] = &[
+    Case {
+        ty: "ENUM('a','b','c','d','e','f')",
+        value: "n % 7",
+        constants: LABEL_TEXTS,
+    },
+    Case {
+        ty: "ENUM('a','B','b','A') COLLATE utf8mb4_bin",
+        value: "n % 4 + 1",
+        constants: LABEL_TEXTS,
+    },
+    Case {
+        ty: "SET('a','b','c','d','e','f')",
+        value: "n % 64",
+        constants: LABEL_TEXTS,
+    },
+    Case {
+        ty: "SET('a','B','b','A') COLLATE utf8mb4_bin",
+        value: "n % 16",
+        constants: LABEL_TEXTS,
+    },
+];
+const LABEL_TEXTS: &[&str] = &[
+    "'a'",
+    "'B'",
+    "'b,a'",
+    "'a,b'",
+    "'A,B'",
+    "'a,b,c,d,e,f'",
+    "'a,'",
+    "',a'",
+    "'none'",
+    "''",
+    "' '",
+    "'a '",
+    "'3'",
+];
+const EQUALITIES: &[&str] = &["p = #", "# <=> p", "p IN (#, 'c')"];
 
 const TEXTS: &str = "CONCAT('k', LPAD(n, 5, '0'))";
 const STRINGS: &[&str] = &["'k00100'", "'K00100'", "'k'", "'z'", "'k00100 '", "''"];
@@ -249,6 +294,78 @@ fn ranges_are_as_tight_as_the_types_allow() {
                 let index = ["up", "down"][nth % 2];
                 check(&mut root, case.ty, index, &cond);
             }
+        }
+    }
+}
+
+#[test]
+fn labels_are_found_by_their_texts() {
+    let machine = SimEnv::new(3);
+    let instance = open(&machine, &[]);
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE bounds");
+    root.ok("USE bounds");
+    for case in LABELS {
+        fill(&mut root, case);
+        for constant in case.constants {
+            for (nth, comparison) in EQUALITIES.iter().enumerate() {
+                let cond = comparison.replace('#', constant);
+                check(&mut root, case.ty, ["up", "down"][nth % 2], &cond);
+            }
+        }
+    }
+}
+
+/// Values that the comparison does not tell apart are all found, and come in the order that was asked for.
+#[test]
+fn values_that_are_equal_in_a_comparison_are_all_found() {
+    let machine = SimEnv::new(4);
+    let instance = open(&machine, &[]);
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE bounds");
+    root.ok("USE bounds");
+    for (ty, value, cond) in [
+        (
+            "BIGINT",
+            "9007199254740992 + n % 3",
+            "p = 9007199254740992e0",
+        ),
+        (
+            "DECIMAL(20,2)",
+            "900719925474099200 + n % 3",
+            "p = 9007199254740992e2",
+        ),
+        ("SET('','a')", "n % 4", "p = ''"),
+        ("SET('','a')", "n % 4", "p = ',a'"),
+        ("ENUM('','a')", "n % 3", "p = ''"),
+        ("SET('x，y','z')", "n % 4", "p = 'x,y'"),
+        ("SET('x','y')", "n % 4", "p = 'x，y'"),
+        ("SET('x','y')", "n % 4", r"p = '\0'"),
+        (
+            "ENUM('a','A') COLLATE utf8mb4_bin",
+            "n % 3",
+            "p = 'A' COLLATE utf8mb4_general_ci",
+        ),
+        (
+            "SET('a','A') COLLATE utf8mb4_bin",
+            "n % 4",
+            "p = 'A' COLLATE utf8mb4_general_ci",
+        ),
+    ] {
+        let constants = &[];
+        let case = Case {
+            ty,
+            value,
+            constants,
+        };
+        fill(&mut root, &case);
+        let whole = root.serial(&format!(
+            "SELECT q FROM t IGNORE INDEX (up, down) WHERE {cond} ORDER BY id"
+        ));
+        for index in ["up", "down"] {
+            let by_index =
+                format!("SELECT q FROM t FORCE INDEX ({index}) WHERE {cond} ORDER BY id");
+            assert_eq!(root.parallel(&by_index), whole, "{ty} {index}: {cond}");
         }
     }
 }

@@ -17,7 +17,7 @@ use esker_sql_catalog::codec::KeyRange;
 use esker_sql_syntax::ast::{IndexHintKind, IndexHintScope};
 use esker_types::{SqlType, TypeKind};
 
-use super::edge::{always_located, usable};
+use super::edge::{always_located, tells_apart, usable};
 use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
 use super::{Access, AccessKind, KeyOperand, cost, estimate, stats};
@@ -599,6 +599,7 @@ impl<'a> Target<'a> {
                     self.column_of(a) == Some(col)
                         && b.is_row_independent()
                         && usable(&self.types[col], b, cmp.kind)
+                        && tells_apart(&self.types[col], cmp.kind)
                 })
             }
             ExprKind::Is {

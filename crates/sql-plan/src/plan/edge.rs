@@ -5,7 +5,10 @@
 //! has every row for which the comparison, made in its own domain, is true; when the domains order
 //! values differently the answer is [`Edge::Anywhere`].
 
+use std::sync::Arc;
+
 use esker_types::cmp::CmpKind;
+use esker_types::collation::Collation;
 use esker_types::temporal::DateFlags;
 use esker_types::{Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast};
 
@@ -31,6 +34,9 @@ pub enum Edge {
     Anywhere,
 }
 
+/// Bits of the integers that doubles hold exactly (C's `DBL_MANT_DIG`).
+const DOUBLE_BITS: u32 = 53;
+
 /// Integers that doubles hold exactly.
 const EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
 
@@ -40,12 +46,16 @@ const DOUBLE_DIGITS: u32 = 15;
 /// May a comparison of the column with this expression, made in `kind`, use the column's order?
 pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
     match (&column.kind, kind) {
-        (TypeKind::Set(_) | TypeKind::Null | TypeKind::Json, _) | (_, CmpKind::Json) => false,
-        (TypeKind::Enum(_), CmpKind::Str(_)) => value.ty.is_string(),
-        // As numbers its values are those of its labels, which is their order.
-        (TypeKind::Enum(_), CmpKind::Int | CmpKind::Decimal | CmpKind::Double) => {
-            value.ty.is_numeric()
+        (TypeKind::Null | TypeKind::Json, _) | (_, CmpKind::Json) => false,
+        // Their labels are told apart by the column's collation.
+        (TypeKind::Enum(_) | TypeKind::Set(_), CmpKind::Str(collation)) => {
+            value.ty.is_string() && collation == column.collation
         }
+        // As numbers their values are those of the labels, which is their order.
+        (
+            TypeKind::Enum(_) | TypeKind::Set(_),
+            CmpKind::Int | CmpKind::Decimal | CmpKind::Double,
+        ) => value.ty.is_numeric(),
         (_, CmpKind::Str(collation)) => {
             column.is_string()
                 && value.ty.is_string()
@@ -76,6 +86,23 @@ pub(crate) fn always_located(column: &SqlType, value: &Expr) -> bool {
         TypeKind::Time => ty.kind == TypeKind::Time,
         _ if column.is_string() => ty.is_string(),
         _ => ty.is_integer() || matches!(ty.kind, TypeKind::Decimal | TypeKind::Bit),
+    }
+}
+
+/// Does at most one value of the column equal any one value, compared in `kind`?
+pub(crate) fn tells_apart(column: &SqlType, kind: CmpKind) -> bool {
+    match (&column.kind, kind) {
+        (TypeKind::Enum(labels) | TypeKind::Set(labels), CmpKind::Str(collation)) => {
+            // What has no label has an empty text.
+            !labels
+                .iter()
+                .any(|label| collation.eq(label.as_bytes(), b""))
+        }
+        (TypeKind::Set(labels), CmpKind::Double) => labels.len() <= DOUBLE_BITS as usize,
+        (TypeKind::Bit, CmpKind::Double) => column.length <= DOUBLE_BITS,
+        (TypeKind::BigInt, CmpKind::Double) => false,
+        (TypeKind::Decimal, CmpKind::Double) => column.length <= DOUBLE_DIGITS,
+        _ => true,
     }
 }
 
@@ -114,15 +141,14 @@ pub(crate) fn locate(
             })
         }
         TypeKind::Enum(labels) => match (value, kind) {
-            (Value::Str(text), CmpKind::Str(_)) => {
-                let same = |l: &std::sync::Arc<str>| column.collation.eq(l.as_bytes(), text);
-                match labels.iter().position(same) {
-                    Some(nth) => Edge::At(Value::Label(nth as u64 + 1, text.as_slice().into())),
-                    None => Edge::Anywhere,
-                }
-            }
+            (Value::Str(text), CmpKind::Str(_)) => in_texts(text, labels, column.collation),
             (_, CmpKind::Str(_)) => Edge::Anywhere,
             _ => in_labels(cast::to_f64(ctx, value)?, labels.len()),
+        },
+        TypeKind::Set(labels) => match (value, kind) {
+            (Value::Str(text), CmpKind::Str(_)) => in_sets(text, labels, column.collation),
+            (_, CmpKind::Str(_)) => Edge::Anywhere,
+            _ => in_integers(ctx, value, column, kind)?,
         },
         _ if column.is_string() => match value {
             Value::Str(_) => Edge::At(value.clone()),
@@ -141,6 +167,7 @@ fn integer_limits(column: &SqlType) -> (i128, i128) {
         TypeKind::Int => 32,
         TypeKind::Year => return (0, 2155),
         TypeKind::Bit => return (0, (1i128 << column.length.clamp(1, 64)) - 1),
+        TypeKind::Set(ref labels) => return (0, (1i128 << labels.len().min(64)) - 1),
         _ => 64,
     };
     match column.unsigned {
@@ -192,6 +219,7 @@ fn in_integers(
 fn integer_value(v: i128, column: &SqlType) -> Value {
     match column.kind {
         TypeKind::Bit => Value::Bit(v as u64, column.length as u8),
+        TypeKind::Set(_) => Value::Label(v as u64, Box::default()),
         _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(v as u64),
         _ => Value::Int(v as i64),
     }
@@ -356,6 +384,43 @@ fn in_labels(v: f64, labels: usize) -> Edge {
             }
         }
     }
+}
+
+/// Which of an ENUM's values has this text; those that were no label have none. Only equality asks.
+fn in_texts(text: &[u8], labels: &[Arc<str>], collation: Collation) -> Edge {
+    let is_same = |label: &Arc<str>| collation.eq(label.as_bytes(), text);
+    match labels.iter().position(is_same) {
+        Some(_) if collation.eq(text, b"") => Edge::Anywhere,
+        Some(nth) => Edge::At(Value::Label(nth as u64 + 1, text.into())),
+        None if collation.eq(text, b"") => Edge::At(Value::Label(0, Box::default())),
+        None => Edge::AfterAll,
+    }
+}
+
+/// Which of a SET's values has this text: its labels in their order, and nothing for none of them. Only equality asks.
+fn in_sets(text: &[u8], labels: &[Arc<str>], collation: Collation) -> Edge {
+    let is_empty = |text: &[u8]| collation.eq(text, b"");
+    match is_empty(text) {
+        // A value of that label has the same text as the one without labels.
+        _ if labels.iter().any(|label| is_empty(label.as_bytes())) => return Edge::Anywhere,
+        true => return Edge::At(Value::Label(0, Box::default())),
+        false => {}
+    }
+    let (mut bits, mut next) = (0_u64, 0);
+    for part in text.split(|b| *b == b',') {
+        let rest = labels.iter().enumerate().skip(next);
+        let mut found = rest.filter(|(_, label)| collation.eq(label.as_bytes(), part));
+        let Some((nth, _)) = found.next() else {
+            // Beyond ASCII there are letters that may be equal to a comma.
+            return match text.is_ascii() && labels.iter().all(|label| label.is_ascii()) {
+                true => Edge::AfterAll,
+                false => Edge::Anywhere,
+            };
+        };
+        bits |= 1 << nth;
+        next = nth + 1;
+    }
+    Edge::At(Value::Label(bits, Box::default()))
 }
 
 /// Where a double lies among the values of a FLOAT column, which are doubles, too, when compared.

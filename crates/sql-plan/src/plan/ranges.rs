@@ -255,9 +255,10 @@ impl Shape<'_> {
         if !(self.known)(value) || !usable(ty, value, kind) {
             return None;
         }
-        // An ENUM's order is its labels' numbers, not their texts.
-        let textual_enum = matches!(ty.kind, TypeKind::Enum(_)) && matches!(kind, CmpKind::Str(_));
-        if textual_enum && !matches!(op, CmpOp::Eq | CmpOp::NullSafeEq) {
+        // The order of an ENUM or SET is that of its labels' numbers, not of their texts.
+        let has_labels = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+        let is_textual = has_labels && matches!(kind, CmpKind::Str(_));
+        if is_textual && !matches!(op, CmpOp::Eq | CmpOp::NullSafeEq) {
             return None;
         }
         Some(Pred::Part(part, PartTest::Cmp(op, value.clone(), kind)))
