@@ -16,8 +16,11 @@ use esker_sql_catalog::accounts::{self, Account, Accounts, Plugin, RoleName};
 use esker_sql_catalog::catalog::{Catalog, StorageEngine};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::mdl::LockSet;
-use esker_sql_catalog::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
+use esker_sql_catalog::variables::{
+    Globals, Notes, SessionValues, SessionVars, Setting, StartValues, VarValue,
+};
 use esker_sql_exec::TempSpace;
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
@@ -99,6 +102,7 @@ pub struct Instance {
     pub(crate) engine: Engine,
     pub(crate) catalog: Catalog,
     pub(crate) globals: Globals,
+    start_values: StartValues,
     /// What SET PERSIST keeps.
     persisted: Persisted,
     pub(crate) binlog: Binlog,
@@ -273,6 +277,7 @@ impl Starting {
             temp,
             flush_pipelining: AtomicBool::new(true),
             switching: Mutex::new(()),
+            start_values: StartValues::default(),
             passwords: config.passwords,
             accounts,
             version,
@@ -660,10 +665,13 @@ impl Instance {
         ((self.now_micros() - self.started_micros).max(0) / 1_000_000) as u64
     }
 
-    /// Hot variables of a new session.
-    pub(crate) fn default_vars(&self, values: &SessionValues) -> SessionVars {
-        match SessionVars::derive(values) {
-            Ok(vars) => vars,
+    /// Variables of a new session whose client asks for this collation, and the hot ones among them.
+    pub(crate) fn start_values(
+        &self,
+        collation: Option<Collation>,
+    ) -> (SessionValues, SessionVars) {
+        match self.start_values.of(&self.globals, collation) {
+            Ok(values) => values,
             // Global values were checked when they were set.
             Err(e) => panic!("global variables do not fit a session: {e}"),
         }

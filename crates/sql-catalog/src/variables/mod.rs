@@ -3,7 +3,8 @@
 //! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
 //! `instance` fills the globals at start; `show` and `information_schema` list them.
 //! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and
-//! converts, `options` reads what an option file says, `log` and [`hot`] have typed copies, this file stores.
+//! converts, `options` reads what an option file says, `log` and [`hot`] have typed copies, `start` keeps those that
+//! sessions begin with, this file stores.
 //! **Invariants**: a variable is known by its [`VarId`], an index into [`VARS`] that is sorted by
 //! name; a stored value has passed its definition's check; unknown names are error 1193. Variables that
 //! cannot differ ([`coupled`]) change together.
@@ -11,10 +12,12 @@
 pub mod hot;
 mod log;
 mod options;
+mod start;
 pub mod table;
 mod unused;
 pub mod value;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -26,6 +29,7 @@ use parking_lot::Mutex;
 pub use hot::SessionVars;
 pub use log::{LogVars, RowImage};
 pub use options::{Notes, Setting};
+pub use start::StartValues;
 use table::MEMORY_LIMIT_MAX;
 pub use table::{Effect, Scope, VarDef, VarKind};
 pub use value::VarValue;
@@ -47,8 +51,12 @@ impl VarId {
     /// # Errors
     /// 1193 for unknown names.
     pub fn find(name: &str) -> SqlResult<Self> {
-        let lower = name.to_ascii_lowercase();
-        VARS.binary_search_by(|def| def.name.cmp(lower.as_str()))
+        // The program's own names are written as they are stored.
+        let lower = match name.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(name.to_ascii_lowercase()),
+            false => Cow::Borrowed(name),
+        };
+        VARS.binary_search_by(|def| def.name.cmp(&*lower))
             .map(|i| Self(i as u16))
             .map_err(|_| unknown(name))
     }
@@ -264,7 +272,15 @@ impl Globals {
     }
 }
 
+/// What SET NAMES and SET CHARACTER SET set.
+pub const CLIENT_CHARSETS: [&str; 3] = [
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+];
+
 /// One session's values: the globals as they were at connect, with what the session changed.
+#[derive(Clone)]
 pub struct SessionValues {
     base: Arc<Vec<VarValue>>,
     changed: Vec<(VarId, VarValue)>,
@@ -304,6 +320,27 @@ impl SessionValues {
             Some(slot) => slot.1 = value,
             None => self.changed.push((id, value)),
         }
+    }
+
+    /// Stores a value of a variable that is certain to exist.
+    ///
+    /// # Panics
+    /// As [`Self::named`].
+    pub fn put_named(&mut self, name: &str, value: VarValue) {
+        match VarId::find(name) {
+            Ok(id) => self.put(id, value),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// Client, connection and results in this collation's character set.
+    pub fn use_collation(&mut self, collation: Collation) {
+        let charset: Arc<str> = Arc::from(collation.charset().name());
+        for name in CLIENT_CHARSETS {
+            self.put_named(name, VarValue::Text(charset.clone()));
+        }
+        let collation = Arc::from(collation.name());
+        self.put_named("collation_connection", VarValue::Text(collation));
     }
 
     /// SET SESSION. `given` None is DEFAULT: the global value.

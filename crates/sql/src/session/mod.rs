@@ -242,8 +242,8 @@ pub struct Session {
 impl Session {
     /// A session of a client that has logged in.
     pub fn new(instance: Arc<Instance>, client: ClientInfo) -> Self {
-        let values = SessionValues::new(&instance.globals);
-        let vars = instance.default_vars(&values);
+        // A collation that does not exist leaves what the server is set to, as in MySQL.
+        let (values, vars) = instance.start_values(client.collation);
         let process = instance.registry.add(
             client.connection_id,
             &client.user,
@@ -314,19 +314,8 @@ impl Session {
             spare_params: Vec::new(),
             counted_for: None,
         };
-        session.adopt_collation(client.collation);
         session.context.take_default_roles();
         session
-    }
-
-    /// The connection's collation, as the handshake asked for it. One that does not exist leaves what the server is set
-    /// to, as in MySQL.
-    fn adopt_collation(&mut self, collation: Option<Collation>) {
-        if let Some(collation) = collation {
-            // The collation exists, so its variables accept it.
-            let adopted = self.use_collation(collation);
-            debug_assert!(adopted.is_ok());
-        }
     }
 
     /// COM_RESET_CONNECTION: as after a fresh login, transaction rolled back.
@@ -338,8 +327,7 @@ impl Session {
         self.context.reset();
         self.plans.forget_texts();
         self.state = TransactionState::default();
-        self.values = SessionValues::new(&self.context.instance.globals);
-        self.vars = self.context.instance.default_vars(&self.values);
+        (self.values, self.vars) = self.context.instance.start_values(None);
         self.clear_warnings();
         self.forget_marks();
         self.context.gtid_next = GtidNext::default();
@@ -358,7 +346,7 @@ impl Session {
             d.user = user.to_owned();
             d.database = None;
         });
-        self.adopt_collation(collation);
+        (self.values, self.vars) = self.context.instance.start_values(collation);
         self.forget_marks();
     }
 

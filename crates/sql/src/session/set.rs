@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    Effect, Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown, value,
+    CLIENT_CHARSETS, Effect, Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch,
+    unknown, value,
 };
 use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
@@ -18,13 +19,6 @@ use super::Session;
 use super::names::{count_diagnostics, session_variable};
 use super::other::is_plain;
 use crate::persisted::Kept;
-
-/// What SET NAMES and SET CHARACTER SET set.
-const CLIENT_CHARSETS: [&str; 3] = [
-    "character_set_client",
-    "character_set_connection",
-    "character_set_results",
-];
 
 /// Global variables that switch parts of the engine on and off.
 const SWITCHES: [&str; 10] = [
@@ -324,15 +318,10 @@ impl Session {
 
     /// Client, connection and results in this collation's character set.
     pub(crate) fn use_collation(&mut self, collation: Collation) -> SqlResult<()> {
-        let charset: Arc<str> = Arc::from(collation.charset().name());
-        for name in CLIENT_CHARSETS {
-            self.values
-                .put(VarId::find(name)?, VarValue::Text(charset.clone()));
-            self.mark_variable(name);
-        }
-        let id = VarId::find("collation_connection")?;
-        self.values
-            .put(id, VarValue::Text(Arc::from(collation.name())));
+        self.values.use_collation(collation);
+        CLIENT_CHARSETS
+            .into_iter()
+            .for_each(|name| self.mark_variable(name));
         self.refresh_vars()
     }
 
