@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - Every parameter stands where its type decides nothing that its class (integer, decimal, string …)
 //!   does not: a whole value of a row, the other side of a comparison with a column of its kind, or an
-//!   operand of integer arithmetic.
+//!   operand of arithmetic with a column.
 //! - When in doubt, no.
 
 use esker_sql_catalog::catalog::TableDef;
@@ -157,8 +157,8 @@ fn count_value(e: &Expr, params: &[Value]) -> usize {
     }
 }
 
-/// As [`count_value`], also for `column + 1` and the like. Decimals and doubles would do, but then the
-/// result's type depends on the literal's digits.
+/// As [`count_value`], also for `column + 1` and the like: the digits of a decimal, on which the result's type depends,
+/// are part of its kind.
 fn count_sum(e: &Expr, params: &[Value]) -> usize {
     match e {
         Expr::Binary {
@@ -166,7 +166,7 @@ fn count_sum(e: &Expr, params: &[Value]) -> usize {
             left,
             right,
         } => match (&**left, &**right) {
-            (Expr::Column(_), e) | (e, Expr::Column(_)) => usize::from(is_integer(e, params)),
+            (Expr::Column(_), e) | (e, Expr::Column(_)) => usize::from(is_number(e, params)),
             _ => 0,
         },
         e => count_value(e, params),
@@ -175,6 +175,14 @@ fn count_sum(e: &Expr, params: &[Value]) -> usize {
 
 fn is_integer(e: &Expr, params: &[Value]) -> bool {
     matches!(e, Expr::Param(n) if matches!(params.get(*n as usize), Some(Value::Int(_))))
+}
+
+fn is_number(e: &Expr, params: &[Value]) -> bool {
+    let value = match e {
+        Expr::Param(n) => params.get(*n as usize),
+        _ => None,
+    };
+    matches!(value, Some(Value::Int(_) | Value::Decimal(_) | Value::Double(_)))
 }
 
 /// A comparison of a column with values.
