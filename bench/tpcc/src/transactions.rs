@@ -232,7 +232,7 @@ impl Client {
                 item,
                 supplier,
                 quantity,
-                cents(price * quantity),
+                money(price * quantity),
                 row[2].as_str()
             ],
         )?;
@@ -263,7 +263,7 @@ impl Client {
         let home = self.home;
         self.connection.run(
             "UPDATE warehouse SET w_ytd = w_ytd + ? WHERE w_id = ?",
-            values![cents(amount), home],
+            values![money(amount), home],
         )?;
         let w = self.one(
             "SELECT w_name, w_street_1, w_street_2, w_city, w_state, w_zip FROM warehouse WHERE w_id = ?",
@@ -271,7 +271,7 @@ impl Client {
         )?;
         self.connection.run(
             "UPDATE district SET d_ytd = d_ytd + ? WHERE d_w_id = ? AND d_id = ?",
-            values![cents(amount), home, district],
+            values![money(amount), home, district],
         )?;
         let d = self.one(
             "SELECT d_name, d_street_1, d_street_2, d_city, d_state, d_zip FROM district \
@@ -286,7 +286,7 @@ impl Client {
             values![warehouse, other, customer],
         )?;
         let key = [warehouse, other, customer].map(Value::from);
-        let balance = cents(hundredths(&c[0])? - amount);
+        let balance = money(hundredths(&c[0])? - amount);
         let paid = cents(amount);
         if c[1] == "BC" {
             let data = self.one(
@@ -298,7 +298,7 @@ impl Client {
                 data[0]
             );
             data.truncate(CUSTOMER_DATA);
-            let mut all = vec![Value::from(balance), paid.clone().into(), data.into()];
+            let mut all = vec![balance, money(amount), data.into()];
             all.extend(key);
             self.connection.run(
                 "UPDATE customer SET c_balance = ?, c_ytd_payment = c_ytd_payment + ?, \
@@ -306,7 +306,7 @@ impl Client {
                 &all,
             )?;
         } else {
-            let mut all = vec![Value::from(balance), paid.clone().into()];
+            let mut all = vec![balance, money(amount)];
             all.extend(key);
             self.connection.run(
                 "UPDATE customer SET c_balance = ?, c_ytd_payment = c_ytd_payment + ?, \
@@ -324,7 +324,7 @@ impl Client {
                 district,
                 home,
                 NOW,
-                paid,
+                money(amount),
                 format!("{}    {}", w[0], d[0])
             ],
         )?;
@@ -387,7 +387,7 @@ impl Client {
         self.connection.run(
             "UPDATE customer SET c_balance = c_balance + ?, c_delivery_cnt = c_delivery_cnt + 1 \
              WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?",
-            values![total[0].as_str(), home, district, customer],
+            values![Value::Decimal(total[0].clone()), home, district, customer],
         )?;
         Ok(())
     }
@@ -425,6 +425,10 @@ const STOCK_OF: [&str; WAREHOUSE_DISTRICTS as usize] = [
 fn integer(text: &str) -> Result<i64, Failed> {
     text.parse()
         .map_err(|_| io::Error::other(format!("{text} is no integer")).into())
+}
+
+fn money(amount: i64) -> Value {
+    Value::Decimal(cents(amount))
 }
 
 /// A decimal of two places in hundredths.

@@ -34,6 +34,8 @@ impl From<io::Error> for Failed {
 #[derive(Clone)]
 pub enum Value {
     Int(i64),
+    /// A number with a point: a literal without quotes, or text.
+    Decimal(String),
     Text(String),
 }
 
@@ -197,6 +199,7 @@ fn with_literals(text: &str, values: &[Value]) -> String {
     for part in parts {
         match values.next().expect("a value for each question mark") {
             Value::Int(number) => whole += &number.to_string(),
+            Value::Decimal(number) => whole += number,
             Value::Text(text) => whole += &format!("'{text}'"),
         }
         whole += part;
@@ -218,14 +221,14 @@ fn execution(id: u32, values: &[Value]) -> Vec<u8> {
     for value in values {
         let type_ = match value {
             Value::Int(_) => TYPE_LONGLONG,
-            Value::Text(_) => TYPE_STRING,
+            Value::Decimal(_) | Value::Text(_) => TYPE_STRING,
         };
         body.extend([type_, 0]);
     }
     for value in values {
         match value {
             Value::Int(number) => body.extend(number.to_le_bytes()),
-            Value::Text(text) => {
+            Value::Decimal(text) | Value::Text(text) => {
                 match text.len() {
                     len @ 0..251 => body.push(len as u8),
                     len => {
