@@ -417,7 +417,12 @@ impl Parser<'_> {
                 "weight_string_binary"
             };
             self.expect(Tok::LParen)?;
-            args.push(Expr::Literal(Literal::Int(self.number()?)));
+            let start = self.cur.start;
+            let length = self.number()?;
+            if length == 0 {
+                return Err(self.error_at(start));
+            }
+            args.push(Expr::Literal(Literal::Int(length)));
             self.expect(Tok::RParen)?;
         }
         self.expect(Tok::RParen)?;

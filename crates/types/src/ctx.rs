@@ -12,6 +12,9 @@ use jiff::tz::TimeZone;
 
 use crate::collation::Collation;
 use crate::error::{Level, SqlError, SqlResult, Warning};
+use crate::func::BlockMode;
+use crate::sqltype::SqlType;
+use crate::value::Value;
 
 /// Most warnings kept per statement (`max_error_count`).
 pub const MAX_WARNINGS: usize = 1024;
@@ -227,10 +230,39 @@ pub trait SessionInfo {
     fn digest_text(&self, _statement: &[u8]) -> SqlResult<String> {
         Err(SqlError::not_supported("digests in this place"))
     }
+    /// The value and type of a user variable that was set.
+    fn user_variable(&self, _name: &str) -> Option<(Value, SqlType)> {
+        None
+    }
+    /// ROLES_GRAPHML(): every account and the roles that it has been granted.
+    fn roles_graphml(&self) -> String {
+        String::new()
+    }
+    /// SOURCE_POS_WAIT(): how often what is applied advanced until it was there; -1: not in time; `None`: nothing is
+    /// being applied.
+    ///
+    /// # Errors
+    /// The statement was killed.
+    fn wait_for_source(&self, _wait: &SourceWait) -> SqlResult<Option<i64>> {
+        Ok(None)
+    }
     /// Who knows about sets of GTIDs, if somebody does.
     fn gtids(&self) -> Option<&dyn GtidFunctions> {
         None
     }
+}
+
+/// What SOURCE_POS_WAIT() waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceWait {
+    /// The source's log file.
+    pub file: String,
+    /// The position in it.
+    pub position: u64,
+    /// Seconds to wait; `None`: as long as it takes.
+    pub at_most_secs: Option<f64>,
+    /// Name of the replication channel; `None`: the only one.
+    pub channel: Option<String>,
 }
 
 /// A session without facts.
@@ -275,6 +307,8 @@ pub struct EvalSettings {
     pub group_concat_max_len: u64,
     /// Collation of literals (collation_connection).
     pub collation_connection: Collation,
+    /// block_encryption_mode.
+    pub block_encryption: BlockMode,
 }
 
 /// What a statement's evaluation has warned about, and whether bad values are errors.

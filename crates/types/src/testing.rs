@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use crate::collation::Collation;
 use crate::ctx::{EvalCtx, EvalSettings, NoSession, SessionInfo, SqlMode};
 use crate::error::{Level, SqlError, SqlResult};
+use crate::func::BlockMode;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, parse_datetime, parse_time};
 use crate::value::Value;
@@ -44,6 +45,7 @@ pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&Eva
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
+        block_encryption: BlockMode::default(),
     };
     let ctx = EvalCtx::new(settings, &NoSession);
     f(&ctx)

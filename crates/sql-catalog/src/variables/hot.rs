@@ -8,6 +8,7 @@ use std::time::Duration;
 use esker_binlog::event::rows::RowFlags;
 use esker_engine::Isolation;
 use esker_types::collation::{Charset, Collation};
+use esker_types::func::BlockMode;
 use esker_types::temporal::zone::parse_time_zone;
 use esker_types::{SqlMode, SqlResult};
 use jiff::tz::TimeZone;
@@ -37,6 +38,8 @@ pub struct SessionVars {
     pub charset_client: Charset,
     /// collation_connection.
     pub collation_connection: Collation,
+    /// block_encryption_mode.
+    pub block_encryption: BlockMode,
     /// Collation of character_set_results; None when it is NULL or binary.
     pub results: Option<Collation>,
     /// auto_increment_increment.
@@ -179,6 +182,8 @@ impl SessionVars {
             time_zone: time_zone(v.named("time_zone").as_text())?,
             charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
             collation_connection: connection,
+            block_encryption: BlockMode::by_name(v.named("block_encryption_mode").as_text())
+                .unwrap_or_default(),
             // The login and SET NAMES choose the collation too, and the client is told the same one.
             results: charset("character_set_results")
                 .filter(|c| *c != Charset::Binary)

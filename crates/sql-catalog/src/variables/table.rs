@@ -7,6 +7,8 @@
 //! **Invariants**: sorted by name (a test checks it), because lookup is a binary search. No setting is
 //! silent: each has its effect, is refused, or is warned of, as [`Effect`] says (a test sets every one).
 
+use esker_types::func::BlockMode;
+
 /// Who has a value of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -188,7 +190,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("binlog_row_metadata", G, SET, VarKind::Enum(&["MINIMAL", "FULL"]), "MINIMAL"),
     var("binlog_rows_query_log_events", B, SET, VarKind::Bool, "OFF"),
     var("binlog_transaction_compression", B, SET, VarKind::Bool, "OFF"),
-    one("block_encryption_mode", B, SET, VarKind::Text, "aes-128-ecb"),
+    var("block_encryption_mode", B, SET, VarKind::Enum(BlockMode::NAMES), "aes-128-ecb"),
     var("caching_sha2_password_proxy_users", G, SET, VarKind::Bool, "OFF"),
     var("character_set_client", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),
     var("character_set_connection", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),

@@ -177,21 +177,7 @@ fn takes_number(function: &str, nth: usize) -> bool {
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
     let families = ["st_", "mbr", "xa_"];
-    let single = [
-        "aes_decrypt",
-        "aes_encrypt",
-        "compress",
-        "uncompress",
-        "uncompressed_length",
-        "extractvalue",
-        "updatexml",
-        "roles_graphml",
-        "validate_password_strength",
-        "weight_string",
-        "source_pos_wait",
-        "master_pos_wait",
-    ];
-    if families.iter().any(|f| lower.starts_with(f)) || single.contains(&lower.as_str()) {
+    if families.iter().any(|f| lower.starts_with(f)) {
         return SqlError::not_supported(name);
     }
     match env.ctx.session.database() {

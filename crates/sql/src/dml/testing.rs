@@ -23,6 +23,7 @@ use esker_sql_plan::expr::NoVars;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
+use esker_types::func::BlockMode;
 use esker_types::{
     EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning,
 };
@@ -62,6 +63,7 @@ pub(crate) fn eval_settings(sql_mode: SqlMode, time_zone: &TimeZone) -> EvalSett
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
+        block_encryption: BlockMode::default(),
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! In flow order: `settings` (what CHANGE REPLICATION SOURCE and FILTER say, and its form in the catalog), `reception`
 //! (what a receiver and its channel know of each other), `channel` (a channel: relay log, receiver, applier),
-//! `statements` (of sessions), `status` (SHOW REPLICA STATUS). Neighbours: the server's receivers have the sockets and
-//! are begun through [`Host`](crate::Host); [`applier`](crate::applier) applies. Reasons: `docs/decisions/replica.md`.
+//! `statements` (of sessions), `status` (SHOW REPLICA STATUS), `wait` (SOURCE_POS_WAIT). Neighbours: the server's
+//! receivers have the sockets and are begun through [`Host`](crate::Host); [`applier`](crate::applier) applies.
+//! Reasons: `docs/decisions/replica.md`.
 //!
 //! **Invariants**
 //! - Passwords are in the catalog alone: nothing shows or logs them.
@@ -14,6 +15,7 @@ mod reception;
 mod settings;
 mod statements;
 mod status;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

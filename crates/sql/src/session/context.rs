@@ -8,14 +8,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use esker_sql_catalog::accounts::{Access, Account, Role, RoleName};
+use esker_sql_catalog::accounts::{Access, Account, Privileges, Role, RoleName, graphml};
 use esker_sql_catalog::catalog::TemporaryTables;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_exec::Reserved;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
-use esker_types::ctx::RegexpLimits;
+use esker_types::ctx::{RegexpLimits, SourceWait};
 use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, errors};
 
 use super::gtid::GtidNext;
@@ -347,6 +347,17 @@ impl SessionInfo for SessionContext {
     fn digest_text(&self, statement: &[u8]) -> SqlResult<String> {
         parse::parse(statement, ParseOptions::default())?;
         Ok(digest_text(statement, SqlMode::default()))
+    }
+    fn user_variable(&self, name: &str) -> Option<(Value, SqlType)> {
+        self.user_vars.borrow().values.get(name).cloned()
+    }
+    fn roles_graphml(&self) -> String {
+        let sees = self.access.global().meets(Privileges::of(&["ROLE_ADMIN"]));
+        let accounts = self.instance.accounts().all();
+        graphml::roles(if sees { &accounts } else { &[] })
+    }
+    fn wait_for_source(&self, wait: &SourceWait) -> SqlResult<Option<i64>> {
+        self.wait_for_channel(wait)
     }
     fn gtids(&self) -> Option<&dyn esker_types::ctx::GtidFunctions> {
         Some(self)

@@ -61,6 +61,7 @@ impl SessionContext {
             max_allowed_packet: vars.max_allowed_packet,
             group_concat_max_len: vars.group_concat_max_len,
             collation_connection: vars.collation_connection,
+            block_encryption: vars.block_encryption,
         };
         EvalCtx::new(settings, self)
     }

@@ -182,7 +182,10 @@ fn is_number(e: &Expr, params: &[Value]) -> bool {
         Expr::Param(n) => params.get(*n as usize),
         _ => None,
     };
-    matches!(value, Some(Value::Int(_) | Value::Decimal(_) | Value::Double(_)))
+    matches!(
+        value,
+        Some(Value::Int(_) | Value::Decimal(_) | Value::Double(_))
+    )
 }
 
 /// A comparison of a column with values.

@@ -2,8 +2,8 @@
 //!
 //! In flow order: `charset` (names, conversion at the edges), `list` (what exists, by id and name),
 //! `aggregate` (which collation an operation uses), `weights` (frozen weight tables), `order`
-//! (comparing, hashing, sort keys), `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER).
-//! Neighbours: `cmp` and `func` call it for every string operation, the `sql` crate's key codec
+//! (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them), `pattern` (LIKE and LOCATE), `case`
+//! (UPPER and LOWER). Neighbours: `cmp` and `func` call it for every string operation, the `sql` crate's key codec
 //! stores [`Collation::sort_key`].
 //!
 //! **Invariants**: `a.compare(b) == sort_key(a).cmp(sort_key(b))` and `eq` implies equal hashes,
@@ -18,6 +18,7 @@ mod order;
 mod pattern;
 #[cfg(test)]
 mod tests;
+mod weight_string;
 mod weights;
 
 use std::borrow::Cow;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::call::{Call, int, string};
 use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
-use super::{ArgType, BLOCKING, FuncDef, FuncFlags, RetCtx, SESSION, Signature, TOTAL, def};
+use super::{ArgType, BLOCKING, FuncDef, FuncFlags, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::cast;
-use crate::ctx::GtidFunctions;
+use crate::ctx::{GtidFunctions, SourceWait};
 use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
 use crate::sqltype::{SqlType, TypeKind};
@@ -77,7 +77,42 @@ pub(super) const DEFS: &[FuncDef] = &[
         int_null::<1>,
         wait_for_executed_gtid_set,
     ),
+    def(
+        "source_pos_wait",
+        2,
+        4,
+        BLOCKING,
+        int_null::<21>,
+        source_pos_wait,
+    ),
+    def(
+        "master_pos_wait",
+        2,
+        4,
+        BLOCKING,
+        int_null::<21>,
+        master_pos_wait,
+    ),
+    def(
+        "roles_graphml",
+        0,
+        0,
+        SESSION,
+        session_text::<MAX_GRAPH>,
+        roles_graphml,
+    ),
+    def(
+        "validate_password_strength",
+        1,
+        1,
+        PURE,
+        int_null::<10>,
+        password_strength,
+    ),
 ];
+
+/// Most characters of ROLES_GRAPHML().
+const MAX_GRAPH: u64 = u32::MAX as u64 / 3;
 
 /// Functions of GTIDs: NULL for NULL.
 const GTIDS: FuncFlags = SESSION.with(FuncFlags::NULL_IN_NULL_OUT);
@@ -299,6 +334,46 @@ fn wait_for_executed_gtid_set(c: &Call) -> SqlResult<Value> {
     let at_most = (seconds > 0.0).then_some(seconds);
     let is_there = gtids(c)?.wait_for_executed(&gtid_text(c, 0), at_most)?;
     Ok(Value::bool(!is_there))
+}
+
+fn source_pos_wait(c: &Call) -> SqlResult<Value> {
+    let file = (!c.null(0)).then(|| String::from_utf8_lossy(&c.text(0)).into_owned());
+    let seconds = match c.has(2) && !c.null(2) {
+        true => c.real(2)?,
+        false => 0.0,
+    };
+    if seconds < 0.0 {
+        return Err(errors::wrong_arguments("SOURCE_POS_WAIT."));
+    }
+    let (Some(file), false, false) = (file, c.null(1), c.null(3)) else {
+        return Ok(Value::Null);
+    };
+    let wait = SourceWait {
+        file,
+        position: u64::try_from(c.int(1)?).unwrap_or(0),
+        at_most_secs: (seconds > 0.0).then_some(seconds),
+        channel: c
+            .has(3)
+            .then(|| String::from_utf8_lossy(&c.text(3)).into_owned()),
+    };
+    let advanced = c.ctx.session.wait_for_source(&wait)?;
+    Ok(advanced.map_or(Value::Null, Value::Int))
+}
+
+fn master_pos_wait(c: &Call) -> SqlResult<Value> {
+    let message = "'MASTER_POS_WAIT' is deprecated and will be removed in a future release. Please use \
+                   SOURCE_POS_WAIT instead";
+    c.warn(1287, message);
+    source_pos_wait(c)
+}
+
+fn roles_graphml(c: &Call) -> SqlResult<Value> {
+    string(c.ctx.session.roles_graphml())
+}
+
+/// 0, as in MySQL without the component that judges passwords.
+fn password_strength(_: &Call) -> SqlResult<Value> {
+    int(0)
 }
 
 fn isnull(c: &Call) -> SqlResult<Value> {

@@ -1,9 +1,9 @@
 //! The function registry: every scalar function a statement may call, and the aggregates.
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
-//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp` (with
-//! `pattern`, compiled regular expressions), `hash`, `inet`, `math`,
-//! `number_format`, `control`, `info`, `monitor`, `json`, `date`, and `aggregate`.
+//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `weight`, `regexp` (with
+//! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
+//! `number_format`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
@@ -13,6 +13,8 @@
 
 pub mod aggregate;
 mod call;
+mod cipher;
+mod compress;
 mod control;
 mod date;
 mod encode;
@@ -29,11 +31,14 @@ mod regexp;
 mod ret;
 mod search;
 mod string;
+mod weight;
+mod xml;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use call::Call;
+pub use cipher::BlockMode;
 pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
 
@@ -249,8 +254,11 @@ const MODULES: &[&[FuncDef]] = &[
     search::DEFS,
     monitor::DEFS,
     encode::DEFS,
+    weight::DEFS,
     regexp::DEFS,
     hash::DEFS,
+    cipher::DEFS,
+    compress::DEFS,
     inet::DEFS,
     math::DEFS,
     number_format::DEFS,
@@ -262,6 +270,7 @@ const MODULES: &[&[FuncDef]] = &[
     json::change::DEFS,
     json::describe::DEFS,
     json::extract::DEFS,
+    xml::DEFS,
     date::now::DEFS,
     date::parts::DEFS,
     date::shift::DEFS,

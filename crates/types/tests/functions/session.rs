@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use esker_types::collation::Collation;
+use esker_types::func::BlockMode;
 use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlMode};
 use jiff::tz::TimeZone;
 
@@ -72,6 +73,7 @@ pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
+        block_encryption: BlockMode::default(),
     };
     f(&EvalCtx::new(settings, &facts))
 }

@@ -1,0 +1,61 @@
+//! SOURCE_POS_WAIT: waiting until a channel has applied everything before a place in its source's log.
+//!
+//! Neighbours: `channel` says how far it is; the session's functions ask. **Invariant**: the wait ends when the applier
+//! does, when the statement is killed, and when its time is over.
+
+use std::time::{Duration, Instant};
+
+use esker_types::SqlResult;
+use esker_types::ctx::SourceWait;
+
+use super::channel::Channel;
+use crate::session::SessionContext;
+
+/// Whoever waits looks this often.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+
+/// The place up to which a channel has applied; `None`: it applies nothing.
+fn applied(channel: &Channel) -> Option<(String, u64)> {
+    let status = channel.view().applier.filter(|status| status.is_running)?;
+    Some((status.applied.source_file, status.applied.source_pos))
+}
+
+impl SessionContext {
+    /// How often what is applied advanced until the place was reached; -1: not in time; `None`: there is no such
+    /// channel, or it applies nothing.
+    ///
+    /// # Errors
+    /// The statement was killed.
+    pub(crate) fn wait_for_channel(&self, wait: &SourceWait) -> SqlResult<Option<i64>> {
+        let name = wait.channel.as_deref().unwrap_or_default();
+        let Ok(channel) = self.instance.channels.get(name) else {
+            return Ok(None);
+        };
+        let wanted = (wait.file.as_str(), wait.position);
+        let begun = Instant::now();
+        let (mut last, mut advanced) = (None, 0);
+        loop {
+            let Some((file, position)) = applied(&channel) else {
+                return Ok(None);
+            };
+            let here = (file.len(), file.as_str(), position);
+            if last
+                .as_ref()
+                .is_some_and(|last| *last != (file.clone(), position))
+            {
+                advanced += 1;
+            }
+            // Numbers of files get longer in time.
+            if here >= (wanted.0.len(), wanted.0, wanted.1) {
+                return Ok(Some(advanced));
+            }
+            last = Some((file, position));
+            self.check()?;
+            let waited = begun.elapsed().as_secs_f64();
+            if wait.at_most_secs.is_some_and(|most| waited >= most) {
+                return Ok(Some(-1));
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! WEIGHT_STRING of texts: weights as MySQL shows them.
+//!
+//! Neighbours: `order` has the sort keys that indexes keep; those of PAD SPACE collations must be prefix-free and
+//! differ from these. `weights` gives the weights.
+//! **Invariant**: a weight has as many bytes in every text of a collation.
+
+use super::list::{Collation, Family};
+use super::order::Cursor;
+use super::weights::{SimpleTable, Weigh};
+use super::{Charset, old_level};
+
+/// Appends the weights of a text, and those of `spaces` more spaces.
+fn weights<W: Weigh>(weigh: &W, text: &[u8], spaces: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |weight: u16| match weigh.narrow() {
+        true => out.push(weight as u8),
+        false => out.extend_from_slice(&weight.to_be_bytes()),
+    };
+    let mut cursor = Cursor::new(weigh, text);
+    while let Some(weight) = cursor.next() {
+        put(weight);
+    }
+    (0..spaces).for_each(|_| put(weigh.space()));
+    out
+}
+
+/// Characters by their numbers, in as many bytes as those of the character set need.
+fn code_points(charset: Charset, text: &[u8], spaces: usize) -> Vec<u8> {
+    let bytes = match charset {
+        Charset::Utf8mb4 => 3,
+        Charset::Utf8mb3 => 2,
+        _ => {
+            let mut out = charset.encode_lossy(text).into_owned();
+            out.resize(out.len() + spaces, b' ');
+            return out;
+        }
+    };
+    let text = String::from_utf8_lossy(text);
+    let all = text.chars().chain(std::iter::repeat_n(' ', spaces));
+    all.flat_map(|c| u32::from(c).to_be_bytes().into_iter().skip(4 - bytes))
+        .collect()
+}
+
+impl Collation {
+    /// The weights of a text. `padding`: how many spaces it is to be filled up with, where spaces at the end do not
+    /// count in this collation.
+    pub fn weight_string(self, text: &[u8], padding: Option<usize>) -> Vec<u8> {
+        let spaces = padding.filter(|_| self.pad_space()).unwrap_or(0);
+        match self.family() {
+            Family::CodePoints => code_points(self.charset(), text, spaces),
+            Family::Simple(table) => weights(SimpleTable::get(table), text, spaces),
+            Family::OldUca(uca) => weights(&old_level(uca), text, spaces),
+            Family::Bytes | Family::Uca900(_) => {
+                let mut key = Vec::new();
+                self.sort_key(text, &mut key);
+                key
+            }
+        }
+    }
+}
