@@ -12,6 +12,7 @@
 //! functions do not exist (the binder says 1305).
 
 pub mod aggregate;
+mod backtrack;
 mod call;
 mod cipher;
 mod compress;

@@ -1,7 +1,7 @@
 //! Regular expressions: compiled patterns, and searches that can be stopped.
 //!
-//! Neighbours: `regexp` has the SQL functions; crate `regex-automata` parses, compiles, and makes the states of
-//! automata.
+//! Neighbours: `backtrack` does what automata cannot; `regexp` has the SQL functions; crate `regex-automata` parses,
+//! compiles, and makes the states of automata.
 //!
 //! A search is driven from here, byte by byte through a DFA whose states are made when they are first met, so that a
 //! statement can be killed in the middle of it: a text of some MB and a pattern whose states never repeat take minutes.
@@ -55,7 +55,7 @@ pub(super) fn error(code: u16, message: &str) -> SqlError {
 }
 
 /// 3699.
-fn out_of_time() -> SqlError {
+pub(super) fn out_of_time() -> SqlError {
     error(3699, "Timeout exceeded in regular expression match.")
 }
 
@@ -66,6 +66,8 @@ pub(super) struct Key {
     pub(super) ignore_case: bool,
     pub(super) multi_line: bool,
     pub(super) dot_all: bool,
+    /// regexp_time_limit.
+    pub(super) steps: u64,
 }
 
 /// A compiled pattern, for one thread.
@@ -187,7 +189,7 @@ fn program(
 }
 
 /// ICU's POSIX classes, which are about all of Unicode, as properties: `[:alpha:]` inside and outside of brackets.
-fn with_properties(pattern: &str) -> String {
+pub(super) fn with_properties(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(at) = rest.find(['\\', '[']) {
@@ -242,6 +244,13 @@ fn property(name: &str) -> Option<String> {
 
 const OVERFLOW: &str = "Overflow in the regular expression backtrack stack.";
 
+const BACKTRACKING: &str = "look-around and back references in automata";
+
+/// Is it the error of a pattern that no automaton can search for?
+pub(super) fn needs_backtracking(e: &SqlError) -> bool {
+    e.code == SqlError::not_supported(BACKTRACKING).code
+}
+
 /// MySQL's error for a pattern that cannot be compiled; the parser says what is wrong in words only.
 fn refusal(e: &thompson::BuildError) -> SqlError {
     let Some(source) = std::error::Error::source(e) else {
@@ -250,7 +259,7 @@ fn refusal(e: &thompson::BuildError) -> SqlError {
     let text = source.to_string();
     let says = |words: &str| text.contains(words);
     if says("look-around") || says("backreferences") {
-        return SqlError::not_supported("look-around and back references in regular expressions");
+        return SqlError::not_supported(BACKTRACKING);
     }
     let (code, message) = if says("unclosed group") || says("unopened group") {
         (3691, "Mismatched parenthesis in regular expression.")

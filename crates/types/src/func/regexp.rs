@@ -1,7 +1,6 @@
 //! REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR, REGEXP_REPLACE (REGEXP and RLIKE are the first).
 //!
-//! Neighbours: `pattern` compiles and matches. Look-around and back references inside a pattern do not exist here
-//! (error 1235).
+//! Neighbours: `pattern` compiles and matches, `backtrack` where look-around and back references need that.
 //!
 //! **Invariants**: positions are characters from 1; a compiled pattern is reused while it stays among the last
 //! [`CACHED`] of its thread.
@@ -9,8 +8,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::backtrack::{Finder, Found, Matcher};
 use super::call::{Call, int, string};
-use super::pattern::{Groups, Key, Pattern, Search, error};
+use super::pattern::{Key, error};
 use super::ret::{
     any_nullable, collation_of, compared_in, int as ret_int, string_type, text_chars,
 };
@@ -107,11 +107,12 @@ fn out_of_bounds() -> SqlError {
 }
 
 /// Compiles argument 1 with the match type in argument `match_type`, for a match with argument 0.
-fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Rc<Pattern>> {
+fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Rc<Matcher>> {
     let ci = !c.types.collation.is_bin() && !c.types.collation.name().ends_with("_cs");
     let mut key = Key {
         pattern: utf8(c, 1),
         ignore_case: ci,
+        steps: c.ctx.session.regexp_limits().steps,
         ..Key::default()
     };
     if c.has(match_type) {
@@ -132,9 +133,9 @@ fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Rc<Pattern>> {
     cached(key, c)
 }
 
-fn cached(key: Key, c: &Call) -> SqlResult<Rc<Pattern>> {
+fn cached(key: Key, c: &Call) -> SqlResult<Rc<Matcher>> {
     thread_local! {
-        static CACHE: RefCell<Vec<Rc<Pattern>>> = const { RefCell::new(Vec::new()) };
+        static CACHE: RefCell<Vec<Rc<Matcher>>> = const { RefCell::new(Vec::new()) };
     }
     let known = CACHE.with_borrow_mut(|cache| {
         let at = cache.iter().position(|known| *known.key() == key)?;
@@ -144,7 +145,7 @@ fn cached(key: Key, c: &Call) -> SqlResult<Rc<Pattern>> {
     if let Some(known) = known {
         return Ok(known);
     }
-    let made = Rc::new(Pattern::compile(key, c.ctx.session)?);
+    let made = Rc::new(Matcher::compile(key, c.ctx.session)?);
     CACHE.with_borrow_mut(|cache| {
         cache.truncate(CACHED - 1);
         cache.insert(0, Rc::clone(&made));
@@ -174,7 +175,7 @@ fn occurrence(c: &Call, i: usize) -> SqlResult<usize> {
 
 /// Byte range of an occurrence at or after `from`.
 fn nth(
-    search: &mut Search<'_>,
+    search: &mut Finder<'_>,
     from: usize,
     n: usize,
 ) -> SqlResult<Option<std::ops::Range<usize>>> {
@@ -276,7 +277,7 @@ fn unescape(replacement: &str, out: &mut String) {
 }
 
 /// ICU's replacement language: `$1`, `${name}`, and a backslash before anything literal.
-fn expand(found: &Groups<'_>, replacement: &str, out: &mut String) -> SqlResult<()> {
+fn expand(found: &Found<'_>, replacement: &str, out: &mut String) -> SqlResult<()> {
     let mut rest = replacement.chars();
     while let Some(ch) = rest.next() {
         match ch {
@@ -293,7 +294,7 @@ fn expand(found: &Groups<'_>, replacement: &str, out: &mut String) -> SqlResult<
 }
 
 /// Number of the group named after a `$`, and how long its name is.
-fn group(found: &Groups<'_>, name: &str) -> SqlResult<(usize, usize)> {
+fn group(found: &Found<'_>, name: &str) -> SqlResult<(usize, usize)> {
     if let Some((name, _)) = name.strip_prefix('{').and_then(|n| n.split_once('}')) {
         let invalid = || error(3887, "A capture group has an invalid name.");
         return found
