@@ -661,3 +661,67 @@ const SYSBENCH_RUN: &[Answer] = &[
           '31995725898-44518190381-67736010252-12018826403-78836474542')"),
     Fine("COMMIT"),
 ];
+
+#[test]
+fn a_dump_of_all_databases_is_restored() {
+    if !has_client(
+        "mariadb-dump",
+        Command::new("mariadb-dump").arg("--version"),
+    ) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE one; CREATE TABLE one.t (id INT PRIMARY KEY, s TEXT); \
+         INSERT INTO one.t VALUES (1, 'x'), (2, NULL); CREATE VIEW one.v AS SELECT id FROM one.t; \
+         CREATE DATABASE two; CREATE TABLE two.t (id INT PRIMARY KEY); INSERT INTO two.t VALUES (3); \
+         CREATE USER u",
+    );
+    for options in [
+        &["--all-databases"][..],
+        &["--all-databases", "--single-transaction"],
+    ] {
+        let dump = program(&server, "mariadb-dump", options);
+        let inserts = dump.lines().filter(|line| line.starts_with("INSERT INTO"));
+        assert_eq!(
+            inserts.count(),
+            2,
+            "{options:?}: only rows of tables that are stored"
+        );
+        let file = dir.path().join("all.sql");
+        std::fs::write(&file, dump).expect("dump");
+        let other = tempfile::tempdir().expect("folder");
+        let fresh = Server::start(other.path(), &["--skip-ssl"]);
+        // The client ends with the first error of what it reads.
+        let dump = std::fs::File::open(&file).expect("the dump");
+        let port = format!("-P{}", fresh.port);
+        let mut client = Command::new("mariadb");
+        client
+            .args(["-h127.0.0.1", &port, "-uroot", "--skip-ssl"])
+            .stdin(dump);
+        let restored = client.output().expect("the client runs");
+        let errors = String::from_utf8_lossy(&restored.stderr);
+        assert!(restored.status.success(), "{options:?}: {errors}");
+        let mut restored = fresh.connect();
+        assert_eq!(restored.lines("SELECT * FROM one.t"), ["1|x", "2|NULL"]);
+        assert_eq!(restored.lines("SELECT * FROM one.v"), ["1", "2"]);
+        assert_eq!(restored.lines("SELECT * FROM two.t"), ["3"]);
+        // Accounts are not in the dump.
+        let users = "SELECT User FROM mysql.user WHERE User NOT LIKE 'mysql.%'";
+        assert_eq!(restored.lines(users), ["root"]);
+    }
+    // Other tables are still not made there, and these are not removed.
+    assert_eq!(c.code("CREATE TABLE mysql.mine (a INT)"), Some(1044));
+    assert_eq!(c.code("DROP TABLE mysql.user"), Some(1044));
+    assert_eq!(c.code("DROP TABLE IF EXISTS mysql.user"), None);
+    assert_eq!(
+        c.code("INSERT INTO mysql.user (User) VALUES ('x')"),
+        Some(1142)
+    );
+    assert_eq!(
+        c.code("LOCK TABLES information_schema.tables READ"),
+        Some(1044)
+    );
+}

@@ -57,7 +57,11 @@ fn table(spec: &TableSpec) -> Vec<Value> {
         row.push(text("VIEW"));
         return row;
     }
-    row.push(optional(Some(spec.engine).filter(|e| !e.is_empty())));
+    // mysqldump leaves out the rows of what has no engine: those of these schemas are computed, and could not be
+    // restored.
+    let is_dumped = matches!(spec.schema, "mysql" | "sys");
+    let engine = Some(spec.engine).filter(|e| !e.is_empty() && !is_dumped);
+    row.push(optional(engine));
     row.push(Value::Int(10));
     if spec.kind == SpecKind::SystemView {
         row.push(Value::Null);

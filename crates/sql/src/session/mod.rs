@@ -10,7 +10,8 @@
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
-//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
+//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`,
+//!   `system_tables` (what dumps say of them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
 //! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
@@ -63,6 +64,7 @@ mod set;
 mod shapes;
 mod step;
 mod survive;
+mod system_tables;
 mod temporary;
 pub(crate) mod terms;
 mod text;

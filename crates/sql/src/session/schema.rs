@@ -19,6 +19,7 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::names::Purpose;
+use super::other::ok;
 use super::run::Done;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
@@ -108,6 +109,9 @@ impl Session {
                 0
             }
         };
+        if self.spare_system_tables(statement) {
+            return Ok(ok(committed));
+        }
         if let Statement::CreateTable(create) = statement
             && let Some(query) = &create.query
         {
