@@ -14,9 +14,9 @@ use esker_engine::{LockMode, WaitPolicy};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope, ScopeTable,
-    Volatility, Windows, bind_condition, bind_from, bind_limit, bind_row_order, computed_columns,
-    define_ctes,
+    BindEnv, Block, BlockOrder, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope,
+    ScopeTable, Volatility, Windows, apply_hints, bind_condition, bind_from, bind_limit,
+    bind_row_order, computed_columns, define_ctes,
 };
 use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::{AccessKind, Node, QueryPlan, Root, ScanPlan, Source, plan_bound};
@@ -33,6 +33,7 @@ pub struct TargetScope<'e> {
     /// [`TargetStream::next`].
     pub scope: Scope<'e>,
     join: Option<JoinNode>,
+    told: BlockOrder,
     targets: Vec<TargetTable>,
     /// Numbers this statement as one SELECT for EXPLAIN.
     id: u32,
@@ -81,6 +82,7 @@ impl<'e> TargetScope<'e> {
         need: Need,
         with: Option<&ast::With>,
         tables: &[ast::TableRef],
+        hints: Option<&ast::BlockHints>,
     ) -> SqlResult<Self> {
         let id = env.select_id();
         let ctes = with
@@ -89,9 +91,11 @@ impl<'e> TargetScope<'e> {
             .flatten();
         let mut scope = Scope::inside(None, ctes.as_ref());
         let join = bind_from(env, need, &mut scope, tables)?;
+        let told = apply_hints(env, &mut scope, hints);
         Ok(Self {
             scope,
             join,
+            told,
             targets: Vec::new(),
             id,
         })
@@ -123,6 +127,7 @@ impl<'e> TargetScope<'e> {
         let Self {
             scope,
             join,
+            told,
             targets,
             id,
         } = self;
@@ -171,7 +176,8 @@ impl<'e> TargetScope<'e> {
             limit,
             locks,
             width,
-            straight_join: false,
+            straight_join: told.is_fixed,
+            orders: told.orders,
             calc_found_rows: false,
         };
         let body = Body::Block(Box::new(block));

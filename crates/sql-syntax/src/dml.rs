@@ -15,6 +15,7 @@ use super::parser::Parser;
 
 impl Parser<'_> {
     pub(super) fn insert(&mut self, replace: bool) -> SqlResult<Statement> {
+        let hints = self.insert_hints();
         let priority = match self.eat_any(&[Kw::LOW_PRIORITY, Kw::DELAYED, Kw::HIGH_PRIORITY]) {
             Some(Kw::HIGH_PRIORITY) if replace => return self.fail(),
             Some(Kw::LOW_PRIORITY) => Some(Priority::Low),
@@ -36,6 +37,7 @@ impl Parser<'_> {
             row_alias: None,
             on_duplicate: Vec::new(),
             returning: Vec::new(),
+            hints,
         };
         self.insert_columns(&mut insert)?;
         self.insert_source(&mut insert)?;
@@ -129,6 +131,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn update(&mut self, with: Option<With>) -> SqlResult<Statement> {
+        let hints = self.block_hints();
         let low_priority = self.eat_kw(Kw::LOW_PRIORITY);
         let ignore = self.eat_kw(Kw::IGNORE);
         let tables = self.list(Self::table_reference)?;
@@ -155,6 +158,7 @@ impl Parser<'_> {
             filter,
             order_by,
             limit,
+            hints,
         })))
     }
 
@@ -168,6 +172,7 @@ impl Parser<'_> {
 
     pub(super) fn delete(&mut self, with: Option<With>) -> SqlResult<Statement> {
         let mut delete = Delete {
+            hints: self.block_hints(),
             with,
             low_priority: false,
             quick: false,

@@ -185,10 +185,10 @@ impl<'a> Lexer<'a> {
         Token { tok, start, end }
     }
 
-    /// Text of the hint comment that starts in `from..to`.
-    pub fn hint_between(&self, from: usize, to: usize) -> Option<&'a [u8]> {
-        let (start, end) = self.hint?;
-        (from <= start && start <= to).then(|| &self.src[start..end])
+    /// Where the text of the hint comment stands that starts in `from..to`.
+    pub fn hint_between(&self, from: usize, to: usize) -> Option<(usize, usize)> {
+        self.hint
+            .filter(|(start, _)| from <= *start && *start <= to)
     }
 
     /// The next token.

@@ -6,7 +6,7 @@
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query`,
 //! `table_ref`, `dml`, `ddl`, `column`, `alter`, `account`, `admin`, `replication`, `show`, `xa` → `expr`, `operand`,
-//! `call`, `json`, `window`. Why our own: `docs/decisions/parser.md`.
+//! `call`, `json`, `window`; `hint` reads optimizer hints. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -22,6 +22,7 @@ mod ddl;
 pub mod digest;
 mod dml;
 mod expr;
+mod hint;
 mod json;
 pub mod keyword;
 pub mod lexer;
@@ -157,6 +158,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
     if let Some(error) = parser.deferred {
         return Err(error);
     }
+    parser.settle_hints(matches!(stmt, Statement::Query(_) | Statement::Explain(_)));
     let span = Span {
         start: begin,
         end: begin + src[begin..stop].trim_ascii_end().len(),

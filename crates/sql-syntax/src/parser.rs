@@ -7,6 +7,7 @@
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use super::ast::{Ident, LockWait, ObjectName, Span};
+use super::hint::Hinting;
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
 use super::{AccountPlaces, MAX_NESTING, ParseOptions};
@@ -19,7 +20,7 @@ const NEAR_BYTES: usize = 80;
 pub(super) struct Parser<'a> {
     pub(super) src: &'a [u8],
     /// Where the statement begins in `src`: line 1 of its errors.
-    begin: usize,
+    pub(super) begin: usize,
     pub(super) opts: ParseOptions<'a>,
     lex: Lexer<'a>,
     /// The token to be consumed next.
@@ -46,6 +47,8 @@ pub(super) struct Parser<'a> {
     pub(super) accounts: AccountPlaces,
     /// Places in the text of a view's query.
     pub(super) places: Option<Box<Places>>,
+    /// Optimizer hints.
+    pub(super) hinting: Hinting,
 }
 
 /// Places in the text of a query that is stored: what it names without a database, and its `*`.
@@ -80,6 +83,7 @@ impl<'a> Parser<'a> {
             unlogged: Vec::new(),
             accounts: AccountPlaces::default(),
             places: None,
+            hinting: Hinting::default(),
         }
     }
 
@@ -224,18 +228,17 @@ impl<'a> Parser<'a> {
         matches!(self.cur.tok, Tok::Eof | Tok::Semicolon)
     }
 
-    /// Optimizer hints between the last token and the current one.
-    pub(super) fn hints(&self) -> Option<Box<str>> {
-        let text = self.lex.hint_between(self.prev_end, self.cur.start)?;
-        Some(String::from_utf8_lossy(text.trim_ascii()).into())
+    /// Where the text of a hint comment between the last token and the current one stands.
+    pub(super) fn hint_comment(&self) -> Option<(usize, usize)> {
+        self.lex.hint_between(self.prev_end, self.cur.start)
     }
 
     /// `/*+ NO_WAIT() */` or `/*+ WAIT(n) */` behind the current token, and where it stands.
     pub(super) fn wait_hint(&self) -> Option<(LockWait, Span)> {
         let mut lex = self.lex;
         let next = lex.next_token();
-        let hint = lex.hint_between(self.cur.end, next.start)?;
-        let text = std::str::from_utf8(hint.trim_ascii()).ok()?;
+        let (start, end) = lex.hint_between(self.cur.end, next.start)?;
+        let text = std::str::from_utf8(self.src[start..end].trim_ascii()).ok()?;
         let (name, argument) = text.strip_suffix(')')?.split_once('(')?;
         let (name, argument) = (name.trim(), argument.trim());
         let wait = match argument.parse() {

@@ -225,7 +225,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::SELECT)?;
         let outer = std::mem::take(&mut self.height);
         let mut select = Select {
-            hints: self.hints(),
+            hints: self.block_hints(),
             ..Select::default()
         };
         self.select_options(&mut select)?;

@@ -22,6 +22,7 @@ mod foreign_keys;
 mod generated;
 mod golden;
 mod guesses;
+mod hints;
 mod histogram;
 mod histories;
 mod hostile;

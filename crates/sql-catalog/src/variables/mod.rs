@@ -279,7 +279,7 @@ pub const CLIENT_CHARSETS: [&str; 3] = [
     "character_set_results",
 ];
 
-/// One session's values: the globals as they were at connect, with what the session changed.
+/// One session's values, cheap to copy: the globals as they were at connect, with what the session changed.
 #[derive(Clone)]
 pub struct SessionValues {
     base: Arc<Vec<VarValue>>,

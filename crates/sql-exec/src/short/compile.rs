@@ -34,6 +34,7 @@ fn short_select(query: &Query) -> Option<&Select> {
                 && s.group_by.is_empty()
                 && s.having.is_none()
                 && s.windows.is_empty()
+                && s.hints.is_none()
                 && !s.options.calc_found_rows =>
         {
             Some(s)

@@ -15,6 +15,7 @@ use esker_types::SqlType;
 use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate::{AggDef, AggTypes};
 
+use super::hint::JoinOrder;
 use super::recursive::RecursiveBody;
 use super::scope::ScopeTable;
 use crate::expr::Expr;
@@ -122,6 +123,8 @@ pub struct Block {
     pub width: u32,
     /// Join tables in the written order.
     pub straight_join: bool,
+    /// Hints about the order of tables.
+    pub orders: Vec<JoinOrder>,
     /// SQL_CALC_FOUND_ROWS.
     pub calc_found_rows: bool,
 }

@@ -1,8 +1,8 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
-//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
-//! `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
+//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `hint`, `locks` (of their
+//! rows), `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
 //! `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print` (views, and
 //! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as
 //! written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes
@@ -22,6 +22,7 @@ mod expr;
 mod frame;
 mod from;
 mod group;
+mod hint;
 pub mod json;
 mod json_table;
 mod literal;
@@ -52,6 +53,7 @@ use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
 
 pub use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
+pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_hints};
 pub use json_table::JsonTable;
 pub use literal::cast_type;
 pub(crate) use locks::LockRules;

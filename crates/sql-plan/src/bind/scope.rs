@@ -20,6 +20,7 @@ use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
+use super::hint::TableHints;
 use super::json_table::JsonTable;
 use super::recursive::RecursiveTable;
 use super::rights::Restricted;
@@ -69,6 +70,8 @@ pub struct ScopeTable {
     pub columns: Vec<ScopeColumn>,
     /// Index hints.
     pub hints: Vec<ast::IndexHint>,
+    /// What other hints say.
+    pub told: TableHints,
     /// Slots of the columns that are used, by column.
     pub slots: RefCell<Vec<Option<u32>>>,
     /// Slot of the encoded row key, when a statement wants it.
@@ -237,6 +240,7 @@ impl<'p> Scope<'p> {
             kind: TableKind::Row,
             columns,
             hints: Vec::new(),
+            told: TableHints::default(),
             slots: RefCell::new((base..base + n).map(Some).collect()),
             key_slot: None,
             row_slot: None,
@@ -500,6 +504,7 @@ impl ScopeTable {
             kind,
             columns,
             hints,
+            told: TableHints::default(),
             slots,
             key_slot,
             row_slot,

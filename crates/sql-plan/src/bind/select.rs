@@ -17,6 +17,7 @@ use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
 use super::computed::computed_columns;
 use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
+use super::hint::apply_hints;
 use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
 use super::window::{self, WindowRule};
 use super::{BindEnv, Need, errors, group, literal, order};
@@ -80,6 +81,7 @@ pub(super) fn bind_select(
     let join = env.locks.within_from(around.locking, || {
         bind_from(env, Need::Read, &mut scope, &select.from)
     })?;
+    let told = apply_hints(env, &mut scope, select.hints.as_deref());
     let mut filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
@@ -170,7 +172,8 @@ pub(super) fn bind_select(
         limit,
         locks,
         width,
-        straight_join: select.options.straight_join,
+        straight_join: select.options.straight_join || told.is_fixed,
+        orders: told.orders,
         calc_found_rows: select.options.calc_found_rows,
         tables: scope.tables,
     };

@@ -98,7 +98,7 @@ pub(super) fn only_item(query: &ast::Query) -> Option<&ast::Expr> {
         rollup: _,
         having: None,
         windows,
-        hints: _,
+        hints: None,
     } = &**select
     else {
         return None;

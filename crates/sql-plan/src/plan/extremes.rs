@@ -133,6 +133,7 @@ fn without_tables(block: &Block) -> Block {
         locks: Vec::new(),
         width: block.width,
         straight_join: false,
+        orders: Vec::new(),
         calc_found_rows: false,
     }
 }

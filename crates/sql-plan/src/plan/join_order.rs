@@ -117,6 +117,7 @@ impl Joiner<'_> {
             .collect();
         group.conds.extend(further);
         group.equalities = Equalities::complete(&mut group.conds, &self.map);
+        self.obey_hints(&mut group);
         self.order(group, 0)
     }
 

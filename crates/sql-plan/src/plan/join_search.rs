@@ -49,7 +49,7 @@ use super::access::{Ascending, Path, Target};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::{cost, stats};
-use crate::bind::{TableKind, equated_slots};
+use crate::bind::{JoinHint, TableKind, equated_slots};
 use crate::expr::Expr;
 
 /// Estimated cardinality, cost and order of the rows of some joined units.
@@ -154,8 +154,12 @@ impl Joiner<'_> {
             cost: before.cost + before.rows * nested.cost * opened,
             method: Method::Nested,
         };
+        let told = match unit.kind {
+            UnitKind::Table(t) => self.block.tables[t].told.join,
+            UnitKind::Left { .. } => None,
+        };
         // Rows read once into memory would be locked although they match nothing.
-        if lateral || locked {
+        if lateral || locked || told == Some(JoinHint::Nested) {
             return Ok(best);
         }
         // What is computed is computed once.
@@ -169,7 +173,7 @@ impl Joiner<'_> {
         let once = before.cost + alone.cost + alone.rows * cost::BUILD_ROW;
         if hashable {
             let cost = once + before.rows * cost::PROBE_ROW + rows * cost::COMPARE_BUFFERED_ROW;
-            if cost < best.cost {
+            if cost < best.cost || told == Some(JoinHint::Hashed) {
                 best = Step {
                     rows,
                     cost,

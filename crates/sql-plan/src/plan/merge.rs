@@ -122,6 +122,9 @@ impl<'b> Merge<'b> {
         let TableKind::Derived(query) = &table.kind else {
             return None;
         };
+        if table.told.unmerged {
+            return None;
+        }
         let inner = is_plain(query)?;
         let is_fixed = outer.join.as_ref().is_none_or(|join| is_fixed(join, at));
         let others = outer
@@ -253,6 +256,7 @@ impl<'b> Merge<'b> {
             limit: outer.limit.clone(),
             width: self.width,
             straight_join: false,
+            orders: [outer.orders.as_slice(), self.inner.orders.as_slice()].concat(),
             calc_found_rows: outer.calc_found_rows,
         };
         (block, further.iter().map(replaced).collect())
@@ -416,6 +420,7 @@ pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> Scop
         kind: table.kind.clone(),
         columns: table.columns.clone(),
         hints: table.hints.clone(),
+        told: table.told,
         slots: RefCell::new(slots.iter().map(|slot| slot.map(&place)).collect()),
         key_slot: table.key_slot.map(&place),
         row_slot: table.row_slot.map(&place),

@@ -4,8 +4,8 @@
 //! **Invariants**: `INSERT … SET a=1` is already a column list with one row.
 
 use super::{
-    ColumnRef, Expr, FileFormat, Ident, Limit, ObjectName, OrderItem, Query, SelectItem, TableRef,
-    With,
+    BlockHints, ColumnRef, Expr, FileFormat, Ident, Limit, ObjectName, OrderItem, Query,
+    SelectItem, TableRef, With,
 };
 
 /// `column = value`; `DEFAULT` is [`Expr::Default`]`(None)`.
@@ -42,12 +42,22 @@ pub struct Insert {
     pub on_duplicate: Vec<Assignment>,
     /// RETURNING (MariaDB).
     pub returning: Vec<SelectItem>,
+    /// Optimizer hints behind the verb.
+    pub hints: Option<Box<BlockHints>>,
 }
 
 impl Insert {
     /// Do its rows come from a query?
     pub fn is_from_query(&self) -> bool {
-        matches!(self.source, InsertSource::Query(_))
+        self.query().is_some()
+    }
+
+    /// The query that its rows come from.
+    pub fn query(&self) -> Option<&Query> {
+        match &self.source {
+            InsertSource::Query(query) => Some(query),
+            InsertSource::Values(_) => None,
+        }
     }
 }
 
@@ -99,6 +109,8 @@ pub struct Update {
     pub order_by: Vec<OrderItem>,
     /// LIMIT.
     pub limit: Option<Limit>,
+    /// Optimizer hints, if the statement has any.
+    pub hints: Option<Box<BlockHints>>,
 }
 
 impl Update {
@@ -131,6 +143,8 @@ pub struct Delete {
     pub limit: Option<Limit>,
     /// RETURNING (MariaDB).
     pub returning: Vec<SelectItem>,
+    /// Optimizer hints, if the statement has any.
+    pub hints: Option<Box<BlockHints>>,
 }
 
 /// LOAD DATA.

@@ -1,8 +1,8 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a
-//! catalog, a type's storage or a session. Parts: `statement` · `query`, `expr` · `dml`, `ddl`, `account`, `admin`.
-//! **Invariants**: names keep the text as written (case included); string literals are bytes with
+//! catalog, a type's storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `account`,
+//! `admin`. **Invariants**: names keep the text as written (case included); string literals are bytes with
 //! escapes already resolved; the height of any expression is bounded by
 //! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a
 //! stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or
@@ -13,6 +13,7 @@ mod admin;
 mod ddl;
 mod dml;
 mod expr;
+mod hint;
 mod query;
 mod statement;
 
@@ -21,6 +22,7 @@ pub use admin::*;
 pub use ddl::*;
 pub use dml::*;
 pub use expr::*;
+pub use hint::*;
 pub use query::*;
 pub use statement::*;
 

@@ -4,7 +4,26 @@
 //! **Invariants**: set operations are a flat left-to-right list; INTERSECT, which binds tighter, is
 //! already grouped into a nested term; NATURAL and USING joins are kept as written.
 
-use super::{Expr, Ident, JsonColumns, ObjectName, WindowSpec};
+use super::{BlockHints, Expr, Ident, JsonColumns, ObjectName, WindowSpec};
+
+impl Query {
+    /// Hints of its statement, if it has any.
+    pub fn hints(&self) -> Option<&BlockHints> {
+        self.body.hints()
+    }
+}
+
+impl QueryBody {
+    /// Those of the first query block.
+    fn hints(&self) -> Option<&BlockHints> {
+        match self {
+            Self::Select(select) => select.hints.as_deref(),
+            Self::SetOps { first, .. } => first.hints(),
+            Self::Nested(query) => query.hints(),
+            Self::Table(_) | Self::Values(_) => None,
+        }
+    }
+}
 
 /// A query expression with everything around its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,8 +111,8 @@ pub struct Select {
     pub distinct: bool,
     /// SQL_CALC_FOUND_ROWS, STRAIGHT_JOIN, …
     pub options: SelectOptions,
-    /// Text of optimizer hints, without the comment marks.
-    pub hints: Option<Box<str>>,
+    /// Optimizer hints, if the statement has any.
+    pub hints: Option<Box<BlockHints>>,
     /// Select list.
     pub items: Vec<SelectItem>,
     /// FROM; empty for no FROM and for FROM DUAL. Comma-separated entries are cross joins.

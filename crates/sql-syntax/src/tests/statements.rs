@@ -182,7 +182,8 @@ fn clauses() {
     );
     assert!(query("SELECT 1 LOCK IN SHARE MODE").locking[0].share);
     let s = select("SELECT /*+ MAX_EXECUTION_TIME(9) */ DISTINCT SQL_CALC_FOUND_ROWS a FROM t");
-    assert_eq!(s.hints.as_deref(), Some("MAX_EXECUTION_TIME(9)"));
+    let hints = s.hints.as_ref().and_then(|h| h.statement());
+    assert_eq!(hints.and_then(|h| h.max_execution_millis), Some(9));
     assert!(s.distinct && s.options.calc_found_rows && !s.options.straight_join);
     let s = select("SELECT a FROM t GROUP BY a, 2 WITH ROLLUP HAVING b WINDOW w AS (ORDER BY c)");
     assert!(s.rollup && s.having.is_some() && s.group_by.len() == 2 && s.windows.len() == 1);

@@ -52,7 +52,13 @@ impl CompiledDelete {
             [] => Need::Delete,
             _ => Need::Read,
         };
-        let mut target = TargetScope::bind(env, need, delete.with.as_ref(), &delete.from)?;
+        let mut target = TargetScope::bind(
+            env,
+            need,
+            delete.with.as_ref(),
+            &delete.from,
+            delete.hints.as_deref(),
+        )?;
         let places: Vec<usize> = match delete.targets.as_slice() {
             [] => vec![0],
             names => names

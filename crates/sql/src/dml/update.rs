@@ -42,7 +42,13 @@ impl CompiledUpdate {
             [TableRef::Table(_)] => Need::Update,
             _ => Need::UpdateOrRead,
         };
-        let mut target = TargetScope::bind(env, need, update.with.as_ref(), &update.tables)?;
+        let mut target = TargetScope::bind(
+            env,
+            need,
+            update.with.as_ref(),
+            &update.tables,
+            update.hints.as_deref(),
+        )?;
         let several = target.scope.tables.len() > 1;
         if several && !update.order_by.is_empty() {
             return Err(errors::wrong_usage("UPDATE and ORDER BY"));

@@ -25,6 +25,7 @@ use esker_types::{SqlType, TypeKind, Value, errors};
 use super::Session;
 use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
+use super::hints;
 use super::names::Purpose;
 use super::plans::{KeyedQuery, Plan, PlanKey};
 use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
@@ -331,7 +332,7 @@ impl Session {
         params: &[Value],
     ) -> Result<(Arc<Compiled>, Keep), ExecError> {
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
-        self.bind_quietly(purpose, |scope| {
+        let (compiled, mut raised) = self.bind_apart(purpose, |scope| {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));
             let compiled = dml::compile(&env, statement)?;
@@ -345,7 +346,13 @@ impl Session {
                 (false, false) => Keep::Once,
             };
             Ok((Arc::new(compiled), keep))
-        })
+        });
+        // What values warn of, they warn of again when the change runs.
+        if hints::of(statement).is_some() && compiled.is_ok() {
+            hints::only_about_hints(&mut raised);
+            self.add_warnings(raised);
+        }
+        compiled
     }
 
     /// Locks and runs a change that was compiled at the catalog's `version`; None if its tables have

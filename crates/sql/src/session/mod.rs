@@ -15,9 +15,10 @@
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
 //! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
-//! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `track` (what the client hears of its session)
-//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics),
-//!   `process` (SHUTDOWN and its kin)
+//! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
+//!   client hears of its session)
+//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `profiles` (SHOW
+//!   PROFILES), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `other`: the rest
 //!
@@ -37,6 +38,7 @@ mod export;
 mod filling;
 mod grants;
 mod gtid;
+mod hints;
 mod histogram;
 mod load;
 mod lock_waits;
@@ -198,6 +200,8 @@ pub struct Session {
     pub(crate) context: SessionContext,
     pub(crate) client: ClientFlags,
     pub(crate) values: SessionValues,
+    /// The values before hints of the current statement changed them.
+    values_before_hints: Option<Box<SessionValues>>,
     pub(crate) vars: SessionVars,
     pub(crate) txn: Txn,
     pub(crate) state: TransactionState,
@@ -288,6 +292,7 @@ impl Session {
             },
             no_index_used: false,
             values,
+            values_before_hints: None,
             vars,
             txn,
             state: TransactionState::default(),

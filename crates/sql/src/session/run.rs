@@ -18,9 +18,7 @@ use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
-use esker_sql_syntax::ast::{
-    Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement,
-};
+use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
@@ -28,6 +26,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 use super::cursor::Collector;
 use super::explain::RunningPlan;
 use super::export;
+use super::hints;
 use super::names::Purpose;
 use super::{Batch, Running, Session, Work};
 use crate::show;
@@ -64,18 +63,6 @@ impl RowSource {
             Self::Table(columns, _) => columns.clone(),
         }
     }
-}
-
-/// The time limit of `/*+ MAX_EXECUTION_TIME(milliseconds) */` in the first SELECT.
-fn hinted_limit(query: &Query) -> Option<Duration> {
-    let QueryBody::Select(select) = &query.body else {
-        return None;
-    };
-    let hints = select.hints.as_deref()?.to_ascii_uppercase();
-    let (_, rest) = hints.split_once("MAX_EXECUTION_TIME")?;
-    let (number, _) = rest.trim_start().strip_prefix('(')?.split_once(')')?;
-    let millis: u64 = number.trim().parse().ok()?;
-    (millis > 0).then(|| Duration::from_millis(millis))
 }
 
 impl Session {
@@ -127,11 +114,17 @@ impl Session {
             Statement::Explain(explain) => explain.analyzed_query(),
             _ => None,
         };
-        let limit = query.and_then(|q| hinted_limit(q).or(self.vars.max_execution_time));
-        self.begin_statement(limit)?;
         if !keeps_diagnostics(statement) {
             self.clear_warnings();
         }
+        let hints = hints::of(statement);
+        if let Some(hints) = hints {
+            self.obey_hints(hints);
+        }
+        // Plans that are kept know nothing of hints.
+        let prepared = prepared.filter(|_| hints.is_none());
+        let limit = query.and_then(|q| hints::time_limit(q).or(self.vars.max_execution_time));
+        self.begin_statement(limit)?;
         self.admit_in_branch(statement)?;
         match &**statement {
             Statement::Query(query) => {

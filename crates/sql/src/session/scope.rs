@@ -107,7 +107,8 @@ impl Session {
         self.bind_apart(purpose, f).0
     }
 
-    fn bind_apart<R>(
+    /// The same, with what it warns of.
+    pub(super) fn bind_apart<R>(
         &mut self,
         purpose: Purpose,
         f: impl FnOnce(&StatementScope<'_>) -> SqlResult<R>,

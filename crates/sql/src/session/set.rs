@@ -265,7 +265,7 @@ impl Session {
     }
 
     /// Values that need more than the table knows.
-    fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
+    pub(super) fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
         if id.def().name == "time_zone"
             && let Some(Value::Str(text)) = given
         {

@@ -113,7 +113,9 @@ enum Place<'a> {
 fn places(statement: &Statement) -> Option<Vec<Place<'_>>> {
     let plain = |tables: &[TableRef]| matches!(tables, [TableRef::Table(t)] if t.hints.is_empty() && t.partitions.is_empty());
     match statement {
-        Statement::Insert(i) if i.returning.is_empty() && i.partitions.is_empty() => {
+        Statement::Insert(i)
+            if i.returning.is_empty() && i.partitions.is_empty() && i.hints.is_none() =>
+        {
             let InsertSource::Values(rows) = &i.source else {
                 return None;
             };
@@ -124,6 +126,7 @@ fn places(statement: &Statement) -> Option<Vec<Place<'_>>> {
         Statement::Update(u)
             if plain(&u.tables)
                 && u.with.is_none()
+                && u.hints.is_none()
                 && u.order_by.is_empty()
                 && u.limit.is_none() =>
         {
@@ -134,6 +137,7 @@ fn places(statement: &Statement) -> Option<Vec<Place<'_>>> {
         Statement::Delete(d)
             if plain(&d.from)
                 && d.with.is_none()
+                && d.hints.is_none()
                 && d.targets.is_empty()
                 && d.order_by.is_empty()
                 && d.limit.is_none()

@@ -176,6 +176,7 @@ impl Session {
 
     /// Starts the request's next statement. False when there is none; the request is over then.
     pub fn start_next(&mut self) -> bool {
+        self.end_hints();
         match &mut self.running {
             Some(running) if running.next < running.text.len() => {
                 running.work = Work::Text;
@@ -223,6 +224,7 @@ impl Session {
     pub(super) fn note_outcome(&mut self, running: &mut Running, outcome: &Outcome) {
         if matches!(outcome.result, OutcomeKind::Err(_)) {
             running.next = running.text.len();
+            self.end_hints();
             self.end_command();
         }
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{DefaultDef, TableDef};
 use esker_sql_plan::bind::{
-    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, errors, literal_number, number_literal,
+    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, check_hints, errors, literal_number,
+    number_literal,
 };
 use esker_sql_plan::plan::{QueryPlan, plan_bound};
 use esker_sql_syntax::ast::{self, Insert, InsertSource};
@@ -45,6 +46,7 @@ impl CompiledInsert {
         let (rows, reads_row, changer, source_slots) = match &insert.source {
             InsertSource::Values(rows) => {
                 env.note_target(&table, &table.name, true);
+                check_hints(env, &table, insert.hints.as_deref());
                 let (rows, reads_row) = compile_rows(env, &table, &columns, insert, rows)?;
                 let changer = compile_changer(env, &table, insert, None)?;
                 (rows, reads_row, changer, Vec::new())
