@@ -85,6 +85,7 @@ fn begin_log() {
 }
 
 fn announce(address: SocketAddr, instance: &Instance, data_dir: &Path) {
+    instance.tell_build(&format!("Esker {}", crate::VERSION));
     if instance.root_has_no_password() && instance.is_first_start() {
         tracing::warn!(
             "created account root@localhost WITHOUT a password; set one with \

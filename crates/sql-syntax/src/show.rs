@@ -273,11 +273,12 @@ impl Parser<'_> {
             }
             self.advance();
         }
-        if self.eat_seq(&[Kw::FOR, Kw::QUERY]) {
-            self.number()?;
-        }
+        let query = match self.eat_seq(&[Kw::FOR, Kw::QUERY]) {
+            true => Some(self.number()?),
+            false => None,
+        };
         self.number_limit()?;
-        Ok(ShowWhat::Profile)
+        Ok(ShowWhat::Profile(query))
     }
 
     fn show_grants(&mut self) -> SqlResult<ShowWhat> {

@@ -754,6 +754,12 @@ impl Instance {
         Ok(())
     }
 
+    /// Says which build this is: `version_comment`.
+    pub fn tell_build(&self, build: &str) {
+        self.globals
+            .tell("version_comment", VarValue::Text(build.into()));
+    }
+
     /// Clean shutdown of the engine, after the last session.
     ///
     /// # Errors

@@ -497,7 +497,7 @@ fn option_files_of_others_start_the_server() {
             assert_eq!(c.value(memory), "314572800|314572800|1");
             assert_eq!(
                 c.value("SELECT @@time_zone, @@max_connections, @@long_query_time"),
-                "+00:00|500|1"
+                "+00:00|500|1.000000"
             );
         }
         if text.contains("general_ci") {

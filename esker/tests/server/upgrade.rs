@@ -67,7 +67,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("SELECT GROUP_CONCAT(i ORDER BY i) FROM d.w", "-2,1,10,11"),
     ("SELECT GROUP_CONCAT(id, note) FROM d.child", "1later"),
     ("SELECT GROUP_CONCAT(id) FROM d.parent", "1"),
-    ("SELECT @@global.long_query_time + 0", "7"),
+    ("SELECT @@global.long_query_time + 0", "7.000000"),
     ("XA RECOVER", "1|5|0|waits"),
     (
         "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER = 'app'",

@@ -94,6 +94,8 @@ pub struct SessionVars {
     pub safe_updates: bool,
     /// long_query_time, microseconds.
     pub slow_after_micros: i64,
+    /// Statements that SHOW PROFILES keeps (profiling_history_size); 0 without profiling.
+    pub profiles: usize,
     /// What is logged, and how.
     pub log: LogVars,
     /// timestamp, when set: NOW() in microseconds since the epoch.
@@ -147,6 +149,7 @@ impl SessionVars {
             foreign_key_checks: other.foreign_key_checks,
             read_threads: other.read_threads,
             log: other.log,
+            profiles: other.profiles,
             ..self.clone()
         };
         same_run_time == *other
@@ -222,6 +225,10 @@ impl SessionVars {
             slow_after_micros: match v.named("long_query_time") {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
                 _ => i64::MAX,
+            },
+            profiles: match v.named("profiling").is_on() {
+                true => number("profiling_history_size") as usize,
+                false => 0,
             },
             log: LogVars {
                 on: v.named("sql_log_bin").is_on(),

@@ -335,8 +335,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("persisted_globals_load", G, FIX, VarKind::Bool, "ON"),
     unused("plugin_dir", G, FIX, VarKind::Text, ""),
     unused("preload_buffer_size", B, SET, VarKind::UInt { min: 1_024, max: 1_073_741_824 }, "32768"),
-    unused("profiling", B, SET, VarKind::Bool, "OFF"),
-    unused("profiling_history_size", B, SET, VarKind::UInt { min: 0, max: 100 }, "15"),
     unused("pseudo_thread_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     unused("query_alloc_block_size", B, SET, VarKind::UInt { min: 1_024, max: 4_294_966_272 }, "8192"),
     unused("query_prealloc_size", B, SET, VarKind::UInt { min: 8_192, max: u64::MAX }, "8192"),

@@ -325,8 +325,8 @@ pub enum ShowWhat {
     RoutineStatus(&'static str),
     /// PROFILES.
     Profiles,
-    /// PROFILE [types] [FOR QUERY n] [LIMIT].
-    Profile,
+    /// PROFILE [types] [FOR QUERY n] [LIMIT]: the number.
+    Profile(Option<u64>),
     /// MASTER STATUS, BINARY LOG STATUS.
     BinlogStatus,
     /// BINARY LOGS, MASTER LOGS.

@@ -170,6 +170,11 @@ impl Session {
             merge_passes,
             no_index_used: self.no_index_used,
         };
+        if self.vars.profiles > 0 {
+            let took = (measured.micros, measured.lock_micros);
+            self.profiles
+                .add(&self.measure.text, took, self.vars.profiles);
+        }
         let digest = current.digest.and_then(|key| self.measure.known.get(&key));
         let text = &self.measure.text;
         if let Some(digest) = digest {

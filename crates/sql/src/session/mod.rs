@@ -54,6 +54,7 @@ mod plans;
 mod prepared;
 mod privileges;
 mod process;
+mod profiles;
 mod proxies;
 pub mod registry;
 mod replay;
@@ -106,6 +107,7 @@ pub use plans::PlanStatistics;
 use plans::Plans;
 pub use prepared::Prepared;
 use prepared::PreparedStatement;
+use profiles::Profiles;
 pub use step::Request;
 use step::{Running, Work};
 pub use track::StateChange;
@@ -229,6 +231,8 @@ pub struct Session {
     /// Where it names accounts.
     pub(crate) statement_accounts: AccountPlaces,
     measure: Measure,
+    /// What the last statements took.
+    pub(crate) profiles: Profiles,
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
@@ -312,6 +316,7 @@ impl Session {
             statement_text: Vec::new(),
             statement_accounts: AccountPlaces::default(),
             measure: Measure::default(),
+            profiles: Profiles::default(),
             temp,
             running: None,
             applying: None,

@@ -222,7 +222,10 @@ fn variable_type(value: &VarValue) -> SqlType {
             length: 21,
             ..SqlType::bigint(false)
         },
-        VarValue::Double(_) => SqlType::new(TypeKind::Double),
+        VarValue::Double(_) => SqlType {
+            decimals: 6,
+            ..SqlType::new(TypeKind::Double)
+        },
         VarValue::Text(t) => {
             let chars = t.chars().count().max(1) as u32;
             SqlType::varchar(chars, Collation::UTF8MB4_0900_AI_CI)

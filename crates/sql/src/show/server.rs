@@ -65,8 +65,18 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             ],
         )),
         ShowWhat::CharacterSet => Ok(character_sets(session)),
-        ShowWhat::Profiles => empty(&["Query_ID", "Duration", "Query"]),
-        ShowWhat::Profile => empty(&["Status", "Duration"]),
+        ShowWhat::Profiles => {
+            let columns = ["Query_ID", "Duration", "Query"];
+            Ok(Table::mixed(
+                &columns,
+                &["Query_ID"],
+                session.profiles.list(),
+            ))
+        }
+        ShowWhat::Profile(query) => {
+            let rows = session.profiles.stages(*query);
+            Ok(Table::texts(&["Status", "Duration"], rows))
+        }
         ShowWhat::BinlogStatus => {
             replication(session)?;
             session.show_binlog_status()

@@ -1,0 +1,99 @@
+//! SHOW PROFILES and SHOW PROFILE: how long the last statements of a session took (`profiling`).
+//!
+//! Neighbours: `measure` says what a statement took, `show` shows it. **Invariants**: at most
+//! `profiling_history_size` statements are kept, and none about profiles; numbers go up from 1 and are never used
+//! again.
+
+use std::collections::VecDeque;
+
+use esker_types::Value;
+
+/// Bytes of a statement that are kept.
+const MAX_TEXT: usize = 300;
+
+/// What a statement took.
+pub(crate) struct Profile {
+    /// Its number.
+    number: u64,
+    micros: u64,
+    /// The part of it that was waiting for locks.
+    lock_micros: u64,
+    text: String,
+}
+
+/// The last statements of a session, the oldest first.
+#[derive(Default)]
+pub(crate) struct Profiles {
+    kept: VecDeque<Profile>,
+    last: u64,
+}
+
+/// Seconds, with so many digits behind the six of microseconds.
+fn seconds(micros: u64, more: usize) -> Value {
+    let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
+    Value::str(format!("{whole}.{part:06}{}", "0".repeat(more)))
+}
+
+/// Is it a statement about profiles?
+fn is_own(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let mut is = |word: &str| {
+        words
+            .next()
+            .is_some_and(|w| w.to_ascii_uppercase().starts_with(word))
+    };
+    is("SHOW") && is("PROFILE")
+}
+
+impl Profiles {
+    /// Keeps a statement, and at most `most` in all.
+    pub(super) fn add(&mut self, text: &str, (micros, lock_micros): (u64, u64), most: usize) {
+        if is_own(text) {
+            return;
+        }
+        let mut end = text.len().min(MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.last += 1;
+        self.kept.push_back(Profile {
+            number: self.last,
+            micros,
+            lock_micros: lock_micros.min(micros),
+            text: text[..end].to_owned(),
+        });
+        while self.kept.len() > most {
+            self.kept.pop_front();
+        }
+    }
+
+    /// Rows of SHOW PROFILES.
+    pub(crate) fn list(&self) -> Vec<Vec<Value>> {
+        let row = |p: &Profile| {
+            vec![
+                Value::UInt(p.number),
+                seconds(p.micros, 2),
+                Value::str(&p.text),
+            ]
+        };
+        self.kept.iter().map(row).collect()
+    }
+
+    /// Rows of SHOW PROFILE: of a statement, or of the last one.
+    pub(crate) fn stages(&self, number: Option<u64>) -> Vec<Vec<Value>> {
+        let found = match number {
+            Some(number) => self.kept.iter().find(|p| p.number == number),
+            None => self.kept.back(),
+        };
+        let Some(profile) = found else {
+            return Vec::new();
+        };
+        let row = |state: &str, micros| vec![Value::str(state), seconds(micros, 0)];
+        let mut rows = Vec::new();
+        if profile.lock_micros > 0 {
+            rows.push(row("Waiting for locks", profile.lock_micros));
+        }
+        rows.push(row("executing", profile.micros - profile.lock_micros));
+        rows
+    }
+}
