@@ -28,7 +28,7 @@ use crate::commit::switches::Switches;
 use crate::compact::Effort;
 use crate::config::{EngineConfig, Mode};
 use crate::follow::Follower;
-use crate::lock::{LockInfo, LockManager};
+use crate::lock::{DeadlockObserver, LockInfo, LockManager};
 use crate::maintain::{Core, Maintenance, StallCause, Stalls, Workers};
 use crate::pool::{ScanPool, ScanStats};
 use crate::recovery::{
@@ -504,6 +504,11 @@ impl Engine {
             temp_files: used(MemoryUse::TempFiles),
             followers: used(MemoryUse::Followers),
         }
+    }
+
+    /// Has every deadlock told, while its members still wait; the first observer stays.
+    pub fn observe_deadlocks(&self, observer: DeadlockObserver) {
+        self.core.env.commit.locks.observe(observer);
     }
 
     /// Figures about the engine now.

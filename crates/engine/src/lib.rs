@@ -102,7 +102,8 @@ pub use engine::{Engine, EngineStats, MemoryStats};
 pub use error::{CancelReason, EngineError, Result};
 pub use follow::{Followed, FollowedKind, Follower, MoreLog};
 pub use lock::{
-    LockInfo, LockMode, LockOutcome, Locked, RangeKind, ScanGap, Uncommitted, WaitPolicy,
+    Deadlock, DeadlockMember, DeadlockObserver, LockInfo, LockMode, LockOutcome, Locked, RangeKind,
+    ScanGap, Uncommitted, WaitPolicy,
 };
 pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;

@@ -30,6 +30,7 @@ use crate::binlog::{Binlog, LoggedStatement, Replicas, StartArgs, adopt_names};
 use crate::datadir;
 use crate::ddl;
 use crate::host::{Host, HostSlot};
+use crate::infoschema::Deadlocks;
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::replica::Channels;
@@ -133,6 +134,8 @@ pub struct Instance {
     xids: OnceLock<XidTable>,
     pub(crate) host_slot: HostSlot,
     pub(crate) query_logs: QueryLogs,
+    /// The last deadlocks.
+    pub(crate) deadlocks: Deadlocks,
 }
 
 /// A database whose log is being replayed: the manifest is loaded, the directory is ours, and the log takes new
@@ -285,12 +288,19 @@ impl Starting {
             xids: OnceLock::new(),
             host_slot: HostSlot::default(),
             query_logs: QueryLogs::default(),
+            deadlocks: Deadlocks::default(),
         };
         instance.apply_switches();
         instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
         instance.start_binlog()?;
         let instance = Arc::new(instance);
+        let weak = Arc::downgrade(&instance);
+        instance.engine.observe_deadlocks(Box::new(move |deadlock| {
+            if let Some(instance) = weak.upgrade() {
+                instance.note_deadlock(deadlock);
+            }
+        }));
         if mending {
             let ahead = instance.engine.trees_ahead();
             datadir::mend(&instance, ahead, &replaced)?;

@@ -560,7 +560,8 @@ fn locks_and_waits_are_shown() {
         );
         assert_eq!(pairs, ["1"]);
         let status = watcher.lines("SHOW ENGINE INNODB STATUS").join("\n");
-        assert!(status.contains("lock_mode X,GAP,INSERT_INTENTION waiting: 3"));
+        let wanted = "lock_mode X locks gap before rec insert intention waiting\nRecord lock, heap no 0: 3\n";
+        assert!(status.contains(wanted), "{status}");
         assert!(status.contains("WAITS FOR"));
         a.run("COMMIT");
     });

@@ -26,6 +26,7 @@ mod hints;
 mod histogram;
 mod histories;
 mod hostile;
+mod innodb_status;
 mod inspect;
 mod isolation;
 mod load;

@@ -18,8 +18,36 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use super::owner::Place;
-use super::{LockManager, LockOwner};
+use super::{LockInfo, LockManager, LockOwner};
 use crate::{EngineError, Result};
+
+/// Locks of one member that an observer gets to see.
+const SHOWN_LOCKS: usize = 16;
+
+/// A cycle of waits that has been found.
+pub struct Deadlock {
+    /// Its members; each waits for the next one, and the last for the first.
+    pub members: Vec<DeadlockMember>,
+    /// The member whose wait is about to end.
+    pub victim: usize,
+}
+
+/// A transaction in a cycle.
+pub struct DeadlockMember {
+    owner: Arc<LockOwner>,
+    /// What it waits for, then some of what it has locked.
+    pub locks: Vec<LockInfo>,
+}
+
+impl DeadlockMember {
+    /// Is it this transaction?
+    pub(crate) fn is(&self, owner: &Arc<LockOwner>) -> bool {
+        Arc::ptr_eq(&self.owner, owner)
+    }
+}
+
+/// Whoever wants to know of deadlocks. It is called while the members still wait, and must not wait for locks itself.
+pub type DeadlockObserver = Box<dyn Fn(&Deadlock) + Send + Sync>;
 
 impl LockManager {
     /// Breaks every cycle that the wait of `requester` closes. An error means that the requester itself was chosen; it
@@ -33,6 +61,9 @@ impl LockManager {
                 continue;
             };
             self.deadlocks.fetch_add(1, Ordering::Relaxed);
+            if let Some(observer) = self.observer.get() {
+                observer(&self.described(&cycle, &victim));
+            }
             let ended = self.end_wait(&victim, EngineError::Deadlock);
             if Arc::ptr_eq(&victim, requester) {
                 // If the wait ended otherwise in this very moment its ticket says how; the victim is not needed.
@@ -44,6 +75,23 @@ impl LockManager {
             }
         }
         Ok(())
+    }
+
+    fn described(&self, cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>) -> Deadlock {
+        let member = |owner: &Arc<LockOwner>| DeadlockMember {
+            owner: Arc::clone(owner),
+            locks: self.list(owner, SHOWN_LOCKS),
+        };
+        let place = cycle.iter().position(|owner| Arc::ptr_eq(owner, victim));
+        Deadlock {
+            members: cycle.iter().map(member).collect(),
+            victim: place.expect("the victim is a member"),
+        }
+    }
+
+    /// Has deadlocks told from now on; the first observer stays.
+    pub(crate) fn observe(&self, observer: DeadlockObserver) {
+        let _ = self.observer.set(observer);
     }
 
     /// The transactions of a cycle through `requester`, which comes first.

@@ -28,8 +28,8 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -37,6 +37,7 @@ use crate::hash::{fold, fold_bytes};
 use crate::span::KeySpan;
 use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
+pub use deadlock::{Deadlock, DeadlockMember, DeadlockObserver};
 pub use list::{LockInfo, Locked};
 pub use owner::Uncommitted;
 pub(crate) use owner::{LockOwner, Want};
@@ -116,6 +117,8 @@ pub(crate) struct LockManager {
     seeds: [u64; 2],
     waits: AtomicU64,
     deadlocks: AtomicU64,
+    /// Hears of deadlocks.
+    observer: OnceLock<DeadlockObserver>,
 }
 
 impl LockManager {
@@ -128,6 +131,7 @@ impl LockManager {
             seeds,
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
+            observer: OnceLock::new(),
         })
     }
 

@@ -48,7 +48,9 @@ use crate::commit::id::PreparedId;
 use crate::commit::{self, Batch};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
-use crate::lock::{LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
+use crate::lock::{
+    DeadlockMember, LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy,
+};
 use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
 use tombstones::TombstoneWalk;
@@ -734,6 +736,11 @@ impl WaitCanceller {
         let owner = Arc::clone(&self.owner.lock());
         let other = Arc::clone(&other.owner.lock());
         self.locks.waits_for(&owner, &other)
+    }
+
+    /// Is it this member of a deadlock?
+    pub fn is(&self, member: &DeadlockMember) -> bool {
+        member.is(&self.owner.lock())
     }
 
     /// Ends the wait the transaction is in; false if it is in none.

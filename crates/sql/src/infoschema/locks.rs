@@ -1,6 +1,7 @@
 //! Rows about locks: what every transaction has locked and waits for, and who waits for whom.
 //!
-//! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same.
+//! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same;
+//! `deadlocks` has those that ended.
 //! **Invariants**: columns are those of MySQL's `performance_schema.data_locks`, `data_lock_waits`, `metadata_locks`;
 //! rows are only for who has the PROCESS privilege; at most [`MAX_LOCKS`] row locks of one transaction are listed.
 
@@ -30,6 +31,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "ESKER_DATA_LOCKS" => data_locks,
         "ESKER_DATA_LOCK_WAITS" => lock_waits,
         "ESKER_METADATA_LOCKS" => metadata_locks,
+        "ESKER_DEADLOCKS" => super::deadlocks::rows,
         _ => return None,
     };
     Some(match viewer.may("PROCESS") {
@@ -38,11 +40,11 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     })
 }
 
-/// An index and its table.
-type Named = (Arc<TableDef>, usize);
+/// Indexes, with their tables, by tree.
+pub(super) type Indexes = HashMap<TreeId, (Arc<TableDef>, usize)>;
 
 /// The index of every tree.
-fn indexes(instance: &Instance) -> HashMap<TreeId, Named> {
+pub(super) fn indexes(instance: &Instance) -> Indexes {
     let mut by_tree = HashMap::new();
     for schema in instance.schemas() {
         for table in instance.tables_of(&schema.name) {
@@ -79,7 +81,7 @@ fn lock_row(
     transaction: Option<u64>,
     nth: usize,
     lock: &LockInfo,
-    indexes: &HashMap<TreeId, Named>,
+    indexes: &Indexes,
 ) -> Option<Vec<Value>> {
     let (table, index) = indexes.get(&lock.tree)?;
     let index = &table.indexes[*index];
@@ -265,18 +267,39 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
     ]
 }
 
-/// The text of SHOW ENGINE INNODB STATUS.
-pub(crate) fn innodb_status(instance: &Instance) -> String {
+/// A mode as InnoDB's monitor says it.
+fn monitor_mode(what: &Locked) -> &'static str {
+    match what {
+        Locked::Row(LockMode::Shared, _) => "S locks rec but not gap",
+        Locked::Row(LockMode::Exclusive, _) => "X locks rec but not gap",
+        Locked::Range(RangeKind::Gap, _) => "X locks gap before rec",
+        Locked::Range(RangeKind::Cover(LockMode::Shared), _) => "S",
+        Locked::Range(RangeKind::Cover(LockMode::Exclusive), _) => "X",
+        Locked::Insert(_) => "X locks gap before rec insert intention",
+    }
+}
+
+/// A lock as InnoDB's monitor says it; `None` if its table has just gone.
+pub(super) fn lock_text(indexes: &Indexes, lock: &LockInfo, transaction: u64) -> Option<String> {
+    let (table, index) = indexes.get(&lock.tree)?;
+    let index = &table.indexes[*index];
+    let waiting = if lock.is_granted { "" } else { " waiting" };
+    Some(format!(
+        "RECORD LOCKS space id {} page no 0 n bits 0 index {} of table `{}`.`{}` trx id {transaction} lock_mode \
+         {}{waiting}\nRecord lock, heap no 0: {}",
+        lock.tree.0,
+        index.name,
+        table.schema,
+        table.name,
+        monitor_mode(&lock.what),
+        data_of(table, index, &lock.what),
+    ))
+}
+
+/// The open transactions in SHOW ENGINE INNODB STATUS, with their locks.
+pub(crate) fn transactions_text(instance: &Instance) -> String {
     let indexes = indexes(instance);
-    let line = "=".repeat(39);
-    let mut out = format!("\n{line}\nINNODB MONITOR OUTPUT (Esker)\n{line}\n");
-    let stats = instance.engine().stats();
-    let (lock_waits, deadlocks) = (stats.lock_waits, stats.deadlocks);
-    let _ = write!(
-        out,
-        "------------\nTRANSACTIONS\n------------\nLock waits {lock_waits}, deadlocks {deadlocks}\n\
-         LIST OF TRANSACTIONS FOR EACH SESSION:\n"
-    );
+    let mut out = String::new();
     let now = instance.now_micros();
     for process in instance.registry.list() {
         let detail = process.detail();
@@ -284,39 +307,40 @@ pub(crate) fn innodb_status(instance: &Instance) -> String {
             continue;
         };
         let seconds = (now - started).max(0) / 1_000_000;
-        let locks = process.locks(MAX_LOCKS);
+        let (id, locks) = (process.id, process.locks(MAX_LOCKS));
+        let is_waiting = locks.iter().any(|lock| !lock.is_granted);
+        let wait = if is_waiting { "LOCK WAIT " } else { "" };
+        let held = locks.len();
         let _ = writeln!(
             out,
-            "---TRANSACTION {}, ACTIVE {seconds} sec\n{} lock struct(s)\nMySQL thread id {}, {} {}",
-            process.id,
-            locks.len(),
-            process.id,
+            "---TRANSACTION {id}, ACTIVE {seconds} sec\n{wait}{held} lock struct(s), heap size 0, {held} row lock(s)\n\
+             MySQL thread id {id}, OS thread handle 0, query id 0 {} {} {}",
+            process.host(),
             detail.user,
             detail.state,
         );
-        for lock in locks {
-            let Some((table, index)) = indexes.get(&lock.tree) else {
-                continue;
-            };
-            let index = &table.indexes[*index];
-            let waiting = if lock.is_granted { "" } else { " waiting" };
+        if let Some(statement) = &detail.info {
+            let _ = writeln!(out, "{statement}");
+        }
+        if is_waiting {
+            let waited = (now - process.since_micros()).max(0) / 1_000_000;
             let _ = writeln!(
                 out,
-                "RECORD LOCKS index {} of table `{}`.`{}` lock_mode {}{waiting}: {}",
-                index.name,
-                table.schema,
-                table.name,
-                mode_of(&lock.what),
-                data_of(table, index, &lock.what),
+                "------- TRX HAS BEEN WAITING {waited} SEC FOR THIS LOCK TO BE GRANTED:"
             );
+        }
+        for line in locks
+            .iter()
+            .filter_map(|lock| lock_text(&indexes, lock, id))
+        {
+            let _ = writeln!(out, "{line}");
+        }
+        if is_waiting {
+            let _ = writeln!(out, "------------------");
         }
     }
     for (waiter, blocker) in waits(instance) {
         let _ = writeln!(out, "TRANSACTION {} WAITS FOR {}", waiter.id, blocker.id);
     }
-    let _ = write!(
-        out,
-        "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n"
-    );
     out
 }

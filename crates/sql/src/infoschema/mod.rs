@@ -5,11 +5,13 @@
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
 //! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
 //! sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `locks` (locks
-//! held and waited for), `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the replay of
-//! the log), `storage` (trees, extents, memory, write stalls) · `mysql` (accounts, time zones) · `performance`
-//! (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns; rows are made for
-//! one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log),
+//! `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have
+//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
+//! the account may see.
 
+mod deadlocks;
 mod declared;
 mod dictionary;
 mod foreign;
@@ -34,9 +36,10 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, Value};
 
+pub(crate) use deadlocks::{Deadlocks, latest_deadlock};
 pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
 pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
-pub(crate) use locks::innodb_status;
+pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
 pub(crate) use performance::is_open_table;
@@ -58,6 +61,13 @@ pub(crate) fn system_index_rows(spec: &'static TableSpec) -> Vec<Vec<Value>> {
         }
     }
     rows
+}
+
+/// A moment as the server's own zone has it.
+pub(crate) fn shown_time(micros: i64) -> String {
+    let moment = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
+    let local = moment.to_zoned(jiff::tz::TimeZone::system());
+    local.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// A table of INFORMATION_SCHEMA; names are case-insensitive.

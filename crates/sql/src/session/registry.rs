@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use esker_engine::{CancelReason, LockInfo, Ticket, TreeId, WaitCanceller};
+use esker_engine::{CancelReason, DeadlockMember, LockInfo, Ticket, TreeId, WaitCanceller};
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -261,6 +261,12 @@ impl Process {
         let own = self.canceller.lock().clone();
         let others = other.canceller.lock().clone();
         matches!((own, others), (Some(own), Some(other)) if own.waits_for(&other))
+    }
+
+    /// Is its transaction this member of a deadlock?
+    pub(crate) fn is_member(&self, member: &DeadlockMember) -> bool {
+        let canceller = self.canceller.lock().clone();
+        canceller.is_some_and(|canceller| canceller.is(member))
     }
 
     /// Has the task woken when the session is killed.

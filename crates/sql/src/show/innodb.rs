@@ -81,6 +81,12 @@ fn log(instance: &Instance, stats: &EngineStats) -> Vec<(&'static str, u64)> {
     ]
 }
 
+/// Rows that were sent, as far as statements were measured.
+pub(super) fn rows_sent(instance: &Instance) -> u64 {
+    let sums = instance.registry.sums_by_account();
+    sums.values().flatten().map(|(_, sums)| sums.sent).sum()
+}
+
 /// What statements did, as far as they were measured.
 fn statements(instance: &Instance) -> Vec<(&'static str, u64)> {
     let sums = instance.registry.sums_by_account();

@@ -4,13 +4,14 @@
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
 //! `grants` · `server` (variables, status, sessions, everything else) ·
-//! `status` (status variables), `innodb` (those that InnoDB has), `uncounted` (those that stay 0) ·
-//! `users` (SHOW CREATE USER) · `view_text` (SHOW CREATE VIEW).
+//! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
+//! that stay 0) · `users` (SHOW CREATE USER) · `view_text` (SHOW CREATE VIEW).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
 //! position; LIKE applies to the first column.
 
 mod grants;
 mod innodb;
+mod innodb_status;
 mod objects;
 mod server;
 pub(crate) mod status;

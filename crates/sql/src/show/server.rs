@@ -9,7 +9,7 @@ use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::{Table, empty, t};
+use super::{Table, empty, innodb_status, t};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -153,7 +153,7 @@ fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
     if !is_innodb || what != "STATUS" {
         return empty(&COLUMNS);
     }
-    let text = infoschema::innodb_status(&session.context.instance);
+    let text = innodb_status::text(&session.context.instance);
     Ok(Table::texts(
         &COLUMNS,
         vec![vec![t("InnoDB"), t(""), t(text)]],

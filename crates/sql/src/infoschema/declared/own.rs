@@ -59,6 +59,10 @@ const TABLES: &[(&str, &[Column])] = &[
         c("BLOCKING_THREAD_ID", UInt), c("BLOCKING_EVENT_ID", UInt),
         c("BLOCKING_OBJECT_INSTANCE_BEGIN", UInt),
     ]),
+    ("ESKER_DEADLOCKS", &[
+        c("NUMBER", UInt), c("TIME", Text(26)), c("PROCESSLIST_ID", UInt), c("USER", Text(32)), c("VICTIM", Text(3)),
+        c("STATEMENT", LongText), c("WAITS_FOR", LongText), c("HOLDS", LongText),
+    ]),
     ("ESKER_EXTENTS", &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
         c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("SORTED_RUN", UInt), c("EXTENT_ID", UInt),
