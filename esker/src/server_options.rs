@@ -83,6 +83,7 @@ impl ServerOptions {
             database,
             tls: self.ssl_mode.into(),
             authorities: self.ssl_ca.clone(),
+            identity: None,
             asks_public_key: true,
         })
     }

@@ -124,9 +124,10 @@ fn unusable(path: &Path, why: impl std::fmt::Display) -> StartError {
     StartError::Tls(format!("{}: {why}", path.display()))
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+/// A certificate with those that vouch for it, and its key.
+pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn load(env: &Env, cert: &Path, key: &Path) -> Result<Identity, StartError> {
+pub(crate) fn load(env: &Env, cert: &Path, key: &Path) -> Result<Identity, StartError> {
     let chain = certificates(env, cert)?;
     let key_pem = read(env, key).map_err(|e| unusable(key, e))?;
     let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|e| unusable(key, e))?;

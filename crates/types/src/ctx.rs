@@ -188,6 +188,10 @@ pub trait SessionInfo {
     fn random(&self) -> u64 {
         0
     }
+    /// RAND() without seed, in a session that has set `rand_seed1` and `rand_seed2`.
+    fn seeded(&self) -> Option<f64> {
+        None
+    }
     /// Is the statement killed? SLEEP asks.
     fn killed(&self) -> bool {
         false

@@ -131,7 +131,7 @@ impl Replayed {
         let (gone, new) = match change {
             RowChange::Insert(row) => (None, Some(row)),
             RowChange::Delete(row) => (Some(row), None),
-            RowChange::Update(old, new) => (Some(old), Some(new)),
+            RowChange::Update(old, new, _) => (Some(old), Some(new)),
         };
         if let Some(row) = gone {
             let row = shown(&row);

@@ -78,7 +78,7 @@ pub struct Maria {
 
 impl Maria {
     /// A fresh one, if there is MariaDB here.
-    fn start(dir: &Path) -> Option<Self> {
+    pub fn start(dir: &Path) -> Option<Self> {
         Self::with(dir, &[])
     }
 
@@ -163,16 +163,16 @@ impl Maria {
         }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
     }
 
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.child = Self::spawn(&self.dir, self.port, self.more);
     }
 
-    fn follow(&mut self, port: u16, how: &str) {
+    pub fn follow(&mut self, port: u16, how: &str) {
         self.connect().run(&format!(
             "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'repl', \
              MASTER_PASSWORD = 'pw', MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1, {how}; START SLAVE"

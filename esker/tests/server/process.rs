@@ -17,6 +17,7 @@ fn over(socket: &Path) -> Client {
         database: None,
         tls: TlsMode::Preferred,
         authorities: None,
+        identity: None,
         asks_public_key: true,
     })
     .expect("connects")
@@ -224,6 +225,7 @@ fn certificates_are_read_again() {
             database: None,
             tls: TlsMode::VerifyIdentity,
             authorities: Some(authority.to_owned()),
+            identity: None,
             asks_public_key: true,
         })
     };

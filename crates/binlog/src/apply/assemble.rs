@@ -10,6 +10,7 @@
 //!   ordinal, so what is cut off never waits for an end that does not come.
 //! - A group's events lie in one allocation that goes with it; between groups nothing is kept but names and numbers.
 //! - ROLLBACK and a GTID without events give empty groups: their ordinals and GTIDs count.
+//! - An event that cannot be applied is a part of its group: who skips the group by its GTID gets past it.
 
 use super::mariadb::{self, MariaGtid};
 use super::{
@@ -31,7 +32,6 @@ mod number {
     pub(super) const DELETE_ROWS_V1: u8 = 25;
     pub(super) const TRANSACTION_CONTEXT: u8 = 36;
     pub(super) const VIEW_CHANGE: u8 = 37;
-    pub(super) const PARTIAL_UPDATE: u8 = 39;
 }
 
 /// Bytes of events that a group keeps room for before they come.
@@ -140,6 +140,7 @@ impl Assembler {
             EventType::WriteRows => self.rows(header, RowKind::Write, body)?,
             EventType::UpdateRows => self.rows(header, RowKind::Update, body)?,
             EventType::DeleteRows => self.rows(header, RowKind::Delete, body)?,
+            EventType::PartialUpdateRows => self.rows(header, RowKind::PartialUpdate, body)?,
             EventType::TransactionPayload => return self.payload(header, body),
             EventType::Rotate => return self.rotate(header, body),
             EventType::FormatDescription => {
@@ -198,12 +199,9 @@ impl Assembler {
                 self.part(header, PartKind::Rows { change, is_v1 }, &body)?;
             }
             mariadb::START_ENCRYPTION => {
-                return Err(refused("the source's files are encrypted (event 164)"));
-            }
-            PARTIAL_UPDATE => {
-                return Err(refused(
-                    "PARTIAL_UPDATE_ROWS: set binlog_row_value_options = '' on the source",
-                ));
+                // Nothing behind it can be read.
+                let text = refused("events of the source's files, which are encrypted (event 164)");
+                return Err(Error::Refused(1235, text));
             }
             mariadb::ANNOTATE
             | mariadb::CHECKPOINT
@@ -211,7 +209,13 @@ impl Assembler {
             | TRANSACTION_CONTEXT
             | VIEW_CHANGE => {}
             _ if header.stamp.flags & FLAG_IGNORABLE != 0 => {}
-            kind => return Err(refused(&format!("an event of type {kind}"))),
+            kind => {
+                let text = refused(&format!("an event of type {kind}"));
+                match self.is_open() {
+                    true => self.part(header, PartKind::Refused, text.as_bytes())?,
+                    false => return Err(Error::Refused(1235, text)),
+                }
+            }
         }
         Ok(None)
     }
@@ -253,9 +257,6 @@ impl Assembler {
     }
 
     fn begin_maria(&mut self, header: &Header, event: &mariadb::GtidEvent) -> Result<()> {
-        if event.is_xa {
-            return Err(refused("XA transactions of MariaDB"));
-        }
         let (last_group, began, count) = self.maria_group;
         let sequence = count + 1;
         let is_same = event.group.is_some() && event.group == last_group;
@@ -271,7 +272,11 @@ impl Assembler {
             group,
             has_begin: !event.is_standalone,
         });
-        Ok(())
+        // What MySQL writes as a statement stands in the GTID event here.
+        match &event.prepares {
+            Some(xid) => self.push_text(header, format!("XA START {xid}").as_bytes()),
+            None => Ok(()),
+        }
     }
 
     fn query(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
@@ -463,8 +468,8 @@ impl Assembler {
     }
 }
 
-fn refused(what: &str) -> Error {
-    Error::Refused(1235, format!("Esker cannot apply {what}"))
+fn refused(what: &str) -> String {
+    format!("Esker cannot apply {what}")
 }
 
 /// `8.4.0-x` as 80400.

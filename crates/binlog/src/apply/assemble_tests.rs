@@ -260,6 +260,52 @@ fn events_of_mariadb_are_groups_too() {
     );
 }
 
+/// MariaDB has the identifier in the GTID event, and no XA START.
+#[test]
+fn xa_transactions_of_mariadb_begin_with_their_identifier() {
+    let xid = [1, 0, 0, 0, 1, 0, b'g'];
+    let begin = |sequence: u64, flags: u8| {
+        let mut body = sequence.to_le_bytes().to_vec();
+        body.extend([0, 0, 0, 0, flags]);
+        body.extend(xid);
+        body
+    };
+    let mut prepare = Vec::new();
+    XaPrepare {
+        one_phase: false,
+        format: 1,
+        gtrid: b"g".to_vec(),
+        bqual: Vec::new(),
+    }
+    .write(&mut prepare);
+    let mut script = Script::new();
+    script
+        .event(mariadb::GTID, &begin(1, 64))
+        .rows()
+        .query("XA END X'67',X'',1")
+        .event(38, &prepare);
+    script
+        .event(mariadb::GTID, &begin(2, 128 | 1))
+        .query("XA COMMIT X'67',X'',1");
+    assert_eq!(script.shapes(), [Shape::Xa, Shape::Statement]);
+    let texts = |group: &Group| {
+        let queries = group.parts.iter().filter(|p| p.kind == PartKind::Query);
+        let texts = queries.map(|p| Query::parse(group.body(p)).expect("query").text.to_vec());
+        texts
+            .map(|text| String::from_utf8(text).expect("UTF-8"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        texts(&script.groups[0]),
+        [
+            "XA START X'67',X'',1",
+            "XA END X'67',X'',1",
+            "XA PREPARE X'67',X'',1"
+        ]
+    );
+    assert_eq!(texts(&script.groups[1]), ["XA COMMIT X'67',X'',1"]);
+}
+
 #[test]
 fn other_shapes() {
     let mut script = Script::new();
@@ -331,13 +377,25 @@ fn what_cannot_be_applied_is_refused_and_the_rest_skipped() {
         script.event(kind, b"");
     }
     assert!(script.push(99, FLAG_IGNORABLE, b"").is_ok());
-    for kind in [99, 39, mariadb::START_ENCRYPTION, 26] {
+    for kind in [99, mariadb::START_ENCRYPTION, 26] {
         assert!(
             matches!(script.push(kind, 0, b""), Err(Error::Refused(..))),
             "{kind}"
         );
     }
-    script.gtid(1).query("BEGIN");
+    // In a group it is for whoever applies the group to say so.
+    script
+        .gtid(1)
+        .query("BEGIN")
+        .event(99, b"")
+        .event(16, &[0; 8]);
+    let refused = script.groups.last().expect("group");
+    assert_eq!(refused.parts[0].kind, PartKind::Refused);
+    assert_eq!(
+        refused.body(&refused.parts[0]),
+        b"Esker cannot apply an event of type 99"
+    );
+    script.gtid(2).query("BEGIN");
     let large = vec![0; LIMIT + 1];
     assert!(script.push(30, 0, &large).is_err());
     let mut script = Script::new();

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: CHANGE REPLICATION FILTER and `replicate_*` options fill [`Filters`]; the applier asks before it
 //! computes what a transaction depends on, and when it looks a table up. **Invariants**: rules are asked in MySQL's
-//! order: databases first, then tables (do, ignore, wild do, wild ignore); without a rule everything is applied.
+//! order: databases first, then tables (do, ignore, wild do, wild ignore), under the names that they have here; without
+//! a rule everything is applied.
 
 use crate::bytes::Reader;
 use crate::event::query::Query;
@@ -107,13 +108,15 @@ impl Filters {
             return Ok(());
         }
         let mut dropped = Vec::new();
-        let mut keeps = Vec::with_capacity(group.parts.len());
-        for part in &group.parts {
+        let mut keeps = vec![true; group.parts.len()];
+        // The first part that is about the next statement: its variables stand before it.
+        let mut begin = 0;
+        for (at, part) in group.parts.iter().enumerate() {
             let body = group.body(part);
-            keeps.push(match part.kind {
+            let is_kept = match part.kind {
                 PartKind::TableMap => {
                     let (id, database, table) = named_table(body)?;
-                    let is_kept = self.allows_table(database, table);
+                    let is_kept = self.allows_table(self.rewritten(database), table);
                     dropped.retain(|other| *other != id);
                     if !is_kept {
                         dropped.push(id);
@@ -122,12 +125,20 @@ impl Filters {
                 }
                 PartKind::Rows { .. } => !dropped.contains(&Reader::new(body).uint(6)?),
                 PartKind::Query => self.allows_statement(&Query::parse(body)?, touched),
-                PartKind::IntVar | PartKind::Rand | PartKind::UserVar => true,
-            });
+                PartKind::IntVar | PartKind::Rand | PartKind::UserVar => continue,
+                PartKind::Refused => true,
+            };
+            keeps[begin..=at].fill(is_kept);
+            begin = at + 1;
         }
         let mut keeps = keeps.into_iter();
         group.parts.retain(|_| keeps.next().unwrap_or(true));
-        let does = |kind: PartKind| matches!(kind, PartKind::Rows { .. } | PartKind::Query);
+        let does = |kind: PartKind| {
+            matches!(
+                kind,
+                PartKind::Rows { .. } | PartKind::Query | PartKind::Refused
+            )
+        };
         if !group.parts.iter().any(|part| does(part.kind)) {
             group.skip();
         }
@@ -140,8 +151,9 @@ impl Filters {
         touched: &dyn Fn(&str, &[u8]) -> Touched,
     ) -> bool {
         let schema = String::from_utf8_lossy(query.schema);
-        let touched = touched(&schema, query.text);
-        let database = touched.database.as_deref().unwrap_or(&schema);
+        let schema = self.rewritten(&schema);
+        let touched = touched(schema, query.text);
+        let database = touched.database.as_deref().unwrap_or(schema);
         if !database.is_empty() && !self.allows_database(database) {
             return false;
         }

@@ -10,6 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::bytes::Reader;
+use crate::event::group::XaPrepare;
 use crate::{Error, Result, damaged};
 
 /// The text of the statement behind it.
@@ -31,8 +32,8 @@ pub(super) const ROWS_COMPRESSED: std::ops::RangeInclusive<u8> = 166..=171;
 const STANDALONE: u8 = 1;
 /// It was committed in a group, whose number follows.
 const HAS_GROUP: u8 = 2;
-/// XA PREPARE, and XA COMMIT of what was prepared.
-const XA: u8 = 64 | 128;
+/// XA PREPARE ends the transaction, whose XA START is not written; the identifier follows.
+const PREPARES: u8 = 64;
 
 /// `domain-server-sequence`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,11 +124,12 @@ impl FromStr for MariaGtidSet {
 }
 
 /// The body of event 162.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GtidEvent {
     pub(super) gtid: MariaGtid,
     pub(super) is_standalone: bool,
-    pub(super) is_xa: bool,
+    /// It is prepared under this identifier.
+    pub(super) prepares: Option<XaPrepare>,
     /// Transactions with the same number were committed together.
     pub(super) group: Option<u64>,
 }
@@ -140,6 +142,10 @@ impl GtidEvent {
             0 => None,
             _ => Some(r.u64()?),
         };
+        let prepares = match flags & PREPARES {
+            0 => None,
+            _ => Some(read_xid(&mut r)?),
+        };
         Ok(Self {
             gtid: MariaGtid {
                 domain,
@@ -147,10 +153,20 @@ impl GtidEvent {
                 sequence,
             },
             is_standalone: flags & STANDALONE != 0,
-            is_xa: flags & XA != 0,
+            prepares,
             group,
         })
     }
+}
+
+fn read_xid(r: &mut Reader<'_>) -> Result<XaPrepare> {
+    let (format, gtrid, bqual) = (r.u32()?, r.u8()?, r.u8()?);
+    Ok(XaPrepare {
+        one_phase: false,
+        format,
+        gtrid: r.take(gtrid.into())?.to_vec(),
+        bqual: r.take(bqual.into())?.to_vec(),
+    })
 }
 
 #[cfg(test)]
@@ -177,7 +193,15 @@ mod tests {
         body.extend(77u64.to_le_bytes());
         let event = GtidEvent::parse(3, &body).expect("event");
         assert_eq!(event.gtid.to_string(), "1-3-5");
-        assert!(event.is_standalone && !event.is_xa && event.group == Some(77));
+        assert!(event.is_standalone && event.prepares.is_none() && event.group == Some(77));
         assert!(GtidEvent::parse(3, &body[..14]).is_err());
+        body[12] = PREPARES;
+        body.truncate(13);
+        body.extend([1, 0, 0, 0, 2, 1]);
+        body.extend(b"x1b");
+        let xid = GtidEvent::parse(3, &body).expect("event").prepares;
+        let xid = xid.expect("identifier").to_string();
+        assert_eq!(xid, "X'7831',X'62',1");
+        assert!(GtidEvent::parse(3, &body[..20]).is_err());
     }
 }

@@ -108,6 +108,8 @@ pub enum PartKind {
     Rand,
     /// A user variable of it.
     UserVar,
+    /// An event that cannot be applied; its body says why. It counts only if the group is wanted and new here.
+    Refused,
 }
 
 /// What a row event does.
@@ -119,6 +121,8 @@ pub enum RowKind {
     Update,
     /// Deletes.
     Delete,
+    /// Updates with edits of JSON documents.
+    PartialUpdate,
 }
 
 /// An event of a group.

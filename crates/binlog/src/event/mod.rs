@@ -4,10 +4,10 @@
 //! timestamp u32 | type u8 | server id u32 | length u32 | end position u32 | flags u16 | body | [CRC-32]
 //! ```
 //! The modules have the bodies: [`format`] (what a file begins with), [`group`] (what frames a transaction), [`query`],
-//! [`table_map`], [`rows`], [`payload`] (a compressed transaction) [`control`] (the small ones), and [`info`] puts them
-//! in words. Neighbours: `derive` writes events, `files` checks them, `esker inspect` and replicas read them.
-//! **Invariants**: [`frame`] and [`Event::parse`] are each other's inverse; a length or checksum that is wrong is an
-//! error.
+//! [`table_map`], [`rows`], [`variables`] (what a statement depends on), [`payload`] (a compressed transaction),
+//! [`control`] (the small ones), and [`info`] puts them in words. Neighbours: `derive` writes events, `files` checks
+//! them, `esker inspect` and replicas read them. **Invariants**: [`frame`] and [`Event::parse`] are each other's
+//! inverse; a length or checksum that is wrong is an error.
 
 pub mod control;
 pub mod format;
@@ -17,6 +17,7 @@ pub mod payload;
 pub mod query;
 pub mod rows;
 pub mod table_map;
+pub mod variables;
 
 use crate::bytes::{Put, Reader};
 use crate::{Result, damaged};
@@ -60,6 +61,7 @@ pub enum EventType {
     AnonymousGtid = 34,
     PreviousGtids = 35,
     XaPrepare = 38,
+    PartialUpdateRows = 39,
     TransactionPayload = 40,
     HeartbeatV2 = 41,
     GtidTagged = 42,
@@ -84,6 +86,7 @@ impl EventType {
         (Self::AnonymousGtid, "Anonymous_Gtid"),
         (Self::PreviousGtids, "Previous_gtids"),
         (Self::XaPrepare, "XA_prepare"),
+        (Self::PartialUpdateRows, "Update_rows_partial"),
         (Self::TransactionPayload, "Transaction_payload"),
         (Self::HeartbeatV2, "Heartbeat"),
         (Self::GtidTagged, "Gtid_tagged_log_event"),

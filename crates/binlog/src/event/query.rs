@@ -28,6 +28,8 @@ const DDL_XID: u8 = 17;
 const UTF8MB4_COLLATION: u8 = 18;
 const REQUIRE_PRIMARY_KEY: u8 = 19;
 const TABLE_ENCRYPTION: u8 = 20;
+/// What [`MICROSECONDS`] is for MariaDB.
+const MARIADB_MICROSECONDS: u8 = 128;
 
 /// Bytes before the settings.
 const FIXED_BYTES: usize = 4 + 4 + 1 + 2 + 2;
@@ -185,7 +187,7 @@ impl Settings {
                         settings.updated_databases.push(text(until_zero(&mut r)?));
                     }
                 }
-                MICROSECONDS => settings.micros = Some(r.uint(3)? as u32),
+                MICROSECONDS | MARIADB_MICROSECONDS => settings.micros = Some(r.uint(3)? as u32),
                 EXPLICIT_DEFAULTS => settings.explicit_defaults = Some(r.u8()? != 0),
                 DDL_XID => settings.ddl_xid = Some(r.u64()?),
                 UTF8MB4_COLLATION => settings.utf8mb4_collation = Some(r.u16()?),

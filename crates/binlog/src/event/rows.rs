@@ -3,6 +3,9 @@
 //! ```text
 //! table id 6 | flags u16 | 2 u16 | number of columns | columns that images have (two sets for updates)
 //! each row: NULL bits of the columns in the image | their values | for updates: the same again, after the change
+//! type 39, after the change: options (1: edits) | with edits a bit for each JSON column of the table | then as above,
+//!   where a column whose bit is set has edits instead of its document: length u32 | edits
+//! edit: 0 replace, 1 insert, 2 remove | length, path | but for remove: length, document
 //! ```
 //! Neighbours: `image` writes and reads values; `table_map` must have been read before. **Invariants**: an event is
 //! built by [`begin`], one or two [`write_image`] for each row, and [`end_statement`] on the statement's last event.
@@ -12,7 +15,7 @@ use esker_types::{Value, ValueRef};
 use super::EventType;
 use super::table_map::TableMap;
 use crate::bytes::{Put, Reader};
-use crate::image::{NotInImage, Shape};
+use crate::image::{Form, NotInImage, Shape};
 use crate::{Result, damaged};
 
 /// The statement's last event.
@@ -25,6 +28,8 @@ const RELAXED_UNIQUE_CHECKS: u16 = 4;
 const FLAGS_AT: usize = 6;
 /// Length of nothing, itself included.
 const NO_EXTRA: u16 = 2;
+/// In the options of type 39: documents may have edits.
+const HAS_EDITS: u64 = 1;
 
 /// A set of columns, lowest bit first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,13 +152,38 @@ pub fn write_image<'v>(
 /// One row of an event, by column; `None` where the image has no value of the column.
 pub type Image = Vec<Option<Value>>;
 
+/// What is done at a path of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonEditKind {
+    /// What is there becomes the value.
+    Replace,
+    /// The value is added.
+    Insert,
+    /// What is there goes.
+    Remove,
+}
+
+/// A change of a part of a JSON document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonEdit {
+    /// What is done.
+    pub kind: JsonEditKind,
+    /// Where.
+    pub path: Vec<u8>,
+    /// A document; empty if the part goes.
+    pub value: Vec<u8>,
+}
+
+/// The edits of a column, which has no value in the image.
+pub type ColumnEdits = (usize, Vec<JsonEdit>);
+
 /// A row that was changed.
 #[derive(Debug, Clone)]
 pub enum RowChange {
     /// It is new.
     Insert(Image),
-    /// What it was, and what it is.
-    Update(Image, Image),
+    /// What it was, and what it is; and edits of columns that the second image leaves out.
+    Update(Image, Image, Vec<ColumnEdits>),
     /// It is gone.
     Delete(Image),
 }
@@ -174,7 +204,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Reads the body of types 30, 31 and 32.
+    /// Reads the body of types 30, 31, 32 and 39.
     pub fn parse(kind: EventType, body: &'a [u8]) -> Result<Self> {
         Self::parse_version(kind, false, body)
     }
@@ -191,7 +221,9 @@ impl<'a> Rows<'a> {
         let columns = r.packed_len()?;
         let before = Bitmap::parse(&mut r, columns)?;
         let after = match kind {
-            EventType::UpdateRows => Some(Bitmap::parse(&mut r, columns)?),
+            EventType::UpdateRows | EventType::PartialUpdateRows => {
+                Some(Bitmap::parse(&mut r, columns)?)
+            }
             _ => None,
         };
         Ok(Self {
@@ -215,12 +247,17 @@ impl<'a> Rows<'a> {
         }
         let mut r = Reader::new(self.rows);
         let mut rows = Vec::new();
+        let none = vec![false; map.columns.len()];
         while !r.is_empty() {
             let left = r.len();
-            let first = read_image(&mut r, map, &self.before)?;
+            let (first, _) = read_image(&mut r, map, &self.before, &none)?;
             rows.push(match (self.kind, &self.after) {
                 (EventType::WriteRows, _) => RowChange::Insert(first),
-                (_, Some(after)) => RowChange::Update(first, read_image(&mut r, map, after)?),
+                (_, Some(after)) => {
+                    let edited = self.edited(&mut r, map)?;
+                    let (second, edits) = read_image(&mut r, map, after, &edited)?;
+                    RowChange::Update(first, second, edits)
+                }
                 (_, None) => RowChange::Delete(first),
             });
             if r.len() == left {
@@ -235,6 +272,23 @@ impl<'a> Rows<'a> {
 pub type RawField<'a> = Option<Option<&'a [u8]>>;
 
 impl<'a> Rows<'a> {
+    /// Which columns of the image that follows, the second one of an update, have edits.
+    fn edited(&self, r: &mut Reader<'_>, map: &TableMap) -> Result<Vec<bool>> {
+        let mut edited = vec![false; map.columns.len()];
+        if self.kind != EventType::PartialUpdateRows || r.packed()? & HAS_EDITS == 0 {
+            return Ok(edited);
+        }
+        let documents = map.columns.iter().enumerate();
+        let documents = documents.filter(|(_, column)| column.form == Form::Json);
+        let documents: Vec<usize> = documents.map(|(at, _)| at).collect();
+        // Documents that the image leaves out have a bit, too.
+        let bits = Bitmap::parse(r, documents.len())?;
+        for (nth, at) in documents.into_iter().enumerate() {
+            edited[at] = bits.has(nth);
+        }
+        Ok(edited)
+    }
+
     /// Hands over every image, the one before an update and the one behind it included, without reading its values.
     pub fn each_raw(&self, map: &TableMap, each: &mut dyn FnMut(&[RawField<'a>])) -> Result<()> {
         if map.table_id != self.table_id || map.columns.len() != self.before.bits {
@@ -245,7 +299,11 @@ impl<'a> Rows<'a> {
         let sets = [Some(&self.before), self.after.as_ref()];
         while !r.is_empty() {
             let left = r.len();
-            for columns in sets.into_iter().flatten() {
+            for (second, columns) in sets.into_iter().flatten().enumerate() {
+                if second == 1 {
+                    // Edits lie like documents, and keys have none of them.
+                    self.edited(&mut r, map)?;
+                }
                 let nulls = Bitmap::parse(&mut r, columns.count())?;
                 fields.fill(None);
                 for (nth, col) in columns.iter().enumerate() {
@@ -264,14 +322,46 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn read_image(r: &mut Reader<'_>, map: &TableMap, columns: &Bitmap) -> Result<Image> {
+fn read_image(
+    r: &mut Reader<'_>,
+    map: &TableMap,
+    columns: &Bitmap,
+    edited: &[bool],
+) -> Result<(Image, Vec<ColumnEdits>)> {
+    debug_assert_eq!(edited.len(), map.columns.len());
     let nulls = Bitmap::parse(r, columns.count())?;
     let mut image = vec![None; map.columns.len()];
+    let mut edits = Vec::new();
     for (nth, col) in columns.iter().enumerate() {
+        if edited[col] && !nulls.has(nth) {
+            let length = r.u32()? as usize;
+            edits.push((col, read_edits(r.take(length)?)?));
+            continue;
+        }
         image[col] = Some(match nulls.has(nth) {
             true => Value::Null,
             false => map.columns[col].form.read(r)?,
         });
     }
-    Ok(image)
+    Ok((image, edits))
+}
+
+fn read_edits(bytes: &[u8]) -> Result<Vec<JsonEdit>> {
+    let mut r = Reader::new(bytes);
+    let mut edits = Vec::new();
+    while !r.is_empty() {
+        let kind = match r.u8()? {
+            0 => JsonEditKind::Replace,
+            1 => JsonEditKind::Insert,
+            2 => JsonEditKind::Remove,
+            _ => return Err(damaged("row event: unknown edit of a document")),
+        };
+        let path = r.packed_bytes()?.to_vec();
+        let value = match kind {
+            JsonEditKind::Remove => Vec::new(),
+            _ => r.packed_bytes()?.to_vec(),
+        };
+        edits.push(JsonEdit { kind, path, value });
+    }
+    Ok(edits)
 }

@@ -325,6 +325,13 @@ impl RelayLog {
         self.shared.view(|view| view.received.clone())
     }
 
+    /// The source's file and offset behind the last event that was appended.
+    pub fn source(&self) -> (String, u64) {
+        let writing = self.writing.lock();
+        let (file, position) = writing.tracker.source();
+        (file.to_owned(), position)
+    }
+
     /// Where the last event that is written ends.
     pub fn end(&self) -> RelayPlace {
         self.shared.view(|view| {

@@ -125,6 +125,7 @@ impl Tracker {
             EventType::TableMap
             | EventType::WriteRows
             | EventType::UpdateRows
+            | EventType::PartialUpdateRows
             | EventType::DeleteRows => self.content(),
             _ => {}
         }

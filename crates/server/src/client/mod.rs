@@ -73,6 +73,8 @@ pub struct Connect {
     pub tls: TlsMode,
     /// File of the certificate authorities, for the modes that check.
     pub authorities: Option<PathBuf>,
+    /// Files of the client's own certificate and its key, for servers that ask for it.
+    pub identity: Option<(PathBuf, PathBuf)>,
     /// Where the connection is not encrypted, the server may be asked for the key that encrypts the password.
     pub asks_public_key: bool,
 }
@@ -125,6 +127,7 @@ impl Client {
             database: database.map(str::to_owned),
             tls: TlsMode::Disabled,
             authorities: None,
+            identity: None,
             asks_public_key: true,
         })
     }
@@ -145,6 +148,7 @@ impl Client {
             database: None,
             tls: TlsMode::Disabled,
             authorities: None,
+            identity: None,
             asks_public_key: true,
         };
         Self::greet(Transport::Socket(stream), &target)
@@ -234,7 +238,7 @@ impl Client {
             self.frames.begin(),
         );
         self.send()?;
-        self.stream = (self.stream).encrypt(host, target.tls, target.authorities.as_deref())?;
+        self.stream = self.stream.encrypt(host, target)?;
         self.is_encrypted = true;
         Ok(true)
     }
@@ -344,6 +348,11 @@ impl Client {
         let payload = payload.to_vec();
         self.frames.set_seq(seq);
         Ok(Some(payload))
+    }
+
+    /// Packets have any numbers from now on: those of acknowledgements begin anew in between.
+    pub(crate) fn take_any_order(&mut self) {
+        self.reader.ignore_order();
     }
 
     /// Waits for more bytes.

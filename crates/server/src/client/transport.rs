@@ -21,7 +21,7 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
-use super::ClientError;
+use super::{ClientError, Connect};
 use crate::listener::StartError;
 use crate::tls;
 
@@ -97,12 +97,7 @@ impl Transport {
     }
 
     /// A stream like this one, encrypted; this one must not be used beside it.
-    pub(super) fn encrypt(
-        &self,
-        host: &str,
-        mode: TlsMode,
-        authorities: Option<&Path>,
-    ) -> Result<Self, ClientError> {
+    pub(super) fn encrypt(&self, host: &str, target: &Connect) -> Result<Self, ClientError> {
         let Self::Tcp(stream) = self else {
             return Err(ClientError::Tls("only TCP is encrypted".into()));
         };
@@ -110,7 +105,7 @@ impl Transport {
         let tls = |e: Error| ClientError::Tls(e.to_string());
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| ClientError::Tls(format!("'{host}' is no host name")))?;
-        let config = config(mode, authorities)?;
+        let config = config(target)?;
         let connection = ClientConnection::new(Arc::new(config), name).map_err(tls)?;
         let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {
@@ -151,10 +146,10 @@ impl Write for Transport {
     }
 }
 
-fn config(mode: TlsMode, authorities: Option<&Path>) -> Result<ClientConfig, ClientError> {
+fn config(target: &Connect) -> Result<ClientConfig, ClientError> {
     let tls = |e: String| ClientError::Tls(e);
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let roots = match (mode, authorities) {
+    let roots = match (target.tls, target.authorities.as_deref()) {
         (TlsMode::VerifyCa | TlsMode::VerifyIdentity, Some(path)) => Some(read_roots(path)?),
         (TlsMode::VerifyCa | TlsMode::VerifyIdentity, None) => {
             return Err(tls("checking the server needs --ssl-ca=FILE".into()));
@@ -171,23 +166,33 @@ fn config(mode: TlsMode, authorities: Option<&Path>) -> Result<ClientConfig, Cli
     let verifier = Verifier {
         provider: provider.clone(),
         chain,
-        checks_name: mode == TlsMode::VerifyIdentity,
+        checks_name: target.tls == TlsMode::VerifyIdentity,
     };
-    let config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| tls(e.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(config)
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    match &target.identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some((certificate, key)) => {
+            let (chain, key) = tls::load(&Env::os(), certificate, key).map_err(unreadable)?;
+            let config = builder.with_client_auth_cert(chain, key);
+            config.map_err(|e| tls(format!("{}: {e}", certificate.display())))
+        }
+    }
+}
+
+fn unreadable(e: StartError) -> ClientError {
+    match e {
+        StartError::Tls(text) => ClientError::Tls(text),
+        e => ClientError::Tls(e.to_string()),
+    }
 }
 
 fn read_roots(path: &Path) -> Result<RootCertStore, ClientError> {
     let bad = |why: &dyn std::fmt::Display| ClientError::Tls(format!("{}: {why}", path.display()));
-    let chain = tls::certificates(&Env::os(), path).map_err(|e| match e {
-        StartError::Tls(text) => ClientError::Tls(text),
-        e => bad(&e),
-    })?;
+    let chain = tls::certificates(&Env::os(), path).map_err(unreadable)?;
     let mut roots = RootCertStore::empty();
     for certificate in chain {
         roots.add(certificate).map_err(|e| bad(&e))?;

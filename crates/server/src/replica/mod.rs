@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_binlog::event::format::FormatDescription;
-use esker_binlog::event::{Checksum, Event, EventType};
+use esker_binlog::event::{Event, EventType};
 use esker_sql::replica::{ReceiverState, Reception};
 use esker_wire::client::parse_err;
 
@@ -134,6 +134,12 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
         database: None,
         tls,
         authorities: (!settings.ssl_ca.is_empty()).then(|| settings.ssl_ca.clone().into()),
+        identity: (!settings.ssl_cert.is_empty()).then(|| {
+            (
+                settings.ssl_cert.clone().into(),
+                settings.ssl_key.clone().into(),
+            )
+        }),
         asks_public_key: settings.get_public_key,
     };
     let seconds = reception.instance().variable_u64("replica_net_timeout");
@@ -152,11 +158,15 @@ fn stream(reception: &Reception, mut source: Source, attempts: &mut u64) -> Resu
     while !reception.is_stopping() {
         match source.client.received()? {
             Some(packet) => {
-                take(reception, &packet, &mut source.checksum)?;
+                take(reception, &packet, &mut source)?;
                 *attempts = 0;
             }
             None => {
-                reception.publish().map_err(|e| not_written(&e))?;
+                let is_owed = std::mem::take(&mut source.is_owed);
+                reception.publish(is_owed).map_err(|e| not_written(&e))?;
+                if is_owed {
+                    source.acknowledge(&reception.relay)?;
+                }
                 source.client.receive()?;
             }
         }
@@ -169,9 +179,9 @@ fn not_written(e: &esker_binlog::Error) -> Ended {
 }
 
 /// A packet of the stream: an event, the end, or an error.
-fn take(reception: &Reception, packet: &[u8], checksum: &mut Checksum) -> Result<(), Ended> {
+fn take(reception: &Reception, packet: &[u8], source: &mut Source) -> Result<(), Ended> {
     let bytes = match packet.split_first() {
-        Some((0, event)) => event,
+        Some((0, event)) => source.unwrapped(event)?,
         Some((0xff, _)) => return Err(source_error(packet)),
         _ => {
             let text = "the source has ended the stream".to_owned();
@@ -182,7 +192,7 @@ fn take(reception: &Reception, packet: &[u8], checksum: &mut Checksum) -> Result
         let text = format!("Replication event checksum verification failed: {e}");
         Ended::Lost(BAD_CHECKSUM, text)
     };
-    let event = Event::parse(bytes, *checksum).map_err(damaged)?;
+    let event = Event::parse(bytes, source.checksum).map_err(damaged)?;
     match event.header.event_type() {
         Some(EventType::Heartbeat | EventType::HeartbeatV2) => {
             reception.heartbeat();
@@ -190,7 +200,7 @@ fn take(reception: &Reception, packet: &[u8], checksum: &mut Checksum) -> Result
         }
         Some(EventType::FormatDescription) => {
             let format = FormatDescription::parse(event.body).map_err(damaged)?;
-            *checksum = format.checksum;
+            source.checksum = format.checksum;
         }
         _ => {}
     }

@@ -1,18 +1,24 @@
 //! Asking a source for its stream: who it is, which checksums it has, and COM_BINLOG_DUMP.
 //!
 //! Neighbours: the parent takes the events. **Invariants**: a source with this server's own number is refused; a source
-//! learns that checksums are understood, so everything it sends is protected as in its files.
+//! learns that checksums are understood, so everything it sends is protected as in its files; what is acknowledged to a
+//! semi-synchronous source is durable.
 
 use esker_binlog::event::Checksum;
 use esker_binlog::files::FIRST_EVENT;
+use esker_binlog::relay::RelayLog;
 use esker_sql::replica::{ReceiverState, Reception, StartFrom};
 
-use super::{EQUAL_IDS, Ended};
-use crate::client::Client;
+use super::{CANNOT_CONNECT, EQUAL_IDS, Ended};
+use crate::client::{Client, ClientError};
 
 const COM_BINLOG_DUMP: u8 = 0x12;
 const COM_REGISTER_SLAVE: u8 = 0x15;
 const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
+/// In front of events and acknowledgements of semi-synchronous replication.
+const SEMI_SYNC: u8 = 0xef;
+/// Its flag of an event that the source waits for.
+const WANTS_ACK: u8 = 1;
 /// The request has a set of GTIDs.
 const THROUGH_GTID: u16 = 4;
 const NANOS: f64 = 1e9;
@@ -24,6 +30,10 @@ pub(super) struct Source {
     pub(super) client: Client,
     /// What stands behind events, until a format description says it.
     pub(super) checksum: Checksum,
+    /// It wants to hear of events that are safe here.
+    is_semi_sync: bool,
+    /// It waits to hear.
+    pub(super) is_owed: bool,
 }
 
 impl Source {
@@ -35,6 +45,8 @@ impl Source {
         let own_id = instance.variable_u64("server_id") as u32;
         check_identity(&mut client, reception, own_id, is_mariadb)?;
         let checksum = negotiate(&mut client, reception, is_mariadb)?;
+        let is_semi_sync = reception.wants_semi_sync() && ask_to_wait(&mut client)?;
+        reception.set_semi_sync(is_semi_sync);
         let host = instance.variable_text("report_host");
         let port = instance.variable_u64("port") as u16;
         client.acknowledged(&register(own_id, &host, port))?;
@@ -51,8 +63,59 @@ impl Source {
             }
         }
         client.command(&dump(own_id, &from))?;
-        Ok(Self { client, checksum })
+        if is_semi_sync {
+            client.take_any_order();
+        }
+        Ok(Self {
+            client,
+            checksum,
+            is_semi_sync,
+            is_owed: false,
+        })
     }
+
+    /// An event without what a semi-synchronous source puts in front of it.
+    pub(super) fn unwrapped<'a>(&mut self, event: &'a [u8]) -> Result<&'a [u8], Ended> {
+        if !self.is_semi_sync {
+            return Ok(event);
+        }
+        let [SEMI_SYNC, flags, event @ ..] = event else {
+            let text = "an event without the head of semi-synchronous replication".to_owned();
+            return Err(Ended::Lost(CANNOT_CONNECT, text));
+        };
+        self.is_owed |= flags & WANTS_ACK != 0;
+        Ok(event)
+    }
+
+    /// Tells the source that everything that has come is durable here.
+    pub(super) fn acknowledge(&mut self, relay: &RelayLog) -> Result<(), Ended> {
+        let (file, position) = relay.source();
+        let mut out = vec![SEMI_SYNC];
+        out.extend_from_slice(&position.to_le_bytes());
+        out.extend_from_slice(file.as_bytes());
+        self.client.command(&out)?;
+        Ok(())
+    }
+}
+
+/// Asks for semi-synchronous replication; false: the source does not have it.
+fn ask_to_wait(client: &mut Client) -> Result<bool, Ended> {
+    const UNKNOWN_VARIABLE: u16 = 1193;
+    for name in [
+        "rpl_semi_sync_source_enabled",
+        "rpl_semi_sync_master_enabled",
+    ] {
+        match client.value(&format!("SELECT @@GLOBAL.{name}")) {
+            Ok(_) => {
+                let set = "SET @rpl_semi_sync_replica = 1, @rpl_semi_sync_slave = 1";
+                client.query(set, &mut |_| {})?;
+                return Ok(true);
+            }
+            Err(ClientError::Server(e)) if e.code == UNKNOWN_VARIABLE => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(false)
 }
 
 fn check_identity(

@@ -344,7 +344,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("read_rnd_buffer_size", B, SET, VarKind::UInt { min: 1, max: 2_147_483_647 }, "262144"),
     unused("relay_log", G, FIX, VarKind::Text, "relay-bin"),
     unused("relay_log_index", G, FIX, VarKind::Text, "relay-bin.index"),
-    unused("relay_log_purge", G, SET, VarKind::Bool, "ON"),
     unused("relay_log_recovery", G, FIX, VarKind::Bool, "OFF"),
     unused("relay_log_space_limit", G, FIX, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     unused("replica_allow_batching", G, SET, VarKind::Bool, "ON"),

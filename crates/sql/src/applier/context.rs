@@ -1,20 +1,22 @@
 //! What a statement of another server depends on, as SET statements for the session that runs it.
 //!
-//! Neighbours: `worker` runs them before the statement. **Invariants**: every setting that statements can change is
-//! set, so nothing is left over from the statement before; values that this server does not have are left out.
+//! Neighbours: `worker` runs them before the statement, and gives the session its clock. **Invariants**: every setting
+//! that statements can change is set, so nothing is left over from the statement before; values that this server does
+//! not have are left out.
 
 use std::fmt::Write;
 
-use esker_binlog::event::query::{self, Query, Settings};
-use esker_types::SqlMode;
-use esker_types::collation::Collation;
+use esker_binlog::apply::PartKind;
+use esker_binlog::event::query::{self, Settings};
+use esker_binlog::event::variables::{UserValue, Variable};
+use esker_types::collation::{Charset, Collation};
+use esker_types::{SqlMode, SqlResult, errors};
 
 /// auto_increment_increment and auto_increment_offset where the event does not say.
 const DEFAULT_STEP: (u16, u16) = (1, 1);
 
-/// The settings of a statement that began at `time`, seconds since the epoch.
-pub(super) fn set_statement(query: &Query<'_>, time: u32) -> esker_binlog::Result<String> {
-    let settings = Settings::parse(query.settings)?;
+/// The settings of a statement.
+pub fn set_statement(settings: &Settings) -> String {
     let flags = settings.flags2.unwrap_or(0);
     let is_on = |off: u32| u8::from(flags & off == 0);
     let known = SqlMode::ALL.iter().fold(0, |all, (mode, _)| all | mode.0);
@@ -22,10 +24,9 @@ pub(super) fn set_statement(query: &Query<'_>, time: u32) -> esker_binlog::Resul
     let (increment, offset) = settings.auto_increment.unwrap_or(DEFAULT_STEP);
     let mut sql = format!(
         "SET sql_mode = {sql_mode}, foreign_key_checks = {}, unique_checks = {}, \
-         auto_increment_increment = {increment}, auto_increment_offset = {offset}, timestamp = {time}.{:06}",
+         auto_increment_increment = {increment}, auto_increment_offset = {offset}",
         is_on(query::NO_FOREIGN_KEY_CHECKS),
         is_on(query::RELAXED_UNIQUE_CHECKS),
-        settings.micros.unwrap_or(0),
     );
     if let Some((client, connection, server)) = settings.charset {
         let known = |id: u16| Collation::by_id(id).unwrap_or(Collation::UTF8MB4_0900_AI_CI);
@@ -41,7 +42,63 @@ pub(super) fn set_statement(query: &Query<'_>, time: u32) -> esker_binlog::Resul
     }
     let zone = settings.time_zone.as_deref().unwrap_or("SYSTEM");
     let _ = write!(sql, ", time_zone = '{}'", zone.replace(['\'', '\\'], ""));
-    Ok(sql)
+    sql
+}
+
+/// What an event in front of a statement sets for it.
+///
+/// # Errors
+/// 1610: the event is damaged; 1273: a collation that this server does not have.
+pub(super) fn set_variable(kind: PartKind, body: &[u8]) -> SqlResult<Vec<u8>> {
+    let variable = match kind {
+        PartKind::IntVar => Variable::int(body),
+        PartKind::Rand => Variable::seeds(body),
+        _ => Variable::user(body),
+    };
+    let sql = match variable.map_err(errors::corrupt_event)? {
+        Variable::LastInsertId(id) => format!("SET last_insert_id = {id}"),
+        Variable::InsertId(id) => format!("SET insert_id = {id}"),
+        Variable::Seeds(one, two) => format!("SET rand_seed1 = {one}, rand_seed2 = {two}"),
+        Variable::User(name, value) => {
+            let mut sql = b"SET @`".to_vec();
+            let doubled = |byte: &u8| std::iter::repeat_n(*byte, 1 + usize::from(*byte == b'`'));
+            sql.extend(name.iter().flat_map(doubled));
+            sql.extend_from_slice(b"` = ");
+            sql.extend_from_slice(literal(&value)?.as_bytes());
+            return Ok(sql);
+        }
+    };
+    Ok(sql.into_bytes())
+}
+
+/// A value as a literal of its type.
+fn literal(value: &UserValue<'_>) -> SqlResult<String> {
+    Ok(match value {
+        UserValue::Null => "NULL".to_owned(),
+        UserValue::Int(number) => number.to_string(),
+        UserValue::UInt(number) => number.to_string(),
+        // With an exponent it is a floating-point number.
+        UserValue::Double(number) => format!("{number:e}"),
+        UserValue::Decimal(number) => number.to_string(),
+        UserValue::Text(text, collation) => {
+            let known = u16::try_from(*collation).ok().and_then(Collation::by_id);
+            let known = known.ok_or_else(|| errors::unknown_collation(format!("#{collation}")))?;
+            let mut sql = match known.charset() {
+                Charset::Binary => "X'".to_owned(),
+                charset => format!("_{} X'", charset.name()),
+            };
+            for byte in *text {
+                // Writing into a String does not fail.
+                let _ = write!(sql, "{byte:02x}");
+            }
+            sql.push('\'');
+            if known.charset() != Charset::Binary {
+                sql.push_str(" COLLATE ");
+                sql.push_str(known.name());
+            }
+            sql
+        }
+    })
 }
 
 #[cfg(test)]
@@ -50,37 +107,47 @@ mod tests {
 
     #[test]
     fn settings_of_a_statement_are_set_and_others_are_as_usual() {
-        let mut bytes = Vec::new();
-        Settings {
+        let set = set_statement(&Settings {
             flags2: Some(query::NO_FOREIGN_KEY_CHECKS),
             sql_mode: Some(SqlMode::ANSI_QUOTES.0 | 1 << 28),
             charset: Some((8, 8, 9999)),
             time_zone: Some("+02:00".to_owned()),
-            micros: Some(5),
             ..Settings::default()
-        }
-        .write(&mut bytes);
-        let query = |settings| Query {
-            thread_id: 1,
-            seconds: 0,
-            error: 0,
-            schema: b"",
-            settings,
-            text: b"",
-        };
-        let set = set_statement(&query(&bytes), 7).expect("settings");
+        });
         for part in [
             "sql_mode = 4,",
             "foreign_key_checks = 0",
             "unique_checks = 1",
-            "timestamp = 7.000005",
             "character_set_client = latin1",
             "collation_server = utf8mb4_0900_ai_ci",
             "time_zone = '+02:00'",
         ] {
             assert!(set.contains(part), "{part} in {set}");
         }
-        let usual = set_statement(&query(&[]), 7).expect("settings");
+        let usual = set_statement(&Settings::default());
         assert!(usual.contains("time_zone = 'SYSTEM'") && !usual.contains("collation_server"));
+    }
+
+    #[test]
+    fn variables_are_literals_of_their_types() {
+        let is = |value: &UserValue<'_>, text: &str| {
+            assert_eq!(literal(value).expect("literal"), text);
+        };
+        is(
+            &UserValue::Text(b"a'", 8),
+            "_latin1 X'6127' COLLATE latin1_swedish_ci",
+        );
+        is(&UserValue::Text(&[0, 0xff], 63), "X'00ff'");
+        is(&UserValue::Double(12.5), "1.25e1");
+        is(&UserValue::Int(i64::MIN), "-9223372036854775808");
+        assert_eq!(
+            literal(&UserValue::Text(b"", 60_000)).map_err(|e| e.code),
+            Err(1273)
+        );
+        let mut body = 2u32.to_le_bytes().to_vec();
+        body.extend_from_slice(b"a`\x01");
+        let set = set_variable(PartKind::UserVar, &body).expect("set");
+        assert_eq!(set, b"SET @`a``` = NULL");
+        assert!(set_variable(PartKind::IntVar, &[9]).is_err());
     }
 }

@@ -44,6 +44,10 @@ pub(super) struct Feed {
     begin: Place,
     /// What of `SQL_AFTER_GTIDS` has not been placed.
     awaited: Option<GtidSet>,
+    /// `SQL_AFTER_MTS_GAPS`: no group behind this one is applied.
+    gaps_end: Option<u64>,
+    /// The last group that was placed, or found done.
+    last: u64,
     queues: Vec<SyncSender<Box<Group>>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -67,9 +71,18 @@ impl Feed {
             }
             _ => None,
         };
+        let gaps_end = match &shared.settings.until {
+            Some(Until::AfterGaps) => {
+                let ahead = shared.progress(|p| p.state().ahead.keys().next_back().copied());
+                Some(ahead.unwrap_or(low))
+            }
+            _ => None,
+        };
         Self {
             begin: end.clone(),
             awaited,
+            gaps_end,
+            last: low,
             assembler: Assembler::new(low + 1, end, rules.max_bytes),
             coordinator: Coordinator::new(rules.parallel, rules.workers, rules.pending_bytes),
             hasher: KeyHasher::default(),
@@ -141,6 +154,9 @@ impl Feed {
     }
 
     fn feed(&mut self) -> End {
+        if self.is_all_placed() {
+            return End::Stopped;
+        }
         loop {
             match self.next_group() {
                 Ok(Some(group)) => {
@@ -212,6 +228,7 @@ impl Feed {
         let ordinal = group.ordinal;
         let is_ahead = self.shared.progress(|p| p.has(ordinal, &Id::Position));
         if is_ahead {
+            self.last = ordinal;
             return Ok(());
         }
         if self.is_last(&group) {
@@ -268,7 +285,7 @@ impl Feed {
                 Id::Gtid(gtid) => set.contains(gtid),
                 Id::Maria(_) | Id::Position => false,
             },
-            Some(Until::AfterGtids(_)) => self.is_all_placed(),
+            Some(Until::AfterGtids(_) | Until::AfterGaps) => self.is_all_placed(),
             Some(Until::SourcePosition(file, position)) => {
                 (begin.source_file.as_str(), begin.source_pos) >= (file.as_str(), *position)
             }
@@ -276,12 +293,15 @@ impl Feed {
         }
     }
 
-    /// Are all groups of `SQL_AFTER_GTIDS` applied, or with the workers?
+    /// Are all groups of `SQL_AFTER_GTIDS` or `SQL_AFTER_MTS_GAPS` applied, or with the workers?
     fn is_all_placed(&self) -> bool {
         self.awaited.as_ref().is_some_and(GtidSet::is_empty)
+            || self.gaps_end.is_some_and(|end| self.last >= end)
     }
 
     fn note_placed(&mut self, group: &Group) {
+        debug_assert!(group.ordinal > self.last, "groups come in order");
+        self.last = group.ordinal;
         self.shared.note_placed(group.ordinal);
         self.shared.note_read(&group.end);
         self.begin.clone_from(&group.end);
@@ -301,12 +321,12 @@ impl Feed {
         let due = group.commit_micros + delay;
         let shared = self.shared.clone();
         let now = || shared.instance.now_micros().max(0) as u64;
-        self.shared.set_delayed(true);
+        self.shared.set_delayed(Some(due));
         while now() < due && !self.shared.is_stopping() {
             std::thread::sleep(LOOK.min(Duration::from_micros(due - now().min(due))));
             self.look_around()?;
         }
-        self.shared.set_delayed(false);
+        self.shared.set_delayed(None);
         match self.shared.is_stopping() {
             true => Err(End::Stopped),
             false => Ok(()),

@@ -52,6 +52,7 @@ pub(super) fn event_type(change: RowKind) -> EventType {
         RowKind::Write => EventType::WriteRows,
         RowKind::Update => EventType::UpdateRows,
         RowKind::Delete => EventType::DeleteRows,
+        RowKind::PartialUpdate => EventType::PartialUpdateRows,
     }
 }
 

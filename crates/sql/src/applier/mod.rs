@@ -24,6 +24,8 @@ mod touched;
 mod worker;
 
 #[cfg(test)]
+mod defect_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -32,15 +34,17 @@ use std::time::Duration;
 
 pub use esker_binlog::apply::filter::Filters;
 pub use esker_binlog::apply::state::ChannelState;
-pub use esker_binlog::apply::{EventSource, Incoming, Place, RelayPlace};
+pub use esker_binlog::apply::{EventSource, Incoming, MariaGtidSet, Place, RelayPlace};
 use esker_binlog::gtid::GtidSet;
 use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 use crate::instance::Instance;
+pub use context::set_statement;
 use feed::Feed;
 use rules::Rules;
 use shared::Shared;
+pub(crate) use store::keep_state;
 pub use store::{channels, forget, keep_settings, load, place, settings};
 
 /// Where a channel stops by itself.
@@ -50,6 +54,8 @@ pub enum Until {
     BeforeGtids(GtidSet),
     /// When all of these are applied (`SQL_AFTER_GTIDS`).
     AfterGtids(GtidSet),
+    /// When nothing is missing before what was applied (`SQL_AFTER_MTS_GAPS`).
+    AfterGaps,
     /// Before the first transaction that begins at this place of the source, or behind it.
     SourcePosition(String, u64),
     /// The same in the relay log.
@@ -97,8 +103,6 @@ pub struct WorkerStatus {
 pub struct Status {
     /// Is it applying, or waiting for something to apply?
     pub is_running: bool,
-    /// It waits until a transaction is as old as `SOURCE_DELAY` says.
-    pub is_delayed: bool,
     /// Why it has stopped.
     pub failure: Option<Failure>,
     /// Everything before is applied.
@@ -107,6 +111,10 @@ pub struct Status {
     pub read: Place,
     /// GTIDs that are applied.
     pub gtids: GtidSet,
+    /// MariaDB's, the last one of each domain before which nothing is missing.
+    pub maria: MariaGtidSet,
+    /// What is left of the time that `SOURCE_DELAY` makes the next transaction wait.
+    pub delay_left: Option<Duration>,
     /// Transactions that were applied since the start.
     pub transactions: u64,
     /// Transactions that are with the workers.
@@ -168,6 +176,12 @@ impl Applier {
     /// How far it is.
     pub fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    /// How many transactions something is kept of.
+    #[cfg(test)]
+    fn kept(&self) -> usize {
+        self.shared.kept()
     }
 }
 

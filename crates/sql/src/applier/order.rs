@@ -73,6 +73,13 @@ pub(super) struct CommitOrder {
 }
 
 impl CommitOrder {
+    /// How many transactions something is kept of.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.ended.len() + inner.running.len()
+    }
+
     /// `next` is the first that has not ended; of those behind it, `ended` have.
     pub(super) fn new(next: u64, ended: BTreeSet<u64>) -> Self {
         let inner = Inner {

@@ -32,7 +32,8 @@ struct View {
     read: Place,
     retries: u64,
     transactions: u64,
-    is_delayed: bool,
+    /// When the group that is delayed is due, microseconds since the epoch.
+    delayed_until: Option<u64>,
     is_running: bool,
     /// When the group that was begun last was committed at its source, microseconds since the epoch.
     begun_micros: u64,
@@ -82,7 +83,7 @@ impl Shared {
             read,
             retries: 0,
             transactions: 0,
-            is_delayed: false,
+            delayed_until: None,
             is_running: true,
             begun_micros: 0,
         };
@@ -197,8 +198,9 @@ impl Shared {
         self.view.lock().placed = ordinal;
     }
 
-    pub(super) fn set_delayed(&self, is_delayed: bool) {
-        self.view.lock().is_delayed = is_delayed;
+    /// The next group waits until then, microseconds since the epoch.
+    pub(super) fn set_delayed(&self, until: Option<u64>) {
+        self.view.lock().delayed_until = until;
     }
 
     /// What has ended since the last look.
@@ -220,6 +222,13 @@ impl Shared {
         ask(&self.view.lock().progress)
     }
 
+    /// How many transactions something is kept of.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        let view = self.view.lock();
+        view.ended.len() + view.progress.state().ahead.len() + self.order.kept()
+    }
+
     pub(super) fn status(&self) -> Status {
         let now = self.instance.now_micros().max(0) as u64;
         let view = self.view.lock();
@@ -230,11 +239,13 @@ impl Shared {
             .any(|worker| !worker.applying.is_empty());
         Status {
             is_running: view.is_running,
-            is_delayed: view.is_delayed,
+            delay_left: (view.delayed_until)
+                .map(|due| Duration::from_micros(due.saturating_sub(now))),
             failure: view.failure.as_ref().map(|(_, failure)| failure.clone()),
             applied: state.end.clone(),
             read: view.read.clone(),
             gtids: view.progress.state().all_gtids(),
+            maria: state.maria.clone(),
             transactions: view.transactions,
             in_flight: view.placed.saturating_sub(view.progress.low()),
             retries: view.retries,

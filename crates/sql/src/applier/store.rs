@@ -39,6 +39,22 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
     commit(instance, txn)
 }
 
+/// Keeps a state in which only places of the relay log are new.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn keep_state(
+    instance: &Instance,
+    channel: &str,
+    state: &ChannelState,
+) -> SqlResult<()> {
+    let catalog = &instance.catalog;
+    let mut txn = catalog.row_transaction();
+    let row = ChannelRow::checkpoint(channel, state.checkpoint());
+    catalog.put_channel_row(&mut txn, &row)?;
+    commit(instance, txn)
+}
+
 /// Forgets a channel and its settings.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use crate::{
 /// Nothing takes this long.
 const LIMIT: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "";
-const MODES: [&str; 5] = [
+pub(super) const MODES: [&str; 5] = [
     "SERIAL",
     "DATABASE",
     "COMMIT-GROUP",
@@ -29,9 +29,9 @@ const MODES: [&str; 5] = [
 ];
 
 /// A server on a simulated machine.
-struct Server {
-    machine: SimEnv,
-    instance: Arc<Instance>,
+pub(super) struct Server {
+    pub(super) machine: SimEnv,
+    pub(super) instance: Arc<Instance>,
 }
 
 #[derive(Default)]
@@ -57,10 +57,10 @@ impl RowSink for Rows {
     }
 }
 
-struct Client(Session);
+pub(super) struct Client(Session);
 
 impl Client {
-    fn ask(&mut self, sql: &str) -> Result<Vec<String>, u16> {
+    pub(super) fn ask(&mut self, sql: &str) -> Result<Vec<String>, u16> {
         self.0.start(Request::Query(sql.as_bytes()));
         let outcome = loop {
             match self.0.step(Mode::Thread) {
@@ -88,14 +88,14 @@ impl Client {
         Ok(rows.0)
     }
 
-    fn ok(&mut self, sql: &str) -> Vec<String> {
+    pub(super) fn ok(&mut self, sql: &str) -> Vec<String> {
         self.ask(sql)
             .unwrap_or_else(|code| panic!("{sql}: error {code}"))
     }
 }
 
 impl Server {
-    fn open(machine: SimEnv, id: u32, settings: &[(&str, &str)]) -> Self {
+    pub(super) fn open(machine: SimEnv, id: u32, settings: &[(&str, &str)]) -> Self {
         let id = id.to_string();
         let basics = [
             ("esker_log_segment_size", "1048576"),
@@ -125,15 +125,15 @@ impl Server {
         }
     }
 
-    fn source() -> Self {
+    pub(super) fn source() -> Self {
         Self::open(SimEnv::new(1), 1, &[("log_bin", "ON")])
     }
 
-    fn replica(settings: &[(&str, &str)]) -> Self {
+    pub(super) fn replica(settings: &[(&str, &str)]) -> Self {
         Self::open(SimEnv::new(2), 2, settings)
     }
 
-    fn client(&self, id: u64) -> Client {
+    pub(super) fn client(&self, id: u64) -> Client {
         let client = ClientInfo::inside(id, Account::root(Vec::new()));
         let mut client = Client(Session::new(self.instance.clone(), client));
         client.ok("SET NAMES utf8mb4");
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// All events of its binary log, as a relay log has them.
-    fn events(&self) -> Vec<Incoming> {
+    pub(super) fn events(&self) -> Vec<Incoming> {
         self.client(99).ok("FLUSH BINARY LOGS");
         let fs = self.machine.env().fs;
         let mut events = Vec::new();
@@ -164,11 +164,11 @@ impl Server {
         events
     }
 
-    fn start(&self, events: &[Incoming]) -> Applier {
+    pub(super) fn start(&self, events: &[Incoming]) -> Applier {
         self.start_with(events, settings())
     }
 
-    fn start_with(&self, events: &[Incoming], settings: Settings) -> Applier {
+    pub(super) fn start_with(&self, events: &[Incoming], settings: Settings) -> Applier {
         let state = load(&self.instance, CHANNEL).expect("state");
         let from = state.end.relay;
         let events = events.iter().filter(|event| event.relay > from).cloned();
@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// Applies everything, and stops.
-    fn apply(&self, events: &[Incoming]) -> Status {
+    pub(super) fn apply(&self, events: &[Incoming]) -> Status {
         let applier = self.start(events);
         let last = events.last().map_or(0, |event| event.relay.offset);
         await_status(&applier, |s| {
@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// What is in all tables of the tests.
-    fn dump(&self) -> Vec<(String, Vec<String>)> {
+    pub(super) fn dump(&self) -> Vec<(String, Vec<String>)> {
         let mut client = self.client(98);
         let tables = client.ok(
             "SELECT table_schema, table_name FROM information_schema.tables \
@@ -231,7 +231,7 @@ impl EventSource for Script {
     }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     let next = std::sync::atomic::AtomicU64::new(1000);
     Settings {
         filters: Filters::default(),
@@ -243,7 +243,7 @@ fn settings() -> Settings {
 }
 
 /// Waits until the channel is there, or has failed.
-fn await_status(applier: &Applier, is_there: impl Fn(&Status) -> bool) -> Status {
+pub(super) fn await_status(applier: &Applier, is_there: impl Fn(&Status) -> bool) -> Status {
     let begin = Instant::now();
     loop {
         let status = applier.status();
@@ -284,7 +284,7 @@ fn statement(rng: &mut SimRng) -> String {
 }
 
 /// A history of transactions, some of several statements, with schema changes between them.
-fn random_history(source: &Server, seed: u64, transactions: u64) {
+pub(super) fn random_history(source: &Server, seed: u64, transactions: u64) {
     let mut rng = SimRng::new(seed);
     let mut client = source.client(1);
     for sql in TABLES {

@@ -4,7 +4,7 @@
 //! nothing that rules name: it is asked about by its default database alone.
 
 use esker_binlog::apply::filter::Touched;
-use esker_sql_syntax::ast::{ObjectName, Statement};
+use esker_sql_syntax::ast::{ObjectName, Statement, TableRef};
 use esker_sql_syntax::{self as parse, ParseOptions};
 
 /// What a statement with this default database changes.
@@ -47,9 +47,27 @@ pub(super) fn touched(schema: &str, text: &[u8]) -> Touched {
                 .collect::<Vec<_>>(),
         ),
         Statement::CreateIndex(create) => named(&[&create.table]),
+        Statement::CreateView(create) => named(&[&create.name]),
+        Statement::Insert(insert) => named(&[&insert.table]),
+        Statement::Update(update) => named(&tables_of(&update.tables)),
+        Statement::Delete(delete) => named(&tables_of(&delete.from)),
         Statement::DropIndex(drop) => named(&[&drop.table]),
         _ => Touched::default(),
     }
+}
+
+/// The tables of a list, those of joins included.
+fn tables_of(list: &[TableRef]) -> Vec<&ObjectName> {
+    let mut names = Vec::new();
+    let mut left: Vec<&TableRef> = list.iter().collect();
+    while let Some(table) = left.pop() {
+        match table {
+            TableRef::Table(table) => names.push(&table.name),
+            TableRef::Join(join) => left.extend([&join.left, &join.right]),
+            _ => {}
+        }
+    }
+    names
 }
 
 #[cfg(test)]
@@ -67,6 +85,14 @@ mod tests {
         assert_eq!(tables("DROP TABLE IF EXISTS x.t, u"), "x.t d.u");
         assert_eq!(tables("RENAME TABLE a TO b, c TO e.f"), "d.a d.c");
         assert_eq!(tables("CREATE INDEX i ON x.t (a)"), "x.t");
+        assert_eq!(tables("INSERT INTO x.t VALUES (1)"), "x.t");
+        assert_eq!(tables("REPLACE t SELECT * FROM u"), "d.t");
+        assert_eq!(
+            tables("UPDATE t JOIN x.u ON t.a = u.a SET t.b = 1"),
+            "x.u d.t"
+        );
+        assert_eq!(tables("DELETE FROM t WHERE a = 1"), "d.t");
+        assert_eq!(tables("CREATE VIEW w AS SELECT 1"), "d.w");
         assert_eq!(tables("FLUSH STATUS"), "");
         assert_eq!(tables("no statement"), "");
         let database = |text: &str| touched("d", text.as_bytes()).database;

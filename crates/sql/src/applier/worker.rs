@@ -17,14 +17,14 @@ use std::time::Duration;
 use esker_binlog::Origin;
 use esker_binlog::apply::progress::Done;
 use esker_binlog::apply::{Group, Id, Part, PartKind, RowKind, Shape, state};
-use esker_binlog::event::query::Query;
+use esker_binlog::event::query::{Query, Settings};
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
 use esker_sql_catalog::accounts::Account;
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_types::{SqlError, errors};
 
-use super::context::set_statement;
+use super::context::{set_statement, set_variable};
 use super::keys::event_type;
 use super::order::{Runner, Turn};
 use super::{Failure, Shared};
@@ -34,6 +34,8 @@ use crate::session::{Applying, ClientInfo, RowStatement, Session, TableCache};
 /// Errors after which a transaction may go well when it is run again: deadlock, lock wait timeout, and a table that was
 /// changed meanwhile.
 const TRANSIENT: [u16; 3] = [1213, 1205, 1412];
+/// An event that this server cannot apply.
+const NOT_APPLICABLE: u16 = 1235;
 /// The server goes down.
 const SHUTDOWN: u16 = 1053;
 /// Errors of XA identifiers that were done already: their record and the channel's state are two, so the server may
@@ -260,10 +262,14 @@ impl Worker {
                     self.query(group, part)?;
                 }
                 PartKind::IntVar | PartKind::Rand | PartKind::UserVar => {
-                    let e = SqlError::not_supported(
-                        "a statement that depends on variables (binlog_format = STATEMENT)",
-                    );
-                    return Err(self.trouble(group, Some(part), &e));
+                    self.rows(group, &mut open, is_turn)?;
+                    let set = set_variable(part.kind, body);
+                    let set = set.and_then(|sql| self.session.apply_text(&sql));
+                    set.map_err(|e| self.trouble(group, Some(part), &e))?;
+                }
+                PartKind::Refused => {
+                    let why = String::from_utf8_lossy(body);
+                    return Err(Trouble::Error(self.failure(group, NOT_APPLICABLE, &why)));
                 }
             }
         }
@@ -387,13 +393,15 @@ fn run_query(
     };
     let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;
-    let set = set_statement(&query, part.time).map_err(damaged)?;
+    let settings = Settings::parse(query.settings).map_err(damaged)?;
+    let set = set_statement(&settings);
     if *current != set {
         session
             .apply_text(set.as_bytes())
             .map_err(|e| fail(&e, Some(&query)))?;
         *current = set;
     }
+    session.fix_time(part.time, settings.micros.unwrap_or(0));
     let schema = String::from_utf8_lossy(query.schema);
     let schema = shared.settings.filters.rewritten(&schema);
     session.use_applied_database(schema);

@@ -8,6 +8,7 @@ use esker_sql_catalog::variables::Globals;
 /// New names and old ones.
 #[rustfmt::skip] // one line each, to be read as a table
 const TWINS: &[(&str, &str)] = &[
+    ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled"),
     ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"),
     ("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout"),
     ("rpl_semi_sync_source_wait_for_replica_count", "rpl_semi_sync_master_wait_for_slave_count"),
@@ -58,10 +59,11 @@ mod tests {
     fn variables_have_two_names() {
         for (new, old) in TWINS {
             assert_eq!((twin(new), twin(old)), (Some(*old), Some(*new)));
-            assert!(
-                VarId::find(new).is_ok() && VarId::find(old).is_ok(),
-                "{new}"
-            );
+            // What one takes, the other takes, and both begin with the same.
+            let [new, old] = [new, old].map(|name| VarId::find(name).expect("variable").def());
+            assert_eq!(new.kind, old.kind, "{}", new.name);
+            assert_eq!(new.default, old.default, "{}", new.name);
+            assert_eq!(new.scope, old.scope, "{}", new.name);
         }
         assert_eq!(twin("server_id"), None);
     }

@@ -100,6 +100,8 @@ pub struct DmlEnv<'a> {
     pub found_rows: bool,
     /// `auto_increment_increment` and `_offset`.
     pub auto_step: AutoStep,
+    /// The first number that is generated (`insert_id`); 0: the table's next one.
+    pub auto_first: u64,
     /// `foreign_key_checks`.
     pub foreign_key_checks: bool,
     /// How many AUTO_INCREMENT values an open transaction reserves at a time; 0: the counter is not logged at all.

@@ -252,6 +252,7 @@ impl Bench {
             autocommit: self.autocommit,
             found_rows: self.found_rows,
             auto_step: self.auto_step,
+            auto_first: 0,
             auto_interval: 8,
             foreign_key_checks: self.foreign_key_checks,
             scratch: &mut self.scratch,

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use esker_binlog::relay::{RelayConfig, RelayLog};
+use esker_binlog::relay::{Received, RelayConfig, RelayLog};
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Mutex, RwLock};
 
@@ -14,6 +14,28 @@ use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
 use crate::applier::{self, Applier, Settings, Status, Until};
 use crate::instance::Instance;
+
+/// What START REPLICA says.
+#[derive(Default)]
+pub(super) struct Start {
+    pub(super) receives: bool,
+    pub(super) applies: bool,
+    pub(super) until: Option<Until>,
+    /// Instead of the account that the channel has, until it stops.
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+impl Start {
+    /// Receiver and applier, as they are configured.
+    pub(super) fn everything() -> Self {
+        Self {
+            receives: true,
+            applies: true,
+            ..Self::default()
+        }
+    }
+}
 
 /// What runs.
 #[derive(Default)]
@@ -41,6 +63,8 @@ pub(crate) struct ChannelView {
     pub(crate) receiver: Option<ReceiverView>,
     pub(crate) applier: Option<Status>,
     pub(super) until: Option<Until>,
+    /// Transactions that were received and are not applied.
+    pub(super) waiting: u64,
 }
 
 /// The relay log cannot be opened or written.
@@ -131,29 +155,52 @@ impl Channel {
     ///
     /// # Errors
     /// 1200: it has no source; of the relay log.
-    pub(super) fn start(
-        &self,
-        instance: &Arc<Instance>,
-        receives: bool,
-        applies: bool,
-        until: Option<Until>,
-    ) -> SqlResult<()> {
+    pub(super) fn start(&self, instance: &Arc<Instance>, start: Start) -> SqlResult<()> {
         let _changing = self.changing.lock();
         if self.settings.read().host.is_empty() {
             return Err(no_source());
         }
-        if applies && !self.is_applying() {
-            self.start_applier(instance, until)?;
+        let applies = start.applies && !self.is_applying();
+        let receives = start.receives && !self.is_receiving();
+        if !self.is_applying() && !self.is_receiving() {
+            self.restore_relay(instance)?;
         }
-        if receives && !self.is_receiving() {
-            self.start_receiver(instance)?;
+        if applies {
+            self.start_applier(instance, start.until)?;
+        }
+        if receives {
+            self.start_receiver(instance, (start.user, start.password))?;
         }
         Ok(())
     }
 
-    fn start_receiver(&self, instance: &Arc<Instance>) -> SqlResult<()> {
+    /// Where the relay log has lost what is to be applied next, it begins anew there: the source has it. Before a
+    /// receiver runs, for what it appends must be what comes next.
+    fn restore_relay(&self, instance: &Instance) -> SqlResult<()> {
+        let failed = |e: esker_binlog::Error| relay_failed(&self.name, &e);
+        let mut state = applier::load(instance, &self.name)?;
+        if self
+            .relay
+            .reader(state.end.relay)
+            .map_err(failed)?
+            .is_some()
+        {
+            return Ok(());
+        }
+        let end = &state.end;
+        state.end = (self.relay.restart(&end.source_file, end.source_pos)).map_err(failed)?;
+        applier::keep_state(instance, &self.name, &state)
+    }
+
+    fn start_receiver(
+        &self,
+        instance: &Arc<Instance>,
+        (user, password): (Option<String>, Option<String>),
+    ) -> SqlResult<()> {
         let channel = self.this.upgrade().ok_or_else(no_source)?;
-        let settings = self.settings();
+        let mut settings = self.settings();
+        settings.user = user.unwrap_or(settings.user);
+        settings.password = password.unwrap_or(settings.password);
         let reception = Reception::new(instance, &channel, settings, self.relay.clone());
         let reception = Arc::new(reception);
         let host = instance.host_slot.require("START REPLICA")?;
@@ -164,14 +211,8 @@ impl Channel {
 
     fn start_applier(&self, instance: &Arc<Instance>, until: Option<Until>) -> SqlResult<()> {
         let failed = |e: esker_binlog::Error| relay_failed(&self.name, &e);
-        let mut state = applier::load(instance, &self.name)?;
-        let mut reader = self.relay.reader(state.end.relay).map_err(failed)?;
-        if reader.is_none() && !self.is_receiving() {
-            // What was received is gone; the source has it.
-            let end = &state.end;
-            state.end = (self.relay.restart(&end.source_file, end.source_pos)).map_err(failed)?;
-            reader = self.relay.reader(state.end.relay).map_err(failed)?;
-        }
+        let state = applier::load(instance, &self.name)?;
+        let reader = self.relay.reader(state.end.relay).map_err(failed)?;
         let reader = reader.ok_or_else(|| {
             errors::channel_failed(format!(
                 "Relay log of channel '{}': the events to apply are not there",
@@ -236,7 +277,10 @@ impl Channel {
     ///
     /// # Errors
     /// Of the disk.
-    pub(super) fn purge(&self) -> esker_binlog::Result<()> {
+    pub(super) fn purge(&self, instance: &Instance) -> esker_binlog::Result<()> {
+        if !instance.variable_is_on("relay_log_purge") {
+            return Ok(());
+        }
         let applier = self.parts.lock().applier.clone();
         match applier {
             Some(applier) if self.relay.files().len() > 1 => {
@@ -265,13 +309,34 @@ impl Channel {
 
     pub(crate) fn view(&self) -> ChannelView {
         let parts = self.parts.lock();
+        let mut settings = self.settings();
+        if let Some(reception) = &parts.reception {
+            settings.user.clone_from(&reception.settings.user);
+        }
+        let applier = parts.applier.as_ref().map(|applier| applier.status());
         ChannelView {
-            settings: self.settings(),
+            settings,
             receiver: parts.reception.as_ref().map(|reception| reception.view()),
-            applier: parts.applier.as_ref().map(|applier| applier.status()),
+            waiting: waiting(&self.relay.received(), applier.as_ref()),
+            applier,
             until: parts.until.clone(),
         }
     }
+}
+
+/// How many of the transactions that have come are not applied, as far as they have GTIDs; else those with the workers.
+fn waiting(received: &Received, applier: Option<&Status>) -> u64 {
+    let mut missing = received.gtids.clone();
+    let Some(applier) = applier else {
+        return missing.count();
+    };
+    missing.subtract(&applier.gtids);
+    let behind = received.maria.iter().map(|last| {
+        let applied = applier.maria.iter().find(|gtid| gtid.domain == last.domain);
+        last.sequence
+            .saturating_sub(applied.map_or(0, |gtid| gtid.sequence))
+    });
+    applier.in_flight.max(missing.count() + behind.sum::<u64>())
 }
 
 /// 1200.

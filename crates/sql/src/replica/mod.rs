@@ -23,11 +23,13 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
+use channel::Start;
 pub(crate) use channel::{Channel, ChannelView};
 pub use reception::{ReceiverState, Reception, StartFrom};
 pub use settings::ChannelSettings;
+pub(crate) use status::{named, remaining_delay, rewritten};
 
-use crate::applier;
+use crate::applier::{self, Filters};
 use crate::instance::Instance;
 
 /// Most channels of a server, as MySQL.
@@ -35,22 +37,36 @@ const MAX_CHANNELS: usize = 256;
 
 /// All channels by name; the default one has the empty name.
 #[derive(Default)]
-pub(crate) struct Channels(Mutex<BTreeMap<String, Arc<Channel>>>);
+pub(crate) struct Channels {
+    by_name: Mutex<BTreeMap<String, Arc<Channel>>>,
+    /// Rules that new channels begin with, and when they were made, microseconds since the epoch. Gone with the server,
+    /// as MySQL's are.
+    global: Mutex<(Filters, i64)>,
+}
 
 impl Channels {
     pub(crate) fn all(&self) -> Vec<Arc<Channel>> {
-        self.0.lock().values().cloned().collect()
+        self.by_name.lock().values().cloned().collect()
+    }
+
+    /// What CHANGE REPLICATION FILTER without a channel has said, and when.
+    pub(crate) fn global_filters(&self) -> (Filters, i64) {
+        self.global.lock().clone()
+    }
+
+    fn set_global_filters(&self, filters: Filters, now: i64) {
+        *self.global.lock() = (filters, now);
     }
 
     /// # Errors
     /// 3074.
     pub(crate) fn get(&self, name: &str) -> SqlResult<Arc<Channel>> {
-        let found = self.0.lock().get(name).cloned();
+        let found = self.by_name.lock().get(name).cloned();
         found.ok_or_else(|| does_not_exist(name))
     }
 
     fn add(&self, channel: Arc<Channel>) -> SqlResult<()> {
-        let mut all = self.0.lock();
+        let mut all = self.by_name.lock();
         if all.len() >= MAX_CHANNELS {
             let text =
                 "Failed to create or recover replication info repositories: too many channels";
@@ -61,7 +77,7 @@ impl Channels {
     }
 
     fn remove(&self, name: &str) -> Option<Arc<Channel>> {
-        self.0.lock().remove(name)
+        self.by_name.lock().remove(name)
     }
 }
 
@@ -88,13 +104,34 @@ impl Instance {
                 self.channels.add(channel.clone())?;
                 match skips {
                     true => Ok(()),
-                    false => channel.start(self, true, true, None),
+                    false => channel.start(self, Start::everything()),
                 }
             });
             if let Err(e) = opened {
                 tracing::error!("replication channel '{name}': {}", e.message);
             }
         }
+    }
+
+    /// `Rpl_semi_sync_replica_status`, and how many transactions that have come are not applied.
+    pub(crate) fn replica_counters(&self) -> Vec<(&'static str, String)> {
+        let views: Vec<_> = self
+            .channels
+            .all()
+            .iter()
+            .map(|channel| channel.view())
+            .collect();
+        let mut receivers = views.iter().filter_map(|view| view.receiver.as_ref());
+        let shown = match receivers.any(|receiver| receiver.is_semi_sync) {
+            true => "ON",
+            false => "OFF",
+        };
+        let waiting: u64 = views.iter().map(|view| view.waiting).sum();
+        vec![
+            ("Esker_replica_lag_transactions", waiting.to_string()),
+            ("Rpl_semi_sync_replica_status", shown.to_owned()),
+            ("Rpl_semi_sync_slave_status", shown.to_owned()),
+        ]
     }
 
     /// Stops all channels, before the database closes.

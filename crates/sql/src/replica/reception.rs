@@ -68,6 +68,8 @@ pub(crate) struct ReceiverView {
     pub(crate) source_uuid: String,
     pub(crate) heartbeats: u64,
     pub(crate) heartbeat_micros: i64,
+    /// The source waits for acknowledgements.
+    pub(crate) is_semi_sync: bool,
 }
 
 /// One life of a receiver, from START to STOP REPLICA.
@@ -100,6 +102,7 @@ impl Reception {
             source_uuid: String::new(),
             heartbeats: 0,
             heartbeat_micros: 0,
+            is_semi_sync: false,
         };
         Self {
             settings,
@@ -168,6 +171,17 @@ impl Reception {
         uuid.clone_into(&mut view.source_uuid);
     }
 
+    /// Is the source to wait for acknowledgements, if it can?
+    pub fn wants_semi_sync(&self) -> bool {
+        self.instance
+            .variable_is_on("rpl_semi_sync_replica_enabled")
+    }
+
+    /// Whether it does.
+    pub fn set_semi_sync(&self, is_semi_sync: bool) {
+        self.view.lock().is_semi_sync = is_semi_sync;
+    }
+
     /// What has gone wrong last.
     pub fn failed(&self, code: u16, text: &str) {
         tracing::warn!("replication channel '{}': receiver: {text}", self.name);
@@ -198,15 +212,19 @@ impl Reception {
         self.relay.append(header, body, max)
     }
 
-    /// Makes what was appended known, and removes files that are applied.
+    /// Makes what was appended known, and removes files that are applied. With `is_owed` it is durable then: the source
+    /// hears that it is safe here.
     ///
     /// # Errors
     /// Of the relay log.
-    pub fn publish(&self) -> esker_binlog::Result<()> {
-        self.relay
-            .publish(self.instance.variable_u64("sync_relay_log"))?;
+    pub fn publish(&self, is_owed: bool) -> esker_binlog::Result<()> {
+        let sync_every = match is_owed {
+            true => 1,
+            false => self.instance.variable_u64("sync_relay_log"),
+        };
+        self.relay.publish(sync_every)?;
         if let Some(channel) = self.channel.upgrade() {
-            channel.purge()?;
+            channel.purge(&self.instance)?;
         }
         Ok(())
     }
@@ -236,7 +254,11 @@ impl Reception {
 
     /// The receiver's thread ends.
     pub fn has_ended(&self) {
-        self.view.lock().state = ReceiverState::Off;
+        {
+            let mut view = self.view.lock();
+            view.state = ReceiverState::Off;
+            view.is_semi_sync = false;
+        }
         self.ended.notify_all();
     }
 

@@ -24,11 +24,9 @@ const MAX_HEARTBEAT: f64 = 4_294_967.0;
 const WITHOUT_EFFECT: &[&str] = &[
     "SOURCE_BIND",
     "SOURCE_SSL_CAPATH",
-    "SOURCE_SSL_CERT",
     "SOURCE_SSL_CIPHER",
     "SOURCE_SSL_CRL",
     "SOURCE_SSL_CRLPATH",
-    "SOURCE_SSL_KEY",
     "SOURCE_TLS_VERSION",
     "SOURCE_TLS_CIPHERSUITES",
     "SOURCE_PUBLIC_KEY_PATH",
@@ -61,7 +59,11 @@ pub struct ChannelSettings {
     pub ssl: bool,
     /// File of certificate authorities.
     pub ssl_ca: String,
-    /// Its certificate must name the host.
+    /// File of the certificate with which this server shows who it is.
+    pub ssl_cert: String,
+    /// File of its key.
+    pub ssl_key: String,
+    /// The source's certificate must name the host.
     pub ssl_verify: bool,
     /// The key for the password may be asked of the source.
     pub get_public_key: bool,
@@ -71,6 +73,10 @@ pub struct ChannelSettings {
     pub ignored_servers: Vec<u32>,
     /// What is applied.
     pub filters: Filters,
+    /// Since when, microseconds since the epoch.
+    pub filters_since: i64,
+    /// CHANGE REPLICATION FILTER has named the channel.
+    pub has_own_filters: bool,
 }
 
 impl Default for ChannelSettings {
@@ -87,11 +93,15 @@ impl Default for ChannelSettings {
             maria_gtid: false,
             ssl: false,
             ssl_ca: String::new(),
+            ssl_cert: String::new(),
+            ssl_key: String::new(),
             ssl_verify: false,
             get_public_key: false,
             delay: 0,
             ignored_servers: Vec::new(),
             filters: Filters::default(),
+            filters_since: 0,
+            has_own_filters: false,
         }
     }
 }
@@ -186,6 +196,8 @@ impl ChannelSettings {
             "SOURCE_USE_GTID" => self.use_gtid(name, text)?,
             "SOURCE_SSL" => self.ssl = flag(name, text)?,
             "SOURCE_SSL_CA" => text.clone_into(&mut self.ssl_ca),
+            "SOURCE_SSL_CERT" => text.clone_into(&mut self.ssl_cert),
+            "SOURCE_SSL_KEY" => text.clone_into(&mut self.ssl_key),
             "SOURCE_SSL_VERIFY_SERVER_CERT" => self.ssl_verify = flag(name, text)?,
             "GET_SOURCE_PUBLIC_KEY" => self.get_public_key = flag(name, text)?,
             "SOURCE_DELAY" => {
@@ -225,21 +237,15 @@ impl ChannelSettings {
     ///
     /// # Errors
     /// 1235: no such kind of rule; 1210: a rule that names nothing.
-    pub(super) fn change_filters(&mut self, rules: &[(Box<str>, Vec<Box<str>>)]) -> SqlResult<()> {
-        for (name, members) in rules {
-            let plain = || members.iter().map(|member| unquoted(member)).collect();
-            let filters = &mut self.filters;
-            match &**name {
-                "REPLICATE_DO_DB" => filters.do_db = plain(),
-                "REPLICATE_IGNORE_DB" => filters.ignore_db = plain(),
-                "REPLICATE_DO_TABLE" => filters.do_table = pairs(members, '.')?,
-                "REPLICATE_IGNORE_TABLE" => filters.ignore_table = pairs(members, '.')?,
-                "REPLICATE_WILD_DO_TABLE" => filters.wild_do_table = plain(),
-                "REPLICATE_WILD_IGNORE_TABLE" => filters.wild_ignore_table = plain(),
-                "REPLICATE_REWRITE_DB" => filters.rewrite_db = pairs(members, ',')?,
-                name => return Err(SqlError::not_supported(name)),
-            }
-        }
+    pub(super) fn change_filters(
+        &mut self,
+        rules: &[(Box<str>, Vec<Box<str>>)],
+        is_own: bool,
+        now: i64,
+    ) -> SqlResult<()> {
+        change_filters(&mut self.filters, rules)?;
+        self.has_own_filters = is_own;
+        self.filters_since = now;
         Ok(())
     }
 
@@ -259,9 +265,13 @@ impl ChannelSettings {
             ("maria_gtid", flag(self.maria_gtid)),
             ("ssl", flag(self.ssl)),
             ("ssl_ca", self.ssl_ca.clone()),
+            ("ssl_cert", self.ssl_cert.clone()),
+            ("ssl_key", self.ssl_key.clone()),
             ("ssl_verify", flag(self.ssl_verify)),
             ("get_public_key", flag(self.get_public_key)),
             ("delay", self.delay.to_string()),
+            ("filters_since", self.filters_since.to_string()),
+            ("own_filters", flag(self.has_own_filters)),
         ];
         fields.extend(
             self.heartbeat
@@ -303,10 +313,14 @@ impl ChannelSettings {
             "maria_gtid" => self.maria_gtid = flag(name, text)?,
             "ssl" => self.ssl = flag(name, text)?,
             "ssl_ca" => text.clone_into(&mut self.ssl_ca),
+            "ssl_cert" => text.clone_into(&mut self.ssl_cert),
+            "ssl_key" => text.clone_into(&mut self.ssl_key),
             "ssl_verify" => self.ssl_verify = flag(name, text)?,
             "get_public_key" => self.get_public_key = flag(name, text)?,
             "delay" => self.delay = number(name, text)?,
             "heartbeat" => self.heartbeat = Some(number(name, text)?),
+            "filters_since" => self.filters_since = number(name, text)?,
+            "own_filters" => self.has_own_filters = flag(name, text)?,
             "ignored" => self.ignored_servers.push(number(name, text)?),
             "do_db" => filters.do_db.push(text.to_owned()),
             "ignore_db" => filters.ignore_db.push(text.to_owned()),
@@ -363,6 +377,30 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(text).ok()
 }
 
+/// Takes the rules of CHANGE REPLICATION FILTER.
+///
+/// # Errors
+/// 1235: no such kind of rule; 1210: a rule that names nothing.
+pub(super) fn change_filters(
+    filters: &mut Filters,
+    rules: &[(Box<str>, Vec<Box<str>>)],
+) -> SqlResult<()> {
+    for (name, members) in rules {
+        let plain = || members.iter().map(|member| unquoted(member)).collect();
+        match &**name {
+            "REPLICATE_DO_DB" => filters.do_db = plain(),
+            "REPLICATE_IGNORE_DB" => filters.ignore_db = plain(),
+            "REPLICATE_DO_TABLE" => filters.do_table = pairs(members, '.')?,
+            "REPLICATE_IGNORE_TABLE" => filters.ignore_table = pairs(members, '.')?,
+            "REPLICATE_WILD_DO_TABLE" => filters.wild_do_table = plain(),
+            "REPLICATE_WILD_IGNORE_TABLE" => filters.wild_ignore_table = plain(),
+            "REPLICATE_REWRITE_DB" => filters.rewrite_db = pairs(members, ',')?,
+            name => return Err(SqlError::not_supported(name)),
+        }
+    }
+    Ok(())
+}
+
 fn unquoted(name: &str) -> String {
     let name = name.trim();
     match name
@@ -417,7 +455,7 @@ mod tests {
             ("REPLICATE_DO_TABLE".into(), vec!["`a b`.t".into()]),
             ("REPLICATE_REWRITE_DB".into(), vec!["(a, b)".into()]),
         ];
-        settings.change_filters(&rules).expect("rules");
+        settings.change_filters(&rules, true, 7).expect("rules");
         assert_eq!(settings.ignored_servers, [2, 3]);
         assert_eq!(
             settings.filters.do_table,
@@ -437,8 +475,8 @@ mod tests {
         let code = |settings: &mut ChannelSettings, name, value| {
             settings.change(&[option(name, value)]).map_err(|e| e.code)
         };
-        assert_eq!(code(&mut settings, "SOURCE_SSL_KEY", "key.pem"), Err(1235));
-        assert!(code(&mut settings, "SOURCE_SSL_KEY", "").is_ok());
+        assert_eq!(code(&mut settings, "SOURCE_SSL_CRL", "crl.pem"), Err(1235));
+        assert!(code(&mut settings, "SOURCE_SSL_CRL", "").is_ok());
         assert_eq!(code(&mut settings, "SOURCE_DELAY", "x"), Err(1210));
         assert_eq!(
             code(&mut settings, "SOURCE_HEARTBEAT_PERIOD", "-1"),

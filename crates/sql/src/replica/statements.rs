@@ -8,11 +8,11 @@ use std::sync::Arc;
 use esker_binlog::apply::RelayPlace;
 use esker_binlog::files::Scan;
 use esker_sql_syntax::ast::{ReplicaThreads, Replication};
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
-use super::channel::{Channel, no_source};
+use super::channel::{Channel, Start, no_source};
 use super::does_not_exist;
-use super::settings::ChannelSettings;
+use super::settings::{ChannelSettings, change_filters};
 use crate::applier::{self, Until};
 use crate::binlog::{parse_set, show_events};
 use crate::instance::Instance;
@@ -21,6 +21,9 @@ use crate::show::Table;
 
 /// The rights to change channels: one is enough.
 const RIGHTS: &[&str] = &["SUPER", "REPLICATION_SLAVE_ADMIN"];
+/// Numbers and texts of notes.
+type Notes = Vec<(u16, String)>;
+
 /// Longest name of a channel, characters.
 const MAX_NAME: usize = 64;
 
@@ -106,6 +109,14 @@ fn until(options: &[(Box<str>, Vec<u8>)], channel: &Channel) -> SqlResult<Option
     let at = value(&["SOURCE_LOG_POS", "MASTER_LOG_POS"]);
     let relay = (value(&["RELAY_LOG_FILE"]), value(&["RELAY_LOG_POS"]));
     let gtids = (value(&["SQL_BEFORE_GTIDS"]), value(&["SQL_AFTER_GTIDS"]));
+    if let [(name, value)] = options
+        && &**name == "SQL_AFTER_MTS_GAPS"
+    {
+        return match value.is_empty() {
+            true => Ok(Some(Until::AfterGaps)),
+            false => Err(bad()),
+        };
+    }
     match (options.len(), file, at, relay, gtids) {
         (0, ..) => Ok(None),
         (2, Some(file), Some(at), ..) => Ok(Some(Until::SourcePosition(file, position(at)?))),
@@ -145,26 +156,40 @@ impl Session {
         }
         match statement {
             Replication::ChangeSource { options, channel } => {
-                change_source(&instance, options, &name_of(channel.as_deref())?)?;
+                self.note(change_source(
+                    &instance,
+                    options,
+                    &name_of(channel.as_deref())?,
+                )?);
             }
             Replication::ChangeFilter { filters, channel } => {
-                for channel in chosen(&instance, channel.as_deref())? {
-                    admit(&channel, Concerns::Applier)?;
-                    let mut settings = channel.settings();
-                    settings.change_filters(filters)?;
-                    channel.configure(&instance, settings)?;
-                }
+                change_rules(&instance, filters, channel.as_deref())?;
             }
-            Replication::Start(threads) => start(&instance, threads)?,
+            Replication::Start(threads) => self.note(start(&instance, threads)?),
             Replication::Stop(threads) => {
                 let (receives, applies) = which(threads);
                 for channel in chosen(&instance, threads.channel.as_deref())? {
+                    let runs =
+                        (receives && channel.is_receiving()) || (applies && channel.is_applying());
+                    if !runs {
+                        let text = format!(
+                            "Replication thread(s) for channel '{}' are already stopped.",
+                            channel.name()
+                        );
+                        self.note(vec![(3084, text)]);
+                    }
                     channel.stop(receives, applies);
                 }
             }
             _ => unreachable!("the others are told above"),
         }
         Ok(true)
+    }
+
+    fn note(&mut self, notes: Notes) {
+        for (code, text) in notes {
+            self.warn(Level::Note, code, text);
+        }
     }
 
     /// SHOW RELAYLOG EVENTS.
@@ -214,20 +239,56 @@ pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<
     }
 }
 
-fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<()> {
-    if let Some((option, _)) = threads.connection.first() {
-        return Err(SqlError::not_supported(format_args!(
-            "START REPLICA {option} = …"
-        )));
-    }
+fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes> {
     let channels = chosen(instance, threads.channel.as_deref())?;
     if channels.is_empty() {
         return Err(no_source());
     }
+    let is_about_one = !threads.until.is_empty() || !threads.connection.is_empty();
+    if is_about_one && channels.len() > 1 {
+        let text =
+            "Multiple channels exist on the replica. Please provide channel name as an argument.";
+        return Err(SqlError::new(3079, "HY000", text));
+    }
     let (receives, applies) = which(threads);
+    let mut notes = Notes::new();
+    if !applies && !threads.until.is_empty() {
+        let text = "SQL thread is not to be started so UNTIL options are ignored";
+        notes.push((1279, text.to_owned()));
+    }
     for channel in channels {
-        let until = until(&threads.until, &channel)?;
-        channel.start(instance, receives, applies, until)?;
+        let mut start = Start {
+            receives,
+            applies,
+            until: until(&threads.until, &channel)?,
+            ..Start::default()
+        };
+        for (option, value) in &threads.connection {
+            account(&mut start, option, value)?;
+        }
+        let starts = (receives && !channel.is_receiving()) || (applies && !channel.is_applying());
+        if !starts {
+            let name = channel.name();
+            let text = format!("Replication thread(s) for channel '{name}' are already running.");
+            notes.push((3083, text));
+        }
+        channel.start(instance, start)?;
+    }
+    Ok(notes)
+}
+
+/// Takes USER, PASSWORD, DEFAULT_AUTH or PLUGIN_DIR. The source says which method it wants; methods need no plugins.
+fn account(start: &mut Start, option: &str, value: &[u8]) -> SqlResult<()> {
+    let text = String::from_utf8_lossy(value).into_owned();
+    match option {
+        "USER" => start.user = Some(text),
+        "PASSWORD" => start.password = Some(text),
+        "DEFAULT_AUTH" => {}
+        _ if text.is_empty() => {}
+        option => {
+            let what = format_args!("START REPLICA {option} = …");
+            return Err(SqlError::not_supported(what));
+        }
     }
     Ok(())
 }
@@ -236,17 +297,24 @@ fn change_source(
     instance: &Instance,
     options: &[(Box<str>, Option<Vec<u8>>)],
     name: &str,
-) -> SqlResult<()> {
+) -> SqlResult<Notes> {
     let known = instance.channels.get(name).ok();
     if let Some(channel) = &known {
         for (option, _) in options {
             admit(channel, concerns(option))?;
         }
     }
-    let mut settings = known
-        .as_ref()
-        .map(|channel| channel.settings())
-        .unwrap_or_default();
+    let mut settings = match &known {
+        Some(channel) => channel.settings(),
+        None => {
+            let (filters, filters_since) = instance.channels.global_filters();
+            ChannelSettings {
+                filters,
+                filters_since,
+                ..ChannelSettings::default()
+            }
+        }
+    };
     let place = settings.change(options)?;
     if settings.auto_position && (place.file.is_some() || place.position.is_some()) {
         let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
@@ -261,16 +329,64 @@ fn change_source(
     let moves = place.is_other_source || place.file.is_some() || place.position.is_some();
     let file = place.file.unwrap_or_default();
     let position = place.position.unwrap_or(esker_binlog::files::FIRST_EVENT);
+    let notes = of_secrets(options, &settings);
     match known {
         Some(channel) => {
             channel.configure(instance, settings)?;
-            match moves {
-                true => channel.restart(instance, &file, position),
-                false => Ok(()),
+            if moves {
+                channel.restart(instance, &file, position)?;
             }
         }
-        None => create(instance, name, settings, &file, position),
+        None => create(instance, name, settings, &file, position)?,
     }
+    Ok(notes)
+}
+
+/// What MySQL says of passwords that travel, and of those that are kept.
+fn of_secrets(options: &[(Box<str>, Option<Vec<u8>>)], settings: &ChannelSettings) -> Notes {
+    let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&&**name));
+    let mut notes = Notes::new();
+    if !has(&[
+        "SOURCE_USER",
+        "MASTER_USER",
+        "SOURCE_PASSWORD",
+        "MASTER_PASSWORD",
+    ]) {
+        return notes;
+    }
+    if !settings.ssl {
+        let text = "Sending passwords in plain text without SSL/TLS is extremely insecure.";
+        notes.push((1759, text.to_owned()));
+    }
+    let text = "Storing MySQL user name or password information in the connection metadata repository is not secure \
+                and is therefore not recommended. Please consider using the USER and PASSWORD connection options for \
+                START REPLICA; see the 'START REPLICA Syntax' in the MySQL Manual for more information.";
+    notes.push((1760, text.to_owned()));
+    notes
+}
+
+/// CHANGE REPLICATION FILTER: of one channel, or of all and those that come.
+fn change_rules(
+    instance: &Instance,
+    rules: &[(Box<str>, Vec<Box<str>>)],
+    channel: Option<&[u8]>,
+) -> SqlResult<()> {
+    let channels = chosen(instance, channel)?;
+    for channel in &channels {
+        admit(channel, Concerns::Applier)?;
+    }
+    let now = instance.now_micros();
+    if channel.is_none() {
+        let (mut global, _) = instance.channels.global_filters();
+        change_filters(&mut global, rules)?;
+        instance.channels.set_global_filters(global, now);
+    }
+    for found in channels {
+        let mut settings = found.settings();
+        settings.change_filters(rules, channel.is_some(), now)?;
+        found.configure(instance, settings)?;
+    }
+    Ok(())
 }
 
 fn create(

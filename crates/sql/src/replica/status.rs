@@ -104,6 +104,26 @@ fn failure(instance: &Instance, failure: Option<&Failure>) -> (Value, Value, Val
     (number(failure.code), t(&failure.text), t(time))
 }
 
+/// Seconds until the transaction that is delayed is applied; those that have begun count.
+pub(crate) fn remaining_delay(applier: Option<&Status>) -> Value {
+    let left = applier.and_then(|applier| applier.delay_left);
+    left.map_or(Value::Null, |left| {
+        number(left.as_millis().div_ceil(1000) as u64)
+    })
+}
+
+/// Tables of a rule.
+pub(crate) fn named(tables: &[(String, String)]) -> String {
+    let all: Vec<_> = tables.iter().map(|(d, t)| format!("{d}.{t}")).collect();
+    all.join(",")
+}
+
+/// Databases of a rule that gives them other names.
+pub(crate) fn rewritten(pairs: &[(String, String)]) -> String {
+    let all: Vec<_> = pairs.iter().map(|(a, b)| format!("({a},{b})")).collect();
+    all.join(",")
+}
+
 /// Names and values of a row; without a channel, names alone count.
 fn columns(instance: &Instance, channel: Option<&Channel>) -> Vec<(&'static str, Value)> {
     let view = channel.map(Channel::view);
@@ -165,6 +185,7 @@ fn until(until: Option<&Until>) -> (&'static str, String, u64) {
         None => ("None", String::new(), 0),
         Some(Until::BeforeGtids(_)) => ("SQL_BEFORE_GTIDS", String::new(), 0),
         Some(Until::AfterGtids(_)) => ("SQL_AFTER_GTIDS", String::new(), 0),
+        Some(Until::AfterGaps) => ("SQL_AFTER_MTS_GAPS", String::new(), 0),
         Some(Until::SourcePosition(file, at)) => ("Source", file.clone(), *at),
         Some(Until::RelayPosition(place)) => (
             "Relay",
@@ -191,19 +212,13 @@ fn row(
     let (sql_errno, sql_error, sql_time) = failure(instance, applier_failure);
     let (until_kind, until_file, until_pos) = until(view.until.as_ref());
     let filters = &settings.filters;
-    let pairs = |pairs: &[(String, String)], form: fn(&str, &str) -> String| {
-        let all: Vec<_> = pairs.iter().map(|(a, b)| form(a, b)).collect();
-        t(all.join(","))
-    };
-    let table = |database: &str, table: &str| format!("{database}.{table}");
-    let rewrite = |from: &str, to: &str| format!("({from},{to})");
     let ignored: Vec<_> = settings
         .ignored_servers
         .iter()
         .map(ToString::to_string)
         .collect();
     let applier_state = match applier {
-        Some(applier) if applier.is_delayed => {
+        Some(applier) if applier.delay_left.is_some() => {
             "Waiting until SOURCE_DELAY seconds after source executed event"
         }
         Some(applier) if applier.is_running && applier.in_flight > 0 => "Applying transactions",
@@ -228,11 +243,8 @@ fn row(
         ("Replica_SQL_Running", yes(is_applying)),
         ("Replicate_Do_DB", t(filters.do_db.join(","))),
         ("Replicate_Ignore_DB", t(filters.ignore_db.join(","))),
-        ("Replicate_Do_Table", pairs(&filters.do_table, table)),
-        (
-            "Replicate_Ignore_Table",
-            pairs(&filters.ignore_table, table),
-        ),
+        ("Replicate_Do_Table", t(named(&filters.do_table))),
+        ("Replicate_Ignore_Table", t(named(&filters.ignore_table))),
         (
             "Replicate_Wild_Do_Table",
             t(filters.wild_do_table.join(",")),
@@ -252,9 +264,9 @@ fn row(
         ("Source_SSL_Allowed", yes(settings.ssl)),
         ("Source_SSL_CA_File", t(&settings.ssl_ca)),
         ("Source_SSL_CA_Path", t("")),
-        ("Source_SSL_Cert", t("")),
+        ("Source_SSL_Cert", t(&settings.ssl_cert)),
         ("Source_SSL_Cipher", t("")),
-        ("Source_SSL_Key", t("")),
+        ("Source_SSL_Key", t(&settings.ssl_key)),
         ("Seconds_Behind_Source", lag(receiver, applier, places)),
         ("Source_SSL_Verify_Server_Cert", yes(settings.ssl_verify)),
         ("Last_IO_Errno", io_errno),
@@ -272,7 +284,7 @@ fn row(
         ),
         ("Source_Info_File", t("mysql.slave_master_info")),
         ("SQL_Delay", number(settings.delay)),
-        ("SQL_Remaining_Delay", Value::Null),
+        ("SQL_Remaining_Delay", remaining_delay(applier)),
         ("Replica_SQL_Running_State", t(applier_state)),
         ("Source_Retry_Count", number(settings.retry_count)),
         ("Source_Bind", t("")),
@@ -283,7 +295,7 @@ fn row(
         ("Retrieved_Gtid_Set", t(&places.retrieved)),
         ("Executed_Gtid_Set", t(executed)),
         ("Auto_Position", number(u64::from(settings.auto_position))),
-        ("Replicate_Rewrite_DB", pairs(&filters.rewrite_db, rewrite)),
+        ("Replicate_Rewrite_DB", t(rewritten(&filters.rewrite_db))),
         ("Channel_Name", t(name)),
         ("Source_TLS_Version", t("")),
         ("Source_public_key_path", t("")),

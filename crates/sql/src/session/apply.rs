@@ -225,7 +225,7 @@ impl Session {
         cache: &mut TableCache,
     ) -> SqlResult<()> {
         self.begin_statement(None)?;
-        self.vars.fixed_now = Some(i64::from(statement.time) * 1_000_000);
+        self.fix_time(statement.time, 0);
         self.use_transaction();
         let deadline = Instant::now() + self.vars.metadata_lock_timeout;
         let mut appliers = loop {
@@ -304,6 +304,11 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// What NOW() is for the next statement.
+    pub(crate) fn fix_time(&mut self, seconds: u32, micros: u32) {
+        self.vars.fixed_now = Some(i64::from(seconds) * 1_000_000 + i64::from(micros));
     }
 
     /// Runs a statement to its end.

@@ -515,6 +515,7 @@ impl Session {
                 increment: self.vars.auto_increment_increment,
                 offset: self.vars.auto_increment_offset,
             },
+            auto_first: self.context.insert_id.get(),
             foreign_key_checks: self.vars.foreign_key_checks,
             auto_interval: self.vars.auto_increment_interval,
             scratch: &mut self.plans.dml_scratch,
@@ -532,6 +533,8 @@ impl Session {
     pub(super) fn after_change(&mut self, done: &DmlDone) {
         if let Some(id) = done.generated {
             self.context.last_insert_id.set(id);
+            // It was for this statement.
+            self.context.insert_id.set(0);
         }
         self.context.row_count.set(done.affected_rows as i64);
     }

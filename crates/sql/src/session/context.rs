@@ -16,6 +16,7 @@ use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::{RegexpLimits, SourceWait};
+use esker_types::func::SeededRand;
 use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, errors};
 
 use super::gtid::GtidNext;
@@ -55,6 +56,10 @@ pub struct SessionContext {
     /// When the statement began, microseconds since the epoch.
     pub(crate) statement_micros: Cell<i64>,
     pub(crate) last_insert_id: Cell<u64>,
+    /// `insert_id`: the first AUTO_INCREMENT value of the next statement that generates one; 0: as the table has it.
+    pub(crate) insert_id: Cell<u64>,
+    /// `rand_seed1`, `rand_seed2`: where RAND() goes on, once they were set.
+    pub(crate) seeds: Cell<Option<(u64, u64)>>,
     pub(crate) row_count: Cell<i64>,
     pub(crate) found_rows: Cell<u64>,
     /// The password has expired: nothing goes before it is changed.
@@ -108,6 +113,8 @@ impl SessionContext {
             binding: 0,
             statement_micros: Cell::new(0),
             last_insert_id: Cell::new(0),
+            insert_id: Cell::new(0),
+            seeds: Cell::new(None),
             row_count: Cell::new(-1),
             found_rows: Cell::new(0),
             must_change_password: false,
@@ -203,6 +210,8 @@ impl SessionContext {
     pub(crate) fn reset(&mut self) {
         self.rebind();
         self.last_insert_id.set(0);
+        self.insert_id.set(0);
+        self.seeds.set(None);
         self.row_count.set(-1);
         self.found_rows.set(0);
         *self.user_vars.get_mut() = UserVariables::default();
@@ -311,6 +320,12 @@ impl SessionInfo for SessionContext {
     }
     fn random(&self) -> u64 {
         self.instance.env.random.next_u64()
+    }
+    fn seeded(&self) -> Option<f64> {
+        let mut generator = SeededRand::resume(self.seeds.get()?);
+        let drawn = generator.draw();
+        self.seeds.set(Some(generator.seeds()));
+        Some(drawn)
     }
     fn killed(&self) -> bool {
         self.process.is_killed()

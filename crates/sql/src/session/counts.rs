@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_sql_syntax::ast::{
-    InsertSource, MaintainKind, ShowWhat, Statement, Statement as S, TableRef, Xa,
+    InsertSource, MaintainKind, Replication, ShowWhat, Statement, Statement as S, TableRef, Xa,
 };
 
 macro_rules! counters {
@@ -33,6 +33,8 @@ counters! {
     ComAnalyze = "Com_analyze",
     ComBegin = "Com_begin",
     ComChangeDb = "Com_change_db",
+    ComChangeReplFilter = "Com_change_repl_filter",
+    ComChangeReplicationSource = "Com_change_replication_source",
     ComCheck = "Com_check",
     ComChecksum = "Com_checksum",
     ComCommit = "Com_commit",
@@ -70,6 +72,9 @@ counters! {
     ComRepair = "Com_repair",
     ComReplace = "Com_replace",
     ComReplaceSelect = "Com_replace_select",
+    ComReplicaStart = "Com_replica_start",
+    ComReplicaStop = "Com_replica_stop",
+    ComReset = "Com_reset",
     ComRevoke = "Com_revoke",
     ComRollback = "Com_rollback",
     ComRollbackToSavepoint = "Com_rollback_to_savepoint",
@@ -86,6 +91,8 @@ counters! {
     ComShowKeys = "Com_show_keys",
     ComShowOther = "Esker_com_show_other",
     ComShowProcesslist = "Com_show_processlist",
+    ComShowRelaylogEvents = "Com_show_relaylog_events",
+    ComShowReplicaStatus = "Com_show_replica_status",
     ComShowStatus = "Com_show_status",
     ComShowTableStatus = "Com_show_table_status",
     ComShowTables = "Com_show_tables",
@@ -230,6 +237,14 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Shutdown => C::ComShutdown,
         S::Grant(_) => C::ComGrant,
         S::Revoke(_) => C::ComRevoke,
+        S::Replication(statement) => match &**statement {
+            Replication::ChangeSource { .. } => C::ComChangeReplicationSource,
+            Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
+            Replication::Start(_) => C::ComReplicaStart,
+            Replication::Stop(_) => C::ComReplicaStop,
+            Replication::ResetReplica { .. } | Replication::ResetBinlog { .. } => C::ComReset,
+            _ => C::EskerComOther,
+        },
         S::Xa(xa) => match xa {
             Xa::Start { .. } => C::ComXaStart,
             Xa::End { .. } => C::ComXaEnd,
@@ -293,6 +308,8 @@ fn command_of_show(what: &ShowWhat) -> Counter {
         ShowWhat::Errors { .. } => C::ComShowErrors,
         ShowWhat::Processlist { .. } => C::ComShowProcesslist,
         ShowWhat::Grants { .. } => C::ComShowGrants,
+        ShowWhat::ReplicaStatus { .. } => C::ComShowReplicaStatus,
+        ShowWhat::BinlogEvents { relay: true, .. } => C::ComShowRelaylogEvents,
         _ => C::ComShowOther,
     }
 }

@@ -399,6 +399,7 @@ pub(crate) fn session_variable(
 ) -> VarValue {
     match id.def().name {
         "last_insert_id" | "identity" => VarValue::UInt(context.last_insert_id.get()),
+        "insert_id" => VarValue::UInt(context.insert_id.get()),
         "proxy_user" => match &context.proxy_user {
             Some(user) => VarValue::Text(user.as_str().into()),
             None => VarValue::Null,

@@ -56,7 +56,12 @@ impl<'a> RowStatement<'a> {
                 let map = TableMap::parse(body).map_err(errors::corrupt_event)?;
                 self.maps.push((body, map));
             }
-            Some(kind @ (EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows)) => {
+            Some(
+                kind @ (EventType::WriteRows
+                | EventType::UpdateRows
+                | EventType::PartialUpdateRows
+                | EventType::DeleteRows),
+            ) => {
                 let rows = Rows::parse(kind, body).map_err(errors::corrupt_event)?;
                 let map = self
                     .maps

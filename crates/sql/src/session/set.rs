@@ -244,6 +244,23 @@ impl Session {
                     self.mark_variable(name);
                     return Ok(Taken::default());
                 }
+                "insert_id" => {
+                    self.context.insert_id.set(given.map_or(0, as_u64));
+                    self.mark_variable(name);
+                    return Ok(Taken::default());
+                }
+                "rand_seed1" | "rand_seed2" => {
+                    let seed = given.map_or(0, as_u64);
+                    let (one, two) = self.context.seeds.get().unwrap_or_default();
+                    let seeds = if name == "rand_seed1" {
+                        (seed, two)
+                    } else {
+                        (one, seed)
+                    };
+                    self.context.seeds.set(Some(seeds));
+                    self.mark_variable(name);
+                    return Ok(Taken::default());
+                }
                 "gtid_next" => {
                     let shown = self.set_gtid_next(given)?;
                     self.values.put(id, VarValue::Text(shown.into()));

@@ -132,6 +132,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
     rows.extend(instance.engine_status());
     rows.extend(instance.backups.status());
     rows.extend(instance.binlog.semi_sync_status());
+    rows.extend(instance.replica_counters());
     rows.extend(super::innodb::values(instance));
     rows
 }

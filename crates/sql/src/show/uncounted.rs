@@ -8,45 +8,44 @@ const ZEROS: &str = "\
     Acl_cache_items_count Binlog_cache_disk_use Binlog_cache_use Binlog_stmt_cache_disk_use Binlog_stmt_cache_use \
     Com_admin_commands Com_alter_event Com_alter_function Com_alter_instance Com_alter_procedure \
     Com_alter_resource_group Com_alter_server Com_alter_tablespace Com_alter_user_default_role \
-    Com_assign_to_keycache Com_binlog Com_call_procedure Com_change_repl_filter Com_change_replication_source \
-    Com_clone Com_create_event Com_create_function Com_create_procedure Com_create_resource_group Com_create_server \
-    Com_create_spatial_reference_system Com_create_trigger Com_create_udf Com_drop_event Com_drop_function \
-    Com_drop_procedure Com_drop_resource_group Com_drop_server Com_drop_spatial_reference_system Com_drop_trigger \
-    Com_get_diagnostics Com_grant_roles Com_group_replication_start Com_group_replication_stop Com_ha_close \
-    Com_ha_open Com_ha_read Com_help Com_import Com_install_component Com_install_plugin Com_lock_instance \
-    Com_preload_keys Com_purge Com_purge_before_date Com_replica_start Com_replica_stop Com_reset Com_resignal \
-    Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
+    Com_assign_to_keycache Com_binlog Com_call_procedure Com_clone Com_create_event Com_create_function \
+    Com_create_procedure Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
+    Com_create_trigger Com_create_udf Com_drop_event Com_drop_function Com_drop_procedure Com_drop_resource_group \
+    Com_drop_server Com_drop_spatial_reference_system Com_drop_trigger Com_get_diagnostics Com_grant_roles \
+    Com_group_replication_start Com_group_replication_stop Com_ha_close Com_ha_open Com_ha_read Com_help Com_import \
+    Com_install_component Com_install_plugin Com_lock_instance Com_preload_keys Com_purge Com_purge_before_date \
+    Com_resignal Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
     Com_show_binlog_events Com_show_binlogs Com_show_charsets Com_show_collations Com_show_create_db \
     Com_show_create_event Com_show_create_func Com_show_create_proc Com_show_create_trigger Com_show_create_user \
     Com_show_engine_logs Com_show_engine_mutex Com_show_engine_status Com_show_events Com_show_function_code \
     Com_show_function_status Com_show_open_tables Com_show_plugins Com_show_privileges Com_show_procedure_code \
-    Com_show_procedure_status Com_show_profile Com_show_profiles Com_show_relaylog_events Com_show_replica_status \
-    Com_show_replicas Com_show_storage_engines Com_show_triggers Com_signal Com_stmt_reprepare \
-    Com_uninstall_component Com_uninstall_plugin Com_unlock_instance Connection_errors_accept \
-    Connection_errors_internal Connection_errors_peer_address Connection_errors_select Connection_errors_tcpwrap \
-    Count_hit_query_past_connection_memory_status_limit Count_hit_query_past_global_connection_memory_status_limit \
-    Delayed_errors Delayed_insert_threads Delayed_writes Deprecated_use_fk_on_non_standard_key_count \
-    Deprecated_use_i_s_processlist_count Error_log_buffered_bytes Error_log_buffered_events Error_log_expired_events \
-    Error_log_latest_write Global_connection_memory Handler_commit Handler_delete Handler_discover \
-    Handler_external_lock Handler_mrr_init Handler_prepare Handler_read_first Handler_read_key Handler_read_last \
-    Handler_read_next Handler_read_prev Handler_read_rnd Handler_read_rnd_next Handler_rollback Handler_savepoint \
-    Handler_savepoint_rollback Handler_update Handler_write Innodb_buffer_pool_pages_flushed \
-    Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead Innodb_buffer_pool_read_ahead_evicted \
-    Innodb_buffer_pool_read_ahead_rnd Innodb_buffer_pool_read_requests Innodb_buffer_pool_resize_status_code \
-    Innodb_buffer_pool_resize_status_progress Innodb_buffer_pool_wait_free Innodb_buffer_pool_write_requests \
-    Innodb_data_pending_fsyncs Innodb_data_pending_reads Innodb_data_pending_writes Innodb_data_read \
-    Innodb_data_reads Innodb_data_writes Innodb_dblwr_pages_written Innodb_dblwr_writes Innodb_num_open_files \
-    Innodb_os_log_pending_fsyncs Innodb_os_log_pending_writes Innodb_pages_created Innodb_pages_read \
-    Innodb_pages_written Innodb_redo_log_capacity_resized Innodb_redo_log_uuid Innodb_row_lock_time \
-    Innodb_row_lock_time_avg Innodb_row_lock_time_max Innodb_rows_read Innodb_sampled_pages_read \
-    Innodb_sampled_pages_skipped Innodb_system_rows_deleted Innodb_system_rows_inserted Innodb_system_rows_read \
-    Innodb_system_rows_updated Innodb_truncated_status_writes Innodb_undo_tablespaces_active \
-    Innodb_undo_tablespaces_explicit Innodb_undo_tablespaces_implicit Innodb_undo_tablespaces_total \
-    Key_blocks_not_flushed Key_blocks_unused Key_blocks_used Key_read_requests Key_reads Key_write_requests \
-    Key_writes Locked_connects Max_execution_time_exceeded Max_execution_time_set Max_execution_time_set_failed \
-    Not_flushed_delayed_rows Ongoing_anonymous_transaction_count Open_files Open_streams Opened_files \
-    Opened_table_definitions Opened_tables Performance_schema_accounts_lost Performance_schema_cond_classes_lost \
-    Performance_schema_cond_instances_lost Performance_schema_file_classes_lost Performance_schema_file_handles_lost \
+    Com_show_procedure_status Com_show_profile Com_show_profiles Com_show_replicas Com_show_storage_engines \
+    Com_show_triggers Com_signal Com_stmt_reprepare Com_uninstall_component Com_uninstall_plugin \
+    Com_unlock_instance Connection_errors_accept Connection_errors_internal Connection_errors_peer_address \
+    Connection_errors_select Connection_errors_tcpwrap Count_hit_query_past_connection_memory_status_limit \
+    Count_hit_query_past_global_connection_memory_status_limit Delayed_errors Delayed_insert_threads Delayed_writes \
+    Deprecated_use_fk_on_non_standard_key_count Deprecated_use_i_s_processlist_count Error_log_buffered_bytes \
+    Error_log_buffered_events Error_log_expired_events Error_log_latest_write Global_connection_memory \
+    Handler_commit Handler_delete Handler_discover Handler_external_lock Handler_mrr_init Handler_prepare \
+    Handler_read_first Handler_read_key Handler_read_last Handler_read_next Handler_read_prev Handler_read_rnd \
+    Handler_read_rnd_next Handler_rollback Handler_savepoint Handler_savepoint_rollback Handler_update \
+    Handler_write Innodb_buffer_pool_pages_flushed Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead \
+    Innodb_buffer_pool_read_ahead_evicted Innodb_buffer_pool_read_ahead_rnd Innodb_buffer_pool_read_requests \
+    Innodb_buffer_pool_resize_status_code Innodb_buffer_pool_resize_status_progress Innodb_buffer_pool_wait_free \
+    Innodb_buffer_pool_write_requests Innodb_data_pending_fsyncs Innodb_data_pending_reads \
+    Innodb_data_pending_writes Innodb_data_read Innodb_data_reads Innodb_data_writes Innodb_dblwr_pages_written \
+    Innodb_dblwr_writes Innodb_num_open_files Innodb_os_log_pending_fsyncs Innodb_os_log_pending_writes \
+    Innodb_pages_created Innodb_pages_read Innodb_pages_written Innodb_redo_log_capacity_resized \
+    Innodb_redo_log_uuid Innodb_row_lock_time Innodb_row_lock_time_avg Innodb_row_lock_time_max Innodb_rows_read \
+    Innodb_sampled_pages_read Innodb_sampled_pages_skipped Innodb_system_rows_deleted Innodb_system_rows_inserted \
+    Innodb_system_rows_read Innodb_system_rows_updated Innodb_truncated_status_writes \
+    Innodb_undo_tablespaces_active Innodb_undo_tablespaces_explicit Innodb_undo_tablespaces_implicit \
+    Innodb_undo_tablespaces_total Key_blocks_not_flushed Key_blocks_unused Key_blocks_used Key_read_requests \
+    Key_reads Key_write_requests Key_writes Locked_connects Max_execution_time_exceeded Max_execution_time_set \
+    Max_execution_time_set_failed Not_flushed_delayed_rows Ongoing_anonymous_transaction_count Open_files \
+    Open_streams Opened_files Opened_table_definitions Opened_tables Performance_schema_accounts_lost \
+    Performance_schema_cond_classes_lost Performance_schema_cond_instances_lost \
+    Performance_schema_file_classes_lost Performance_schema_file_handles_lost \
     Performance_schema_file_instances_lost Performance_schema_hosts_lost Performance_schema_index_stat_lost \
     Performance_schema_locker_lost Performance_schema_memory_classes_lost Performance_schema_metadata_lock_lost \
     Performance_schema_meter_lost Performance_schema_metric_lost Performance_schema_mutex_classes_lost \

@@ -504,6 +504,19 @@ impl SeededRand {
         }
     }
 
+    /// The session's generator, from `rand_seed1` and `rand_seed2` on.
+    pub fn resume((seed1, seed2): (u64, u64)) -> Self {
+        Self {
+            seed1: seed1 % Self::MODULUS,
+            seed2: seed2 % Self::MODULUS,
+        }
+    }
+
+    /// Where it goes on.
+    pub fn seeds(&self) -> (u64, u64) {
+        (self.seed1, self.seed2)
+    }
+
     /// The next number in 0..1.
     pub fn draw(&mut self) -> f64 {
         self.seed1 = (self.seed1 * 3 + self.seed2) % Self::MODULUS;
@@ -516,6 +529,9 @@ fn rand(c: &Call) -> SqlResult<Value> {
     if c.has(0) {
         let seed = if c.null(0) { 0 } else { c.int(0)? };
         return Ok(Value::Double(SeededRand::new(seed).draw()));
+    }
+    if let Some(drawn) = c.ctx.session.seeded() {
+        return Ok(Value::Double(drawn));
     }
     Ok(Value::Double(
         (c.ctx.session.random() >> 11) as f64 / (1_u64 << 53) as f64,

@@ -36,7 +36,7 @@ pub use dom::{Json, object};
 pub use encode::{encode, encode_scalar};
 pub use key::sort_key;
 pub use modify::{
-    ArrayInsert, Edit, append, array_insert, edit, merge_patch, merge_preserve, remove,
+    ArrayInsert, Edit, append, array_insert, edit, holds, merge_patch, merge_preserve, remove,
 };
 pub use order::{compare, hash64};
 pub use path::{ArrayIndex, Leg, Path, parse_path};

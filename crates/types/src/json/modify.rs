@@ -48,6 +48,11 @@ fn locate<'a>(doc: &'a mut Json, legs: &[Leg]) -> Option<&'a mut Json> {
     locate(next, rest)
 }
 
+/// Does a path without wildcards lead to a value?
+pub fn holds(doc: &mut Json, legs: &[Leg]) -> bool {
+    locate(doc, legs).is_some()
+}
+
 /// Where an element goes that is put at a cell: cells beyond the ends are those at the ends.
 fn clamp(at: ArrayIndex, len: usize) -> usize {
     usize::try_from(at.place(len).clamp(0, len as i64)).unwrap_or(0)

@@ -64,6 +64,11 @@ impl Columns {
         })
     }
 
+    /// Which column of ours is the event's `nth`.
+    pub(super) fn target(&self, nth: usize) -> Option<usize> {
+        self.sources.get(nth).map(|source| source.target)
+    }
+
     /// An image by our columns.
     ///
     /// # Errors

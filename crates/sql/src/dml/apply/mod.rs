@@ -1,8 +1,9 @@
 //! Applying row events: changes that were made elsewhere, or here at another time, written below SQL.
 //!
 //! In flow order: `columns` (the event's columns against ours, and values converted; `fit` says which may be), `find`
-//! (the row of which an image is), and here what is done with it. Neighbours: BINLOG statements and replicas hand in
-//! parsed events; `write` does the writing, with its locks, keys and capture; `foreign` keeps foreign keys.
+//! (the row of which an image is), `edits` (parts of documents), and here what is done with it. Neighbours: BINLOG
+//! statements and replicas hand in parsed events; `write` does the writing, with its locks, keys and capture; `foreign`
+//! keeps foreign keys.
 //!
 //! **Invariants**
 //! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
@@ -11,12 +12,13 @@
 //!   goes, and what is gone is no error.
 
 mod columns;
+mod edits;
 mod find;
 mod fit;
 
 use std::sync::Arc;
 
-use esker_binlog::event::rows::RowChange;
+use esker_binlog::event::rows::{ColumnEdits, RowChange};
 use esker_binlog::event::table_map::TableMap;
 use esker_engine::LockMode;
 use esker_sql_catalog::catalog::TableDef;
@@ -118,11 +120,11 @@ impl RowApplier {
                 let image = self.columns.own(ctx, &self.table, image)?;
                 self.insert(env, image)
             }
-            RowChange::Update(before, after) => {
+            RowChange::Update(before, after, edits) => {
                 let before = self.columns.own(ctx, &self.table, before)?;
                 let after = self.columns.own(ctx, &self.table, after)?;
                 match self.find(env, &before)? {
-                    Some(clustered) => self.update(env, &clustered, after),
+                    Some(clustered) => self.update(env, &clustered, (after, &edits)),
                     None => Ok(()),
                 }
             }
@@ -209,7 +211,7 @@ impl RowApplier {
         &self,
         env: &mut DmlEnv<'_>,
         clustered: &[u8],
-        after: OwnImage,
+        (after, edits): (OwnImage, &[ColumnEdits]),
     ) -> Result<(), ExecError> {
         let mut row = vec![Value::Null; self.table.columns.len()];
         decode_row(&self.table, &UTC, &env.scratch.old_row, &mut row)?;
@@ -217,6 +219,14 @@ impl RowApplier {
             if let Some(changed) = changed {
                 *value = changed;
             }
+        }
+        for (nth, edits) in edits {
+            // A column that only the source has is passed over.
+            let Some(col) = self.columns.target(*nth) else {
+                continue;
+            };
+            let name = (&*self.table.name, &*self.table.columns[col].name);
+            row[col] = edits::edited(&row[col], edits, name)?;
         }
         self.generate(env, &mut row)?;
         self.encode(env, &row)?;

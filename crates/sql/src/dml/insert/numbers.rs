@@ -22,6 +22,8 @@ pub(super) struct Numbers {
     end: u64,
     /// Draws so far.
     draws: u32,
+    /// The first number was given from outside (`insert_id`): none is drawn.
+    is_forced: bool,
     /// Rows for which numbers were drawn and that have not come yet.
     rows_left: u64,
     /// `next` before the current row, until the row is stored.
@@ -41,6 +43,21 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// Numbers from `first` on, if it is not 0; else the table's.
+    pub fn new(first: u64) -> Self {
+        Self {
+            next: first,
+            end: if first > 0 { u64::MAX } else { 0 },
+            is_forced: first > 0,
+            ..Self::default()
+        }
+    }
+
+    /// Are the numbers none that the table's counter knows of?
+    pub fn is_forced(&self) -> bool {
+        self.is_forced
+    }
+
     /// A row comes that has a value of its own: later numbers are larger.
     pub fn pass(&mut self, value: u64, step: AutoStep) {
         self.before = Some(self.next);

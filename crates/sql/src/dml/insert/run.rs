@@ -107,11 +107,11 @@ impl CompiledInsert {
             lenient,
             insert: self,
             row: std::mem::take(&mut env.scratch.values),
+            auto: Numbers::new(env.auto_first),
             env,
             states: SubqueryStates::default(),
             source: Vec::new(),
             counts: Counts::default(),
-            auto: Numbers::default(),
         };
         let result = store_rows(&mut run).and_then(|()| run.finish());
         if matches!(result, Err(ExecError::Wait(_))) {
@@ -478,7 +478,7 @@ impl Run<'_, '_> {
         let Some(col) = table.auto_column else { return };
         let value = as_counter(&self.row[col]);
         self.auto.last = as_insert_id(&self.row[col]);
-        if !self.auto.inserted() {
+        if !self.auto.inserted() || self.auto.is_forced() {
             self.note_explicit(value);
         }
     }

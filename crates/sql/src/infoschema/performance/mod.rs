@@ -40,6 +40,14 @@ fn moment(viewer: &Viewer, micros: i64) -> Value {
     DateTime::from_utc(micros, &viewer.instance.system_zone).map_or(Value::Null, Value::DateTime)
 }
 
+/// The same of what may not have happened: the zero moment then.
+fn moment_if(viewer: &Viewer, micros: Option<i64>) -> Value {
+    match micros {
+        Some(micros) if micros > 0 => moment(viewer, micros),
+        _ => Value::DateTime(DateTime::ZERO),
+    }
+}
+
 /// Microseconds as picoseconds.
 fn pico(micros: u64) -> Value {
     Value::UInt(micros.saturating_mul(1_000_000))

@@ -6,9 +6,9 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text};
-use super::moment;
-use crate::applier::Failure;
-use crate::replica::{Channel, ChannelView, ReceiverState};
+use super::moment_if;
+use crate::applier::{Failure, Filters};
+use crate::replica::{Channel, ChannelView, ReceiverState, named, remaining_delay, rewritten};
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
@@ -53,9 +53,31 @@ pub(super) static SOURCES: &[Source] = &[
         &[
             "CHANNEL_NAME",
             "SERVICE_STATE",
+            "REMAINING_DELAY",
             "COUNT_TRANSACTIONS_RETRIES",
         ],
         applier_status,
+    ),
+    Source::new(
+        "replication_applier_filters",
+        &[
+            "CHANNEL_NAME",
+            "FILTER_NAME",
+            "FILTER_RULE",
+            "CONFIGURED_BY",
+            "ACTIVE_SINCE",
+        ],
+        filters,
+    ),
+    Source::new(
+        "replication_applier_global_filters",
+        &[
+            "FILTER_NAME",
+            "FILTER_RULE",
+            "CONFIGURED_BY",
+            "ACTIVE_SINCE",
+        ],
+        global_filters,
     ),
     Source::new(
         "replication_applier_status_by_worker",
@@ -97,11 +119,10 @@ fn on(is_on: bool) -> Value {
 }
 
 fn failure(viewer: &Viewer, failure: Option<&Failure>) -> [Value; 3] {
-    let micros = failure.map_or(0, |failure| failure.micros);
     [
         number(failure.map_or(0, |failure| failure.code)),
         text(failure.map_or("", |failure| &failure.text)),
-        moment(viewer, micros),
+        moment_if(viewer, failure.map(|failure| failure.micros)),
     ]
 }
 
@@ -135,10 +156,7 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
             text(receiver.map_or("", |receiver| &receiver.source_uuid)),
             text(state),
             number(receiver.map_or(0, |receiver| receiver.heartbeats)),
-            moment(
-                viewer,
-                receiver.map_or(0, |receiver| receiver.heartbeat_micros),
-            ),
+            moment_if(viewer, receiver.map(|receiver| receiver.heartbeat_micros)),
             text(channel.relay().received().gtids.to_string()),
         ];
         let last = receiver.and_then(|receiver| receiver.failure.as_ref());
@@ -156,9 +174,61 @@ fn applier_status(viewer: &Viewer) -> Vec<Vec<Value>> {
         let applier = view.applier.as_ref();
         vec![
             on(applier.is_some_and(|applier| applier.is_running)),
+            remaining_delay(applier),
             number(applier.map_or(0, |applier| applier.retries)),
         ]
     })
+}
+
+/// How a rule is shown, for each kind that there is.
+fn rules(filters: &Filters) -> Vec<(&'static str, String)> {
+    let all = [
+        ("REPLICATE_DO_DB", filters.do_db.join(",")),
+        ("REPLICATE_IGNORE_DB", filters.ignore_db.join(",")),
+        ("REPLICATE_DO_TABLE", named(&filters.do_table)),
+        ("REPLICATE_IGNORE_TABLE", named(&filters.ignore_table)),
+        ("REPLICATE_WILD_DO_TABLE", filters.wild_do_table.join(",")),
+        (
+            "REPLICATE_WILD_IGNORE_TABLE",
+            filters.wild_ignore_table.join(","),
+        ),
+        ("REPLICATE_REWRITE_DB", rewritten(&filters.rewrite_db)),
+    ];
+    all.into_iter()
+        .filter(|(_, rule)| !rule.is_empty())
+        .collect()
+}
+
+fn filters(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for channel in viewer.instance.channels.all() {
+        let settings = channel.view().settings;
+        let by = match settings.has_own_filters {
+            true => "CHANGE_REPLICATION_FILTER_FOR_CHANNEL",
+            false => "CHANGE_REPLICATION_FILTER",
+        };
+        for (name, rule) in rules(&settings.filters) {
+            let since = moment_if(viewer, Some(settings.filters_since));
+            rows.push(vec![
+                text(channel.name()),
+                text(name),
+                text(rule),
+                text(by),
+                since,
+            ]);
+        }
+    }
+    rows
+}
+
+fn global_filters(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let (filters, since) = viewer.instance.channels.global_filters();
+    let since = moment_if(viewer, Some(since));
+    let row = |(name, rule)| {
+        let by = text("CHANGE_REPLICATION_FILTER");
+        vec![text(name), text(rule), by, since.clone()]
+    };
+    rules(&filters).into_iter().map(row).collect()
 }
 
 fn workers(viewer: &Viewer) -> Vec<Vec<Value>> {

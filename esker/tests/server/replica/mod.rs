@@ -1,11 +1,15 @@
-//! Replicas of Esker and MariaDB over real sockets: what they end with equals the source, whoever is killed.
+//! Replicas over real sockets: what they end with equals the source, whoever is killed.
+//!
+//! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements.
+
+mod roles;
+mod sources;
 
 use std::path::Path;
 
 use esker_server::client::Client;
 
 use crate::common::{Ask, Server, eventually};
-use crate::consumers::Maria;
 
 const SOURCE: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=1"];
 const REPLICA: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=2"];
@@ -113,32 +117,6 @@ fn a_replica_by_position_equals_its_source_after_kills() {
 }
 
 #[test]
-fn a_replica_of_mariadb_equals_its_source() {
-    let dir = tempfile::tempdir().expect("folder");
-    for (name, how) in [
-        ("position", "SOURCE_LOG_POS = 4"),
-        ("gtid", "MASTER_USE_GTID = slave_pos"),
-    ] {
-        let folder = dir.path().join(name);
-        std::fs::create_dir_all(&folder).expect("folder");
-        let Some(mut maria) = Maria::source(&folder) else {
-            return;
-        };
-        maria.connect().run(
-            "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; CREATE DATABASE d; \
-             CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
-        );
-        write(&mut maria.connect(), 0..50);
-        let replica = Server::start(&folder.join("replica"), &["--server-id=2"]);
-        let mut c = replica.connect();
-        change(&mut c, maria.port(), how);
-        c.run("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (d); START REPLICA");
-        write(&mut maria.connect(), 50..150);
-        catch_up(&replica, &contents(&mut maria.connect()));
-    }
-}
-
-#[test]
 fn statements_about_channels_have_mysqls_errors() {
     let dir = tempfile::tempdir().expect("folder");
     let server = Server::start(&dir.path().join("replica"), &REPLICA);
@@ -157,7 +135,7 @@ fn statements_about_channels_have_mysqls_errors() {
             1064,
         ),
         (
-            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_KEY = 'key.pem'",
+            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_CRL = 'crl.pem'",
             1235,
         ),
         (
