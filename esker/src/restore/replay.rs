@@ -1,7 +1,7 @@
 //! Point in time: runs what the binary log has behind a backup on the restored data directory.
 //!
-//! Neighbours: `mod` restores first; `esker_binlog` reads the files; the statements are those that mysqlbinlog prints,
-//! and run in an embedded session.
+//! Neighbours: `mod` restores first; `esker_binlog` reads the files and makes transactions of their events, as it does
+//! for replicas; the statements are those that mysqlbinlog prints, and run in an embedded session.
 //!
 //! **Invariants**
 //! - Transactions are run whole and in the order of the files, until the first that is not wanted.
@@ -9,29 +9,32 @@
 
 use std::path::Path;
 
-use esker_binlog::Error;
+use esker_binlog::apply::assemble::Assembler;
+use esker_binlog::apply::{Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape};
 use esker_binlog::event::format::FormatDescription;
-use esker_binlog::event::group::{GtidEvent, XaPrepare};
-use esker_binlog::event::query::{NO_FOREIGN_KEY_CHECKS, Query, RELAXED_UNIQUE_CHECKS, Settings};
-use esker_binlog::event::{Checksum, Event, EventType, frame, payload};
+use esker_binlog::event::query::{Query, Settings};
+use esker_binlog::event::{Checksum, EventType, Stamp, frame};
 use esker_binlog::files::Scan;
-use esker_binlog::gtid::{Gtid, GtidSet};
+use esker_binlog::gtid::GtidSet;
 use esker_engine::BackupProgress;
 use esker_server::embedded::Embedded;
+use esker_sql::applier::set_statement;
 use esker_types::func::encode_base64;
 use esker_vfs::Env;
 
 use super::until::Until;
 use crate::bar::ByteBar;
 
-/// The statement does not depend on the default database, which may not be there.
-const SUPPRESS_USE: u16 = 0x8;
 /// Flag of a row event: the last one of its statement.
 const STATEMENT_END: u8 = 1;
 /// Where the flags of row events are in their body.
 const ROW_FLAGS_AT: usize = 6;
 /// Version that the events are said to come from; nothing depends on it.
 const SERVER_VERSION: &str = "8.4.0";
+/// There is no such database.
+const UNKNOWN_DATABASE: u16 = 1049;
+/// Largest transaction, bytes: what this server lets one be.
+const MAX_TRANSACTION: usize = 4 << 30;
 
 /// What was run.
 #[derive(Default)]
@@ -55,9 +58,8 @@ pub(super) fn run(
         session,
         until,
         ran: Ran::default(),
-        gtid: None,
-        is_open: false,
-        rows: Vec::new(),
+        assembler: Assembler::new(1, Place::default(), MAX_TRANSACTION),
+        files: 0,
     };
     player.describe()?;
     let mut bar = ByteBar::new("binary log");
@@ -84,7 +86,6 @@ pub(super) fn run(
         progress.done = progress.total;
         name = next_name(&name).ok_or_else(|| format!("{name} is no name of a binary log"))?;
     }
-    player.give_up_open()?;
     Ok(player.ran)
 }
 
@@ -106,12 +107,10 @@ struct Player<'u> {
     session: Embedded,
     until: Option<&'u Until>,
     ran: Ran,
-    /// Of the transaction that is run.
-    gtid: Option<Gtid>,
-    /// A transaction has begun and not ended.
-    is_open: bool,
-    /// Events of a statement that changes rows.
-    rows: Vec<u8>,
+    /// What has not ended in the files never happened: it stays in here.
+    assembler: Assembler,
+    /// Files that were begun.
+    files: u64,
 }
 
 impl Player<'_> {
@@ -135,7 +134,7 @@ impl Player<'_> {
             checksum: Checksum::None,
         };
         let mut event = Vec::new();
-        let stamp = esker_binlog::event::Stamp {
+        let stamp = Stamp {
             timestamp: 0,
             server_id: 0,
             flags: 0,
@@ -146,189 +145,146 @@ impl Player<'_> {
 
     /// Runs a file, from an offset on.
     fn file(&mut self, scan: &mut Scan, from: Option<u64>) -> Result<Flow, String> {
-        // The format description says how to read the rest.
-        scan.next_event().map_err(|e| e.to_string())?;
-        if let Some(from) = from {
-            scan.skip_to(from);
-        }
+        self.files += 1;
+        // The format description says how to read the rest, and whether the server was started anew.
+        let mut is_first = true;
         loop {
             let offset = scan.offset();
             let event = match scan.next_event() {
-                Ok(Some((_, event))) => event,
+                Ok(Some((_, event))) => (event.header, event.body.to_vec()),
                 Ok(None) => return Ok(Flow::Go),
                 Err(e) => return Err(e.to_string()),
             };
-            let flow = self.event(&event);
+            let incoming = Incoming {
+                header: event.0,
+                body: event.1,
+                relay: RelayPlace {
+                    file: self.files,
+                    offset: scan.offset(),
+                },
+            };
+            let flow = self.event(&incoming);
             if flow.map_err(|e| format!("offset {offset}: {e}"))? == Flow::Stop {
                 return Ok(Flow::Stop);
             }
+            if std::mem::take(&mut is_first)
+                && let Some(from) = from
+            {
+                scan.skip_to(from);
+            }
         }
     }
 
-    fn event(&mut self, event: &Event<'_>) -> Result<Flow, String> {
-        let text = |e: Error| e.to_string();
-        let Some(kind) = event.header.event_type() else {
-            return Ok(Flow::Go);
-        };
-        match kind {
-            EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid => {
-                return self.begin(&GtidEvent::parse(kind, event.body).map_err(text)?);
-            }
-            EventType::Query => return self.query(event),
-            EventType::TableMap => self.keep(kind, event),
-            EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
-                self.keep(kind, event);
-                let flags = event.body.get(ROW_FLAGS_AT).copied().unwrap_or_default();
-                if flags & STATEMENT_END != 0 {
-                    let events = std::mem::take(&mut self.rows);
-                    self.binlog(&events)?;
-                }
-            }
-            EventType::Xid => {
-                self.say(b"COMMIT")?;
-                return Ok(self.end());
-            }
-            EventType::XaPrepare => {
-                let xid = XaPrepare::parse(event.body).map_err(text)?;
-                let statement = match xid.one_phase {
-                    true => format!("XA COMMIT {xid} ONE PHASE"),
-                    false => format!("XA PREPARE {xid}"),
-                };
-                self.say(statement.as_bytes())?;
-                return Ok(self.end());
-            }
-            EventType::TransactionPayload => {
-                let events = payload::parse(event.body).map_err(text)?;
-                let mut rest = &*events;
-                while !rest.is_empty() {
-                    let inner = Event::parse(rest, Checksum::None).map_err(text)?;
-                    rest = &rest[inner.header.length as usize..];
-                    if self.event(&inner)? == Flow::Stop {
-                        return Ok(Flow::Stop);
-                    }
-                }
-            }
-            _ => {}
+    fn event(&mut self, event: &Incoming) -> Result<Flow, String> {
+        match self.assembler.push(event).map_err(|e| e.to_string())? {
+            Some(group) => self.group(&group),
+            None => Ok(Flow::Go),
         }
-        Ok(Flow::Go)
     }
 
-    /// A transaction begins, unless it is not wanted.
-    fn begin(&mut self, event: &GtidEvent) -> Result<Flow, String> {
+    /// Runs a transaction, unless it is not wanted.
+    fn group(&mut self, group: &Group) -> Result<Flow, String> {
         if let Some(Until::Micros(micros)) = self.until
-            && event.commit_micros > *micros
+            && group.commit_micros > *micros
         {
             self.ran.reached = true;
             return Ok(Flow::Stop);
         }
-        self.give_up_open()?;
-        self.gtid.clone_from(&event.gtid);
-        Ok(Flow::Go)
-    }
-
-    /// A transaction has ended.
-    fn end(&mut self) -> Flow {
-        self.is_open = false;
-        self.ran.transactions += 1;
-        let Some(gtid) = self.gtid.take() else {
-            return Flow::Go;
-        };
-        self.ran.gtids.add(&gtid);
-        match self.until {
-            Some(Until::Gtid(last)) if *last == gtid => {
-                self.ran.reached = true;
-                Flow::Stop
+        match group.shape {
+            Shape::Empty => {}
+            Shape::Statement | Shape::Xa => self.parts(group, &group.parts)?,
+            Shape::Transaction | Shape::CreateAndFill => {
+                self.say(b"BEGIN")?;
+                self.parts(group, &group.parts)?;
+                self.say(b"COMMIT")?;
             }
-            _ => Flow::Go,
         }
-    }
-
-    /// What has not ended in the files never happened.
-    fn give_up_open(&mut self) -> Result<(), String> {
-        self.rows.clear();
-        match std::mem::take(&mut self.is_open) {
-            true => self.say(b"ROLLBACK"),
-            false => Ok(()),
-        }
-    }
-
-    fn keep(&mut self, kind: EventType, event: &Event<'_>) {
-        let stamp = event.header.stamp;
-        frame(kind, stamp, 0, event.body, Checksum::None, &mut self.rows);
-    }
-
-    fn query(&mut self, event: &Event<'_>) -> Result<Flow, String> {
-        let query = Query::parse(event.body).map_err(|e| e.to_string())?;
-        if query.text == b"BEGIN" {
-            self.is_open = true;
-            self.say(b"BEGIN")?;
+        self.ran.transactions += 1;
+        let Id::Gtid(gtid) = &group.id else {
             return Ok(Flow::Go);
+        };
+        self.ran.gtids.add(gtid);
+        match self.until {
+            Some(Until::Gtid(last)) if last == gtid => {
+                self.ran.reached = true;
+                Ok(Flow::Stop)
+            }
+            _ => Ok(Flow::Go),
         }
+    }
+
+    fn parts(&mut self, group: &Group, parts: &[Part]) -> Result<(), String> {
+        // Events of the statement that is being gathered.
+        let mut rows = Vec::new();
+        for part in parts {
+            let body = group.body(part);
+            match part.kind {
+                PartKind::Query => self.query(part, body)?,
+                PartKind::TableMap => keep(EventType::TableMap, group, part, &mut rows),
+                PartKind::Rows { change, .. } => {
+                    keep(event_type(change), group, part, &mut rows);
+                    let flags = body.get(ROW_FLAGS_AT).copied().unwrap_or_default();
+                    if flags & STATEMENT_END != 0 {
+                        self.binlog(&std::mem::take(&mut rows))?;
+                    }
+                }
+                // This server writes none of them.
+                PartKind::IntVar | PartKind::Rand | PartKind::UserVar | PartKind::Refused => {
+                    return Err("an event that only other servers write".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, part: &Part, body: &[u8]) -> Result<(), String> {
+        let query = Query::parse(body).map_err(|e| e.to_string())?;
         let settings = Settings::parse(query.settings).map_err(|e| e.to_string())?;
-        let stamp = event.header.stamp;
-        if !query.schema.is_empty() && stamp.flags & SUPPRESS_USE == 0 {
-            let mut statement = b"USE `".to_vec();
-            statement.extend(query.schema.iter().flat_map(|&byte| match byte {
-                b'`' => vec![b'`'; 2],
-                byte => vec![byte],
-            }));
-            statement.push(b'`');
-            self.say(&statement)?;
+        if !query.schema.is_empty() {
+            self.use_database(query.schema)?;
         }
-        self.say(set_statement(&settings, stamp.timestamp).as_bytes())?;
-        self.say(query.text)?;
-        let is_within = self.is_open && query.text != b"COMMIT";
-        let begins = query.text.starts_with(b"XA START") || query.text.starts_with(b"XA END");
-        Ok(match is_within || begins {
-            true => Flow::Go,
-            false => self.end(),
-        })
+        let set = format!(
+            "{}, timestamp = {}.{:06}",
+            set_statement(&settings),
+            part.time,
+            settings.micros.unwrap_or(0)
+        );
+        self.say(set.as_bytes())?;
+        self.say(query.text)
+    }
+
+    /// A database that is not there is not needed: the statement makes it, or names all databases.
+    fn use_database(&mut self, name: &[u8]) -> Result<(), String> {
+        let mut statement = b"USE `".to_vec();
+        let doubled = |byte: &u8| std::iter::repeat_n(*byte, 1 + usize::from(*byte == b'`'));
+        statement.extend(name.iter().flat_map(doubled));
+        statement.push(b'`');
+        match self.session.query(&statement, &mut |_| ()) {
+            Err(e) if e.code != UNKNOWN_DATABASE => {
+                Err(format!("ERROR {} ({}): {}", e.code, e.state, e.message))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// SET of what a statement depends on, as mysqlbinlog prints it.
-fn set_statement(settings: &Settings, timestamp: u32) -> String {
-    let mut items = vec![match settings.micros {
-        Some(micros) => format!("timestamp = {timestamp}.{micros:06}"),
-        None => format!("timestamp = {timestamp}"),
-    }];
-    if let Some(flags) = settings.flags2 {
-        let is_on = |flag: u32| u32::from(flags & flag == 0);
-        items.push(format!(
-            "foreign_key_checks = {}",
-            is_on(NO_FOREIGN_KEY_CHECKS)
-        ));
-        items.push(format!("unique_checks = {}", is_on(RELAXED_UNIQUE_CHECKS)));
+/// Appends the event of a part.
+fn keep(kind: EventType, group: &Group, part: &Part, out: &mut Vec<u8>) {
+    let stamp = Stamp {
+        timestamp: part.time,
+        server_id: group.server_id,
+        flags: 0,
+    };
+    frame(kind, stamp, 0, group.body(part), Checksum::None, out);
+}
+
+fn event_type(change: RowKind) -> EventType {
+    match change {
+        RowKind::Write => EventType::WriteRows,
+        RowKind::Update => EventType::UpdateRows,
+        RowKind::Delete => EventType::DeleteRows,
+        RowKind::PartialUpdate => EventType::PartialUpdateRows,
     }
-    if let Some(mode) = settings.sql_mode {
-        items.push(format!("sql_mode = {mode}"));
-    }
-    if let Some((increment, offset)) = settings.auto_increment {
-        items.push(format!("auto_increment_increment = {increment}"));
-        items.push(format!("auto_increment_offset = {offset}"));
-    }
-    if let Some((client, connection, server)) = settings.charset {
-        items.push(format!("character_set_client = {client}"));
-        items.push(format!("collation_connection = {connection}"));
-        items.push(format!("collation_server = {server}"));
-    }
-    if let Some(zone) = &settings.time_zone {
-        items.push(format!("time_zone = '{}'", zone.replace('\'', "''")));
-    }
-    if let Some(explicit) = settings.explicit_defaults {
-        items.push(format!(
-            "explicit_defaults_for_timestamp = {}",
-            u32::from(explicit)
-        ));
-    }
-    if let Some(collation) = settings.utf8mb4_collation {
-        items.push(format!("default_collation_for_utf8mb4 = {collation}"));
-    }
-    let items: Vec<_> = items
-        .iter()
-        .map(|item| format!("@@session.{item}"))
-        .collect();
-    format!("SET {}", items.join(", "))
 }
 
 #[cfg(test)]
