@@ -119,6 +119,7 @@ impl Mysql {
                 "--mysqlx=OFF",
                 "--innodb-buffer-pool-size=64M",
             ])
+            .arg("--secure-file-priv=")
             .arg(format!("--port={port}"))
             .arg(format!("--socket={data}.sock"))
             .arg(format!("--pid-file={data}.pid"))
