@@ -142,7 +142,7 @@ impl EventSource for Again {
 #[test]
 fn memory_does_not_grow_over_many_transactions() {
     let rounds = std::env::var("ESKER_REPLICA_TRANSACTIONS");
-    let rounds: u64 = rounds.ok().and_then(|n| n.parse().ok()).unwrap_or(3_000) / 1_000;
+    let rounds: u64 = rounds.ok().and_then(|n| n.parse().ok()).unwrap_or(2_000) / 1_000;
     let source = source(4);
     let mut c = source.client(1);
     let before = source.events().len();
