@@ -334,7 +334,7 @@ fn row_images_are_written_as_mysql_does() {
                 for change in read.rows(&map).expect("images") {
                     let images = match change {
                         RowChange::Insert(row) | RowChange::Delete(row) => vec![row],
-                        RowChange::Update(old, new) => vec![old, new],
+                        RowChange::Update(old, new, _) => vec![old, new],
                     };
                     for image in images {
                         let value = |col: usize| utf8_value(&shape, col, &image[col]);
