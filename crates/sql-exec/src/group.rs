@@ -457,7 +457,7 @@ impl Groups {
         debug_assert_eq!(group.accs.len(), plan.aggs.len());
         fill(plan, row, group.level, &mut group.keys, &mut group.kept);
         for (nth, acc) in group.accs.iter_mut().enumerate() {
-            row[plan.agg_base as usize + nth] = acc.finish(env)?;
+            row[plan.aggs[nth].slot as usize] = acc.finish(env)?;
         }
         Ok(true)
     }
@@ -482,7 +482,7 @@ impl Groups {
         let (kept, results) = values.split_at_mut(plan.kept.len());
         fill(plan, row, *level as usize, keys, kept);
         for (nth, result) in results.iter_mut().enumerate() {
-            row[plan.agg_base as usize + nth] = std::mem::take(result);
+            row[plan.aggs[nth].slot as usize] = std::mem::take(result);
         }
         Ok(true)
     }

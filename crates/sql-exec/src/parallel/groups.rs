@@ -63,7 +63,7 @@ impl Group {
             row[plan.key_base as usize + nth].clone_from(value);
         }
         for (nth, acc) in self.accs.iter_mut().enumerate() {
-            row[plan.agg_base as usize + nth] = acc.finish(ctx)?;
+            row[plan.aggs[nth].slot as usize] = acc.finish(ctx)?;
         }
         debug_assert_eq!(
             (self.keys.len(), self.kept.len()),
@@ -456,7 +456,7 @@ impl GroupTable {
             row[plan.key_base as usize + nth] = value;
         }
         for (nth, acc) in group.accs.iter_mut().enumerate() {
-            row[plan.agg_base as usize + nth] = acc.finish(ctx)?;
+            row[plan.aggs[nth].slot as usize] = acc.finish(ctx)?;
         }
         group.accs = Vec::new();
         Ok(true)

@@ -146,9 +146,6 @@ impl Scope<'_> {
         if expr.has_window() {
             return Err(errors::window::misplaced_alias(&name.name.text));
         }
-        if self.agg_rule.get() == AggRule::Nested && expr.has_aggregate() {
-            return Err(errors::invalid_group_function());
-        }
         Ok(Some(expr))
     }
 

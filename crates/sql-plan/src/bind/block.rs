@@ -1,8 +1,8 @@
 //! What the binder hands to the planner: bound query blocks.
 //!
 //! Neighbours: `select`, `query` and `from` build these, `plan` turns them into operators.
-//! **Invariants**: expressions of a block are over its row: slots `0..width` of table columns, then
-//! group keys and aggregates; `order` keys of a set operation are over the result columns.
+//! **Invariants**: expressions of a block are over its row: slots `0..width` of table columns and aggregates,
+//! then group keys; `order` keys of a set operation are over the result columns.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -166,8 +166,6 @@ pub struct GroupBy {
     pub key_base: u32,
     /// Aggregates, over table columns.
     pub aggs: Vec<AggCall>,
-    /// Slot of the first aggregate in the grouped row.
-    pub agg_base: u32,
     /// WITH ROLLUP: slot of the first of the keys' "rolled up" flags.
     pub rollup: Option<u32>,
     /// No GROUP BY: one row even without input.
@@ -187,6 +185,8 @@ pub struct AggCall {
     pub distinct: bool,
     /// GROUP_CONCAT's ORDER BY.
     pub order: Vec<OrderKey>,
+    /// Slot of its result in the grouped row, where subqueries may read it too.
+    pub slot: u32,
 }
 
 impl AggCall {

@@ -1,22 +1,21 @@
-//! Calls: functions of the registry, aggregates, and the forms that evaluate lazily.
+//! Calls: functions of the registry, and the forms that evaluate lazily.
 //!
-//! Neighbours: `esker_types::func` knows names, types and kernels; `group` moves aggregates behind
-//! the grouping.
-//! **Invariants**: an aggregate is bound once per block however often it is written; its argument has
-//! no aggregate (1111); a function that waits or changes from row to row marks the block.
+//! Neighbours: `esker_types::func` knows names, types and kernels; `aggregates` and `window` bind the calls that see
+//! several rows.
+//! **Invariants**: an argument is bound once; a function that waits or changes from row to row marks the block.
 
 use esker_sql_syntax::ast;
 use esker_types::cmp::CmpKind;
-use esker_types::func::aggregate::{self, AggTypes};
+use esker_types::func::aggregate;
 use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
 use esker_types::{Level, SqlError, SqlResult, TypeKind, Value};
 
-use super::block::{AggCall, OrderKey, Volatility};
+use super::block::Volatility;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
-use super::scope::{AggRule, Scope};
-use super::{BindEnv, compare, errors, json, window};
-use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
+use super::scope::Scope;
+use super::{BindEnv, aggregates, compare, errors, json, window};
+use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold};
 
 /// What the registry wants to know about bound arguments.
 pub(super) fn arg_types(args: &[Expr]) -> Vec<ArgType<'_>> {
@@ -59,7 +58,7 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
         return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
     }
     if let Some(def) = aggregate::lookup(&call.name.text) {
-        return bind_aggregate(env, scope, def, call);
+        return aggregates::bind(env, scope, def, call);
     }
     if call.star || call.distinct || !call.order_by.is_empty() || call.separator.is_some() {
         return Err(errors::syntax(&call.name.text));
@@ -276,119 +275,4 @@ fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> Sq
         ty,
         coer,
     })
-}
-
-fn bind_aggregate(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    def: &'static aggregate::AggDef,
-    call: &ast::Call,
-) -> SqlResult<Expr> {
-    if scope.agg_rule.get() != AggRule::Allowed {
-        return Err(errors::invalid_group_function());
-    }
-    scope.agg_rule.set(AggRule::Nested);
-    let parts = bind_aggregate_parts(env, scope, def.name, call);
-    scope.agg_rule.set(AggRule::Allowed);
-    let (args, order) = parts?;
-    if !args.is_empty() && args.iter().all(only_outer) {
-        return Err(SqlError::not_supported(
-            "aggregate of an enclosing query's columns",
-        ));
-    }
-    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
-    let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
-    if let Some(separator) = &call.separator {
-        types.separator = separator.clone();
-    }
-    let bound = AggCall {
-        def,
-        types,
-        args,
-        distinct: call.distinct,
-        order,
-    };
-    let mut aggs = scope.aggs.borrow_mut();
-    let nth = aggs
-        .iter()
-        .position(|a| same_call(a, &bound))
-        .unwrap_or_else(|| {
-            aggs.push(bound);
-            aggs.len() - 1
-        });
-    let (ty, coer) = (signature.ret, signature.coercibility);
-    Ok(Expr {
-        kind: ExprKind::Aggregate(nth as u32),
-        ty,
-        coer,
-    })
-}
-
-fn bind_aggregate_parts(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    name: &str,
-    call: &ast::Call,
-) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
-    // What chooses or counts values takes them as they are.
-    let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
-    let args = match chooses {
-        true => bind_all(env, scope, &call.args)?,
-        false => {
-            let bind = |(nth, arg)| match name {
-                "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {
-                    true => json::bind_json_value(env, scope, arg),
-                    false => bind_expr(env, scope, arg),
-                },
-                "bit_and" | "bit_or" | "bit_xor" => {
-                    Ok(json::integer(arg, numeric_operand(env, scope, arg)?))
-                }
-                _ => Ok(json::number(arg, numeric_operand(env, scope, arg)?)),
-            };
-            call.args
-                .iter()
-                .enumerate()
-                .map(bind)
-                .collect::<SqlResult<_>>()?
-        }
-    };
-    let mut order = Vec::with_capacity(call.order_by.len());
-    for item in &call.order_by {
-        // A position names an argument.
-        let expr = match &item.expr {
-            ast::Expr::Literal(ast::Literal::Int(n)) => {
-                let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
-                at.and_then(|at| args.get(at))
-                    .cloned()
-                    .ok_or_else(|| errors::unknown_column(n.to_string(), "order clause"))?
-            }
-            e => bind_expr(env, scope, e)?,
-        };
-        order.push(OrderKey {
-            expr,
-            desc: item.desc,
-        });
-    }
-    Ok((args, order))
-}
-
-/// Refers to enclosing queries and to nothing here.
-fn only_outer(e: &Expr) -> bool {
-    e.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. }))
-        && !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
-}
-
-fn same_call(a: &AggCall, b: &AggCall) -> bool {
-    let same_all = |a: &[Expr], b: &[Expr]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| walk::same(a, b))
-    };
-    a.def.name == b.def.name
-        && a.distinct == b.distinct
-        && a.types.separator == b.types.separator
-        && same_all(&a.args, &b.args)
-        && a.order.len() == b.order.len()
-        && a.order
-            .iter()
-            .zip(&b.order)
-            .all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
 }

@@ -65,11 +65,10 @@ pub(super) fn apply(
         clauses.order.clear();
     }
     if strict {
-        check_full(clauses, &keys, explicit)?;
+        check_full(clauses, &keys, &aggs, explicit)?;
     }
     let key_base = scope.width();
-    let agg_base = key_base + keys.len() as u32;
-    let mut width = agg_base + aggs.len() as u32;
+    let mut width = key_base + keys.len() as u32;
     let rollup = rollup.then(|| {
         let base = width;
         width += keys.len() as u32;
@@ -78,7 +77,7 @@ pub(super) fn apply(
     let moved = Moved {
         keys: &keys,
         key_base,
-        agg_base,
+        aggs: &aggs,
         rollup,
     };
     for expr in clauses.exprs_mut() {
@@ -88,7 +87,6 @@ pub(super) fn apply(
         keys,
         key_base,
         aggs,
-        agg_base,
         rollup,
         implicit: !explicit,
     };
@@ -125,14 +123,14 @@ fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
 struct Moved<'k> {
     keys: &'k [Expr],
     key_base: u32,
-    agg_base: u32,
+    aggs: &'k [AggCall],
     rollup: Option<u32>,
 }
 
 impl Moved<'_> {
     fn rewrite(&self, e: &mut Expr) {
         if let ExprKind::Aggregate(nth) = e.kind {
-            e.kind = ExprKind::Column(self.agg_base + nth);
+            e.kind = ExprKind::Column(self.aggs[nth as usize].slot);
             return;
         }
         if let ExprKind::Grouping(args) = &mut e.kind {
@@ -181,8 +179,14 @@ fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()>
 }
 
 /// Every column read after grouping must be determined by the keys (1055, 1140).
-fn check_full(clauses: &Clauses<'_, '_>, keys: &[Expr], explicit: bool) -> SqlResult<()> {
-    let determined = determined_slots(clauses, keys);
+fn check_full(
+    clauses: &Clauses<'_, '_>,
+    keys: &[Expr],
+    aggs: &[AggCall],
+    explicit: bool,
+) -> SqlResult<()> {
+    let mut determined = determined_slots(clauses, keys);
+    determined.extend(aggs.iter().map(|agg| agg.slot));
     let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
         let mut free = first_free(e, keys, &determined);
         e.visit(&mut |e| {

@@ -8,6 +8,7 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
 
+use super::aggregates::reads_aggregate;
 use super::aliases::{AliasUse, FoundBy, GroupName};
 use super::block::OrderKey;
 use super::expr::{bind_expr, with_aliases};
@@ -41,7 +42,8 @@ pub(super) fn bind_group_by(
     let mut keys = Vec::with_capacity(items.len());
     for item in items {
         let key = group_key(env, scope, item, outputs)?;
-        if key.expr.has_aggregate() || key.expr.has_window() {
+        let has_aggregate = key.expr.has_aggregate() || reads_aggregate(scope, &key.expr);
+        if has_aggregate || key.expr.has_window() {
             let same = |o: &&Output| crate::expr::walk::same(&o.expr, &key.expr);
             let name = outputs.iter().find(same).map_or("", |o| &o.meta.name);
             return Err(errors::wrong_group_field(name));

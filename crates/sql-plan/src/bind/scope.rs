@@ -132,11 +132,11 @@ pub struct BoundCte {
 /// What aggregates do where an expression stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggRule {
-    /// Error 1111.
+    /// An enclosing query's, or error 1111.
     Forbidden,
     /// Collected in the block.
     Allowed,
-    /// Inside an aggregate's argument: error 1111.
+    /// Inside an aggregate's argument: an enclosing query's, or error 1111.
     Nested,
 }
 
@@ -330,6 +330,11 @@ impl<'p> Scope<'p> {
         self.volatility.set(self.volatility.get().max(volatility));
     }
 
+    /// The scope `depth` levels up; this one for 0.
+    pub(super) fn up(&self, depth: u16) -> Option<&Scope<'p>> {
+        (0..depth).try_fold(self, |scope, _| scope.parent)
+    }
+
     /// Levels of enclosing queries the block refers to.
     pub(crate) fn outer_reach(&self) -> u16 {
         self.outer_reach.get()
@@ -395,6 +400,7 @@ impl<'p> Scope<'p> {
             (AliasUse::Having, AggRule::Nested) => AliasUse::Last,
             (rule, _) => rule,
         };
+        let is_nested = self.agg_rule.get() == AggRule::Nested;
         let found = match rule {
             AliasUse::Having => self.in_having(env, name)?,
             _ => match self.find_here(name)? {
@@ -404,6 +410,7 @@ impl<'p> Scope<'p> {
             },
         };
         match found {
+            Some(e) if is_nested && e.has_aggregate() => Err(errors::invalid_group_function()),
             Some(e) => Ok(e),
             None => self.resolve_outer(env, name),
         }

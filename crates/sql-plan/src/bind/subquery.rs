@@ -28,13 +28,9 @@ fn bind_inner(
     if query.into.is_some() {
         return Err(SqlError::new(3954, "HY000", "Misplaced INTO clause"));
     }
-    // Aggregates inside belong to the inner query; names inside an aggregate's argument are columns.
-    let rule = scope.agg_rule.replace(AggRule::Forbidden);
     let bound = env.within(QueryPlace::Subquery, || {
         bind_query(env, query, Some(scope), scope.ctes.as_ref())
-    });
-    scope.agg_rule.set(rule);
-    let bound = bound?;
+    })?;
     if bound.reach > 1 {
         scope.note_reach(bound.reach - 1);
     }
@@ -121,13 +117,11 @@ pub(super) fn only_item(query: &ast::Query) -> Option<&ast::Expr> {
 /// `(SELECT item)` as the item itself, as MySQL takes it; `None` where the item needs a block of its own.
 fn reduce(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Option<Expr>> {
     let numbers = (env.next_select.get(), env.next_subquery.get());
-    let rule = scope.agg_rule.replace(AggRule::Forbidden);
     let bound = {
         let _level = env.enter_query()?;
         env.select_id();
         bind_alone(env, scope, item)
     };
-    scope.agg_rule.set(rule);
     if let Ok(None) = bound {
         env.next_select.set(numbers.0);
         env.next_subquery.set(numbers.1);
@@ -150,7 +144,7 @@ fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResu
     if is_block {
         return Ok(None);
     }
-    move_up(&mut bound);
+    move_up(&mut bound, 1);
     if block.outer_reach() > 1 {
         scope.note_reach(block.outer_reach() - 1);
     }
@@ -158,14 +152,14 @@ fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResu
     Ok(Some(bound))
 }
 
-/// What was read one level up is of this level now.
-fn move_up(e: &mut Expr) {
+/// What was read `levels` levels up is of this level now.
+pub(super) fn move_up(e: &mut Expr, levels: u16) {
     match &mut e.kind {
-        ExprKind::Outer { depth: 1, slot } => e.kind = ExprKind::Column(*slot),
-        ExprKind::Outer { depth, .. } => *depth -= 1,
+        ExprKind::Outer { depth, slot } if *depth == levels => e.kind = ExprKind::Column(*slot),
+        ExprKind::Outer { depth, .. } => *depth -= levels,
         _ => {
             for child in e.children_mut() {
-                move_up(child);
+                move_up(child, levels);
             }
         }
     }

@@ -193,7 +193,6 @@ fn plan_block(
         tells,
         key_base: g.key_base,
         aggs: g.aggs.clone(),
-        agg_base: g.agg_base,
         rollup: g.rollup,
         implicit: g.implicit,
         kept: kept_slots(block),

@@ -42,12 +42,12 @@ pub(super) fn apart(
         }
     }
     let ends = planned.into_iter().zip(&group.aggs);
-    let ends: Vec<ExprKind> = ends
-        .map(|(one, agg)| subquery(env, one, &agg.args[0]))
+    let ends: Vec<(u32, ExprKind)> = ends
+        .map(|(one, agg)| (agg.slot, subquery(env, one, &agg.args[0])))
         .collect();
     let mut output = block.output.clone();
     for e in &mut output {
-        put_ends(e, group.agg_base, &ends);
+        put_ends(e, &ends);
     }
     Ok(Some(Block {
         output,
@@ -92,7 +92,7 @@ fn asks_for_several(block: &Block, group: &GroupBy) -> bool {
 /// The block with only one of its aggregates.
 fn with_one(block: &Block, group: &GroupBy, agg: &AggCall) -> Block {
     let output = Expr {
-        kind: ExprKind::Column(group.agg_base),
+        kind: ExprKind::Column(agg.slot),
         ..agg.args[0].clone()
     };
     Block {
@@ -162,15 +162,14 @@ fn subquery(env: &BindEnv<'_>, mut one: Arc<BlockPlan>, arg: &Expr) -> ExprKind 
 }
 
 /// Puts the ends in place of the aggregates' slots.
-fn put_ends(e: &mut Expr, agg_base: u32, ends: &[ExprKind]) {
+fn put_ends(e: &mut Expr, ends: &[(u32, ExprKind)]) {
     if let ExprKind::Column(slot) = e.kind {
-        let nth = slot.checked_sub(agg_base).map(|nth| nth as usize);
-        if let Some(end) = nth.and_then(|nth| ends.get(nth)) {
+        if let Some((_, end)) = ends.iter().find(|(agg, _)| *agg == slot) {
             e.kind = end.clone();
         }
         return;
     }
     for child in e.children_mut() {
-        put_ends(child, agg_base, ends);
+        put_ends(child, ends);
     }
 }

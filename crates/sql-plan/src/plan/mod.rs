@@ -325,8 +325,6 @@ pub struct GroupPlan {
     pub key_base: u32,
     /// Aggregate functions.
     pub aggs: Vec<AggCall>,
-    /// First slot of their results.
-    pub agg_base: u32,
     /// WITH ROLLUP: slot of the first of the keys' "rolled up" flags.
     pub rollup: Option<u32>,
     /// No GROUP BY: one row even without input.

@@ -35,7 +35,7 @@ impl<'n> Names<'n> {
                 let text = names.text(key);
                 names.slots.insert(group.key_base + nth as u32, text);
             }
-            for (nth, call) in group.aggs.iter().enumerate() {
+            for call in &group.aggs {
                 let mut text = format!("{}(", call.def.name);
                 if call.distinct {
                     text.push_str("distinct ");
@@ -45,7 +45,7 @@ impl<'n> Names<'n> {
                     false => text.push_str(&names.list(&call.args)),
                 }
                 text.push(')');
-                names.slots.insert(group.agg_base + nth as u32, text);
+                names.slots.insert(call.slot, text);
             }
         }
         if let Some(windows) = &block.windows {

@@ -1,0 +1,205 @@
+//! Aggregate functions, and the query block whose rows each of them sees.
+//!
+//! By the SQL standard an aggregate in a subquery belongs to the innermost block that one of the columns in its
+//! arguments comes from; MySQL looks further where aggregates are not allowed there (in WHERE, ON and GROUP BY). The
+//! subquery reads the result like a column of the enclosing row.
+//!
+//! Neighbours: `call` finds the function, `group` moves the aggregates behind the grouping of their block.
+//! **Invariants**: an aggregate is bound once per block however often it is written, and has a slot of that block's
+//! row; its arguments, over that block's rows before grouping, read no such slot (1111).
+
+use esker_sql_syntax::ast;
+use esker_types::SqlResult;
+use esker_types::func::RetCtx;
+use esker_types::func::aggregate::{AggDef, AggTypes};
+
+use super::block::{AggCall, OrderKey};
+use super::call::arg_types;
+use super::expr::{bind_all, bind_expr, numeric_operand};
+use super::scope::{AggRule, Scope};
+use super::subquery::move_up;
+use super::{BindEnv, errors, json};
+use crate::expr::{Expr, ExprKind, walk};
+
+/// Binds an aggregate in the block it belongs to.
+///
+/// # Errors
+/// 1111: no block may have it.
+pub(super) fn bind(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    def: &'static AggDef,
+    call: &ast::Call,
+) -> SqlResult<Expr> {
+    let rule = scope.agg_rule.get();
+    if rules(scope).all(|rule| rule == AggRule::Forbidden) {
+        return Err(errors::invalid_group_function());
+    }
+    scope.agg_rule.set(AggRule::Nested);
+    let parts = bind_parts(env, scope, def.name, call);
+    scope.agg_rule.set(rule);
+    let (mut args, mut order) = parts?;
+    let depth = owner_of(scope, &args)?;
+    let owner = scope.up(depth).ok_or_else(errors::invalid_group_function)?;
+    let keys = order.iter_mut().map(|key| &mut key.expr);
+    for expr in args.iter_mut().chain(keys) {
+        if depth > 0 {
+            move_up(expr, depth);
+        }
+        if reads_aggregate(owner, expr) {
+            return Err(errors::invalid_group_function());
+        }
+    }
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    if let Some(separator) = &call.separator {
+        types.separator = separator.clone();
+    }
+    let bound = AggCall {
+        def,
+        types,
+        args,
+        distinct: call.distinct,
+        order,
+        slot: owner.width(),
+    };
+    let (nth, slot) = collect(owner, bound);
+    let kind = match depth {
+        0 => ExprKind::Aggregate(nth),
+        _ => {
+            scope.note_reach(depth);
+            ExprKind::Outer { depth, slot }
+        }
+    };
+    Ok(Expr {
+        kind,
+        ty: signature.ret,
+        coer: signature.coercibility,
+    })
+}
+
+/// Adds an aggregate to its block, if it is not there yet: its position and slot.
+fn collect(owner: &Scope<'_>, mut bound: AggCall) -> (u32, u32) {
+    let mut aggs = owner.aggs.borrow_mut();
+    let known = aggs.iter().position(|a| same_call(a, &bound));
+    let nth = known.unwrap_or_else(|| {
+        bound.slot = owner.new_slot();
+        aggs.push(bound);
+        aggs.len() - 1
+    });
+    let slot = aggs[nth].slot;
+    assert!(slot < owner.width(), "an aggregate has a slot of its block");
+    (nth as u32, slot)
+}
+
+/// What aggregates may do here and in the enclosing queries.
+fn rules<'s>(scope: &'s Scope<'_>) -> impl Iterator<Item = AggRule> + 's {
+    let levels = (0..).map_while(|depth| scope.up(depth));
+    levels.map(|scope| scope.agg_rule.get())
+}
+
+/// Levels up to the block whose rows an aggregate with these arguments sees.
+fn owner_of(scope: &Scope<'_>, args: &[Expr]) -> SqlResult<u16> {
+    let innermost = args.iter().filter_map(innermost_level).min();
+    let rules: Vec<AggRule> = rules(scope).collect();
+    let admits = |depth: usize| rules.get(depth).is_some_and(|r| *r != AggRule::Forbidden);
+    let between = match innermost {
+        Some(depth) => 1..usize::from(depth),
+        None => 1..rules.len(),
+    };
+    let depth = match innermost {
+        Some(depth) if admits(usize::from(depth)) => usize::from(depth),
+        None if rules[0] == AggRule::Allowed => 0,
+        _ => between.into_iter().find(|d| admits(*d)).unwrap_or(0),
+    };
+    debug_assert!(innermost.is_none_or(|level| depth <= usize::from(level)));
+    match rules[depth] {
+        AggRule::Allowed => Ok(depth as u16),
+        AggRule::Forbidden | AggRule::Nested => Err(errors::invalid_group_function()),
+    }
+}
+
+/// Levels up to the nearest block that an argument reads; what subqueries in it read belongs to this one.
+fn innermost_level(arg: &Expr) -> Option<u16> {
+    let mut level: Option<u16> = None;
+    arg.visit(&mut |e| {
+        let here = match e.kind {
+            ExprKind::Column(_) | ExprKind::Subquery(_) => 0,
+            ExprKind::Outer { depth, .. } => depth,
+            _ => return,
+        };
+        level = Some(level.map_or(here, |l| l.min(here)));
+    });
+    level
+}
+
+/// Does an expression over the block's rows read an aggregate of that block, through a subquery too?
+pub(super) fn reads_aggregate(owner: &Scope<'_>, e: &Expr) -> bool {
+    let aggs = owner.aggs.borrow();
+    let mut found = false;
+    e.slots(&mut |slot| found |= aggs.iter().any(|a| a.slot == slot));
+    found
+}
+
+fn bind_parts(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    name: &str,
+    call: &ast::Call,
+) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
+    // What chooses or counts values takes them as they are.
+    let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
+    let args = match chooses {
+        true => bind_all(env, scope, &call.args)?,
+        false => {
+            let bind = |(nth, arg)| match name {
+                "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {
+                    true => json::bind_json_value(env, scope, arg),
+                    false => bind_expr(env, scope, arg),
+                },
+                "bit_and" | "bit_or" | "bit_xor" => {
+                    Ok(json::integer(arg, numeric_operand(env, scope, arg)?))
+                }
+                _ => Ok(json::number(arg, numeric_operand(env, scope, arg)?)),
+            };
+            call.args
+                .iter()
+                .enumerate()
+                .map(bind)
+                .collect::<SqlResult<_>>()?
+        }
+    };
+    let mut order = Vec::with_capacity(call.order_by.len());
+    for item in &call.order_by {
+        // A position names an argument.
+        let expr = match &item.expr {
+            ast::Expr::Literal(ast::Literal::Int(n)) => {
+                let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
+                at.and_then(|at| args.get(at))
+                    .cloned()
+                    .ok_or_else(|| errors::unknown_column(n.to_string(), "order clause"))?
+            }
+            e => bind_expr(env, scope, e)?,
+        };
+        order.push(OrderKey {
+            expr,
+            desc: item.desc,
+        });
+    }
+    Ok((args, order))
+}
+
+fn same_call(a: &AggCall, b: &AggCall) -> bool {
+    let same_all = |a: &[Expr], b: &[Expr]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| walk::same(a, b))
+    };
+    a.def.name == b.def.name
+        && a.distinct == b.distinct
+        && a.types.separator == b.types.separator
+        && same_all(&a.args, &b.args)
+        && a.order.len() == b.order.len()
+        && a.order
+            .iter()
+            .zip(&b.order)
+            .all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
+}
