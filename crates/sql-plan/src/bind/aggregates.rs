@@ -186,6 +186,13 @@ fn bind_parts(
             desc: item.desc,
         });
     }
+    if name == "group_concat" && call.distinct && order.is_empty() {
+        // MySQL keeps different values in a tree, so they come sorted.
+        order.extend(args.iter().map(|arg| OrderKey {
+            expr: arg.clone(),
+            desc: false,
+        }));
+    }
     Ok((args, order))
 }
 
