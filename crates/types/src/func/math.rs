@@ -5,7 +5,9 @@
 //! error 1690 instead, or NULL where MySQL says so.
 
 use super::call::{Call, int, is_int};
-use super::ret::{any_nullable, const_int, double, double_null, double_type, int as ret_int};
+use super::ret::{
+    any_nullable, const_int, double, double_like, double_null, double_type, int as ret_int,
+};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
 use crate::arith::{self, ArithFacts, BinOp};
 use crate::decimal::Decimal;
@@ -95,7 +97,7 @@ fn ret_same_number(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
             ..SqlType::bigint(ty.unsigned)
         },
         Number::Decimal => decimal_type(ty),
-        Number::Double => double_type(),
+        Number::Double => double_like(ty, 0),
     };
     Ok(Signature::plain(ret.with_nullable(ty.nullable)))
 }

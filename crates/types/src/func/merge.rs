@@ -160,6 +160,7 @@ fn merge_decimals(a: &SqlType, b: &SqlType) -> SqlType {
     }
 }
 
+/// A scale is fixed where both have one; integers and decimals do.
 fn merge_reals(a: &SqlType, b: &SqlType) -> SqlType {
     let small = |t: &SqlType| t.kind == TypeKind::Float || (t.is_integer() && rank(t) <= 2);
     let kind = if small(a) && small(b) {
@@ -167,9 +168,16 @@ fn merge_reals(a: &SqlType, b: &SqlType) -> SqlType {
     } else {
         TypeKind::Double
     };
+    let decimals = a.decimals.max(b.decimals);
+    let whole = |t: &SqlType| t.length.saturating_sub(u32::from(t.decimals));
+    let length = match (decimals < NOT_FIXED_DECIMALS, &kind) {
+        (true, TypeKind::Float) => whole(a).max(whole(b)) + u32::from(decimals),
+        (true, _) => SqlType::new(TypeKind::Double).length,
+        (false, _) => 23,
+    };
     SqlType {
-        length: 23,
-        decimals: NOT_FIXED_DECIMALS,
+        length,
+        decimals,
         ..SqlType::new(kind)
     }
 }

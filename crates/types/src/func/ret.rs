@@ -268,6 +268,19 @@ pub fn double_type() -> SqlType {
     }
 }
 
+/// DOUBLE that shows the decimals of a floating argument and `more`, if it shows a fixed number of them.
+pub fn double_like(arg: &SqlType, more: u8) -> SqlType {
+    let is_real = matches!(arg.kind, TypeKind::Float | TypeKind::Double);
+    if !is_real || arg.decimals >= NOT_FIXED_DECIMALS {
+        return double_type();
+    }
+    let decimals = arg.decimals.saturating_add(more).min(NOT_FIXED_DECIMALS);
+    SqlType {
+        decimals,
+        ..SqlType::new(TypeKind::Double)
+    }
+}
+
 /// DOUBLE; NULL only from a NULL argument.
 pub fn double(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(
