@@ -15,7 +15,7 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{
     BindEnv, Block, BlockOrder, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope,
-    ScopeTable, Volatility, Windows, apply_hints, bind_condition, bind_from, bind_limit,
+    ScopeTable, Volatility, Windows, apply_hints, bind_filter, bind_from, bind_limit,
     bind_row_order, computed_columns, define_ctes,
 };
 use esker_sql_plan::expr::{Expr, ExprKind};
@@ -134,7 +134,7 @@ impl<'e> TargetScope<'e> {
         scope.clause.set("where clause");
         let mut filter = clauses
             .filter
-            .map(|f| bind_condition(env, &scope, f))
+            .map(|f| bind_filter(env, &scope, f))
             .transpose()?;
         let mut order = bind_row_order(env, &scope, clauses.order_by)?;
         for computed in computed_columns(env, &scope, join.as_ref())? {

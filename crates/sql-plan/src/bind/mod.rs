@@ -2,11 +2,11 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `aggregates`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `hint`, `locks`
-//! (of their rows), `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they
-//! compute), `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print`
-//! (views, and expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of
-//! columns, as written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to
-//! execute what goes out. The session implements [`Names`].
+//! (of their rows), `filter` (WHERE), `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in
+//! place of what they compute), `query`, `block`, `recursive` (query blocks, set operations, recursive queries) ·
+//! `view` and `print` (views, and expressions as text) · `rights` (what may be done with a table) · `virt` (computed
+//! tables) · `types` (of columns, as written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in;
+//! `plan` chooses how to execute what goes out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -20,6 +20,7 @@ mod compare;
 mod computed;
 pub mod errors;
 mod expr;
+mod filter;
 mod frame;
 mod from;
 mod group;
@@ -54,6 +55,7 @@ use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
 
 pub use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
+pub use filter::bind_filter;
 pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_hints};
 pub use json_table::JsonTable;
 pub use literal::cast_type;

@@ -15,7 +15,8 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
 use super::computed::computed_columns;
-use super::expr::{bind_condition, bind_expr, with_aliases};
+use super::expr::{bind_expr, with_aliases};
+use super::filter::bind_filter;
 use super::from::bind_from;
 use super::hint::apply_hints;
 use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
@@ -85,7 +86,7 @@ pub(super) fn bind_select(
     let mut filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
-            Some(bind_condition(env, &scope, filter)?)
+            Some(bind_filter(env, &scope, filter)?)
         }
         None => None,
     };

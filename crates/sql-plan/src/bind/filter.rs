@@ -1,0 +1,78 @@
+//! WHERE, and what MySQL makes of `IS NULL` there for dates that are never NULL.
+//!
+//! ODBC has no zero date, so programs look for one with `date IS NULL`: as a conjunct of WHERE it finds
+//! `0000-00-00` in a DATE or DATETIME column that is NOT NULL; in OR, ON, HAVING and select lists it does not.
+//!
+//! Neighbours: `select` and changes of rows bind their WHERE here, `expr` the condition itself.
+//! **Invariant**: where an outer join adds rows of NULL, these are found as well.
+
+use esker_sql_syntax::ast;
+use esker_types::temporal::{Date, DateTime};
+use esker_types::{SqlResult, TypeKind, Value};
+
+use super::expr::bind_condition;
+use super::scope::Scope;
+use super::{BindEnv, compare};
+use crate::expr::{CmpOp, Expr, ExprKind, Test};
+
+/// Binds WHERE.
+///
+/// # Errors
+/// As [`bind_condition`].
+pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    let mut bound = bind_condition(env, scope, expr)?;
+    find_zero_dates(env, scope, &mut bound)?;
+    Ok(bound)
+}
+
+fn find_zero_dates(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &mut Expr) -> SqlResult<()> {
+    if let ExprKind::And(conds) = &mut cond.kind {
+        return conds
+            .iter_mut()
+            .try_for_each(|cond| find_zero_dates(env, scope, cond));
+    }
+    let ExprKind::Is {
+        arg,
+        test: Test::Null,
+        negated: false,
+    } = &cond.kind
+    else {
+        return Ok(());
+    };
+    let zero = match arg.ty.kind {
+        TypeKind::Date => Value::Date(Date::ZERO),
+        TypeKind::DateTime => Value::DateTime(DateTime::ZERO),
+        _ => return Ok(()),
+    };
+    if !is_never_null(scope, arg) {
+        return Ok(());
+    }
+    debug_assert!(arg.ty.is_temporal());
+    let zero = Expr {
+        kind: ExprKind::Const(zero),
+        ..(**arg).clone()
+    };
+    let is_zero = compare::compare(env, CmpOp::Eq, (**arg).clone(), zero)?;
+    let is_added = arg.ty.nullable;
+    if is_added {
+        let ty = cond.ty.clone();
+        let is_null = std::mem::replace(cond, is_zero.clone());
+        cond.kind = ExprKind::Or(vec![is_null, is_zero]);
+        cond.ty = ty;
+    } else {
+        *cond = is_zero;
+    }
+    Ok(())
+}
+
+/// Is it a column that is NOT NULL in its table?
+fn is_never_null(scope: &Scope<'_>, e: &Expr) -> bool {
+    match e.kind {
+        ExprKind::Outer { .. } => !e.ty.nullable,
+        ExprKind::Column(slot) => scope.column_of_slot(slot).is_some_and(|at| {
+            let def = scope.tables[at.table].base_def();
+            def.is_some_and(|def| !def.columns[at.column].ty.nullable)
+        }),
+        _ => false,
+    }
+}
