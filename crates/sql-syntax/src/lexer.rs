@@ -270,22 +270,7 @@ impl<'a> Lexer<'a> {
     /// A `/*` comment at `p`: opens a version comment or skips a whole one.
     fn comment(&mut self, p: usize) -> Result<(), Token> {
         if self.at(p + 2) == b'!' && !self.in_comment {
-            let mut digits = 0;
-            while digits < 6 && self.at(p + 3 + digits).is_ascii_digit() {
-                digits += 1;
-            }
-            // A sixth digit belongs to the number only if a space follows.
-            if digits == 6 && !is_space(self.at(p + 9)) {
-                digits = 5;
-            }
-            let version = if digits >= 5 {
-                let text = &self.src[p + 3..p + 3 + digits];
-                text.iter().fold(0u32, |v, d| v * 10 + u32::from(d - b'0'))
-            } else {
-                digits = 0;
-                0
-            };
-            if version <= VERSION_ID {
+            if let Some(digits) = version_of(self.src, p + 3) {
                 self.in_comment = true;
                 self.pos = p + 3 + digits;
                 return Ok(());
@@ -557,13 +542,29 @@ fn comparison(first: u8, next: u8, third: u8) -> (Tok, usize) {
     }
 }
 
-fn find(src: &[u8], from: usize, needle: &[u8; 2]) -> Option<usize> {
+pub(super) fn find(src: &[u8], from: usize, needle: &[u8; 2]) -> Option<usize> {
     let rest = src.get(from..)?;
     rest.windows(2).position(|w| w == needle).map(|i| from + i)
 }
 
+/// Digits of the version that begins at `start`, if a comment for that version is executed.
+pub(super) fn version_of(src: &[u8], start: usize) -> Option<usize> {
+    let at = |nth: usize| src.get(start + nth).copied().unwrap_or(0);
+    let mut digits = (0..6).take_while(|nth| at(*nth).is_ascii_digit()).count();
+    // A sixth digit belongs to the number only if a space follows.
+    if digits == 6 && !is_space(at(6)) {
+        digits = 5;
+    }
+    if digits < 5 {
+        return Some(0);
+    }
+    let text = &src[start..start + digits];
+    let version = text.iter().fold(0u32, |v, d| v * 10 + u32::from(d - b'0'));
+    (version <= VERSION_ID).then_some(digits)
+}
+
 /// End of a skipped version comment, which may hold plain comments.
-fn end_of_nested(src: &[u8], from: usize) -> Option<usize> {
+pub(super) fn end_of_nested(src: &[u8], from: usize) -> Option<usize> {
     let mut p = from;
     loop {
         match src.get(p..p + 2)? {

@@ -12,7 +12,7 @@ use super::ast::{
 };
 use super::expr::Level;
 use super::keyword::Kw;
-use super::lexer::{Lexer, Tok};
+use super::lexer::Tok;
 use super::parser::{Parser, is_ident};
 
 impl Parser<'_> {
@@ -348,39 +348,6 @@ impl Parser<'_> {
             return self.ident().map(Some);
         }
         Ok(None)
-    }
-
-    /// MySQL's name for an unaliased expression that starts at `start` and ends here.
-    fn item_name(&self, expr: &Expr, start: usize) -> Box<str> {
-        let source = self.source(start, self.prev_end);
-        let Expr::Literal(literal) = expr else {
-            return source;
-        };
-        match literal {
-            Literal::Null => "NULL".into(),
-            Literal::Int(_) | Literal::Decimal(_) | Literal::Double(_) => source
-                .trim_matches(|c: char| c.is_ascii_whitespace() || "()".contains(c))
-                .into(),
-            Literal::Str { .. } => self.string_name(start).unwrap_or(source),
-            _ => source,
-        }
-    }
-
-    /// Contents of the first string at or after `start`, without leading blanks.
-    fn string_name(&self, start: usize) -> Option<Box<str>> {
-        let mut lex = Lexer::new(self.src, start, self.opts.sql_mode);
-        let token = loop {
-            let token = lex.next_token();
-            match token.tok {
-                Tok::Str | Tok::NStr => break token,
-                Tok::LParen | Tok::Introducer => {}
-                _ => return None,
-            }
-        };
-        let skip = usize::from(token.tok == Tok::NStr);
-        let bytes = self.unescape(&self.src[token.start + skip..token.end]);
-        let text = String::from_utf8_lossy(&bytes);
-        Some(text.trim_start_matches(|c: char| c <= ' ').into())
     }
 
     // What follows the body.

@@ -297,9 +297,6 @@ fn item_meta(
             Some(at) => scope.column_at(at).name.clone(),
             None => column.name.text.clone().into(),
         },
-        (None, ast::Expr::Literal(ast::Literal::Str { bytes, .. })) => {
-            name_of(String::from_utf8_lossy(bytes).trim_start())
-        }
         _ => name_of(text),
     };
     match origin {
