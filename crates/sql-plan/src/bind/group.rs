@@ -147,10 +147,15 @@ impl Moved<'_> {
         }
         // A key that is a plain column keeps its own slot, which the grouped row fills too.
         if let Some(nth) = self.keys.iter().position(|k| walk::same(k, e)) {
-            if self.rollup.is_some() {
-                e.ty.nullable = true;
-            }
-            if !matches!(e.kind, ExprKind::Column(_) | ExprKind::Const(_)) {
+            let keeps_slot = match self.rollup {
+                Some(_) => {
+                    // Constants too are NULL where they are rolled up.
+                    e.ty.nullable = true;
+                    matches!(e.kind, ExprKind::Column(_))
+                }
+                None => matches!(e.kind, ExprKind::Column(_) | ExprKind::Const(_)),
+            };
+            if !keeps_slot {
                 e.kind = ExprKind::Column(self.key_base + nth as u32);
             }
             return;
