@@ -336,6 +336,21 @@ impl TableDef {
         }
     }
 
+    /// The index that clients see as the primary key: without one, the first unique index of whole columns that are
+    /// NOT NULL.
+    pub fn shown_primary(&self) -> Option<&IndexDef> {
+        let is_key = |index: &IndexDef| {
+            index.unique
+                && index.parts.iter().all(|part| {
+                    let column = &self.columns[part.col];
+                    !column.ty.nullable && column.generated.is_none() && part.prefix_len.is_none()
+                })
+        };
+        let indexes = self.visible_indexes();
+        let primary = indexes.iter().find(|index| index.primary);
+        primary.or_else(|| indexes.iter().find(|index| is_key(index)))
+    }
+
     /// Position of the index of this name (case-insensitive; never the hidden one).
     pub fn index_position(&self, name: &str) -> Option<usize> {
         self.indexes

@@ -550,12 +550,13 @@ impl ScopeTable {
 /// Key and default flags of a column, as MySQL sends them.
 pub fn column_flags(def: &TableDef, column: usize) -> u16 {
     let mut flags = 0;
+    let primary = def.shown_primary().map(|index| index.id);
     for index in def.visible_indexes() {
         let Some(part) = index.parts.iter().position(|p| p.col == column) else {
             continue;
         };
         flags |= meta_flag::PART_KEY;
-        flags |= if index.primary {
+        flags |= if primary == Some(index.id) {
             meta_flag::PRI_KEY
         } else if index.unique && index.parts.len() == 1 {
             meta_flag::UNIQUE_KEY

@@ -237,10 +237,8 @@ fn view_in_tables(view: &ViewDef) -> Vec<Value> {
 pub(crate) fn column_key(table: &TableDef, column: usize) -> &'static str {
     let leads = |i: &IndexDef| i.parts.first().is_some_and(|p| p.col == column);
     let visible = table.visible_indexes();
-    if visible
-        .iter()
-        .any(|i| i.primary && i.parts.iter().any(|p| p.col == column))
-    {
+    let primary = table.shown_primary();
+    if primary.is_some_and(|i| i.parts.iter().any(|p| p.col == column)) {
         "PRI"
     } else if visible
         .iter()
