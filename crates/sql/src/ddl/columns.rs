@@ -27,6 +27,26 @@ pub(super) struct Inline {
     pub(super) explicit_null: bool,
 }
 
+/// A comment of at most `most` characters: a longer one is an error, or cut with a warning without strict mode.
+pub(super) fn fit_comment(
+    ctx: &EvalCtx<'_>,
+    written: Option<&str>,
+    most: usize,
+    too_long: impl FnOnce() -> SqlError,
+) -> SqlResult<Box<str>> {
+    let written = written.unwrap_or_default();
+    let Some((end, _)) = written.char_indices().nth(most) else {
+        return Ok(written.into());
+    };
+    debug_assert!(end <= written.len() && most > 0);
+    let error = too_long();
+    if ctx.sql_mode.is_strict() {
+        return Err(error);
+    }
+    ctx.warn(Level::Warning, error.code, error.message);
+    Ok(written[..end].into())
+}
+
 /// Makes the catalog column of a written one; `collation` is the table's default.
 pub(super) fn build(
     ctx: &EvalCtx<'_>,
@@ -61,11 +81,13 @@ pub(super) fn build(
         (_, true) => DefaultDef::None,
         (default, false) => build_default(ctx, default.as_ref(), &ty, name)?,
     };
-    let comment = def.comment.clone().unwrap_or_default();
-    if comment.chars().count() > MAX_COMMENT_CHARS {
-        let text = format!("Comment for field '{name}' is too long (max = {MAX_COMMENT_CHARS})");
-        return Err(SqlError::new(1629, "HY000", text));
-    }
+    let comment = fit_comment(ctx, def.comment.as_deref(), MAX_COMMENT_CHARS, || {
+        let text = format!(
+            "The maximum supported character limit for the field, '{name}', has been exceeded (max = \
+             {MAX_COMMENT_CHARS})"
+        );
+        SqlError::new(1629, "HY000", text)
+    })?;
     let column = ColumnDef {
         id,
         name: name.into(),

@@ -17,6 +17,7 @@ use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlMode, SqlResult, errors};
 
+use super::columns::fit_comment;
 use super::draft::{Built, BuiltIndex, Draft};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
@@ -71,14 +72,15 @@ impl Options {
                 TableOption::Collate(name) => out.collate = Some(name.clone()),
                 TableOption::RowFormat(name) => out.row_format = Some(name.clone()),
                 TableOption::Comment(text) => {
-                    if text.chars().count() > MAX_COMMENT_CHARS {
+                    let too_long = || {
                         let text = format!(
                             "Comment for table '{}' is too long (max = {MAX_COMMENT_CHARS})",
                             table.name()
                         );
-                        return Err(SqlError::new(1628, "HY000", text));
-                    }
-                    out.comment = Some(text.clone());
+                        SqlError::new(1628, "HY000", text)
+                    };
+                    let most = MAX_COMMENT_CHARS;
+                    out.comment = Some(fit_comment(ctx.eval, Some(text), most, too_long)?);
                 }
                 TableOption::Other(name, _) if IGNORED_OPTIONS.contains(&&**name) => {}
                 TableOption::Other(name, value)

@@ -337,13 +337,13 @@ impl Draft {
             }
             None => functional,
         };
-        let comment = spec.comment.clone().unwrap_or_default();
-        if comment.chars().count() > MAX_INDEX_COMMENT_CHARS {
+        let comment = spec.comment.as_deref();
+        let comment = columns::fit_comment(ctx, comment, MAX_INDEX_COMMENT_CHARS, || {
             let name = name.as_deref().unwrap_or_default();
             let text =
                 format!("Comment for index '{name}' is too long (max = {MAX_INDEX_COMMENT_CHARS})");
-            return Err(SqlError::new(1688, "HY000", text));
-        }
+            SqlError::new(1688, "HY000", text)
+        })?;
         if primary && spec.invisible {
             return Err(errors::invisible_primary_key());
         }
