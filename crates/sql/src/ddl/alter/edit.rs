@@ -277,8 +277,21 @@ impl<'a> Edit<'a> {
                 self.ctx.note(1091, cannot_drop(name).message);
                 Ok(())
             }
+            None if self.went_with_columns(name) => Ok(()),
             None => Err(cannot_drop(name)),
         }
+    }
+
+    /// Did the statement drop all columns of an index, and the index with them?
+    fn went_with_columns(&self, name: &str) -> bool {
+        let Some(at) = index_named(self.old, name) else {
+            return false;
+        };
+        let is_gone = |col: usize| {
+            let id = self.old.columns[col].id;
+            self.draft.columns.iter().all(|c| c.def.id != id)
+        };
+        self.old.indexes[at].parts.iter().all(|p| is_gone(p.col))
     }
 
     fn check_position(&self, name: &str) -> Option<usize> {
