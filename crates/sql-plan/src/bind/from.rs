@@ -219,6 +219,12 @@ fn check_hints(
             return Err(errors::unknown_key(&index.text, alias.unwrap_or(&def.name)));
         }
     }
+    let has = |kind: ast::IndexHintKind| hints.iter().any(|h| h.kind == kind);
+    if has(ast::IndexHintKind::Use) && has(ast::IndexHintKind::Force) {
+        return Err(esker_types::errors::wrong_usage(
+            "USE INDEX and FORCE INDEX",
+        ));
+    }
     Ok(())
 }
 

@@ -112,7 +112,7 @@ pub use step::Request;
 use step::{Running, Work};
 pub use track::StateChange;
 use transaction::TransactionState;
-pub(crate) use users::shown as shown_account;
+pub(crate) use users::{failed as account_failed, shown as shown_account};
 
 /// Who connected, and how.
 pub struct ClientInfo {

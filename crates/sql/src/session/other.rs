@@ -11,8 +11,8 @@ use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_syntax::ast::{
-    Call, Expr, FlushWhat, Ident, Kill, LockTable, Replication, SetItem, ShowFilter, ShowWhat,
-    Statement, Xa,
+    Call, Expr, FlushWhat, Ident, Kill, LockTable, ObjectName, Replication, SetItem, ShowFilter,
+    ShowWhat, Statement, Xa,
 };
 use esker_types::{SqlError, SqlResult, Value, errors};
 
@@ -222,7 +222,22 @@ impl Session {
             Statement::Revoke(g) => self.account_change(|s| s.grant(g, false).map(|()| None)),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),
+            Statement::Call { name, .. } => Err(self.unknown_procedure(name).into()),
             other => Err(unsupported(other).into()),
+        }
+    }
+
+    /// 1305: there are no procedures; 1046.
+    fn unknown_procedure(&self, name: &ObjectName) -> SqlError {
+        let schema = match &name.schema {
+            Some(schema) => Ok(&*schema.text),
+            None => self.context.current_schema(),
+        };
+        match schema {
+            Ok(schema) => {
+                errors::does_not_exist("PROCEDURE", format!("{schema}.{}", name.name.text))
+            }
+            Err(no_database) => no_database,
         }
     }
 
@@ -505,7 +520,6 @@ fn waits_for_binlog(what: &ShowWhat) -> bool {
 fn unsupported(statement: &Statement) -> SqlError {
     let name = match statement {
         Statement::Unsupported(name) => name,
-        Statement::Call { .. } => "CALL",
         Statement::Help(_) => "HELP",
         _ => "this statement",
     };

@@ -10,13 +10,13 @@ use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
+use super::users::{self, shown};
 use crate::binlog::AccountEvent;
 
 /// 1396.
 fn failed(operation: &str, names: &[RoleName]) -> SqlError {
-    let shown = |(user, host): &RoleName| format!("'{user}'@'{host}'");
-    let names: Vec<_> = names.iter().map(shown).collect();
-    errors::operation_failed(operation, names.join(","))
+    let names: Vec<_> = names.iter().map(|(user, host)| shown(user, host)).collect();
+    users::failed(operation, &names)
 }
 
 /// 3523.

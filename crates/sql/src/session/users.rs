@@ -23,8 +23,14 @@ const MAX_USER: usize = 32;
 /// Longest host, characters.
 const MAX_HOST: usize = 255;
 
-/// 1396.
-pub(super) fn failed(operation: &str, names: &[String]) -> SqlError {
+/// 1396: with what is wrong with these accounts.
+pub(crate) fn failed(operation: &str, names: &[String]) -> SqlError {
+    let why = match operation {
+        "CREATE USER" | "CREATE ROLE" => " (User account already exists)",
+        "RENAME USER" => "",
+        _ => " (User account does not exist)",
+    };
+    let names: Vec<_> = names.iter().map(|name| format!("{name}{why}")).collect();
     errors::operation_failed(operation, names.join(","))
 }
 
@@ -78,7 +84,7 @@ impl Session {
                 let password = change.apply(&mut account, spec)?;
                 account.policy.expired |= expires_now(statement);
                 if account.policy.expired && account.user.is_empty() {
-                    return Err(failed("CREATE USER", &["anonymous user".to_owned()]));
+                    return Err(errors::operation_failed("CREATE USER", "anonymous user"));
                 }
                 made.extend(password.map(|p| generated(&account, p)));
                 list.push(account);

@@ -7,10 +7,10 @@
 use esker_sql_catalog::accounts::policy::{LockTime, Policy, Transport};
 use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
 use esker_sql_syntax::ast;
-use esker_types::{SqlResult, errors};
+use esker_types::SqlResult;
 
 use super::{Table, t};
-use crate::session::Session;
+use crate::session::{Session, account_failed, shown_account};
 
 /// The row of SHOW CREATE USER.
 pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResult<Table> {
@@ -25,9 +25,8 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
         context.require_to_change_others()?;
     }
     let found = context.instance.accounts().exact(&user, &host);
-    let account = found.ok_or_else(|| {
-        errors::operation_failed("SHOW CREATE USER", format!("'{user}'@'{host}'"))
-    })?;
+    let account =
+        found.ok_or_else(|| account_failed("SHOW CREATE USER", &[shown_account(&user, &host)]))?;
     let secret = match secret(&account) {
         secret if secret.is_empty() => String::new(),
         _ if own && !sees_all => " AS <secret>".to_owned(),
