@@ -14,6 +14,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::CreateTable;
 use esker_types::collation::Collation;
+use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::create::{self, Meta};
@@ -204,6 +205,13 @@ pub(super) fn stored_type(ty: &SqlType) -> SqlType {
                 _ => TypeKind::BigInt,
             };
             out.length = SqlType::new(out.kind.clone()).length;
+        }
+        TypeKind::Decimal => {
+            // A literal has more digits than a column may.
+            out.decimals = ty.decimals.min(MAX_SCALE);
+            let whole = ty.length.saturating_sub(u32::from(ty.decimals));
+            let digits = whole + u32::from(out.decimals);
+            out.length = digits.clamp(1, MAX_PRECISION);
         }
         TypeKind::Timestamp => out.kind = TypeKind::DateTime,
         TypeKind::Char | TypeKind::VarChar => out.kind = text_kind(ty),
