@@ -5,8 +5,8 @@
 //! [`ast`]. Knows no catalog and no session beyond the SQL mode.
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query` (with
-//! `item_name`), `table_ref`, `dml`, `ddl`, `column`, `alter`, `account`, `admin`, `replication`, `show`, `xa` → `expr`,
-//! `operand`, `call`, `json`, `window`; `hint` reads optimizer hints. Why our own: `docs/decisions/parser.md`.
+//! `item_name`), `table_ref`, `dml`, `ddl`, `column`, `alter`, `account`, `admin`, `replication`, `show`, `xa` →
+//! `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
