@@ -257,6 +257,16 @@ pub fn conflicting_read_lock() -> SqlError {
     SqlError::new(1223, "HY000", text)
 }
 
+/// 1360
+pub fn no_such_trigger() -> SqlError {
+    SqlError::new(1360, "HY000", "Trigger does not exist")
+}
+
+/// 1539
+pub fn unknown_event(name: impl Display) -> SqlError {
+    SqlError::new(1539, "HY000", format!("Unknown event '{name}'"))
+}
+
 /// 1227: `privileges` is what would do.
 pub fn privilege_needed(privileges: impl Display) -> SqlError {
     let text = format!(

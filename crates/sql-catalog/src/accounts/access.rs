@@ -199,6 +199,15 @@ impl Access {
         self.on_schema(schema).meets(Privileges::ON_SCHEMA) || self.tables.contains_key(schema)
     }
 
+    /// May it hear what the table is made of? SELECT on everything or the database does, and any privilege on the table
+    /// itself or its columns: MySQL looks at those alone when another one would do.
+    pub fn describes_table(&self, schema: &str, table: &str) -> bool {
+        let own = self
+            .table(schema, table)
+            .is_some_and(|t| t.privileges.meets(Privileges::ON_TABLE) || !t.columns.is_empty());
+        own || self.on_schema(schema).meets(Privileges::of(&["SELECT"]))
+    }
+
     /// Is anything granted on the table or its columns? Decides what is told of it.
     pub fn sees_table(&self, schema: &str, table: &str) -> bool {
         self.on_table_or_columns(schema, table)
@@ -238,6 +247,8 @@ mod tests {
         );
         assert_eq!(access.on_table("d", "u").listed(), "INSERT, PROCESS");
         assert!(access.sees_table("d", "u") && !access.sees_table("e", "u"));
+        assert!(access.describes_table("d", "t") && access.describes_table("e", "t"));
+        assert!(access.describes_table("my_app", "t") && !access.describes_table("d", "u"));
         assert_eq!(
             access.on_column("e", "t", "C").listed(),
             "SELECT, DROP, PROCESS"

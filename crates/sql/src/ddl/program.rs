@@ -4,7 +4,7 @@
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
 
 use esker_sql_syntax::ast::DropProgram;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{SqlResult, errors};
 
 use super::names::resolve;
 use super::{DdlCtx, DdlDone};
@@ -22,12 +22,12 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDon
     }
     let (note, error) = match drop.kind {
         "TRIGGER" => {
-            let missing = SqlError::new(1360, "HY000", "Trigger does not exist");
+            let missing = errors::no_such_trigger();
             (missing.clone(), missing)
         }
         "EVENT" => (
             errors::does_not_exist("Event", &name.name),
-            SqlError::new(1539, "HY000", format!("Unknown event '{}'", name.name)),
+            errors::unknown_event(&name.name),
         ),
         kind => {
             let missing = errors::does_not_exist(kind, format!("{}.{}", name.schema, name.name));

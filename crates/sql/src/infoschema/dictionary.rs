@@ -10,8 +10,9 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::keyword::words;
 use esker_types::Value;
 
+use super::objects::visible_views;
 use super::source::Source;
-use super::{Viewer, text};
+use super::{Viewer, Wanted, text};
 use crate::show::status;
 
 pub(super) static SOURCES: &[Source] = &[
@@ -30,20 +31,17 @@ pub(super) static SOURCES: &[Source] = &[
     Source::new(
         "TABLES_EXTENSIONS",
         &["TABLE_CATALOG", "TABLE_SCHEMA", "TABLE_NAME"],
-        |viewer| each(viewer, |t, rows| rows.push(named(t))),
+        |viewer| {
+            let mut rows = each(viewer, |t, rows| rows.push(named(&t.schema, &t.name)));
+            let views = visible_views(viewer, &Wanted::default());
+            rows.extend(views.iter().map(|v| named(&v.schema, &v.name)));
+            rows
+        },
     ),
     Source::new(
         "COLUMNS_EXTENSIONS",
         &["TABLE_CATALOG", "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME"],
-        |viewer| {
-            each(viewer, |t, rows| {
-                for column in t.columns.iter().filter(|c| !c.is_hidden()) {
-                    let mut row = named(t);
-                    row.push(text(&column.name));
-                    rows.push(row);
-                }
-            })
-        },
+        columns_extensions,
     ),
     Source::new(
         "TABLE_CONSTRAINTS_EXTENSIONS",
@@ -174,15 +172,36 @@ fn each_of_innodb(viewer: &Viewer, rows: fn(&Viewer, &TableDef, &mut Rows)) -> R
     out
 }
 
-fn named(table: &TableDef) -> Vec<Value> {
-    vec![text("def"), text(&table.schema), text(&table.name)]
+fn named(schema: &str, table: &str) -> Vec<Value> {
+    vec![text("def"), text(schema), text(table)]
+}
+
+/// Columns on which the account has a privilege, of tables and views.
+fn columns_extensions(viewer: &Viewer) -> Rows {
+    let add = |schema: &str, table: &str, column: &str, rows: &mut Rows| {
+        let privileges = viewer.access.shown_on_column(schema, table, column);
+        if !privileges.is_empty() {
+            let mut row = named(schema, table);
+            row.push(text(column));
+            rows.push(row);
+        }
+    };
+    let mut rows = each(viewer, |t, rows| {
+        for column in t.columns.iter().filter(|c| !c.is_hidden()) {
+            add(&t.schema, &t.name, &column.name, rows);
+        }
+    });
+    for view in visible_views(viewer, &Wanted::default()) {
+        for column in &view.columns {
+            add(&view.schema, &view.name, &column.name, &mut rows);
+        }
+    }
+    rows
 }
 
 fn schemata(viewer: &Viewer) -> Rows {
     let schemas = viewer.instance.schemas();
-    let seen = schemas
-        .iter()
-        .filter(|s| viewer.access.sees_schema(&s.name));
+    let seen = schemas.iter().filter(|s| viewer.sees_schema(&s.name));
     seen.map(|s| vec![text("def"), text(&s.name), text("")])
         .collect()
 }

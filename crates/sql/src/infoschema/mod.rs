@@ -3,13 +3,13 @@
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
-//! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
-//! sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `locks` (locks
-//! held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log),
-//! `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
-//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have
-//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
-//! the account may see.
+//! `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server:
+//! variables, sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables),
+//! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
+//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows
+//! have exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about
+//! what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -20,6 +20,7 @@ mod locks;
 mod log;
 mod mysql;
 mod objects;
+mod partitions;
 mod performance;
 pub mod recovery;
 mod roles;
@@ -34,14 +35,14 @@ mod transactions;
 
 use std::sync::Arc;
 
-use esker_types::{SqlResult, Value};
+use esker_types::{SqlResult, Value, errors};
 
 pub(crate) use deadlocks::{Deadlocks, latest_deadlock};
 pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
 pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
 pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
-pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
+pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use performance::is_open_table;
 pub(crate) use recovery::status as recovery_status;
 pub(crate) use source::{SessionState, truncate, wants_session};
@@ -49,16 +50,23 @@ pub(crate) use system_objects::create_table;
 
 use crate::instance::Instance;
 use esker_sql_catalog::accounts::{Access, Privileges};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use esker_sql_plan::expr::EvalEnv;
 
 /// Rows of STATISTICS about a table of a system schema.
 pub(crate) fn system_index_rows(spec: &'static TableSpec) -> Vec<Vec<Value>> {
-    let mut rows = system_objects::index_rows(spec);
-    for row in &mut rows {
-        if let Some(statistics) = find("STATISTICS") {
-            source::fit(row, statistics);
-        }
+    of_statistics(system_objects::index_rows(spec))
+}
+
+/// Rows of STATISTICS about one table, which may be a temporary one.
+pub(crate) fn index_rows(viewer: &Viewer, table: &TableDef) -> Vec<Vec<Value>> {
+    of_statistics(objects::index_rows(viewer, table))
+}
+
+fn of_statistics(mut rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    if let Some(statistics) = find("STATISTICS") {
+        rows.iter_mut().for_each(|row| source::fit(row, statistics));
     }
     rows
 }
@@ -73,6 +81,27 @@ pub(crate) fn shown_time(micros: i64) -> String {
 /// A table of INFORMATION_SCHEMA; names are case-insensitive.
 pub fn find(name: &str) -> Option<&'static TableSpec> {
     schema("information_schema").and_then(|s| s.table(name))
+}
+
+/// Tables of INFORMATION_SCHEMA that are views of MySQL's on what is for administrators: naming them wants PROCESS.
+const FOR_ADMINISTRATORS: [&str; 6] = [
+    "FILES",
+    "INNODB_DATAFILES",
+    "INNODB_FIELDS",
+    "INNODB_FOREIGN",
+    "INNODB_FOREIGN_COLS",
+    "INNODB_TABLESPACES_BRIEF",
+];
+
+/// Is the table named by those only who have the PROCESS privilege?
+pub(crate) fn opens_with_process(spec: &TableSpec) -> bool {
+    spec.schema == "information_schema" && FOR_ADMINISTRATORS.contains(&spec.name)
+}
+
+/// Is the table read by those only who have the PROCESS privilege?
+fn reads_with_process(spec: &TableSpec) -> bool {
+    let of_innodb = spec.name.starts_with("INNODB_") && spec.name != "INNODB_FT_DEFAULT_STOPWORD";
+    spec.schema == "information_schema" && of_innodb
 }
 
 /// Who looks: decides what is shown.
@@ -94,6 +123,11 @@ impl Viewer {
     /// Has the account this global privilege?
     fn may(&self, privilege: &str) -> bool {
         self.access.global().contains(Privileges::of(&[privilege]))
+    }
+
+    /// May it see that there is a database?
+    fn sees_schema(&self, name: &str) -> bool {
+        self.may("SHOW DATABASES") || self.access.sees_schema(name)
     }
 
     /// May it see anything of a system schema's table?
@@ -137,6 +171,9 @@ impl VirtualTable for SystemTable {
         &self.columns
     }
     fn rows(&self, _env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
+        if reads_with_process(self.spec) && !self.viewer.may("PROCESS") {
+            return Err(errors::privilege_needed("PROCESS"));
+        }
         let mut wanted = Wanted::default();
         for p in pushed {
             let text = Some(String::from_utf8_lossy(&p.value).into_owned());

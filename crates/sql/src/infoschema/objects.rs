@@ -14,7 +14,9 @@ use esker_types::{DateTime, SqlType, TypeKind, Value};
 
 use crate::ddl::dictionary_text;
 
-use super::{Viewer, Wanted, foreign, histogram, optional, system_objects, text, yes_no};
+use super::{
+    Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, yes_no,
+};
 
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
@@ -63,7 +65,12 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
                 views.iter().map(|v| view(viewer, v)).collect(),
             )
         }
-        "PARTITIONS" => each_table(viewer, wanted, partitions),
+        "PARTITIONS" => {
+            let mut rows = each_table(viewer, wanted, partitions::of_table);
+            let views = visible_views(viewer, wanted);
+            rows.extend(views.iter().map(|v| partitions::of_view(v)));
+            rows
+        }
         _ => return None,
     })
 }
@@ -71,7 +78,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
 fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     let mut rows = system_objects::schemata(viewer);
     for schema in viewer.instance.schemas() {
-        if viewer.access.sees_schema(&schema.name) {
+        if viewer.sees_schema(&schema.name) {
             rows.push(vec![
                 text("def"),
                 text(&schema.name),
@@ -111,7 +118,7 @@ fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
 }
 
 /// The views that match and that the account may see, in order of names.
-fn visible_views(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<ViewDef>> {
+pub(super) fn visible_views(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<ViewDef>> {
     let mut found = Vec::new();
     for schema in viewer.instance.schemas() {
         if !wanted.schema_matches(&schema.name) {
@@ -453,8 +460,8 @@ pub(super) fn type_cells(ty: &SqlType) -> [Value; 10] {
     ]
 }
 
-/// Rows of STATISTICS about one table, which may be a temporary one.
-pub(crate) fn index_rows(viewer: &Viewer, table: &TableDef) -> Vec<Vec<Value>> {
+/// Rows of STATISTICS about one table.
+pub(super) fn index_rows(viewer: &Viewer, table: &TableDef) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     statistics(viewer, table, &mut rows);
     rows
@@ -570,26 +577,4 @@ fn check_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text(dictionary_text(&check.text)),
         ]);
     }
-}
-
-fn partitions(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
-    let stats = viewer.instance.table_stats(table);
-    let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
-    row.resize(12, Value::Null);
-    row.extend([
-        Value::UInt(stats.rows),
-        Value::UInt(stats.data_bytes.checked_div(stats.rows).unwrap_or(0)),
-        Value::UInt(stats.data_bytes),
-        Value::UInt(0),
-        Value::UInt(stats.index_bytes),
-        Value::UInt(0),
-        created(viewer, table.create_time_micros),
-        Value::Null,
-        Value::Null,
-        Value::Null,
-        text(""),
-        text(""),
-        Value::Null,
-    ]);
-    out.push(row);
 }

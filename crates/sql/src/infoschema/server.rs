@@ -4,7 +4,7 @@
 //! **Invariant**: a table known here has the columns of `tables`; tables of features that Esker does
 //! not have are empty.
 
-use esker_sql_catalog::accounts::{Account, GrantScope, Privileges};
+use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
 use esker_sql_catalog::catalog::{ENGINES, EngineChoice, StorageEngine};
 use esker_types::Value;
 use esker_types::collation::{Charset, Collation};
@@ -260,7 +260,9 @@ fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {
 fn account_privileges(account: &Account, scope: Scope) -> Vec<Vec<Value>> {
     let grantee = format!("'{}'@'{}'", account.user, account.host);
     let mut rows = Vec::new();
-    if scope == Scope::User && account.grants.iter().all(|g| g.scope != GrantScope::Global) {
+    // Dynamic privileges are listed beside the others.
+    let has_others = |g: &GrantEntry| g.scope == GrantScope::Global && !g.is_dynamic();
+    if scope == Scope::User && !account.grants.iter().any(has_others) {
         rows.push(vec![
             text(&grantee),
             text("def"),

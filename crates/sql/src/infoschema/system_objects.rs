@@ -19,8 +19,7 @@ fn visible<'a>(viewer: &'a Viewer, wanted: &'a Wanted) -> impl Iterator<Item = &
 
 /// Rows of SCHEMATA.
 pub(super) fn schemata(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let is_shown =
-        |name: &str| crate::schema::is_open_schema(name) || viewer.access.sees_schema(name);
+    let is_shown = |name: &str| crate::schema::is_open_schema(name) || viewer.sees_schema(name);
     let shown = SCHEMAS.iter().filter(|s| is_shown(s.name));
     shown
         .map(|s| {

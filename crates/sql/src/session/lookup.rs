@@ -18,8 +18,16 @@ use crate::dml;
 use crate::infoschema::{self, ColumnSpec, TableSpec};
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::{SqlResult, SqlType, TypeKind};
+
 /// Most characters of a text parameter, as MySQL describes it: 65,532 bytes of utf8mb4.
 const MAX_PARAMETER_CHARS: u32 = 16_383;
+
+/// What a statement that describes a table has found by its name.
+pub(crate) enum Described {
+    System(&'static TableSpec),
+    View(Arc<ViewDef>),
+    Table(Arc<TableDef>),
+}
 
 impl Session {
     /// A table by name, on which the account has any privilege.
@@ -69,6 +77,35 @@ impl Session {
             Some(spec) => Ok(Some(spec)),
             None => Err(unknown_system_table(schema.name, &name.name.text)),
         }
+    }
+
+    /// What SHOW COLUMNS and SHOW INDEX are about. Unlike elsewhere, who may not hear what it is made of hears whether
+    /// it is there, as in MySQL.
+    ///
+    /// # Errors
+    /// 1046, 1049, 1109, 1142, 1146.
+    pub(crate) fn find_described(&self, name: &ObjectName) -> SqlResult<Described> {
+        let context = &self.context;
+        let (schema, table) = context.full_name(name)?;
+        if let Some(system) = infoschema::schema(schema) {
+            let found = system.table(table);
+            let spec = found.ok_or_else(|| unknown_system_table(system.name, table))?;
+            if !crate::schema::is_open_schema(system.name) {
+                context.require_description(system.name, spec.name)?;
+            }
+            return Ok(Described::System(spec));
+        }
+        if let Some(table) = context.temporary_table(schema, table) {
+            return Ok(Described::Table(table));
+        }
+        context.instance.find_schema(schema)?;
+        let catalog = &context.instance.catalog;
+        let found = match catalog.view(schema, table) {
+            Some(view) => Described::View(view),
+            None => Described::Table(catalog.table_or_error(schema, table)?),
+        };
+        context.require_description(schema, table)?;
+        Ok(found)
     }
 
     /// TRUNCATE of a system table: of one whose rows are statistics.

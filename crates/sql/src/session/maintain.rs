@@ -21,6 +21,9 @@ use super::check_table::Finding;
 use super::run::{Done, RowSource};
 use crate::show;
 
+/// 1049.
+const NO_SCHEMA: u16 = 1049;
+
 impl Session {
     pub(super) fn maintain(&mut self, m: &Maintain) -> Result<Done, ExecError> {
         let table = match m.kind {
@@ -54,7 +57,13 @@ impl Session {
             MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
         };
         for name in m.tables.iter().filter(|n| !self.context.is_temporary(n)) {
-            self.context.require_named(privileges, name)?;
+            match m.kind {
+                MaintainKind::Check => {
+                    let (schema, table) = self.context.full_name(name)?;
+                    self.context.require_description(schema, table)?;
+                }
+                _ => self.context.require_named(privileges, name)?,
+            }
         }
         self.commit_transaction()?;
         // FOR UPGRADE asks for the format only, of which there is one.
@@ -90,7 +99,11 @@ impl Session {
             match (&self.find_table(name), m.kind) {
                 (Err(e), _) => {
                     row("Error", &e.message);
-                    row("status", "Operation failed");
+                    let of_no_schema = m.kind == MaintainKind::Check && e.code == NO_SCHEMA;
+                    match of_no_schema {
+                        true => row("error", "Corrupt"),
+                        false => row("status", "Operation failed"),
+                    }
                 }
                 (Ok(_), MaintainKind::Repair) => {
                     row(

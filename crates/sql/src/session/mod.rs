@@ -101,6 +101,7 @@ pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
 pub(crate) use gtid::GtidNext;
+pub(crate) use lookup::Described;
 use measure::Measure;
 use pace::Pace;
 pub use plans::PlanStatistics;

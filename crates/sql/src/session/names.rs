@@ -143,6 +143,9 @@ impl SessionNames<'_> {
             self.admit(need, schema.name, name)?;
         }
         let spec = found.ok_or_else(|| unknown_system_table(schema.name, name))?;
+        if infoschema::opens_with_process(spec) {
+            self.context.require("PROCESS")?;
+        }
         if let Some(view) = infoschema::sys::view(spec, self.context.instance.catalog.locks()) {
             return Ok(TableSource::View(view));
         }

@@ -145,7 +145,7 @@ impl SessionContext {
     /// # Errors
     /// 1044, which names `host`.
     pub(crate) fn require_some_in(&self, host: &str, schema: &str) -> SqlResult<()> {
-        let open = crate::schema::is_open_schema(schema);
+        let open = schema.eq_ignore_ascii_case("information_schema");
         match open || self.access.sees_schema(schema) {
             true => Ok(()),
             false => Err(self.no_schema(host, schema)),
@@ -153,7 +153,7 @@ impl SessionContext {
     }
 
     /// 1044.
-    pub(super) fn no_schema(&self, host: &str, schema: &str) -> SqlError {
+    pub(crate) fn no_schema(&self, host: &str, schema: &str) -> SqlError {
         let user = &self.access.user;
         errors::database_denied(format!("'{user}'@'{host}'"), schema)
     }
@@ -181,6 +181,29 @@ impl SessionContext {
         }
     }
 
+    /// May the account hear what the table is made of?
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_description(&self, schema: &str, table: &str) -> SqlResult<()> {
+        match self.access.describes_table(schema, table) {
+            true => Ok(()),
+            false => Err(self.denied("SELECT", table)),
+        }
+    }
+
+    /// May the account read anything of the table?
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_read(&self, schema: &str, table: &str) -> SqlResult<()> {
+        let have = self.access.on_table_or_columns(schema, table);
+        match have.meets(SELECT) {
+            true => Ok(()),
+            false => Err(self.denied("SELECT", table)),
+        }
+    }
+
     /// May the account see this table of a system schema?
     ///
     /// # Errors
@@ -199,7 +222,12 @@ impl SessionContext {
     /// 1142.
     pub(crate) fn require_definition(&self, schema: &str, table: &str) -> SqlResult<()> {
         let have = self.access.on_table(schema, table);
-        match have.meets(Privileges::ON_TABLE) {
+        // Nothing but reading is there for anybody.
+        let wanted = match schema {
+            "performance_schema" => SELECT,
+            _ => Privileges::ON_TABLE,
+        };
+        match have.meets(wanted) {
             true => Ok(()),
             false => Err(self.denied("SHOW", table)),
         }

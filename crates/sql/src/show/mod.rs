@@ -27,7 +27,7 @@ use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, Value};
 
-use crate::session::Session;
+use crate::session::{Described, Session};
 
 /// A result that is made whole.
 pub(crate) struct Table {
@@ -115,7 +115,9 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
 }
 
 fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
-    if let ShowWhat::Columns { table, .. } = what {
+    if let ShowWhat::Columns { table, .. } = what
+        && let Described::View(_) = session.find_described(table)?
+    {
         session.check_view(table)?;
     }
     match what {

@@ -7,43 +7,28 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
-use esker_types::{SqlResult, Value, errors};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::view_text::create_view_text;
 use super::{Table, empty, t};
 use crate::infoschema::{self, TableSpec, Wanted};
-use crate::session::Session;
+use crate::session::{Described, Session};
 
 pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
     match what {
         ShowWhat::Databases => databases(session),
         ShowWhat::Tables { full, schema } => tables(session, *full, schema.as_ref()),
-        ShowWhat::OpenTables { .. } => empty(&["Database", "Table", "In_use", "Name_locked"]),
+        ShowWhat::OpenTables { schema } => open_tables(session, schema.as_ref()),
         ShowWhat::TableStatus { schema } => table_status(session, schema.as_ref()),
         ShowWhat::Columns { full, table, .. } => columns(session, *full, table),
         ShowWhat::Index { table, .. } => indexes(session, table),
         ShowWhat::CreateTable(name) => create_table(session, name),
-        ShowWhat::CreateView(name) if session.find_system_table(name)?.is_some() => {
-            create_table(session, name)
-        }
-        ShowWhat::CreateView(name) => match session.find_view(name)? {
-            Some(view) => {
-                for wanted in ["SELECT", "SHOW VIEW"] {
-                    let context = &session.context;
-                    context.require_on(&[wanted], &view.schema, &view.name)?;
-                }
-                Ok(create_view(session, &view))
-            }
-            None => {
-                let table = session.find_table(name)?;
-                Err(errors::wrong_object(&table.schema, &table.name, "VIEW"))
-            }
-        },
+        ShowWhat::CreateView(name) => show_create_view(session, name),
         ShowWhat::CreateDatabase {
             name,
             if_not_exists,
         } => create_database(session, name, *if_not_exists),
-        ShowWhat::CreateRoutine(kind, name) => Err(errors::does_not_exist(kind, &name.name)),
+        ShowWhat::CreateRoutine(kind, name) => Err(no_such_routine(session, kind, name)?),
         ShowWhat::Triggers { schema } => {
             schema_of(session, schema.as_ref())?;
             empty(&[
@@ -223,15 +208,10 @@ fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
 }
 
 fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table> {
-    let rows = match session.find_system_table(name)? {
-        Some(spec) => system_columns(session, full, spec),
-        None => match session.find_view(name)? {
-            Some(view) => view_columns(session, full, &view),
-            None => {
-                let table = session.find_table(name)?;
-                user_columns(session, full, &table)
-            }
-        },
+    let rows = match session.find_described(name)? {
+        Described::System(spec) => system_columns(session, full, spec),
+        Described::View(view) => view_columns(session, full, &view),
+        Described::Table(table) => user_columns(session, full, &table),
     };
     let names: &[&str] = if full {
         &[
@@ -254,7 +234,15 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
 fn system_columns(session: &Session, full: bool, spec: &TableSpec) -> Vec<Vec<Value>> {
     let shown = spec.columns.iter().enumerate();
     shown
-        .map(|(nth, c)| {
+        .filter_map(|(nth, c)| {
+            let access = &session.context.access;
+            let privileges = match spec.schema {
+                "information_schema" => "select".to_owned(),
+                _ => access.shown_on_column(spec.schema, spec.name, &c.name),
+            };
+            if privileges.is_empty() {
+                return None;
+            }
             let plain = vec![
                 t(&c.name),
                 t(&c.type_text),
@@ -263,15 +251,10 @@ fn system_columns(session: &Session, full: bool, spec: &TableSpec) -> Vec<Vec<Va
                 c.default.map_or(Value::Null, t),
                 t(c.extra),
             ];
-            let access = &session.context.access;
-            let privileges = match spec.schema {
-                "information_schema" => "select".to_owned(),
-                _ => access.shown_on_column(spec.schema, spec.name, &c.name),
-            };
-            match full {
+            Some(match full {
                 true => widen(plain, &c.ty, &privileges, ""),
                 false => plain,
-            }
+            })
         })
         .collect()
 }
@@ -368,30 +351,13 @@ fn widen(
 }
 
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
-    let spec = infoschema::find("STATISTICS")
-        .ok_or_else(|| errors::unknown_database("information_schema"))?;
-    if let Some(spec) = session.find_system_table(name)? {
-        return Ok(index_table(infoschema::system_index_rows(spec)));
-    }
-    // A view has none.
-    let found = match session.find_view(name)? {
-        Some(_) => Vec::new(),
-        None => {
-            let table = session.find_table(name)?;
-            if table.temporary {
-                return Ok(index_table(infoschema::index_rows(
-                    &session.context.viewer(),
-                    &table,
-                )));
-            }
-            let wanted = Wanted {
-                schema: Some(table.schema.to_string()),
-                table: Some(table.name.to_string()),
-            };
-            infoschema::rows(spec, &session.context.viewer(), &wanted)
-        }
-    };
-    Ok(index_table(found))
+    let viewer = session.context.viewer();
+    Ok(index_table(match session.find_described(name)? {
+        Described::System(spec) if !viewer.sees(spec) => Vec::new(),
+        Described::System(spec) => infoschema::system_index_rows(spec),
+        Described::View(_) => Vec::new(),
+        Described::Table(table) => infoschema::index_rows(&viewer, &table),
+    }))
 }
 
 /// SHOW INDEX from rows of STATISTICS.
@@ -429,9 +395,17 @@ fn index_table(found: Vec<Vec<Value>>) -> Table {
 }
 
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let (schema, table) = session.context.full_name(name)?;
+    if let Some(system) = infoschema::schema(schema)
+        && system.name != "information_schema"
+    {
+        session.context.require_definition(system.name, table)?;
+    }
     if let Some(spec) = session.find_system_table(name)? {
         let locks = session.context.instance.catalog.locks();
         if let Some(view) = infoschema::sys::view(spec, locks) {
+            let context = &session.context;
+            context.require_on(&["SHOW VIEW"], spec.schema, spec.name)?;
             return Ok(create_view(session, &view));
         }
         let row = vec![t(spec.name), t(infoschema::create_table(spec))];
@@ -451,6 +425,59 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let text = esker_sql_catalog::catalog::show_create_table(&table, &session.vars.time_zone);
     let rows = vec![vec![t(&table.name), t(text)]];
     Ok(Table::texts(&["Table", "Create Table"], rows))
+}
+
+/// SHOW CREATE VIEW: who may read nothing of it does not hear whether it is there.
+fn show_create_view(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let context = &session.context;
+    let (schema, view) = context.full_name(name)?;
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return create_table(session, name);
+    }
+    context.require_read(schema, view)?;
+    let found = match session.find_system_table(name)? {
+        Some(spec) => infoschema::sys::view(spec, context.instance.catalog.locks()),
+        None => session.find_view(name)?,
+    };
+    let Some(found) = found else {
+        if infoschema::schema(schema).is_none() {
+            session.find_table(name)?;
+        }
+        return Err(errors::wrong_object(schema, view, "VIEW"));
+    };
+    context.require_on(&["SHOW VIEW"], schema, view)?;
+    Ok(create_view(session, &found))
+}
+
+/// What SHOW CREATE of a routine, a trigger or an event says: there are none.
+fn no_such_routine(session: &Session, kind: &str, name: &ObjectName) -> SqlResult<SqlError> {
+    let (schema, routine) = session.context.full_name(name)?;
+    Ok(match kind {
+        "EVENT" => {
+            session.context.require_in("EVENT", schema)?;
+            errors::unknown_event(routine)
+        }
+        "TRIGGER" => errors::no_such_trigger(),
+        _ => errors::does_not_exist(kind, routine),
+    })
+}
+
+/// SHOW OPEN TABLES: the catalog keeps the definitions of all open.
+fn open_tables(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
+    let access = &session.context.access;
+    let mut rows = Vec::new();
+    for found in session.context.instance.schemas() {
+        if schema.is_some_and(|s| *s.text != *found.name) {
+            continue;
+        }
+        let names = names_in(session, &found.name).into_iter();
+        let shown = names.filter(|(name, _)| access.describes_table(&found.name, name));
+        rows.extend(
+            shown.map(|(name, _)| vec![t(&found.name), t(name), Value::UInt(0), Value::UInt(0)]),
+        );
+    }
+    let names = ["Database", "Table", "In_use", "Name_locked"];
+    Ok(Table::mixed(&names, &names[2..], rows))
 }
 
 fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlResult<Table> {

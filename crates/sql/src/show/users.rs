@@ -22,7 +22,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
         .on_schema("mysql")
         .contains(Privileges::of(&["SELECT"]));
     if !own && !sees_all {
-        context.require_to_change_others()?;
+        return Err(context.no_schema(&context.access.host, "mysql"));
     }
     let found = context.instance.accounts().exact(&user, &host);
     let account =
