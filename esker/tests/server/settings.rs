@@ -66,14 +66,26 @@ fn safe_updates_want_a_key_or_a_limit() {
 fn variables_promise_nothing_that_does_not_happen() {
     let (server, _dir) = server();
     let mut c = server.connect();
-    for sql in ["SET sql_auto_is_null = 1", "SET insert_id = 7"] {
-        assert_eq!(c.code(sql), Some(1231), "{sql}");
-    }
+    assert_eq!(c.code("SET sql_auto_is_null = 1"), Some(1231));
     c.run("SET sql_auto_is_null = 0, SESSION foreign_key_checks = 0, unique_checks = 0");
     c.run("SET sql_notes = 0; DROP TABLE IF EXISTS d.nope");
     assert_eq!(c.value("SELECT @@warning_count"), "0");
     c.run("SET sql_notes = 1; DROP TABLE IF EXISTS d.nope");
     assert_eq!(c.value("SELECT @@warning_count"), "1");
+}
+
+#[test]
+fn insert_id_is_the_next_generated_value() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY, v INT)");
+    c.run("INSERT INTO numbered (v) VALUES (1); SET insert_id = 7");
+    c.run("INSERT INTO numbered (v) VALUES (2), (3); INSERT INTO numbered (v) VALUES (4)");
+    // A statement that needs none leaves it to the next.
+    c.run("SET insert_id = 3; INSERT INTO numbered VALUES (20, 5)");
+    c.run("INSERT INTO numbered (v) VALUES (6)");
+    let rows = c.lines("SELECT id, v FROM numbered ORDER BY id");
+    assert_eq!(rows, ["1|1", "3|6", "7|2", "8|3", "9|4", "20|5"]);
 }
 
 #[test]
