@@ -48,11 +48,7 @@ pub(crate) fn keep_state(
     channel: &str,
     state: &ChannelState,
 ) -> SqlResult<()> {
-    let catalog = &instance.catalog;
-    let mut txn = catalog.row_transaction();
-    let row = ChannelRow::checkpoint(channel, state.checkpoint());
-    catalog.put_channel_row(&mut txn, &row)?;
-    commit(instance, txn)
+    commit(instance, with_checkpoint(instance, channel, state)?)
 }
 
 /// Forgets a channel and its settings.
@@ -99,11 +95,21 @@ pub(super) fn checkpoint(
     channel: &str,
     state: &ChannelState,
 ) -> SqlResult<()> {
+    let mut txn = with_checkpoint(instance, channel, state)?;
+    txn.commit().map(drop).map_err(|e| engine_error(&e))
+}
+
+/// A transaction that keeps the state, and nothing else yet.
+fn with_checkpoint(
+    instance: &Instance,
+    channel: &str,
+    state: &ChannelState,
+) -> SqlResult<esker_engine::Txn> {
     let catalog = &instance.catalog;
     let mut txn = catalog.row_transaction();
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
-    txn.commit().map(drop).map_err(|e| engine_error(&e))
+    Ok(txn)
 }
 
 fn commit(instance: &Instance, mut txn: esker_engine::Txn) -> SqlResult<()> {
