@@ -55,6 +55,38 @@ fn what_is_granted_and_revoked_reaches_open_sessions_at_their_next_statement() {
 }
 
 #[test]
+fn a_kept_plan_of_a_join_asks_for_privileges_and_names_each_time() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE DATABASE kept; CREATE TABLE kept.a (id INT PRIMARY KEY, other INT);
+         CREATE TABLE kept.b (id INT PRIMARY KEY, v INT); INSERT INTO kept.a VALUES (1, 1), (2, 2);
+         INSERT INTO kept.b VALUES (1, 10), (2, 20); CREATE USER joiner;
+         GRANT SELECT, CREATE TEMPORARY TABLES ON kept.* TO joiner",
+    );
+    let mut joiner = connect_as(&server, "joiner");
+    let join =
+        |id: u32| format!("SELECT b.v FROM kept.a JOIN kept.b ON b.id = a.other WHERE a.id = {id}");
+    let by_plan = "SELECT variable_value FROM performance_schema.session_status WHERE variable_name = 'Esker_select_by_plan'";
+    for (id, v) in [(1, "10"), (2, "20"), (1, "10")] {
+        assert_eq!(joiner.value(&join(id)), v);
+    }
+    assert_ne!(joiner.value(by_plan), "0", "no plan was kept");
+    root.run("REVOKE SELECT ON kept.* FROM joiner; GRANT SELECT ON kept.a TO joiner");
+    assert_eq!(joiner.code(&join(1)), Some(1142));
+    root.run("GRANT SELECT (id) ON kept.b TO joiner");
+    assert_eq!(joiner.code(&join(1)), Some(1143));
+    root.run("GRANT SELECT ON kept.* TO joiner");
+    assert_eq!(joiner.value(&join(1)), "10");
+    joiner.run("CREATE TEMPORARY TABLE kept.b (id INT PRIMARY KEY, v INT); INSERT INTO kept.b VALUES (1, 99)");
+    assert_eq!(joiner.value(&join(1)), "99");
+    joiner.run("DROP TEMPORARY TABLE kept.b");
+    assert_eq!(joiner.value(&join(1)), "10");
+    root.run("RENAME TABLE kept.b TO kept.c");
+    assert_eq!(joiner.code(&join(1)), Some(1146));
+}
+
+#[test]
 fn a_view_loses_what_its_definer_loses() {
     let (server, _dir) = server();
     let mut root = server.connect();
