@@ -90,12 +90,6 @@ impl Raw {
         }
     }
 
-    /// Is the connection closed without a further event?
-    fn is_over(&mut self) -> bool {
-        let mut byte = [0];
-        matches!(self.0.read(&mut byte), Ok(0) | Err(_))
-    }
-
     fn run(&mut self, sql: &str) {
         self.send(0, &[b"\x03", sql.as_bytes()].concat());
         assert_eq!(self.take()[0], 0, "{sql}");
@@ -378,7 +372,17 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     second.run("SET @replica_uuid = 'ab'");
     second.dump("binlog.000001", 4, 0, 9);
     second.packet().event();
-    while !first.is_over() {}
+    let (code, text) = loop {
+        match first.packet() {
+            Packet::Error(code, text) => break (code, text),
+            Packet::Event(event) => assert_eq!(kind(&event), Some(EventType::Heartbeat)),
+            Packet::End => panic!("no error"),
+        }
+    };
+    let why = "A replica with the same server_uuid/server_id as this replica has connected to the source; the first \
+               event 'binlog.000001' at 4, the last event read from './binlog.000001' at ";
+    assert_eq!(code, 1236);
+    assert!(text.starts_with(why), "{text}");
     until(&server, shown, |lines| lines.len() == 2);
     until(&server, "SHOW REPLICAS", |lines| lines.is_empty());
 
@@ -407,6 +411,38 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     last.dump("binlog.000003", 4, 0, 9);
     last.packet().event();
     server.stop();
+}
+
+#[test]
+fn purge_says_what_it_left_and_why() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS[..3]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a LONGBLOB)");
+    // More than sockets buffer, so who does not listen stays in the first file.
+    for _ in 0..4 {
+        c.run("INSERT INTO d.t VALUES (REPEAT(RANDOM_BYTES(1024), 8192))");
+    }
+    c.run("FLUSH BINARY LOGS; FLUSH BINARY LOGS");
+    let mut consumer = consumer(&server);
+    consumer.dump("binlog.000001", 4, 0, 9);
+    consumer.packet().event();
+    c.run("PURGE BINARY LOGS TO 'binlog.000003'");
+    let read = "Warning|1867|file ./binlog.000001 was not purged because it was being read by 1 thread(s), purged \
+                only 0 out of 2 files.";
+    assert_eq!(c.lines("SHOW WARNINGS"), [read]);
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 3);
+
+    drop(consumer);
+    let streams = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'";
+    until(&server, streams, |lines| lines.is_empty());
+    c.run("PURGE BINARY LOGS TO 'binlog.000002'");
+    assert!(c.lines("SHOW WARNINGS").is_empty());
+    c.run("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    let active =
+        "Warning|1868|file ./binlog.000003 was not purged because it is the active log file.";
+    assert_eq!(c.lines("SHOW WARNINGS"), [active]);
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
 }
 
 impl Raw {

@@ -200,10 +200,10 @@ impl Published {
         self.shown.lock().streams.values().min().copied()
     }
 
-    /// Streams that read a file before this one.
-    pub fn streams_before(&self, number: FileNumber) -> usize {
+    /// Streams that read this file.
+    pub fn streams_of(&self, number: FileNumber) -> usize {
         let shown = self.shown.lock();
-        shown.streams.values().filter(|n| **n < number).count()
+        shown.streams.values().filter(|n| **n == number).count()
     }
 }
 

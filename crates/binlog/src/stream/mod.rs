@@ -562,6 +562,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Why a stream ends whose consumer has begun another one.
+    pub fn superseded(&self) -> Refused {
+        self.failed("A replica with the same server_uuid/server_id as this replica has connected to the source")
+    }
+
     fn gone(&self) -> Refused {
         self.failed("could not find next log")
     }

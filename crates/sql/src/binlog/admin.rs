@@ -14,7 +14,7 @@ use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::ctx::GtidFunctions;
-use esker_types::{SqlError, SqlResult, Value, errors};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 use esker_vfs::Fs;
 
 use super::service::not_logging;
@@ -317,7 +317,7 @@ impl Session {
     ///
     /// # Errors
     /// 1373: there is no such file.
-    pub(crate) fn purge_binlog_to(&self, file: &[u8]) -> SqlResult<()> {
+    pub(crate) fn purge_binlog_to(&mut self, file: &[u8]) -> SqlResult<()> {
         // Without binary log MySQL has nothing to purge either, and says so.
         let (view, _) = self.context.instance.newest_view()?;
         let number = self
@@ -325,7 +325,7 @@ impl Session {
             .number(&String::from_utf8_lossy(file))
             .filter(|n| view.files.iter().any(|f| f.number == *n));
         match number {
-            Some(number) => self.context.instance.binlog.order(Command::PurgeTo(number)),
+            Some(number) => self.purge_binlog(&view, number),
             None => {
                 let text = "Target log not found in binlog index";
                 Err(SqlError::new(1373, "HY000", text))
@@ -337,14 +337,45 @@ impl Session {
     ///
     /// # Errors
     /// Of the files.
-    pub(crate) fn purge_binlog_before(&self, before: u32) -> SqlResult<()> {
+    pub(crate) fn purge_binlog_before(&mut self, before: u32) -> SqlResult<()> {
         let (view, _) = self.context.instance.newest_view()?;
         let fs = &self.context.instance.env.fs;
         let first = first_younger(&**fs, self.binlog_names()?, &view, before);
-        match first.map_err(|e| failed(&e))? {
-            Some(number) => self.context.instance.binlog.order(Command::PurgeTo(number)),
-            None => Ok(()),
+        let first = first.map_err(|e| failed(&e))?;
+        if let Some(number) = first {
+            self.purge_binlog(&view, number)?;
         }
+        let active = view.files.last().map(|file| file.number);
+        if let Some(active) = active
+            && (first == Some(active) || view.files.len() == 1)
+        {
+            let file = self.binlog_names()?.name(active);
+            let text = format!("file ./{file} was not purged because it is the active log file.");
+            self.warn(Level::Warning, 1868, text);
+        }
+        Ok(())
+    }
+
+    /// Removes the files before `first`. One that a stream reads stays, with those behind it, and a warning says so.
+    fn purge_binlog(&mut self, before: &View, first: FileNumber) -> SqlResult<()> {
+        let binlog = &self.context.instance.binlog;
+        binlog.order(Command::PurgeTo(first))?;
+        let published = binlog.published().ok_or_else(not_logging)?;
+        let (kept, _) = published.look(|view| view.files.first().map(|file| file.number));
+        let Some(kept) = kept.filter(|kept| *kept < first) else {
+            return Ok(());
+        };
+        let count = |end: FileNumber| before.files.iter().filter(|f| f.number < end).count();
+        let text = format!(
+            "file ./{} was not purged because it was being read by {} thread(s), purged only {} out of {} files.",
+            self.binlog_names()?.name(kept),
+            // The one that read it may have gone on meanwhile.
+            published.streams_of(kept).max(1),
+            count(kept),
+            count(first)
+        );
+        self.warn(Level::Warning, 1867, text);
+        Ok(())
     }
 
     /// RESET BINARY LOGS AND GTIDS.
@@ -360,8 +391,7 @@ impl Session {
 }
 
 /// The first file that has events of this time or later, unless it is the first of all. The events of a file are
-/// older than
-/// the file behind it.
+/// older than the file behind it.
 pub(super) fn first_younger(
     fs: &dyn Fs,
     names: &Names,

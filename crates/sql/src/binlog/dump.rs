@@ -75,7 +75,7 @@ pub struct Dump {
     memory: Charge,
     /// Set for a replica that acknowledges.
     member: Option<Member>,
-    _streaming: Streaming,
+    streaming: Streaming,
 }
 
 impl Session {
@@ -156,7 +156,7 @@ impl Session {
             memory: Charge::new(instance.engine().memory(), MemoryUse::Followers),
             instance,
             member,
-            _streaming: streaming,
+            streaming,
         })
     }
 
@@ -241,10 +241,13 @@ impl Dump {
     /// Gathers packets, about `enough` bytes.
     ///
     /// # Errors
-    /// 1236; 1317 and 1053 after a KILL.
+    /// 1236, also where the consumer has begun another stream; 1317 and 1053 after a KILL.
     pub fn fill(&mut self, sink: &mut dyn PacketSink, enough: usize) -> SqlResult<DumpStep> {
         if let Some(e) = self.process.kill_error() {
-            return Err(e);
+            return Err(match self.streaming.is_superseded() {
+                true => refused(self.stream.superseded()),
+                false => e,
+            });
         }
         let filled = self.stream.fill(sink, enough);
         self.memory

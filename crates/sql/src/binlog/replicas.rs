@@ -38,17 +38,36 @@ impl Consumer {
     }
 }
 
+/// A stream that goes on.
+struct Entry {
+    consumer: Consumer,
+    /// The same consumer has begun another one since.
+    is_superseded: bool,
+}
+
+/// The streams by connection.
+type Entries = Mutex<BTreeMap<u64, Entry>>;
+
 /// All of them, by connection.
 #[derive(Default)]
 pub(crate) struct Replicas {
     registered: Mutex<BTreeMap<u64, Registered>>,
-    streaming: Arc<Mutex<BTreeMap<u64, Consumer>>>,
+    streaming: Arc<Entries>,
 }
 
 /// A stream goes on.
 pub(super) struct Streaming {
-    all: Arc<Mutex<BTreeMap<u64, Consumer>>>,
+    all: Arc<Entries>,
     connection: u64,
+}
+
+impl Streaming {
+    /// Has the consumer begun another stream?
+    pub(super) fn is_superseded(&self) -> bool {
+        let all = self.all.lock();
+        all.get(&self.connection)
+            .is_some_and(|entry| entry.is_superseded)
+    }
 }
 
 impl Drop for Streaming {
@@ -76,11 +95,18 @@ impl Replicas {
         consumer: Consumer,
     ) -> (Streaming, Vec<u64>) {
         let mut streaming = self.streaming.lock();
-        let is_before =
-            |(id, other): &(&u64, &Consumer)| **id != connection && consumer.is_same(other);
-        let before = streaming.iter().filter(is_before).map(|(id, _)| *id);
-        let before = before.collect();
-        streaming.insert(connection, consumer);
+        let mut before = Vec::new();
+        for (id, entry) in streaming.iter_mut() {
+            if *id != connection && consumer.is_same(&entry.consumer) {
+                entry.is_superseded = true;
+                before.push(*id);
+            }
+        }
+        let entry = Entry {
+            consumer,
+            is_superseded: false,
+        };
+        streaming.insert(connection, entry);
         let all = Arc::clone(&self.streaming);
         (Streaming { all, connection }, before)
     }
