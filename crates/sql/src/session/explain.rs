@@ -18,7 +18,7 @@ use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::Purpose;
-use super::other::ok;
+use super::utility::ok;
 use super::run::{Done, RowSource};
 use crate::dml::Compiled;
 

@@ -20,7 +20,7 @@
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `profiles` (SHOW
 //!   PROFILES), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
-//! - `other`: the rest
+//! - `utility`: the rest
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -46,7 +46,7 @@ mod lookup;
 mod maintain;
 mod measure;
 mod names;
-mod other;
+mod utility;
 mod pace;
 mod partial_revokes;
 mod password;

@@ -7,7 +7,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::other::ok;
+use super::utility::ok;
 use super::run::Done;
 
 impl Session {

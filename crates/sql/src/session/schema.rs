@@ -19,7 +19,7 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::names::Purpose;
-use super::other::ok;
+use super::utility::ok;
 use super::run::Done;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};

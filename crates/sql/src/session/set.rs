@@ -17,7 +17,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
-use super::other::is_plain;
+use super::utility::is_plain;
 use crate::persisted::Kept;
 
 /// Global variables that switch parts of the engine on and off.
