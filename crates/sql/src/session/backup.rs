@@ -1,9 +1,9 @@
 //! What backup tools say: FLUSH TABLES … WITH READ LOCK and FOR EXPORT, LOCK INSTANCE FOR BACKUP, and transactions
 //! whose snapshot has a position in the binary log.
 //!
-//! Neighbours: `other` and `transaction` call this; `ddl::lock_tables` takes the locks; `binlog` knows positions.
-//! **Invariants**: a position is shown as long as the transaction is open whose snapshot it belongs to; outside of one
-//! the present end of the binary log is shown.
+//! Neighbours: `flush`, `utility` and `transaction` call this; `ddl::lock_tables` takes the locks; `binlog` knows
+//! positions. **Invariants**: a position is shown as long as the transaction is open whose snapshot it belongs to;
+//! outside of one the present end of the binary log is shown.
 
 use esker_engine::{Isolation, Seq};
 use esker_sql_catalog::exec_error::ExecError;

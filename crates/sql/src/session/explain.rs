@@ -18,8 +18,7 @@ use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::Purpose;
-use super::utility::ok;
-use super::run::{Done, RowSource};
+use super::run::{Done, RowSource, ok};
 use crate::dml::Compiled;
 
 /// What a session runs, for EXPLAIN FOR CONNECTION.

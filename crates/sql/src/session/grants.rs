@@ -1,9 +1,8 @@
 //! GRANT and REVOKE.
 //!
-//! Neighbours: `other` dispatches; `proxies` has GRANT PROXY, `users` the other account statements; `accounts` keeps
-//! the list and its file.
-//! **Invariants**: every change is checked against the acting account first and durable before it
-//! takes effect; what Esker has no notion of is refused by name instead of being ignored.
+//! Neighbours: `account_statements` dispatches; `proxies` has GRANT PROXY, `users` the other account statements;
+//! `accounts` keeps the list and its file. **Invariants**: every change is checked against the acting account first
+//! and durable before it takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
 use esker_sql_catalog::catalog::same_name;

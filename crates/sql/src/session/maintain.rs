@@ -1,6 +1,6 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
 //!
-//! Neighbours: `other` hands them over; `histogram` makes histograms; a checksum reads its table as a query would;
+//! Neighbours: `utility` hands them over; `histogram` makes histograms; a checksum reads its table as a query would;
 //! `check_table` checks one. **Invariants**
 //! - A table that cannot be worked on is a line of the answer, not an error of the statement; a
 //!   missing right is an error.

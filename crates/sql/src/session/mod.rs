@@ -4,28 +4,29 @@
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
 //! Parts; this file holds the state:
-//! - `step` runs requests step by step, `run` maps statements to work, `scope` is what a statement sees of its session,
-//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at a
-//!   time, `survive` catches panics
+//! - `step` runs requests step by step, `run` maps statements to work, `utility` those that are neither queries nor
+//!   changes of rows, `scope` is what a statement sees of its session, `lock_waits` waits from look to look, `pace`
+//!   says how long a statement may go on and where, `turns` how many at a time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`,
 //!   `system_tables` (what dumps say of them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
-//! - `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`: accounts
+//! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`
 //! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `profiles` (SHOW
 //!   PROFILES), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
-//! - `utility`: the rest
+//! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
 //! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
 
+mod account_statements;
 mod apply;
 mod backup;
 mod change;
@@ -36,17 +37,19 @@ mod cursor;
 pub(crate) mod explain;
 mod export;
 mod filling;
+mod flush;
 mod grants;
 mod gtid;
 mod hints;
 mod histogram;
+mod kill;
 mod load;
+mod lock_tables;
 mod lock_waits;
 mod lookup;
 mod maintain;
 mod measure;
 mod names;
-mod utility;
 mod pace;
 mod partial_revokes;
 mod password;
@@ -58,6 +61,7 @@ mod profiles;
 mod proxies;
 pub mod registry;
 mod replay;
+mod replication;
 mod roles;
 mod run;
 mod schema;
@@ -75,6 +79,7 @@ mod track;
 mod transaction;
 pub(crate) mod turns;
 mod users;
+mod utility;
 mod views;
 mod xa;
 
@@ -557,28 +562,6 @@ impl Session {
         self.mark_any();
         self.context.database = Some(schema);
         self.context.rebind();
-        Ok(())
-    }
-
-    /// KILL CONNECTION through the protocol.
-    ///
-    /// # Errors
-    /// 1094, 1095.
-    pub fn kill(&mut self, id: u64) -> SqlResult<()> {
-        self.kill_session(id, true)
-    }
-
-    /// KILL of another session (or this one).
-    pub(crate) fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
-        let target = self.context.instance.registry.find(id)?;
-        if target.detail().user != self.context.user {
-            let not_owner =
-                |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
-            self.context
-                .require_any(&["SUPER", "CONNECTION_ADMIN"])
-                .map_err(not_owner)?;
-        }
-        target.kill(connection);
         Ok(())
     }
 

@@ -7,14 +7,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, Mode};
 use esker_sql_syntax::ast::{PrepareSource, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::cursor::Cursor;
 use super::plans::PlanKey;
+use super::run::Done;
 
 /// What COM_STMT_PREPARE answers.
 #[derive(Debug, Clone)]
@@ -181,7 +183,7 @@ impl Session {
             PrepareSource::Var(var) => {
                 let value = esker_sql_plan::expr::UserVars::get(&self.context, var);
                 match value {
-                    Some((esker_types::Value::Str(s), _)) => s,
+                    Some((Value::Str(s), _)) => s,
                     Some((other, ty)) => {
                         let mut out = Vec::new();
                         esker_types::cast::write_text(other.as_ref(), &ty, &mut out);
@@ -203,6 +205,31 @@ impl Session {
             .get(name.to_lowercase().as_str())
             .copied()
             .ok_or_else(|| unknown_statement(name, command))
+    }
+
+    /// EXECUTE: runs the prepared statement with user variables.
+    pub(super) fn execute_named(
+        &mut self,
+        name: &str,
+        vars: &[Box<str>],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        let id = self.named_statement(name, "EXECUTE")?;
+        let prepared = self.prepared_statement(id, "EXECUTE")?;
+        if prepared.params != vars.len() {
+            return Err(errors::wrong_arguments("EXECUTE").into());
+        }
+        let statement = prepared.statement.clone();
+        let sql = prepared.sql.clone();
+        self.note_text(&statement, &sql);
+        let params: Vec<Value> = vars
+            .iter()
+            .map(|v| {
+                esker_sql_plan::expr::UserVars::get(&self.context, v)
+                    .map_or(Value::Null, |(v, _)| v)
+            })
+            .collect();
+        self.run_statement(&statement, &params, Some(id), mode)
     }
 
     /// DEALLOCATE PREPARE.

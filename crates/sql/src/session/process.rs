@@ -1,14 +1,13 @@
 //! Statements that ask the process around the database: SHUTDOWN, RESTART, ALTER INSTANCE RELOAD TLS, FLUSH LOGS.
 //!
-//! Neighbours: [`Host`](crate::Host) is the process; `other` calls these.
+//! Neighbours: [`Host`](crate::Host) is the process; `utility` and `flush` call these.
 //! **Invariant**: the privilege is checked before the process is asked.
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use super::utility::ok;
-use super::run::Done;
+use super::run::{Done, ok};
 
 impl Session {
     /// SHUTDOWN.

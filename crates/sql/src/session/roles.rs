@@ -1,8 +1,8 @@
 //! Roles: CREATE and DROP ROLE, GRANT and REVOKE of roles, SET ROLE, SET DEFAULT ROLE.
 //!
-//! Neighbours: `other` and `grants` hand them over; `accounts` keeps roles, which are accounts nobody logs in as.
-//! **Invariants**: a role that is granted to itself, by whatever way, is refused; a mandatory role is neither revoked
-//! nor dropped.
+//! Neighbours: `account_statements` and `grants` hand them over; `accounts` keeps roles, which are accounts nobody
+//! logs in as. **Invariants**: a role that is granted to itself, by whatever way, is refused; a mandatory role is
+//! neither revoked nor dropped.
 
 use esker_sql_catalog::accounts::roles::forget;
 use esker_sql_catalog::accounts::{Account, GrantedRole, Role, RoleName, holds};

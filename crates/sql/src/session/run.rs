@@ -48,6 +48,11 @@ pub(super) enum Done {
     NeedFile(Vec<u8>),
 }
 
+/// Done without rows.
+pub(super) fn ok(seq: Seq) -> Done {
+    Done::Ok(OkInfo::default(), seq)
+}
+
 /// Rows of a statement, pulled in batches.
 pub(super) enum RowSource {
     /// A running query with its parameters.
@@ -138,7 +143,7 @@ impl Session {
             }
             other => {
                 self.begin_lock_waits(other);
-                self.run_other(other, params, mode)
+                self.run_utility(other, params, mode)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Statements that change the schema, and CREATE TABLE … SELECT, which fills what it makes.
 //!
-//! Neighbours: `ddl` does the work with the [`DdlCtx`] that is made here; `other` and `views` come here.
+//! Neighbours: `ddl` does the work with the [`DdlCtx`] that is made here; `utility` and `views` come here.
 //! **Invariants**: what is open is committed first; warnings of a schema statement are in the diagnostics area
 //! whether it succeeds or not.
 
@@ -19,8 +19,7 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::names::Purpose;
-use super::utility::ok;
-use super::run::Done;
+use super::run::{Done, ok};
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};

@@ -1,6 +1,6 @@
 //! BACKUP SERVER: a backup of the running server into a directory of its machine.
 //!
-//! Neighbours: `esker_engine::Backup` copies; `other` calls this; `esker backup` sends the statement and restores.
+//! Neighbours: `esker_engine::Backup` copies; `utility` calls this; `esker backup` sends the statement and restores.
 //!
 //! **Invariants**
 //! - BACKUP_ADMIN is needed, and where `secure_file_priv` names a directory, backups are made and read in it only.

@@ -17,7 +17,6 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
-use super::utility::is_plain;
 use crate::persisted::Kept;
 
 /// Global variables that switch parts of the engine on and off.
@@ -434,4 +433,17 @@ fn read_value(item: &SetItem) -> Option<&Expr> {
 /// Is every value at hand at once?
 pub(super) fn is_quick(items: &[SetItem]) -> bool {
     items.iter().all(|item| read_value(item).is_none())
+}
+
+/// A value that is there without a call or a query, either of which may take long.
+pub(super) fn is_plain(value: &Expr) -> bool {
+    match value {
+        Expr::Unary { expr, .. } => is_plain(expr),
+        Expr::Literal(_)
+        | Expr::Param(_)
+        | Expr::Column(_)
+        | Expr::UserVar(_)
+        | Expr::SysVar(_) => true,
+        _ => false,
+    }
 }

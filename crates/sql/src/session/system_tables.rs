@@ -1,6 +1,6 @@
 //! Statements of dumps about tables of system schemas: LOCK TABLES, and those that recreate them.
 //!
-//! Neighbours: `other` and `schema` ask before they run such a statement; `infoschema` knows the tables.
+//! Neighbours: `utility` and `schema` ask before they run such a statement; `infoschema` knows the tables.
 //! **Invariants**: the tables of `mysql` and `sys` are computed, so nothing here changes one; a dump of all databases,
 //! which recreates them, can be restored. Tables of other names are not made there.
 

@@ -1,9 +1,9 @@
 //! CREATE, ALTER, DROP and RENAME USER, SET PASSWORD.
 //!
-//! Neighbours: `other` dispatches; `password` changes a password by its rules, `grants` does GRANT and REVOKE;
-//! `accounts` keeps the list and its file.
-//! **Invariants**: a statement changes all of its accounts or none, under the one lock of account changes; the acting
-//! account is checked before anything is looked at; durable before in force.
+//! Neighbours: `account_statements` dispatches; `password` changes a password by its rules, `grants` does GRANT and
+//! REVOKE; `accounts` keeps the list and its file. **Invariants**: a statement changes all of its accounts or none,
+//! under the one lock of account changes; the acting account is checked before anything is looked at; durable before
+//! in force.
 
 use esker_sql_catalog::accounts::attribute;
 use esker_sql_catalog::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};

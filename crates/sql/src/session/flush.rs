@@ -1,0 +1,92 @@
+//! FLUSH: what each of its targets does, and which privilege lets an account ask for it.
+//!
+//! Neighbours: `utility` calls this; `backup` has FLUSH TABLES … WITH READ LOCK of named tables, `process` the logs,
+//! `binlog` rotates its file.
+//! **Invariant**: all privileges are checked before anything is flushed.
+
+use std::sync::atomic::Ordering;
+
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::FlushWhat;
+
+use super::Session;
+use super::run::{Done, ok};
+use crate::ddl;
+
+impl Session {
+    pub(super) fn flush(&mut self, local: bool, what: &[FlushWhat]) -> Result<Done, ExecError> {
+        for item in what {
+            self.context.require_any(flush_rights(item))?;
+        }
+        let instance = self.context.instance.clone();
+        let counters = &instance.counters;
+        counters.flushes.fetch_add(1, Ordering::Relaxed);
+        let mut seq = 0;
+        for item in what {
+            match item {
+                FlushWhat::Tables {
+                    names,
+                    read_lock: true,
+                    ..
+                } if names.is_empty() => {
+                    seq = self.commit_transaction()?;
+                    ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
+                    self.txn.learn_of_commits();
+                }
+                FlushWhat::Tables {
+                    names,
+                    read_lock,
+                    for_export,
+                } if *read_lock || *for_export => {
+                    seq = self.flush_and_lock(names, *for_export)?;
+                }
+                FlushWhat::Logs("") => {
+                    let engine = &self.context.instance.engine;
+                    engine.flush_all().map_err(ExecError::from)?;
+                    self.rotate_binlog()?;
+                    self.reopen_query_logs();
+                    self.reopen_logs()?;
+                }
+                FlushWhat::Logs("ERROR") => self.reopen_logs()?,
+                FlushWhat::Logs("SLOW" | "GENERAL") => self.reopen_query_logs(),
+                FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
+                    let engine = &self.context.instance.engine;
+                    engine.flush_all().map_err(ExecError::from)?;
+                }
+                FlushWhat::Status => {
+                    let registry = &self.context.instance.registry;
+                    registry.flush_counts(&self.context.process);
+                }
+                FlushWhat::Hosts => {
+                    counters.host_flushes.fetch_add(1, Ordering::Relaxed);
+                }
+                FlushWhat::UserResources => {
+                    let usages = &self.context.instance.accounts().usages;
+                    usages.flush(self.now_seconds());
+                }
+                FlushWhat::Privileges => {
+                    let usages = &self.context.instance.accounts().usages;
+                    usages.flush(self.now_seconds());
+                    usages.unlock(None);
+                }
+                FlushWhat::Logs("BINARY") => self.rotate_binlog()?,
+                // Nothing is cached that these would have to drop.
+                FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
+            }
+        }
+        let logged = self.logged_flush(local, what);
+        Ok(ok(seq.max(self.log_alone(logged)?)))
+    }
+}
+
+/// One of these lets an account FLUSH this.
+fn flush_rights(what: &FlushWhat) -> &'static [&'static str] {
+    match what {
+        FlushWhat::Tables { .. } => &["RELOAD", "FLUSH_TABLES"],
+        FlushWhat::Privileges => &["RELOAD", "FLUSH_PRIVILEGES"],
+        FlushWhat::Status => &["RELOAD", "FLUSH_STATUS"],
+        FlushWhat::UserResources => &["RELOAD", "FLUSH_USER_RESOURCES"],
+        FlushWhat::OptimizerCosts => &["RELOAD", "FLUSH_OPTIMIZER_COSTS"],
+        FlushWhat::Logs(_) | FlushWhat::Hosts => &["RELOAD"],
+    }
+}

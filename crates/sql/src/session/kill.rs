@@ -1,0 +1,54 @@
+//! KILL and KILL QUERY, as statements and through the protocol.
+//!
+//! Neighbours: `utility` and the server call this; `registry` knows the sessions and stops them.
+//! **Invariant**: without a privilege an account stops only sessions of its own user.
+
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::Kill;
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::Session;
+use super::run::{Done, ok};
+
+impl Session {
+    /// KILL CONNECTION through the protocol.
+    ///
+    /// # Errors
+    /// 1094, 1095.
+    pub fn kill(&mut self, id: u64) -> SqlResult<()> {
+        self.kill_session(id, true)
+    }
+
+    pub(super) fn run_kill(&mut self, kill: &Kill, params: &[Value]) -> Result<Done, ExecError> {
+        let (value, _) = self.evaluate(&kill.id, params)?;
+        let id = match value {
+            Value::Int(i) if i >= 0 => i as u64,
+            Value::UInt(u) => u,
+            // A text that is no number names thread 0, which there never is.
+            Value::Str(text) => {
+                let text = String::from_utf8_lossy(&text);
+                text.trim().parse().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        self.kill_session(id, !kill.query)?;
+        match self.context.process.kill_error() {
+            Some(e) => Err(e.into()),
+            None => Ok(ok(0)),
+        }
+    }
+
+    /// KILL of another session (or this one).
+    fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
+        let target = self.context.instance.registry.find(id)?;
+        if target.detail().user != self.context.user {
+            let not_owner =
+                |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
+            self.context
+                .require_any(&["SUPER", "CONNECTION_ADMIN"])
+                .map_err(not_owner)?;
+        }
+        target.kill(connection);
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Statements about the binary log and replication: PURGE, RESET, BINLOG, and those of channels.
+//!
+//! Neighbours: `utility` calls this; `binlog::admin` changes the binary log, `replay` runs BINLOG,
+//! `replica::statements` has the statements of channels.
+//! **Invariant**: the privilege is checked before the binary log is asked.
+
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::{Call, Expr, Ident, Replication};
+use esker_types::{SqlError, Value, errors};
+
+use super::Session;
+use super::run::{Done, ok};
+
+impl Session {
+    pub(super) fn run_replication(&mut self, replication: &Replication) -> Result<Done, ExecError> {
+        match replication {
+            Replication::PurgeTo(file) => {
+                self.context.require_any(&["SUPER", "BINLOG_ADMIN"])?;
+                self.purge_binlog_to(file)?;
+            }
+            Replication::PurgeBefore(before) => {
+                self.context.require_any(&["SUPER", "BINLOG_ADMIN"])?;
+                let before = self.seconds_of(before)?;
+                self.purge_binlog_before(before)?;
+            }
+            Replication::Binlog(coded) => return self.replay(coded),
+            Replication::ResetBinlog { to: None } => {
+                self.context.require("RELOAD")?;
+                self.reset_binlog()?;
+            }
+            _ if self.run_channel_statement(replication)? => {}
+            _ => return Err(unsupported_replication(replication).into()),
+        }
+        Ok(ok(0))
+    }
+
+    /// A moment in the session's time zone, in seconds since the epoch.
+    fn seconds_of(&mut self, moment: &Expr) -> Result<u32, ExecError> {
+        let call = Expr::Call(Box::new(Call::plain(
+            Ident::new("unix_timestamp"),
+            vec![moment.clone()],
+        )));
+        let (value, _) = self.evaluate(&call, &[])?;
+        let seconds = match value {
+            Value::Int(v) => v,
+            Value::UInt(v) => v as i64,
+            Value::Decimal(v) => v.to_i64().0,
+            _ => {
+                return Err(errors::wrong_arguments("PURGE LOGS BEFORE").into());
+            }
+        };
+        Ok(u32::try_from(seconds).unwrap_or(0))
+    }
+}
+
+fn unsupported_replication(replication: &Replication) -> SqlError {
+    SqlError::not_supported(match replication {
+        Replication::ResetBinlog { .. } => "RESET BINARY LOGS TO",
+        _ => "replication",
+    })
+}
