@@ -9,53 +9,10 @@ use esker_types::Value;
 
 use super::{Expr, ExprKind, SubqueryForm};
 
-impl Expr {
-    /// Direct operands.
-    pub fn children(&self) -> Vec<&Expr> {
-        match &self.kind {
-            ExprKind::Const(_)
-            | ExprKind::Column(_)
-            | ExprKind::Outer { .. }
-            | ExprKind::Param(_)
-            | ExprKind::UserVar(_)
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_) => Vec::new(),
-            ExprKind::Assign(_, e)
-            | ExprKind::Not(e)
-            | ExprKind::Cast(e, _)
-            | ExprKind::Convert(e)
-            | ExprKind::Recollate(e)
-            | ExprKind::SeededRand(_, e)
-            | ExprKind::Is { arg: e, .. } => vec![e],
-            ExprKind::Cmp(c) | ExprKind::NullIf(c) => vec![&c.left, &c.right],
-            ExprKind::And(v)
-            | ExprKind::Or(v)
-            | ExprKind::Coalesce(v)
-            | ExprKind::Row(v)
-            | ExprKind::Grouping(v) => v.iter().collect(),
-            ExprKind::Xor(a) => a.iter().collect(),
-            ExprKind::Arith(a) => a.args.iter().collect(),
-            ExprKind::Unary(u) => vec![&u.arg],
-            ExprKind::Between(b) => vec![&b.arg, &b.low.0, &b.high.0],
-            ExprKind::InList(l) => std::iter::once(&l.arg).chain(&l.list).collect(),
-            ExprKind::Like(l) => vec![&l.text, &l.pattern],
-            ExprKind::Func(f) => f.args.iter().collect(),
-            ExprKind::Case(c) => c
-                .whens
-                .iter()
-                .flat_map(|(w, t)| [w, t])
-                .chain(&c.otherwise)
-                .collect(),
-            ExprKind::Subquery(q) => match &q.form {
-                SubqueryForm::Compare { left, .. } => left.iter().collect(),
-                _ => Vec::new(),
-            },
-        }
-    }
-
-    /// Direct operands, to rewrite.
-    pub fn children_mut(&mut self) -> Vec<&mut Expr> {
-        match &mut self.kind {
+/// The direct operands of an expression's kind, by `iter` to look at or by `iter_mut, mut` to rewrite.
+macro_rules! operands {
+    ($kind:expr, $iter:ident $(, $mutable:tt)?) => {
+        match &$($mutable)? $kind {
             ExprKind::Const(_)
             | ExprKind::Column(_)
             | ExprKind::Outer { .. }
@@ -71,41 +28,52 @@ impl Expr {
             | ExprKind::SeededRand(_, e)
             | ExprKind::Is { arg: e, .. } => vec![e],
             ExprKind::Cmp(c) | ExprKind::NullIf(c) => {
-                let c = &mut **c;
-                vec![&mut c.left, &mut c.right]
+                let c = &$($mutable)? **c;
+                vec![&$($mutable)? c.left, &$($mutable)? c.right]
             }
             ExprKind::And(v)
             | ExprKind::Or(v)
             | ExprKind::Coalesce(v)
             | ExprKind::Row(v)
-            | ExprKind::Grouping(v) => v.iter_mut().collect(),
-            ExprKind::Xor(a) => a.iter_mut().collect(),
-            ExprKind::Arith(a) => a.args.iter_mut().collect(),
-            ExprKind::Unary(u) => vec![&mut u.arg],
+            | ExprKind::Grouping(v) => v.$iter().collect(),
+            ExprKind::Xor(a) => a.$iter().collect(),
+            ExprKind::Arith(a) => a.args.$iter().collect(),
+            ExprKind::Unary(u) => vec![&$($mutable)? u.arg],
             ExprKind::Between(b) => {
-                let b = &mut **b;
-                vec![&mut b.arg, &mut b.low.0, &mut b.high.0]
+                let b = &$($mutable)? **b;
+                vec![&$($mutable)? b.arg, &$($mutable)? b.low.0, &$($mutable)? b.high.0]
             }
             ExprKind::InList(l) => {
-                let l = &mut **l;
-                std::iter::once(&mut l.arg).chain(&mut l.list).collect()
+                let l = &$($mutable)? **l;
+                std::iter::once(&$($mutable)? l.arg).chain(&$($mutable)? l.list).collect()
             }
             ExprKind::Like(l) => {
-                let l = &mut **l;
-                vec![&mut l.text, &mut l.pattern]
+                let l = &$($mutable)? **l;
+                vec![&$($mutable)? l.text, &$($mutable)? l.pattern]
             }
-            ExprKind::Func(f) => f.args.iter_mut().collect(),
-            ExprKind::Case(c) => c
-                .whens
-                .iter_mut()
-                .flat_map(|(w, t)| [w, t])
-                .chain(&mut c.otherwise)
-                .collect(),
-            ExprKind::Subquery(q) => match &mut q.form {
-                SubqueryForm::Compare { left, .. } => left.iter_mut().collect(),
+            ExprKind::Func(f) => f.args.$iter().collect(),
+            ExprKind::Case(c) => {
+                let c = &$($mutable)? **c;
+                let whens = c.whens.$iter().flat_map(|(when, then)| [when, then]);
+                whens.chain(&$($mutable)? c.otherwise).collect()
+            }
+            ExprKind::Subquery(q) => match &$($mutable)? q.form {
+                SubqueryForm::Compare { left, .. } => left.$iter().collect(),
                 _ => Vec::new(),
             },
         }
+    };
+}
+
+impl Expr {
+    /// Direct operands.
+    pub fn children(&self) -> Vec<&Expr> {
+        operands!(self.kind, iter)
+    }
+
+    /// Direct operands, to rewrite.
+    pub fn children_mut(&mut self) -> Vec<&mut Expr> {
+        operands!(self.kind, iter_mut, mut)
     }
 
     /// Calls `f` for this expression and everything below it.
