@@ -1,7 +1,8 @@
 //! Names of privileges, and sets of them.
 //!
-//! Neighbours: grants hold sets, `access` adds up what a session has.
-//! **Invariant**: bits are places in [`PRIVILEGES`]; the accounts file has names, so places may change.
+//! Neighbours: grants hold sets, `access` adds up what a session has. **Invariant**: bits are places in
+//! [`PRIVILEGES`]. The accounts file has names, so dynamic privileges may change their places; static ones keep their
+//! order, by which the old files have their bits.
 
 /// A privilege set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -1,10 +1,11 @@
-//! An account as bytes: the present format, and the two before it.
+//! An account as bytes: the present format.
 //!
-//! Neighbours: `store` frames what is written here in a file with a checksum.
-//! **Invariants**: a field whose number is unknown is an error, because it may be a restriction; a number is never
-//! given another meaning, and a new field is one more number. docs/formats/accounts.md lists them all.
+//! Neighbours: `store` frames what is written here in a file with a checksum; `old_record` reads the two formats
+//! before. **Invariants**: a field whose number is unknown is an error, because it may be a restriction; a number is
+//! never given another meaning, and a new field is one more number. docs/formats/accounts.md lists them all.
 
 use super::fields::{Field, Fields, Writer};
+use super::old_record;
 use super::policy::{LockTime, OldPassword, Policy, Transport};
 use super::store::Stored;
 use super::{
@@ -255,7 +256,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Stored, String> {
     };
     match magic {
         MAGIC => decode_fields(rest),
-        MAGIC_1 | MAGIC_2 => old::decode(rest).map(Stored::first),
+        MAGIC_1 | MAGIC_2 => old_record::decode(rest).map(Stored::first),
         _ => Err("it is no accounts file of a known version".into()),
     }
 }
@@ -410,137 +411,6 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
         privileges,
         grant_option,
     })
-}
-
-/// The fixed layouts of before: account count u32, then per account: user, host, plugin name, secret (each
-/// u32 length and bytes), locked u8, grant count u32, per grant: scope u8 (0 global, 1 schema, 2 table), schema,
-/// table, privileges u64 (bits by their place in [`old::PRIVILEGES`]), grant option u8.
-mod old {
-    use super::{Account, GrantEntry, GrantScope, Plugin, Privileges, ProxyGrant};
-
-    /// The bits of these formats.
-    pub(super) const PRIVILEGES: [&str; 31] = [
-        "SELECT",
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "CREATE",
-        "DROP",
-        "RELOAD",
-        "SHUTDOWN",
-        "PROCESS",
-        "FILE",
-        "REFERENCES",
-        "INDEX",
-        "ALTER",
-        "SHOW DATABASES",
-        "SUPER",
-        "CREATE TEMPORARY TABLES",
-        "LOCK TABLES",
-        "EXECUTE",
-        "REPLICATION SLAVE",
-        "REPLICATION CLIENT",
-        "CREATE VIEW",
-        "SHOW VIEW",
-        "CREATE ROUTINE",
-        "ALTER ROUTINE",
-        "CREATE USER",
-        "EVENT",
-        "TRIGGER",
-        "CREATE TABLESPACE",
-        "CREATE ROLE",
-        "DROP ROLE",
-        "XA_RECOVER_ADMIN",
-    ];
-
-    struct Reader<'a>(&'a [u8]);
-
-    impl Reader<'_> {
-        fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-            let (head, tail) = self.0.split_first_chunk::<N>()?;
-            self.0 = tail;
-            Some(*head)
-        }
-
-        fn bytes(&mut self) -> Option<Vec<u8>> {
-            let len = u32::from_le_bytes(self.array()?) as usize;
-            let (head, tail) = self.0.split_at_checked(len)?;
-            self.0 = tail;
-            Some(head.to_vec())
-        }
-
-        fn text(&mut self) -> Option<String> {
-            String::from_utf8(self.bytes()?).ok()
-        }
-
-        fn flag(&mut self) -> Option<bool> {
-            self.array().map(|[b]| b != 0)
-        }
-    }
-
-    /// Accounts of an old file.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Account>, String> {
-        let mut r = Reader(bytes);
-        let read = read(&mut r).filter(|_| r.0.is_empty());
-        read.ok_or_else(|| "it is unreadable".into())
-    }
-
-    fn read(r: &mut Reader<'_>) -> Option<Vec<Account>> {
-        let count = u32::from_le_bytes(r.array()?);
-        let mut accounts = Vec::new();
-        for _ in 0..count {
-            let mut account = Account::named(&r.text()?, &r.text()?);
-            account.plugin = Plugin::by_name(&r.text()?)?;
-            account.auth = r.bytes()?;
-            account.locked = r.flag()?;
-            for _ in 0..u32::from_le_bytes(r.array()?) {
-                let grant = read_grant(r)?;
-                let (scope, option) = (&grant.scope, grant.grant_option);
-                account.change_grant(scope, grant.privileges, option, true);
-            }
-            // Whoever could grant everything could have granted PROXY, had there been that.
-            let super_bit = Privileges::named("SUPER")?;
-            let may_grant_all = |g: &GrantEntry| {
-                g.grant_option && g.scope == GrantScope::Global && g.privileges.contains(super_bit)
-            };
-            if account.grants.iter().any(may_grant_all) {
-                account.proxies.push(ProxyGrant::anybody());
-            }
-            accounts.push(account);
-        }
-        Some(accounts)
-    }
-
-    fn read_grant(r: &mut Reader<'_>) -> Option<GrantEntry> {
-        let [tag] = r.array()?;
-        let (schema, table) = (r.text()?, r.text()?);
-        let scope = match tag {
-            0 => GrantScope::Global,
-            1 => GrantScope::Schema(schema),
-            2 => GrantScope::Table(schema, table),
-            _ => return None,
-        };
-        let bits = u64::from_le_bytes(r.array()?);
-        let grant_option = r.flag()?;
-        if bits >> PRIVILEGES.len() != 0 {
-            return None;
-        }
-        let named = PRIVILEGES.iter().enumerate();
-        let held = named.filter(|(i, _)| bits >> i & 1 == 1).map(|(_, n)| *n);
-        let mut privileges = Privileges::default();
-        for name in held {
-            privileges.0 |= Privileges::named(name)?.0;
-            // SUPER was everything that dynamic privileges are now.
-            if name == "SUPER" && scope == GrantScope::Global {
-                privileges = privileges.or(Privileges::DYNAMIC);
-            }
-        }
-        Some(GrantEntry {
-            scope,
-            privileges,
-            grant_option,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -739,7 +609,7 @@ mod tests {
                 out.push(tag);
                 put(&mut out, schema.as_bytes());
                 put(&mut out, table.as_bytes());
-                let bit = |name| old::PRIVILEGES.iter().position(|p| *p == name).unwrap();
+                let bit = |name| old_record::privileges().position(|p| p == name).unwrap();
                 let names = g.privileges.names();
                 // The first format did not know the privilege.
                 let known = names.filter(|n| magic == MAGIC_2 || *n != "XA_RECOVER_ADMIN");
