@@ -1,6 +1,8 @@
 //! Reading one table into its slots.
 //!
-//! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
+//! In flow order: this file (opening what the plan says, and going on to the next row), `lookups` (keys one after the
+//! other), `judge` (conditions on stored rows), `cover` (index entries that have all columns), `locked` (rows that are
+//! locked). Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
 //! `locking` and `ExecCtx` lock.
 //! **Invariants**: a row is given only after every condition of the plan is true for the values given;
 //! with a lock, those values are the latest ones read while the lock was held; an index entry read
@@ -9,19 +11,23 @@
 //! COMMITTED that scans the clustered index looks at the committed row first and locks it only if it meets them
 //! (InnoDB's semi-consistent read).
 
+mod cover;
+mod judge;
+mod locked;
+mod lookups;
+
 use std::ops::Bound;
 
 use esker_engine::{Cursor, Direction, View};
-use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::{KeyRange, RowReader};
 use esker_sql_catalog::exec_error::engine_error;
-use esker_sql_plan::bind::{LockReason, LockSpec};
 use esker_sql_plan::expr::OuterRow;
 use esker_sql_plan::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
-use esker_types::{SqlResult, Value, ValueRef};
+use esker_types::{SqlResult, Value};
 
-use super::ctx::{ExecCtx, RowLock};
-use super::locking::{Candidate, LockingScan, lock_point};
+use super::ctx::ExecCtx;
+use super::locking::LockingScan;
 use super::memory::Budget;
 use super::node::all_true;
 use super::parallel::StoredRowFilter;
@@ -29,6 +35,11 @@ use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
 use crate::ExecEnv;
+pub(crate) use cover::Cover;
+pub(crate) use judge::{Verdict, assign, fill, meets};
+use judge::{count_read, judge, judge_filtered};
+use locked::{is_semi_consistent, lock_of};
+use lookups::Lookups;
 
 /// State of a scan.
 #[derive(Default)]
@@ -42,65 +53,6 @@ pub(crate) struct ScanState {
     lookups: Lookups,
     /// What stored rows have to pass.
     filters: Vec<StoredRowFilter>,
-}
-
-/// Lookups of one key after the other in the same index.
-#[derive(Default)]
-struct Lookups {
-    /// Goes from key to key, where that is worth it.
-    seeker: Option<Box<Cursor>>,
-    /// The last key, and how many keys before it did not lie behind the ones before them.
-    last: Vec<u8>,
-    ascending: u32,
-    /// How many of the keys were found near the one before.
-    asked: u32,
-    near: u32,
-}
-
-/// After so many ascending keys a row's own key is looked for near the last one; if of so many asked keys not half were
-/// near, it is not any more.
-const ASCENDING_TRIAL: u32 = 16;
-const NEAR_TRIAL: u32 = 64;
-
-impl Lookups {
-    /// Notes a key that is about to be looked up; is the seeker to look for it, and may it lie near the last one? A
-    /// single row is found faster without, unless it does.
-    fn is_sought(&mut self, key: &[u8], is_row: bool) -> Option<bool> {
-        let is_first = self.last.is_empty();
-        self.ascending = match *self.last <= *key {
-            true => self.ascending.saturating_add(1),
-            false => 0,
-        };
-        set(&mut self.last, key);
-        let is_near = self.ascending > ASCENDING_TRIAL
-            && (self.asked < NEAR_TRIAL || self.near >= self.asked / 2);
-        let is_sought = is_near || !(is_row || is_first);
-        is_sought.then_some(is_near)
-    }
-
-    /// Makes the first entry from `key` on the next one that the seeker gives.
-    fn go_to(
-        &mut self,
-        index: &IndexDef,
-        (key, may_be_near): (&[u8], bool),
-        exec: &ExecCtx<'_>,
-    ) -> SqlResult<()> {
-        let seeker = match &mut self.seeker {
-            Some(seeker) => seeker,
-            None => {
-                let new = exec.txn.seeker(&index.tree, exec.view);
-                let new = Box::new(new.map_err(|e| engine_error(&e))?);
-                self.seeker.insert(new)
-            }
-        };
-        let is_near = seeker.go_to(key, may_be_near);
-        let is_near = is_near.map_err(|e| engine_error(&e))?;
-        if may_be_near {
-            self.asked += 1;
-            self.near += u32::from(is_near);
-        }
-        Ok(())
-    }
 }
 
 #[derive(Default)]
@@ -122,33 +74,6 @@ enum Input {
     Derived(Box<RootExec>),
     /// Rows that others read too, and a place in them.
     Shared(SharedRows, RowCursor),
-}
-
-/// Where a covering index entry has the needed columns.
-#[derive(Default)]
-pub(super) struct Cover {
-    /// Slot of each index part, if wanted.
-    parts: Vec<Option<u32>>,
-    /// Slot of each clustered key part, if wanted from there.
-    clustered: Vec<Option<u32>>,
-}
-
-/// What became of a candidate row.
-pub(super) enum Verdict {
-    Take,
-    Drop,
-}
-
-/// Copies a borrowed value into a slot, reusing its memory.
-#[inline]
-pub(crate) fn assign(slot: &mut Value, value: ValueRef<'_>) {
-    match (slot, value) {
-        (Value::Str(old), ValueRef::Str(new)) => {
-            old.clear();
-            old.extend_from_slice(new);
-        }
-        (slot, value) => *slot = value.to_owned(),
-    }
 }
 
 impl ScanState {
@@ -534,103 +459,6 @@ impl ScanState {
         }
     }
 
-    /// Locks the row of `self.key`, a whole key of the clustered index, and judges it.
-    fn take_point(
-        &mut self,
-        plan: &ScanPlan,
-        def: &TableDef,
-        lock: LockSpec,
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
-        let exec = env.exec.expect("checked by the caller");
-        let key = std::mem::take(&mut self.key);
-        let stored = &mut self.stored;
-        let locked = lock_point(lock, &def.primary().tree, &key, exec, || {
-            read_row(def, &key, View::Latest, stored, exec)
-        });
-        self.key = key;
-        match locked? {
-            Some(RowLock::Granted { new }) => {
-                let verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
-                self.keep_or_release(def, new, &verdict, exec);
-                Ok(verdict)
-            }
-            Some(RowLock::Skipped) | None => Ok(Verdict::Drop),
-        }
-    }
-
-    /// Locks and judges the row of the next entry of a locking scan; `None` at the end.
-    fn take_next_locked(
-        &mut self,
-        plan: &ScanPlan,
-        def: &TableDef,
-        index: usize,
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<Verdict>> {
-        let exec = env.exec.expect("checked by the caller");
-        let Input::Locking(scan) = &mut self.input else {
-            return Ok(None);
-        };
-        if !scan.advance(def, exec)? {
-            self.input = Input::Done;
-            return Ok(None);
-        }
-        let clustered = match index {
-            0 => &scan.key,
-            _ => def.indexes[index]
-                .codec
-                .clustered_of(&scan.key, &scan.value)?,
-        };
-        set(&mut self.key, clustered);
-        let Candidate::Locked(new) = scan.lock(def, &self.key, exec)? else {
-            return Ok(Some(Verdict::Drop));
-        };
-        let entry = (index > 0).then(|| (index, scan.key.clone()));
-        let mut verdict = Verdict::Drop;
-        if self.read(def, View::Latest, exec)? {
-            verdict = self.take_copied(plan, def, entry, row, env)?;
-        }
-        if let (Input::Locking(scan), true) = (&self.input, is_released(&verdict, exec)) {
-            scan.release(def, &self.key, new, exec);
-        }
-        Ok(Some(verdict))
-    }
-
-    /// Judges the copied row, locks it if it meets the conditions, and judges what it is then: a semi-consistent read.
-    fn take_matching(
-        &mut self,
-        plan: &ScanPlan,
-        def: &TableDef,
-        lock: LockSpec,
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
-        let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
-        if matches!(judged, Verdict::Drop) {
-            return Ok(Verdict::Drop);
-        }
-        let exec = env.exec.expect("checked by the caller");
-        let new = match exec.lock_row(def.primary().id, &self.key, lock.mode, lock.policy)? {
-            RowLock::Skipped => return Ok(Verdict::Drop),
-            RowLock::Granted { new } => new,
-        };
-        // What was read before the lock may be gone or changed.
-        let mut verdict = Verdict::Drop;
-        if self.read(def, View::Latest, exec)? {
-            verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
-        }
-        self.keep_or_release(def, new, &verdict, exec);
-        Ok(verdict)
-    }
-
-    fn keep_or_release(&self, def: &TableDef, new: bool, verdict: &Verdict, exec: &ExecCtx<'_>) {
-        if new && is_released(verdict, exec) {
-            exec.txn.release(def.primary().id, &self.key);
-        }
-    }
-
     /// Does the row still have the index entry that led here?
     fn check_entry(
         &self,
@@ -653,11 +481,6 @@ impl ScanState {
             Verdict::Drop
         })
     }
-}
-
-/// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
-fn is_released(verdict: &Verdict, exec: &ExecCtx<'_>) -> bool {
-    matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps()
 }
 
 /// The rows of a common table expression, computed at its first use in the statement.
@@ -691,103 +514,10 @@ fn read_row(
     Ok(found.map_err(|e| engine_error(&e))?.is_some())
 }
 
-/// The lock that the scan takes at the transaction's isolation level.
-fn lock_of(plan: &ScanPlan, exec: &ExecCtx<'_>) -> Option<LockSpec> {
-    plan.lock.filter(|lock| lock.is_taken(exec.txn))
-}
-
-/// Does it look at committed rows first, and lock only those that meet the conditions?
-fn is_semi_consistent(lock: LockSpec, access: &Access, exec: &ExecCtx<'_>) -> bool {
-    lock.reason == LockReason::Updated && access.index == 0 && !exec.txn.locks_gaps()
-}
-
 /// Does the scan see one state of the index at every opening, whatever the statement does?
 fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
     let is_plain = lock_of(plan, exec).is_none() && plan.row_slot.is_none() && !access.reverse;
     is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
-}
-
-/// As [`judge`] for rows that have to pass filters.
-#[inline]
-fn judge_filtered(
-    filters: &mut [StoredRowFilter],
-    plan: &ScanPlan,
-    def: &TableDef,
-    (key, stored): (&[u8], &[u8]),
-    row: &mut [Value],
-    env: &ExecEnv<'_>,
-) -> SqlResult<Verdict> {
-    if filters.iter_mut().all(|filter| filter.passes(stored)) {
-        return judge(plan, def, key, stored, row, env);
-    }
-    count_read(plan, env);
-    Ok(Verdict::Drop)
-}
-
-/// Decodes a stored row into its slots and evaluates the conditions.
-pub(super) fn judge(
-    plan: &ScanPlan,
-    def: &TableDef,
-    key: &[u8],
-    stored: &[u8],
-    row: &mut [Value],
-    env: &ExecEnv<'_>,
-) -> SqlResult<Verdict> {
-    count_read(plan, env);
-    let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
-        return Ok(Verdict::Drop);
-    };
-    fill(&plan.columns[plan.cond_columns..], &reader, row);
-    if let Some(slot) = plan.key_slot {
-        assign(&mut row[slot as usize], ValueRef::Str(key));
-    }
-    if let Some(slot) = plan.row_slot {
-        assign(&mut row[slot as usize], ValueRef::Str(stored));
-    }
-    Ok(Verdict::Take)
-}
-
-/// Notes that a row was read, where the statement is measured.
-#[inline]
-pub(super) fn count_read(plan: &ScanPlan, env: &ExecEnv<'_>) {
-    if let Some(profile) = &env.states.profile {
-        profile.count_read(plan);
-    }
-}
-
-/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest.
-/// The first `met` are known to be true.
-#[inline]
-pub(super) fn meets<'r>(
-    plan: &ScanPlan,
-    def: &'r TableDef,
-    met: usize,
-    stored: &'r [u8],
-    row: &mut [Value],
-    env: &ExecEnv<'r>,
-) -> SqlResult<Option<RowReader<'r>>> {
-    let reader = RowReader::new(&def.layout, &env.ctx.time_zone, stored)?;
-    let mut decoded = match met {
-        0 => 0,
-        _ => plan.cond_ends[met - 1],
-    };
-    fill(&plan.columns[..decoded], &reader, row);
-    for (cond, end) in plan.conds.iter().zip(&plan.cond_ends).skip(met) {
-        fill(&plan.columns[decoded..*end], &reader, row);
-        decoded = *end;
-        if !cond.is_true(row, env)? {
-            return Ok(None);
-        }
-    }
-    Ok(Some(reader))
-}
-
-/// Decodes columns of a stored row into their slots.
-#[inline]
-pub(super) fn fill(columns: &[(usize, u32)], reader: &RowReader<'_>, row: &mut [Value]) {
-    for &(column, slot) in columns {
-        assign(&mut row[slot as usize], reader.field(column));
-    }
 }
 
 fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {
@@ -801,87 +531,4 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         (Bound::Included(l), Bound::Excluded(u)) => l >= u,
         _ => false,
     }
-}
-
-impl Cover {
-    pub(super) fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
-        let index = &def.indexes[access.index];
-        let mut wanted: Vec<(usize, u32)> = plan.columns.clone();
-        let mut take = |col: usize| {
-            let at = wanted.iter().position(|(c, _)| *c == col)?;
-            Some(wanted.swap_remove(at).1)
-        };
-        let mut parts = Vec::new();
-        for (nth, part) in index.parts.iter().enumerate() {
-            let usable = index.codec.is_reversible(nth);
-            parts.push(if usable { take(part.col) } else { None });
-        }
-        let clustered = def.primary().parts.iter().map(|p| take(p.col)).collect();
-        debug_assert!(
-            wanted.is_empty(),
-            "a covering index has every needed column"
-        );
-        Self { parts, clustered }
-    }
-
-    /// Decodes an index entry into its slots and evaluates the conditions.
-    #[expect(clippy::too_many_arguments, reason = "an entry is a key and a value")]
-    pub(super) fn judge(
-        &self,
-        plan: &ScanPlan,
-        def: &TableDef,
-        index: usize,
-        key: &[u8],
-        value: &[u8],
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
-        self.decode(&def.indexes[index], def, key, value, row, env)?;
-        Ok(match all_true(&plan.conds, row, env)? {
-            true => Verdict::Take,
-            false => Verdict::Drop,
-        })
-    }
-
-    /// Decodes an index entry into its slots.
-    pub(super) fn decode(
-        &self,
-        index: &IndexDef,
-        def: &TableDef,
-        key: &[u8],
-        value: &[u8],
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
-        decode_parts(&index.codec, &self.parts, key, row, env)?;
-        if self.clustered.iter().any(Option::is_some) {
-            let clustered = index.codec.clustered_of(key, value)?;
-            decode_parts(&def.primary().codec, &self.clustered, clustered, row, env)?;
-        }
-        Ok(())
-    }
-}
-
-fn decode_parts(
-    codec: &esker_sql_catalog::codec::KeyCodec,
-    slots: &[Option<u32>],
-    key: &[u8],
-    row: &mut [Value],
-    env: &ExecEnv<'_>,
-) -> SqlResult<()> {
-    let damaged = || esker_sql_catalog::codec::damaged("index entry");
-    let mut rest = key;
-    for (nth, slot) in slots.iter().enumerate() {
-        rest = match slot {
-            Some(slot) => {
-                let (value, rest) = codec
-                    .decode_part(nth, rest, &env.ctx.time_zone)
-                    .ok_or_else(damaged)?;
-                assign(&mut row[*slot as usize], value);
-                rest
-            }
-            None => &rest[codec.part_len(nth, rest).ok_or_else(damaged)?..],
-        };
-    }
-    Ok(())
 }
