@@ -18,7 +18,8 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlMode, SqlResult, errors};
 
 use super::columns::fit_comment;
-use super::draft::{Built, BuiltIndex, Draft};
+use super::draft::Draft;
+use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone};

@@ -20,7 +20,7 @@ use esker_sql_catalog::mdl::MdlMode;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind};
 
 use super::DdlCtx;
-use super::draft::Built;
+use super::draft_finish::Built;
 use super::names::TableName;
 use crate::dml::columns_of_stored;
 

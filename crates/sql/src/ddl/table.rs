@@ -16,7 +16,8 @@ use esker_sql_syntax::ast::{DropTables, ObjectName};
 use esker_types::{SqlError, SqlResult, errors};
 use tracing::{info, warn};
 
-use super::draft::{BuiltIndex, Draft};
+use super::draft::Draft;
+use super::draft_finish::BuiltIndex;
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, create};

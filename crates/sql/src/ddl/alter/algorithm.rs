@@ -10,7 +10,7 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::edit::AlterContext;
 use super::plan::{self, Plan};
-use crate::ddl::draft::Built;
+use crate::ddl::draft_finish::Built;
 
 /// The change that is asked for.
 pub(super) struct Asked<'a> {

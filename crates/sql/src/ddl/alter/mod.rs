@@ -36,7 +36,7 @@ use esker_types::{SqlError, SqlResult, errors};
 use super::catch_up::{CatchUp, Derived};
 use super::convert::Conversion;
 use super::create::{self, EngineFor, Options};
-use super::draft::Built;
+use super::draft_finish::Built;
 use super::fill::{Building, Checks, Rows};
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};

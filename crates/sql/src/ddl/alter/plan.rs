@@ -10,7 +10,7 @@ use esker_sql_catalog::codec::{LayoutVersion, MAX_LAYOUT_VERSIONS, Phys};
 use esker_types::{SqlType, TypeKind};
 
 use super::edit::AlterContext;
-use crate::ddl::draft::{Built, BuiltIndex};
+use crate::ddl::draft_finish::{Built, BuiltIndex};
 
 /// How to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
