@@ -1,0 +1,88 @@
+//! Counters of an instance, behind SHOW STATUS.
+//!
+//! Neighbours: the server and sessions count; `infoschema` shows. **Invariant**: no counter goes down but that of
+//! prepared statements, which is bounded by max_prepared_stmt_count.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_types::{SqlError, SqlResult};
+
+use super::Instance;
+
+/// Counters behind SHOW STATUS that belong to no session.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections that failed to log in.
+    pub aborted_connects: AtomicU64,
+    /// Sessions ever opened.
+    pub connections: AtomicU64,
+    /// Most sessions at one time.
+    pub max_used_connections: AtomicU64,
+    /// Sessions that ended without COM_QUIT.
+    pub aborted_clients: AtomicU64,
+    /// Connections refused because there were too many.
+    pub refused_connections: AtomicU64,
+    /// FLUSH statements.
+    pub flushes: AtomicU64,
+    /// FLUSH HOSTS statements: the server forgets what it held against addresses.
+    pub host_flushes: AtomicU64,
+    /// Logins that had to wait because others had failed.
+    pub login_delays: AtomicU64,
+}
+
+impl Instance {
+    pub(crate) fn count_connection(&self) {
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let now = self.registry.count() as u64;
+        self.counters
+            .max_used_connections
+            .fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A login failed.
+    pub fn count_aborted_connect(&self) {
+        self.counters
+            .aborted_connects
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many FLUSH HOSTS there were.
+    pub fn host_flushes(&self) -> u64 {
+        self.counters.host_flushes.load(Ordering::Relaxed)
+    }
+
+    /// A login had to wait because others had failed.
+    pub fn count_login_delay(&self) {
+        self.counters.login_delays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A session ended without COM_QUIT.
+    pub fn count_aborted_client(&self) {
+        self.counters
+            .aborted_clients
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was refused because there were too many.
+    pub fn count_refused_connection(&self) {
+        self.counters
+            .refused_connections
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a prepared statement.
+    ///
+    /// # Errors
+    /// 1461.
+    pub(crate) fn count_prepared(&self) -> SqlResult<()> {
+        let limit = self.globals.named("max_prepared_stmt_count").as_u64();
+        if self.prepared_count.fetch_add(1, Ordering::Relaxed) >= limit {
+            self.prepared_count.fetch_sub(1, Ordering::Relaxed);
+            let text = format!(
+                "Can't create more than max_prepared_stmt_count statements (current value: {limit})"
+            );
+            return Err(SqlError::new(1461, "42000", text));
+        }
+        Ok(())
+    }
+}
