@@ -1,0 +1,339 @@
+//! One client from its seat to its goodbye: admission, session, commands, end.
+//!
+//! Neighbours: the listener calls [`serve`] for each client; `handshake` says who it is, `seats` has the seats,
+//! `dispatch` runs commands.
+//! **Invariants**: a client that is not let in hears why; a session is gone before its seat is free.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use esker_sql::accounts::Identity;
+use esker_sql::{ClientInfo, Counter, Session};
+use esker_types::collation::Collation;
+use esker_types::{SqlError, errors};
+use esker_wire::constants::cap;
+use esker_wire::frame::{FrameReader, FrameWriter};
+use esker_wire::handshake::Response;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::handshake::{NoLogin, change_user, login};
+use super::{Connection, Gone};
+use crate::dispatch::{self, Next};
+use crate::dump;
+use crate::listener::{SHUTDOWN_GRACE, Shared};
+use crate::parameters::Parameters;
+use crate::reply;
+use crate::seats::{Door, Held};
+use crate::silence::Silence;
+use crate::socket::{Peer, Socket};
+use crate::stream::Stream;
+use crate::unseen;
+use crate::worker::Watcher;
+
+/// Longest pause in taking what the server says before the session's own limit is known.
+const LOGIN_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest goodbye to a client.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+/// Serves a client until it leaves.
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
+    let idle = Arc::new(AtomicBool::new(false));
+    let mut conn = Connection {
+        stream: Stream::Plain(socket),
+        frames: FrameWriter::default(),
+        reader: FrameReader::default(),
+        agreed: None,
+        compression: None,
+        capabilities: cap::SERVER,
+        parameters: Parameters::default(),
+        shared: shared.clone(),
+        login_end: Instant::now(),
+        write_timeout: LOGIN_WRITE_TIMEOUT,
+        received: 0,
+        sent: 0,
+        idle: idle.clone(),
+        watcher: Watcher::default(),
+    };
+    let entered = match admit(&shared, peer, door) {
+        Ok(entered) => entered,
+        Err(e) => {
+            conn.put_error(&e);
+            // The client may be gone already; nothing to do then.
+            let _ = timeout(GOODBYE, conn.flush()).await;
+            return;
+        }
+    };
+    let id = shared.next_connection_id();
+    let host = peer.host();
+    conn.begin_login();
+    let (response, identity, must_change_password) =
+        match login(&mut conn, &shared, id, &host).await {
+            Ok(known) => known,
+            Err(why) => return refuse(&mut conn, &shared, peer, why).await,
+        };
+    if let Some(ip) = peer.ip() {
+        shared.throttle.completed(ip);
+    }
+    let kill = Arc::new(Notify::new());
+    drop(entered);
+    let who = Newcomer {
+        id,
+        peer,
+        door,
+        response,
+        identity,
+        must_change_password,
+    };
+    let Some((mut session, seat)) = open_session(&mut conn, &shared, who, &kill).await else {
+        return;
+    };
+    let mut stop = shared.shutdown.clone();
+    let ended = {
+        let mut work = std::pin::pin!(serve_commands(&mut conn, &mut session));
+        tokio::select! {
+            biased;
+            ended = &mut work => ended,
+            () = kill.notified() => Err(Gone),
+            () = stopped(&mut stop) => {
+                if idle.load(Ordering::Relaxed) {
+                    Err(Gone)
+                } else {
+                    // What runs has been interrupted and is answered; a commit takes its time.
+                    timeout(SHUTDOWN_GRACE, work).await.unwrap_or(Err(Gone))
+                }
+            }
+        }
+    };
+    if shared.is_stopping() {
+        conn.frames.set_seq(0);
+        conn.frames.abandon();
+        conn.put_error(&errors::shutdown_in_progress());
+        let _ = timeout(GOODBYE, conn.flush()).await;
+    } else if ended.is_err() {
+        shared.instance.count_aborted_client();
+    }
+    // Rolling back a large transaction may take a while.
+    tokio::task::block_in_place(|| drop(session));
+    drop(seat);
+    let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
+}
+
+/// Is there room for one more, and has the address behaved?
+fn admit(shared: &Shared, peer: Peer, door: Door) -> Result<Option<Held<'_>>, SqlError> {
+    let limit = shared.instance.variable_u64("max_connections") as usize;
+    let entered = shared.seats.enter(limit);
+    if entered.is_none() && door == Door::Main {
+        shared.instance.count_refused_connection();
+        return Err(errors::too_many_connections());
+    }
+    let allowed = shared.instance.variable_u64("max_connect_errors");
+    let flushes = shared.instance.host_flushes();
+    let ip = peer.ip().map(|ip| ip.to_canonical());
+    if let Some(ip) = ip
+        && shared.throttle.is_blocked(ip, allowed, flushes)
+    {
+        let text = format!(
+            "Host '{ip}' is blocked because of many connection errors; unblock with FLUSH HOSTS"
+        );
+        return Err(SqlError::new(1129, "HY000", text));
+    }
+    Ok(entered)
+}
+
+/// Ends a login that came to nothing.
+async fn refuse(conn: &mut Connection, shared: &Shared, peer: Peer, why: NoLogin) {
+    shared.instance.count_aborted_connect();
+    match why {
+        NoLogin::Broken => {
+            let allowed = shared.instance.variable_u64("max_connect_errors");
+            if let Some(ip) = peer.ip() {
+                shared.throttle.interrupted(ip, allowed);
+            }
+        }
+        NoLogin::Denied(e) => {
+            shared.refusals.tell(peer, &e);
+            conn.put_error(&e);
+            let _ = conn.flush().await;
+        }
+    }
+}
+
+/// Resolves when the server goes down.
+async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) {
+    // An error means that the listener is gone, which is the same.
+    let _ = stop.wait_for(|stopping| *stopping).await;
+}
+
+/// Gives the client its seat; None: it came through a door where none is needed.
+fn seat<'s>(
+    shared: &'s Shared,
+    session: &Session,
+    door: Door,
+) -> Result<Option<Held<'s>>, SqlError> {
+    let is_administrator = session.is_administrator();
+    if door == Door::Admin {
+        let denied = || errors::privilege_needed("SERVICE_CONNECTION_ADMIN");
+        return is_administrator.then_some(None).ok_or_else(denied);
+    }
+    let limit = shared.instance.variable_u64("max_connections") as usize;
+    let Some(seat) = shared.seats.take(limit, is_administrator) else {
+        shared.instance.count_refused_connection();
+        return Err(errors::too_many_connections());
+    };
+    Ok(Some(seat))
+}
+
+/// Begins to count for the account, and takes its first database.
+pub(super) fn admit_account(session: &mut Session, database: Option<&str>) -> Result<(), SqlError> {
+    session.begin_counting()?;
+    database.map_or(Ok(()), |db| session.use_database(db))
+}
+
+/// A client that has proved who it is.
+struct Newcomer {
+    id: u64,
+    peer: Peer,
+    door: Door,
+    response: Response,
+    identity: Identity,
+    /// The password has expired.
+    must_change_password: bool,
+}
+
+async fn open_session<'s>(
+    conn: &mut Connection,
+    shared: &'s Arc<Shared>,
+    who: Newcomer,
+    kill: &Arc<Notify>,
+) -> Option<(Session, Option<Held<'s>>)> {
+    let Newcomer {
+        id,
+        peer,
+        door,
+        response,
+        identity,
+        must_change_password,
+    } = who;
+    let killer = Arc::new(OnceLock::new());
+    let leave_worker = conn.leave_worker(killer.clone());
+    let on_kill = {
+        let kill = kill.clone();
+        Box::new(move || kill.notify_one())
+    };
+    let mut session = Session::new(
+        shared.instance.clone(),
+        ClientInfo {
+            connection_id: id,
+            user: response.user.clone(),
+            host: peer.host(),
+            peer: peer.to_string(),
+            account: identity.account,
+            proxy_user: identity.proxy_user,
+            collation: Collation::by_id(response.collation),
+            found_rows: response.capabilities & cap::FOUND_ROWS != 0,
+            multi_statements: response.capabilities & cap::MULTI_STATEMENTS != 0,
+            local_files: response.capabilities & cap::LOCAL_FILES != 0,
+            interactive: response.capabilities & cap::INTERACTIVE != 0,
+            attributes: response.attributes.clone(),
+            tls: conn.stream.tls_info(),
+            compression: conn.agreed.map(|a| (a.name(), a.level())),
+            embedded: false,
+            on_kill,
+            leave_worker,
+        },
+    );
+    // Nobody has set it.
+    let _ = killer.set(session.killer());
+    if conn.capabilities & cap::SESSION_TRACK != 0 {
+        session.report_changes();
+    }
+    let opened = seat(shared, &session, door).and_then(|seat| {
+        admit_account(&mut session, response.database.as_deref())?;
+        Ok(seat)
+    });
+    let opened = match opened {
+        Ok(seat) => greet(&mut session, shared, &response).await.map(|()| seat),
+        Err(e) => Err(e),
+    };
+    let seat = match opened {
+        Ok(seat) => seat,
+        Err(e) => {
+            // Whoever sees the error may come again at once.
+            drop(session);
+            shared.refusals.tell(peer, &e);
+            shared.instance.count_aborted_connect();
+            conn.put_error(&e);
+            let _ = conn.flush().await;
+            return None;
+        }
+    };
+    // Not before: the database could not be taken, and init_connect could not run.
+    if must_change_password {
+        session.require_new_password();
+    }
+    reply::done(conn, &mut session);
+    conn.flush().await.ok()?;
+    if let Some(algorithm) = conn.agreed {
+        conn.compress(algorithm);
+    }
+    Some((session, seat))
+}
+
+/// `init_connect`, which administrators are spared: a mistake in it must not keep out those who can mend it.
+async fn greet(
+    session: &mut Session,
+    shared: &Shared,
+    response: &Response,
+) -> Result<(), SqlError> {
+    let statements = shared.instance.variable_text("init_connect");
+    if statements.is_empty() || session.is_administrator() {
+        return Ok(());
+    }
+    session.set_multi_statements(true);
+    let ran = unseen::run(session, statements.as_bytes()).await;
+    session.set_multi_statements(response.capabilities & cap::MULTI_STATEMENTS != 0);
+    ran.map_err(|e| {
+        tracing::warn!("init_connect failed: {e}");
+        let text = format!(
+            "Aborted connection {} to db: '{}' user: '{}' host: '{}' (init_connect command failed)",
+            session.connection_id(),
+            response.database.as_deref().unwrap_or("unconnected"),
+            response.user,
+            session.host(),
+        );
+        SqlError::new(1184, "08S01", text)
+    })
+}
+
+async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<(), Gone> {
+    let shared = conn.shared.clone();
+    let mut silence = Silence::new();
+    while !shared.is_stopping() {
+        let idle = session.idle_timeout();
+        conn.idle.store(true, Ordering::Relaxed);
+        let next = conn.command(session, idle, &mut silence).await?;
+        if let Next::Dump(stream) = next {
+            // It is no command that runs: the end of the server does not wait for it, nor does a commit.
+            conn.write_timeout = session.net_write_timeout();
+            dump::serve(conn, session, stream).await?;
+            conn.flush().await?;
+            continue;
+        }
+        conn.idle.store(false, Ordering::Relaxed);
+        let _running = shared.activity.begin();
+        conn.write_timeout = session.net_write_timeout();
+        match next {
+            Next::Quit => return Ok(()),
+            Next::ChangeUser(payload) => change_user(conn, session, &shared, &payload).await?,
+            next => dispatch::finish(conn, session, next).await?,
+        }
+        conn.watcher.end();
+        conn.flush().await?;
+        session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
+        session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));
+    }
+    Ok(())
+}
