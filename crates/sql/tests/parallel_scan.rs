@@ -490,6 +490,25 @@ fn explain_tells_tasks_and_threads_and_what_was_read() {
         shown[0].contains("0 tasks, 14000 rows from metadata"),
         "{shown:?}"
     );
+    // How rows are evaluated and aggregated is the plan's, too.
+    for (sql, evaluation) in [
+        (
+            "SELECT k, SUM(p) FROM t WHERE c LIKE 'w%' GROUP BY k",
+            ", vectorized)",
+        ),
+        (
+            "SELECT k FROM t WHERE k > 3 ORDER BY p LIMIT 2",
+            ", vectorized filter)",
+        ),
+        (
+            "SELECT id, SUM(p) FROM t GROUP BY id HAVING SUM(p) > 1",
+            ", streaming aggregation)",
+        ),
+        ("SELECT k, SUM(x) FROM t GROUP BY k", " tasks)"),
+    ] {
+        let shown = root.ok(&format!("EXPLAIN {sql}"));
+        assert!(shown[0].contains(evaluation), "{sql}: {shown:?}");
+    }
     // Nothing was run for that.
     assert_eq!(engine.stats().scans, before);
 

@@ -4,7 +4,7 @@
 
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_plan::plan::explain::{ParallelEstimate, Shared};
-use esker_sql_plan::plan::strategy::ProbePipeline;
+use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, SplitPoint, Strategy};
 use esker_types::SqlResult;
 
@@ -21,6 +21,12 @@ pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> SqlResult<Option<Parall
         return Ok(None);
     };
     let wanted = wanted_tasks(exec);
+    let (evaluation, is_streaming) = match block.strategy {
+        Strategy::Parallel {
+            evaluation, sink, ..
+        } => (evaluation, sink == SinkKind::StreamingGroup),
+        _ => (Evaluation::RowAtATime, false),
+    };
     let cut = match block.strategy {
         Strategy::Serial => return Ok(None),
         Strategy::CountFromMetadata => {
@@ -30,8 +36,17 @@ pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> SqlResult<Option<Parall
             let count = exec.txn.parallel_count(target.tree, target.spans, wanted);
             count.map(|count| (Shared::Scan, count.tasks() as u64, count.counted()))
         }
-        Strategy::Parallel { split, sink } => {
-            let candidate = Candidate { probe, split, sink };
+        Strategy::Parallel {
+            split,
+            sink,
+            evaluation,
+        } => {
+            let candidate = Candidate {
+                probe,
+                split,
+                sink,
+                evaluation,
+            };
             let needs_reader = needs_reader(&block_exprs(block, &candidate), &candidate);
             if needs_reader && exec.txn.has_writes() {
                 return Ok(None);
@@ -58,5 +73,7 @@ pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> SqlResult<Option<Parall
         threads: exec.limits.read_threads.min(tasks as u32).max(1),
         tasks,
         from_metadata,
+        evaluation,
+        is_streaming,
     }))
 }

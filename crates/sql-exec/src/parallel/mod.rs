@@ -34,7 +34,7 @@ use esker_engine::{EngineError, View};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::Expr;
-use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind};
+use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, JoinMethod, JoinPlan, Node, SplitPoint, Strategy};
 use esker_types::{SqlResult, Value};
 use parking_lot::Mutex;
@@ -73,6 +73,7 @@ struct Candidate<'p> {
     probe: ProbePipeline<'p>,
     split: SplitPoint,
     sink: SinkKind,
+    evaluation: Evaluation,
 }
 
 /// The threads that read a table together when `wanted` are asked for: no more than there are processors.
@@ -97,8 +98,17 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> SqlResult<Option
     match block.strategy {
         Strategy::Serial => Ok(None),
         Strategy::CountFromMetadata => count(block, &probe, exec, env),
-        Strategy::Parallel { split, sink } => {
-            let candidate = Candidate { probe, split, sink };
+        Strategy::Parallel {
+            split,
+            sink,
+            evaluation,
+        } => {
+            let candidate = Candidate {
+                probe,
+                split,
+                sink,
+                evaluation,
+            };
             match block_task(block, &candidate, env)? {
                 Some(task) => read(task, block, exec, env),
                 None => Ok(None),
@@ -162,18 +172,23 @@ pub(super) fn build_join_table(
     else {
         return Ok(None);
     };
-    let (Some(probe), Some(split)) = (ProbePipeline::of(&join.right), join.build) else {
+    let (Some(probe), Some(build)) = (ProbePipeline::of(&join.right), join.build) else {
         return Ok(None);
     };
     let sink = SinkKind::Hash;
-    let candidate = Candidate { probe, split, sink };
+    let candidate = Candidate {
+        probe,
+        split: build.split,
+        sink,
+        evaluation: build.evaluation,
+    };
     let wanted = Wanted {
         sink_kind: sink,
         keep: u64::MAX,
         slots: join.right_slots.clone(),
         width,
     };
-    let mut exprs = candidate.probe.exprs(split);
+    let mut exprs = candidate.probe.exprs(candidate.split);
     exprs.extend(right);
     let hash = KeyHash::default();
     let consumer = Consumer::Right {
@@ -184,7 +199,7 @@ pub(super) fn build_join_table(
     };
     let wanted = (wanted, filters);
     match prepare(consumer, &join.right, &candidate, wanted, &exprs, env)? {
-        Some(task) => build(task, hash, exec, env),
+        Some(task) => fill_table(task, hash, exec, env),
         None => Ok(None),
     }
 }
@@ -337,7 +352,7 @@ fn read(
 }
 
 /// Does the tasks and puts the rows they bring into one table. `None` if that takes too much memory.
-fn build(
+fn fill_table(
     task: TableTask,
     hash: KeyHash,
     exec: &ExecCtx<'_>,

@@ -105,6 +105,7 @@ pub(super) fn prepare(
         probe,
         split: cut,
         sink,
+        evaluation,
     } = candidate;
     let mut given = SharedInputs::default();
     if needs_reader(exprs, candidate) {
@@ -167,7 +168,7 @@ pub(super) fn prepare(
         _ => exec.limits.table_bytes,
     };
     let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn.memory());
-    let input = (input, *cut);
+    let input = (input, *cut, *evaluation);
     let bounds = (exec.limits, room);
     Ok(Some(TableTask::new(
         consumer, input, given, wanted, bounds, env,

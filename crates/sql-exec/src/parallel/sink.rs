@@ -149,10 +149,11 @@ impl<'p> Sink<'p> {
             }
         };
         match wanted.sink_kind {
-            SinkKind::Group => Self::Groups {
+            kind @ (SinkKind::Group | SinkKind::StreamingGroup) => Self::Groups {
                 block,
                 groups: Box::default(),
-                segments: StreamingGroups::of(block, probe).map(Box::new),
+                segments: (kind == SinkKind::StreamingGroup)
+                    .then(|| Box::new(StreamingGroups::of(block, probe))),
             },
             SinkKind::Distinct => Self::Distinct {
                 block,

@@ -7,9 +7,8 @@
 
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
-use esker_sql_plan::plan::strategy::ProbePipeline;
-use esker_sql_plan::plan::strategy::parallel_safe::is_parallel_safe;
-use esker_sql_plan::plan::{BlockPlan, GroupPlan, Source};
+use esker_sql_plan::plan::strategy::{ProbePipeline, streaming_key};
+use esker_sql_plan::plan::{BlockPlan, GroupPlan};
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::groups::GroupTable;
@@ -32,26 +31,14 @@ pub(super) struct StreamingGroups<'p> {
 }
 
 impl<'p> StreamingGroups<'p> {
-    /// Where that is possible, and HAVING may drop groups.
-    pub fn of(block: &'p BlockPlan, probe: &ProbePipeline<'p>) -> Option<Self> {
-        let (plan, having) = (block.group.as_ref()?, block.having.as_ref()?);
-        let scan = probe.source;
-        let Source::Base { def, access, .. } = &scan.source else {
-            return None;
-        };
-        let part = def.primary().parts.first()?;
-        if access.index != 0
-            || access.reverse
-            || part.prefix_len.is_some()
-            || !is_parallel_safe(having)
-        {
-            return None;
-        }
-        let (_, slot) = *scan.columns.iter().find(|(col, _)| *col == part.col)?;
-        let is_it = |key: &&Expr| key.as_column() == Some(slot);
-        let key = plan.keys.iter().find(is_it)?;
-        Some(Self {
-            is_all: plan.telling_keys().all(|key| is_it(&key)),
+    /// Of a block whose plan says so.
+    pub fn of(block: &'p BlockPlan, probe: &ProbePipeline<'p>) -> Self {
+        let (key, slot) = streaming_key(block, probe).expect("its strategy says so");
+        let plan = block.group.as_ref().expect("it has a grouping key");
+        let having = block.having.as_ref().expect("it drops groups");
+        let is_it = |key: &Expr| key.as_column() == Some(slot);
+        Self {
+            is_all: plan.telling_keys().all(is_it),
             plan,
             having,
             slot,
@@ -60,7 +47,7 @@ impl<'p> StreamingGroups<'p> {
             next: Vec::new(),
             start: None,
             row: vec![Value::Null; block.width as usize],
-        })
+        }
     }
 
     /// Takes a row. Gives the bytes that took, less those of groups that are dropped.

@@ -18,7 +18,7 @@ use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::{Expr, NoVars};
 use esker_sql_plan::plan::SplitPoint;
 use esker_sql_plan::plan::profile::Profile;
-use esker_sql_plan::plan::strategy::ProbePipeline;
+use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline};
 use esker_sql_plan::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
 use esker_types::ctx::{Raised, RegexpLimits};
 use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlResult, Value};
@@ -222,7 +222,7 @@ impl ResultMemory {
 impl TableTask {
     pub(super) fn new(
         consumer: Consumer,
-        (input, cut): (Input, SplitPoint),
+        (input, cut, evaluation): (Input, SplitPoint, Evaluation),
         given: SharedInputs,
         wanted: Wanted,
         (limits, room): (Limits, ResultMemory),
@@ -231,9 +231,10 @@ impl TableTask {
         let ctx = env.ctx;
         let stages = given.build_sides.len();
         let program = match input {
-            Input::Table { index, .. } => Program::of(&consumer, &wanted, index, env),
+            Input::Table { index, .. } => Program::of(&consumer, evaluation, index, env),
             Input::Rows { .. } => None,
         };
+        debug_assert!(cut.passed() <= stages);
         TableTask {
             program,
             // Such operators have a reader. What tasks do themselves is only counted.
@@ -315,6 +316,7 @@ impl TableTask {
         states: &SubqueryStates,
         go_on: &mut dyn FnMut() -> bool,
     ) -> SqlResult<Part> {
+        debug_assert!(task < self.tasks());
         for constant in &self.given.constants {
             constant.give_to(states);
         }
@@ -558,6 +560,7 @@ impl Flow<'_> {
     ) -> SqlResult<()> {
         for values in rows {
             self.read += 1;
+            debug_assert_eq!(slots.len(), values.len());
             for (slot, value) in slots.iter().zip(values) {
                 self.row[*slot as usize].clone_from(value);
             }

@@ -61,7 +61,7 @@ pub use block::{rows_looked_at, rows_out};
 pub use conds::is_cheap;
 pub use edge::{Edge, locate_number};
 pub use stats::{table_rows, tree_entries};
-pub use strategy::{SplitPoint, Strategy};
+pub use strategy::{ParallelBuild, SplitPoint, Strategy};
 pub use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.
@@ -515,8 +515,8 @@ pub struct JoinPlan {
     pub on: Vec<Expr>,
     /// How the right input is searched.
     pub method: JoinMethod,
-    /// Where the rows of the right input are split among threads that build the hash table.
-    pub build: Option<SplitPoint>,
+    /// How several threads read the right input for the hash table.
+    pub build: Option<ParallelBuild>,
     /// Estimated rows.
     pub rows: f64,
     /// Slots that `left` fills and somebody reads afterwards.

@@ -11,14 +11,12 @@ use esker_sql_catalog::codec::Phys;
 use esker_sql_plan::bind::AggCall;
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::{Arith, Case, EvalEnv, Expr, ExprKind, FuncCall, Unary};
-use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind, parallel_safe};
+use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline, parallel_safe};
 use esker_sql_plan::plan::{GroupPlan, Node as PlanNode, ScanPlan, Source};
 use esker_types::arith::{BinOp, UnOp};
 use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::super::sink::Wanted;
-use super::super::streaming_groups::StreamingGroups;
 use super::super::task::Consumer;
 use super::program::{
     Agg, BOOLEAN, ByRow, Column, Fold, Keys, Kind, Measure, Node, Operand, Program, Step, Sum, What,
@@ -45,13 +43,17 @@ pub(super) struct Compiler<'c> {
 }
 
 impl Program {
-    /// How the rows of the consumer's first table are judged, which are read by an index. `None`: row by row.
+    /// How the rows of the consumer's first table are judged, which are read by an index. `None`: row by row, because
+    /// the plan says so or because values of constants do not go into a batch.
     pub(in crate::parallel) fn of(
         consumer: &Consumer,
-        wanted: &Wanted,
+        evaluation: Evaluation,
         index: usize,
         env: &ExecEnv<'_>,
     ) -> Option<Self> {
+        let Evaluation::Vectorized { folds } = evaluation else {
+            return None;
+        };
         let node: &PlanNode = match consumer {
             Consumer::Block(block) => &block.source,
             Consumer::Right { node, .. } => node,
@@ -60,9 +62,7 @@ impl Program {
         let Source::Base { def, access, .. } = &probe.source.source else {
             return None;
         };
-        if index != 0 && !access.covering {
-            return None;
-        }
+        debug_assert!(index == 0 || access.covering, "the plan knows the columns");
         let quiet = env.ctx.quiet();
         let eval = EvalEnv {
             ctx: &quiet,
@@ -83,11 +83,9 @@ impl Program {
         };
         let met = compiler.conditions();
         let mut fold = None;
-        if let (Consumer::Block(block), SinkKind::Group) = (consumer, wanted.sink_kind)
+        if let (Consumer::Block(block), true) = (consumer, folds)
             && let Some(group) = &block.group
             && met == probe.source.conds.len()
-            && probe.stages.is_empty()
-            && StreamingGroups::of(block, &probe).is_none()
         {
             fold = compiler.fold(group);
         }
@@ -238,6 +236,7 @@ impl Compiler<'_> {
 
     /// Forgets what was made since: nobody needs it.
     pub(super) fn back_to(&mut self, (nodes, by_row): (usize, usize)) {
+        debug_assert!(self.stepped <= nodes, "steps keep their nodes");
         self.nodes.truncate(nodes);
         self.by_row.truncate(by_row);
     }

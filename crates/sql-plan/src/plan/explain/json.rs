@@ -302,11 +302,17 @@ fn shared_out(estimate: ParallelEstimate) -> (&'static str, Json) {
         Shared::Scan => "parallel_scan",
         Shared::Join => "parallel_join",
     };
-    let members = vec![
+    let mut members = vec![
         ("threads", Json::Number(estimate.threads.into())),
         ("tasks", Json::Number(estimate.tasks)),
         ("rows_from_metadata", Json::Number(estimate.from_metadata)),
     ];
+    if let Some(what) = estimate.evaluation.word() {
+        members.push(("evaluation", Json::Text(what.to_owned())));
+    }
+    if estimate.is_streaming {
+        members.push(("streaming_aggregation", Json::Bool(true)));
+    }
     (name, Json::Object(members))
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::super::BlockPlan;
+use super::super::strategy::Evaluation;
 
 /// How the rows of a block would be shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,10 @@ pub struct ParallelEstimate {
     pub tasks: u64,
     /// Rows that are counted without reading.
     pub from_metadata: u64,
+    /// How the rows of the table that is read first are evaluated.
+    pub evaluation: Evaluation,
+    /// Are groups complete when the sort key changes?
+    pub is_streaming: bool,
 }
 
 /// What is shared out.
@@ -46,9 +51,15 @@ impl fmt::Display for ParallelEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (threads, tasks) = (self.threads, self.tasks);
         write!(f, "{threads} threads, {tasks} tasks")?;
-        match self.from_metadata {
-            0 => Ok(()),
-            rows => write!(f, ", {rows} rows from metadata"),
+        if self.from_metadata > 0 {
+            write!(f, ", {} rows from metadata", self.from_metadata)?;
+        }
+        if let Some(what) = self.evaluation.word() {
+            write!(f, ", {what}")?;
+        }
+        match self.is_streaming {
+            true => f.write_str(", streaming aggregation"),
+            false => Ok(()),
         }
     }
 }

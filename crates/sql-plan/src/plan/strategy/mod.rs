@@ -1,20 +1,23 @@
 //! The strategy of a block: whether its rows are read by the statement's own thread, in tasks for several threads, or
-//! only counted.
+//! only counted, and how tasks evaluate and aggregate them.
 //!
 //! In flow order: `probe` (a block's left-deep joins as a pipeline, and where its rows are split), `parallel_safe`
-//! (what any thread may evaluate). Neighbours: `block` decides last of all; `exec::parallel` does what was decided,
-//! `explain` shows it.
-//! **Invariant**: the strategy follows from the plan, its estimates and the session's threshold alone. What turns up
-//! only while the statement runs (its own writes, too little memory) makes it run serially, never otherwise.
+//! (what any thread may evaluate), `vectorize` (what is evaluated column by column). Neighbours: `block` decides last
+//! of all; `exec::parallel` does what was decided, `explain` shows it. **Invariant**: the strategy follows from the
+//! plan, its estimates and the session's threshold alone. What turns up only while the statement runs (its own writes,
+//! too little memory) makes it run serially, never otherwise.
 
 pub mod parallel_safe;
 mod probe;
+mod vectorize;
 
 use std::sync::Arc;
 
 pub use probe::{ProbePipeline, SplitPoint, Stage};
+pub use vectorize::Evaluation;
 
 use super::{BlockPlan, JoinMethod, JoinPlan, Node, Source};
+use crate::expr::Expr;
 
 /// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
 const MAX_BUFFERED_ROWS: f64 = 250_000.0;
@@ -30,6 +33,8 @@ pub enum Strategy {
         split: SplitPoint,
         /// What is done with the rows.
         sink: SinkKind,
+        /// How the rows of the table that is read first are evaluated.
+        evaluation: Evaluation,
     },
     /// Only the number of a table's rows is wanted: from metadata where nothing overlaps.
     CountFromMetadata,
@@ -40,6 +45,8 @@ pub enum Strategy {
 pub enum SinkKind {
     /// They are grouped, or aggregated as one group.
     Group,
+    /// The same, of rows that come sorted by a grouping key: streaming aggregation.
+    StreamingGroup,
     /// Of rows with the same select list the first is kept.
     Distinct,
     /// The first n of an order are kept.
@@ -48,6 +55,15 @@ pub enum SinkKind {
     Rows,
     /// All are kept, by their keys in a hash join.
     Hash,
+}
+
+/// How the rows of a hash join's build side are read by several threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParallelBuild {
+    /// What the threads share among them.
+    pub split: SplitPoint,
+    /// How the rows of the table that is read first are evaluated.
+    pub evaluation: Evaluation,
 }
 
 /// Decides how the block and the build sides of its joins are read. `parallel_rows`: estimated rows from which on
@@ -70,8 +86,8 @@ fn decide_builds(node: &mut Node, parallel_rows: f64) {
     }
 }
 
-/// Where the rows of a hash join's build side are split; `None`: it is read serially.
-fn of_build_side(join: &JoinPlan, parallel_rows: f64) -> Option<SplitPoint> {
+/// How a hash join's build side is read; `None`: serially.
+fn of_build_side(join: &JoinPlan, parallel_rows: f64) -> Option<ParallelBuild> {
     let JoinMethod::Hash { right, .. } = &join.method else {
         return None;
     };
@@ -79,7 +95,12 @@ fn of_build_side(join: &JoinPlan, parallel_rows: f64) -> Option<SplitPoint> {
     if !right.iter().all(parallel_safe::is_parallel_safe) {
         return None;
     }
-    probe.split(&join.right, parallel_rows)
+    let split = probe.split(&join.right, parallel_rows)?;
+    let evaluation = match split {
+        SplitPoint::Table => Evaluation::of_scan(probe.source, false),
+        SplitPoint::Rows(_) => Evaluation::RowAtATime,
+    };
+    Some(ParallelBuild { split, evaluation })
 }
 
 fn of_block(block: &BlockPlan, parallel_rows: f64) -> Strategy {
@@ -95,7 +116,7 @@ fn parallel(block: &BlockPlan, parallel_rows: f64) -> Option<Strategy> {
     let sink = sink_kind(block, &probe)?;
     let is_parallel_safe = match sink {
         SinkKind::Rows | SinkKind::Hash => true,
-        SinkKind::Group => block
+        SinkKind::Group | SinkKind::StreamingGroup => block
             .group
             .as_ref()
             .is_some_and(parallel_safe::is_group_parallel_safe),
@@ -105,7 +126,14 @@ fn parallel(block: &BlockPlan, parallel_rows: f64) -> Option<Strategy> {
             .iter()
             .all(|key| parallel_safe::is_parallel_safe(&key.expr)),
     };
-    is_parallel_safe.then_some(Strategy::Parallel { split, sink })
+    is_parallel_safe.then(|| Strategy::Parallel {
+        split,
+        sink,
+        evaluation: match split {
+            SplitPoint::Table => Evaluation::of_block(block, &probe, sink),
+            SplitPoint::Rows(_) => Evaluation::RowAtATime,
+        },
+    })
 }
 
 /// Is the number of a table's rows all that is wanted?
@@ -122,7 +150,10 @@ fn only_counts(block: &BlockPlan, probe: &ProbePipeline<'_>) -> bool {
 
 fn sink_kind(block: &BlockPlan, probe: &ProbePipeline<'_>) -> Option<SinkKind> {
     if block.group.is_some() {
-        return Some(SinkKind::Group);
+        return Some(match streaming_key(block, probe) {
+            Some(_) => SinkKind::StreamingGroup,
+            None => SinkKind::Group,
+        });
     }
     // A walk in the order of an index ends early, or spares the sort.
     let in_order = match &probe.source.source {
@@ -144,6 +175,26 @@ fn sink_kind(block: &BlockPlan, probe: &ProbePipeline<'_>) -> Option<SinkKind> {
         }
         _ => None,
     }
+}
+
+/// The grouping key by which rows come sorted, and its slot, where HAVING may drop groups as soon as they are complete.
+pub fn streaming_key<'p>(
+    block: &'p BlockPlan,
+    probe: &ProbePipeline<'p>,
+) -> Option<(&'p Expr, u32)> {
+    let (plan, having) = (block.group.as_ref()?, block.having.as_ref()?);
+    let scan = probe.source;
+    let Source::Base { def, access, .. } = &scan.source else {
+        return None;
+    };
+    let part = def.primary().parts.first()?;
+    let is_sorted = access.index == 0 && !access.reverse && part.prefix_len.is_none();
+    if !is_sorted || !parallel_safe::is_parallel_safe(having) {
+        return None;
+    }
+    let (_, slot) = *scan.columns.iter().find(|(col, _)| *col == part.col)?;
+    let key = plan.keys.iter().find(|key| key.as_column() == Some(slot))?;
+    Some((key, slot))
 }
 
 /// Are all rows of a table wanted as they are?
