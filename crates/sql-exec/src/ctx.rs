@@ -21,6 +21,7 @@ use super::spill::TempFiles;
 const FIRST_LOOK: u32 = 16;
 /// Most rows between two looks.
 const MOST_ROWS: u32 = 256;
+const _: () = assert!(0 < FIRST_LOOK && FIRST_LOOK <= MOST_ROWS);
 /// Rows that took less than this since the last look are quick: it may be longer to the next one.
 const QUICK: Duration = Duration::from_micros(100);
 /// Rows that took more than this are slow: the next look comes sooner.
@@ -129,6 +130,7 @@ impl<'a> ExecCtx<'a> {
         if !self.slow_rows {
             let now = Instant::now();
             let rows = self.rows_per_look.get();
+            debug_assert!((1..=MOST_ROWS).contains(&rows));
             if let Some(before) = self.looked.replace(Some(now)) {
                 let took = now.duration_since(before);
                 if took < QUICK {

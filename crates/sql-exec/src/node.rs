@@ -55,7 +55,7 @@ impl NodeState {
             (Self::Scan(state), Node::Scan(scan)) => state.open(scan, row, env)?,
             (Self::Join(state), Node::Join(join)) => state.open(join, row, env)?,
             (Self::Filter(state), Node::Filter(child, _)) => state.open(child, row, env)?,
-            _ => {}
+            _ => debug_assert!(matches!(plan, Node::Nothing(_)), "the state is the plan's"),
         }
         Ok(())
     }
@@ -91,7 +91,10 @@ impl NodeState {
                 Ok(false)
             }
             (Self::Once(given), Node::Once) => Ok(!std::mem::replace(given, true)),
-            _ => Ok(false),
+            _ => {
+                debug_assert!(matches!(plan, Node::Nothing(_)), "the state is the plan's");
+                Ok(false)
+            }
         }
     }
 }

@@ -153,6 +153,7 @@ impl<'e> TargetScope<'e> {
         let source = LockSpec::of_source(LockReason::Source);
         let tables = scope.tables.iter();
         let mut locks: Vec<_> = tables.map(|t| is_stored(t).then_some(source)).collect();
+        debug_assert!(targets.iter().all(|target| locks[target.table].is_some()));
         for target in &targets {
             locks[target.table] = Some(lock);
         }

@@ -42,6 +42,7 @@ impl Threads {
             threads.join();
             return Err(error);
         }
+        debug_assert_eq!(threads.0.len(), MAX_IN_FLIGHT + 1);
         Ok(threads)
     }
 

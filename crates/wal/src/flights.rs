@@ -92,12 +92,14 @@ impl Flights {
         self.learn(nanos);
         let mut state = self.state.lock();
         let at = (ticket.number - state.first) as usize;
+        debug_assert!(ticket.number >= state.first && !state.flights[at].landed);
         state.flights[at].landed = true;
         let mut durable = None;
         while let Some(flight) = state.flights.pop_front_if(|flight| flight.landed) {
             state.first += 1;
             durable = Some(flight.end);
         }
+        debug_assert!(self.airborne() > 0);
         self.airborne.fetch_sub(1, Ordering::SeqCst);
         self.changed.notify_all();
         (durable, nanos)
@@ -112,6 +114,7 @@ impl Flights {
             _ => old - (old - nanos) / EXPECTED_OVER,
         };
         // Two that land at once may overwrite each other: an average gets over that.
+        debug_assert!(old == 0 || new <= 2 * old);
         self.expected_nanos.store(new, Ordering::Relaxed);
     }
 

@@ -122,6 +122,9 @@ impl Future for DurableFuture {
             }
             return Poll::Pending;
         }
+        debug_assert!(
+            !matches!(answer, Poll::Ready(Ok(()))) || shared.waiters.durable() >= this.lsn
+        );
         // The flush has taken the queue entry, or is about to: no need to lock for that.
         this.ticket = None;
         if let Some(since) = this.waits_since.take() {

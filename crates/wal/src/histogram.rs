@@ -17,6 +17,7 @@ const SMALL: u64 = 1 << PER_OCTAVE_LOG2;
 
 /// Buckets of a histogram: up to 2^40 (18 minutes in nanoseconds); the last one takes all above.
 pub const HISTOGRAM_BUCKETS: usize = (40 - 1) << PER_OCTAVE_LOG2;
+const _: () = assert!(HISTOGRAM_BUCKETS > SMALL as usize);
 
 /// The bucket of a value.
 fn bucket_of(value: u64) -> usize {
@@ -26,11 +27,14 @@ fn bucket_of(value: u64) -> usize {
     let octave = value.ilog2() - PER_OCTAVE_LOG2;
     let within = (value >> octave) - SMALL;
     let bucket = (u64::from(octave + 1) << PER_OCTAVE_LOG2) + within;
-    (bucket as usize).min(HISTOGRAM_BUCKETS - 1)
+    let bucket = (bucket as usize).min(HISTOGRAM_BUCKETS - 1);
+    debug_assert!(first_of(bucket) <= value && value <= last_of(bucket));
+    bucket
 }
 
 /// The largest value of a bucket.
 fn last_of(bucket: usize) -> u64 {
+    debug_assert!(bucket < HISTOGRAM_BUCKETS);
     if bucket == HISTOGRAM_BUCKETS - 1 {
         return u64::MAX;
     }
@@ -61,6 +65,7 @@ impl Histogram {
     /// An upper bound of the smallest value that `percent` of all values do not exceed, at most
     /// 25 % above it; 0 if there are no values.
     pub fn percentile(&self, percent: u64) -> u64 {
+        debug_assert!(percent <= 100);
         let wanted = (self.count() * percent).div_ceil(100);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {

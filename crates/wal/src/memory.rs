@@ -22,6 +22,7 @@ const DISCARD_BYTES: u64 = 64 * 1024;
 
 /// Disk room of a log that has no disk: enough for centuries, and no sum with it overflows.
 const ENDLESS_ROOM: u64 = 1 << 62;
+const _: () = assert!(ENDLESS_ROOM <= u64::MAX / 3);
 
 /// A log in memory for benches and tests; see the module.
 pub struct MemoryLog {

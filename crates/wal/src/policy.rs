@@ -116,11 +116,15 @@ impl PolicyCell {
     pub(crate) fn effective(&self) -> FlushPolicy {
         let policy = self.get();
         let or_most = |limit: u64, most: u64| if limit == 0 { most } else { limit.min(most) };
-        FlushPolicy {
+        let effective = FlushPolicy {
             transactions: or_most(policy.transactions, u64::MAX),
             bytes: or_most(policy.bytes, self.most_bytes),
             ..policy
-        }
+        };
+        debug_assert!((1..=MAX_IN_FLIGHT).contains(&effective.in_flight));
+        debug_assert!(effective.bytes <= self.most_bytes);
+        debug_assert!(effective.interval <= MAX_FLUSH_INTERVAL);
+        effective
     }
 
     /// T.
@@ -166,6 +170,8 @@ pub(crate) enum Decision {
 impl Load {
     /// `policy` is an effective one.
     pub(crate) fn decide(&self, policy: &FlushPolicy) -> Decision {
+        debug_assert!(self.in_flight <= MAX_IN_FLIGHT);
+        debug_assert!(policy.in_flight > 0, "an effective policy");
         if !self.wanted && !self.hurry {
             return Decision::Rest;
         }

@@ -179,6 +179,7 @@ pub(crate) struct Group {
 
 impl Counters {
     pub(crate) fn flushed(&self, group: Group) {
+        debug_assert!(group.records > 0 && group.bytes <= group.disk_bytes);
         let add = |counter: &AtomicU64, n| counter.fetch_add(n, Ordering::Relaxed);
         add(&self.flushes, 1);
         add(&self.overlapped, u64::from(group.overlapped));

@@ -119,6 +119,7 @@ impl Waiters {
 
     /// Everything below `durable` is safe: wakes who waited for it. Returns how many.
     pub(crate) fn advance(&self, durable: Lsn, scratch: &mut Vec<Waker>) -> usize {
+        debug_assert!(scratch.is_empty());
         // Groups that are durable at the same moment may come in any order.
         self.durable.fetch_max(durable.0, Ordering::AcqRel);
         let covered = {

@@ -205,6 +205,7 @@ impl Wal {
     /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable before `f` returns.
     pub fn while_nothing_is_taken(&self, f: impl FnOnce(Lsn)) {
         let flusher = self.shared().flusher.lock();
+        debug_assert!(flusher.consumed() >= self.durable());
         f(flusher.consumed());
     }
 

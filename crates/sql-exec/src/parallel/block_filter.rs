@@ -124,6 +124,7 @@ impl Space {
 
     /// Whether NULL is in the ranges, which ascend, and the numbers that are.
     fn numbers(&self, ranges: &[KeyRange]) -> (bool, Vec<RangeInclusive<u64>>) {
+        debug_assert!(self.bytes <= size_of::<u64>());
         // NULL is the zero alone, with nothing behind it.
         let base = if self.nullable {
             1 << (8 * self.bytes)

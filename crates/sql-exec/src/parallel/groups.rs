@@ -53,6 +53,7 @@ impl Group {
 
     /// Fills the slots of its row, and goes on.
     fn show(&mut self, plan: &GroupPlan, row: &mut [Value], ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        debug_assert_eq!(self.accs.len(), plan.aggs.len());
         for (slot, value) in plan.kept.iter().zip(&self.kept) {
             row[*slot as usize].clone_from(value);
         }
@@ -400,6 +401,7 @@ impl GroupTable {
     }
 
     fn enter(&mut self, group: Group) {
+        debug_assert!(!self.by_key.contains_key(&group.key), "a key has one group");
         self.by_key
             .insert(group.key.clone(), self.groups.len() as u32);
         self.groups.push(group);
@@ -413,6 +415,7 @@ impl GroupTable {
                 continue;
             };
             let mine = &mut self.groups[*at as usize].accs;
+            debug_assert_eq!(mine.len(), group.accs.len());
             for (acc, other) in mine.iter_mut().zip(group.accs) {
                 acc.merge(other, ctx)?;
             }

@@ -38,6 +38,7 @@ pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
 impl<'p> Pipeline<'p> {
     /// A way through `stages`, with the right rows that were read before, and with the filters of all inner joins.
     pub fn new(stages: &[Stage<'p>], kept: &[Kept], filters: &[RuntimeFilter]) -> Self {
+        debug_assert_eq!(stages.len(), kept.len());
         let works = stages.iter().zip(kept).map(|(stage, kept)| match stage {
             Stage::Filter(conds) => Work::Filter(conds),
             Stage::Join(join) => {

@@ -64,6 +64,7 @@ impl RuntimeFilter {
         if charge(env, bytes, Purpose::Hash).is_err() {
             return Ok(None);
         }
+        debug_assert_eq!(left.len(), by.len());
         let filter = Self {
             exprs: left.as_slice().into(),
             by: by.as_slice().into(),
@@ -302,6 +303,7 @@ impl<'t> RuntimeFilters<'t> {
         env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
+        debug_assert!(met <= scan.conds.len());
         let cheap = cheap.get(met..).unwrap_or_default();
         let is_taken = all_true(cheap, row, env)?
             && matches!(self.filter_by(Keys::Decoded(row, env))?, Verdict::Take)

@@ -94,6 +94,7 @@ impl RuntimeStats {
     pub(super) fn report(&self, profile: &Profile, node: &Node, cut: SplitPoint, work: InputStats) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (took, stages) = (self.since.elapsed(), self.passed.len() - 1);
+        debug_assert!(cut.passed() <= stages);
         let first = match cut {
             SplitPoint::Table => 0,
             SplitPoint::Rows(passed) => passed + 1,

@@ -59,6 +59,11 @@ pub(crate) fn judge(
     let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
         return Ok(Verdict::Drop);
     };
+    debug_assert!(
+        plan.cond_ends
+            .last()
+            .is_none_or(|end| *end == plan.cond_columns)
+    );
     fill(&plan.columns[plan.cond_columns..], &reader, row);
     if let Some(slot) = plan.key_slot {
         assign(&mut row[slot as usize], ValueRef::Str(key));
@@ -88,6 +93,8 @@ pub(crate) fn meets<'r>(
     row: &mut [Value],
     env: &ExecEnv<'r>,
 ) -> SqlResult<Option<RowReader<'r>>> {
+    debug_assert_eq!(plan.conds.len(), plan.cond_ends.len());
+    debug_assert!(met <= plan.conds.len() && plan.cond_ends.is_sorted());
     let reader = RowReader::new(&def.layout, &env.ctx.time_zone, stored)?;
     let mut decoded = match met {
         0 => 0,

@@ -65,6 +65,7 @@ impl Lookups {
         if may_be_near {
             self.asked += 1;
             self.near += u32::from(is_near);
+            debug_assert!(self.near <= self.asked);
         }
         Ok(())
     }

@@ -225,6 +225,7 @@ pub(super) fn access(names: &Names<'_>, wanted: &Wanted<'_>) -> Option<Access> {
             ranges
         }
     };
+    debug_assert!(!ranges.is_empty());
     (ranges.len() <= MAX_RANGES).then_some(Access {
         index: at,
         ranges,
@@ -401,6 +402,7 @@ fn covers(index: &IndexDef, conds: &[Cond]) -> bool {
             _ => return false,
         }
     }
+    debug_assert!(used <= conds.len());
     used == conds.len()
 }
 
@@ -425,6 +427,10 @@ fn build(index: &IndexDef, conds: Vec<Cond>) -> Option<Vec<RangeSpec>> {
             }
         }
     }
+    debug_assert!(
+        conds.iter().all(Option::is_none),
+        "the index covers all conditions"
+    );
     Some(match list {
         None => vec![range],
         Some(values) if values.len() <= MAX_RANGES => values

@@ -213,6 +213,7 @@ pub(super) fn merge(ranges: &mut Vec<KeyRange>) {
             _ => merged.push(r),
         }
     }
+    debug_assert!(merged.windows(2).all(|pair| !reaches(&pair[0], &pair[1])));
     *ranges = merged;
 }
 

@@ -136,6 +136,7 @@ impl ShortSelect {
             }
         }
         place::merge(&mut scratch.ranges);
+        debug_assert!(scratch.ranges.len() <= self.ranges.len());
         if self.direction == Direction::Backward {
             scratch.ranges.reverse();
         }
@@ -216,6 +217,7 @@ impl ShortSelect {
         match (&self.output, std::mem::take(&mut scratch.gathered)) {
             (Output::Columns(columns), _) => {
                 let mut window = scratch.window;
+                debug_assert!(window.skip <= MOST_GATHERED_ROWS as u64);
                 if window.take == 0 {
                     return Ok(false);
                 }
@@ -391,6 +393,7 @@ impl ShortSelect {
         txn: &Txn,
         zone: &TimeZone,
     ) -> SqlResult<Option<Gathered>> {
+        debug_assert_eq!(list.len(), self.columns.len());
         let mut states = SmallVec::from_elem((0, 0), list.len());
         let mut rows = 0;
         let stop = self.each(keys, txn, zone, |row| {
@@ -476,6 +479,7 @@ impl ShortSelect {
             buffers.trim();
             return Ok(None);
         }
+        debug_assert!(u32::try_from(bytes.len()).is_ok_and(|len| len < SortRow::NULL));
         let collation = self.columns[0].ty.collation;
         let order = |a: &SortRow, b: &SortRow| match (a.text(bytes), b.text(bytes)) {
             (Some(a), Some(b)) => collation.compare(a, b),

@@ -99,6 +99,7 @@ fn write_decimal(d: &Decimal, out: &mut Vec<u8>) {
         return put_number(zigzag(v), out);
     }
     let (precision, scale) = (d.precision(), d.scale());
+    debug_assert!(precision <= u32::from(u8::MAX) && u32::from(scale) <= precision);
     out.extend_from_slice(&[DECIMAL, precision as u8, scale]);
     d.encode(precision, scale, out);
 }

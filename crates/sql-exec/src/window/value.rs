@@ -56,6 +56,7 @@ pub(super) fn run(
             }
         }
         WindowFunc::Ntile => {
+            debug_assert!(number > 0);
             // The first buckets are larger by one.
             let (least, larger) = (size / number, size % number);
             let in_larger = larger * (least + 1);
@@ -97,6 +98,7 @@ pub(super) fn run(
 
 fn ranks(sorted: &mut Sorted<'_>, window: &WindowRun, call: &CallPlan, part: Range<usize>) {
     let all: Vec<Range<usize>> = sorted.peers(part.clone(), window.ordered).collect();
+    debug_assert_eq!(all.iter().map(Range::len).sum::<usize>(), part.len());
     let size = part.len();
     for (nth, peers) in all.into_iter().enumerate() {
         let before = peers.start - part.start;

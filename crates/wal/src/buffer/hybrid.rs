@@ -27,6 +27,7 @@ use crate::lsn::Lsn;
 /// Attempts alone: on two processors the first one nearly always succeeds, and a failed one has at
 /// least brought the line here. Tests are to see groups.
 const ATTEMPTS: u32 = if cfg!(test) { 1 } else { 4 };
+const _: () = assert!(ATTEMPTS > 0);
 
 #[inline]
 pub(super) fn insert(

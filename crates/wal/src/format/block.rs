@@ -78,6 +78,7 @@ impl Summary {
         if self.smallest == 0 {
             self.smallest = end.0;
         }
+        debug_assert!(self.largest < end.0, "records come in the order of the log");
         self.largest = end.0;
         for tree in part.trees() {
             self.add_tree(tree);
@@ -91,6 +92,7 @@ impl Summary {
                 self.many_trees = true;
             } else {
                 self.trees.insert(at, tree);
+                debug_assert!(self.trees.is_sorted());
             }
         }
     }

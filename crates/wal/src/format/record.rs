@@ -17,6 +17,7 @@ const ATTACHMENT: u8 = 0x40;
 /// The bits of the kind byte that hold the kind.
 const KIND_MASK: u8 = !(CHAINED | ATTACHMENT);
 const CHUNK: u8 = 6;
+const _: () = assert!(CHUNK & (CHAINED | ATTACHMENT) == 0);
 
 /// What a record is for. The log itself gives a meaning to none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +74,7 @@ pub(crate) fn whole_byte(kind: RecordKind, has_attachment: bool) -> u8 {
 /// The kind byte of a part of a chained record: the last one (`Some`) or a chunk (`None`).
 pub(crate) fn chain_byte(kind: Option<RecordKind>, has_attachment: bool) -> u8 {
     let kind = kind.map_or(CHUNK, |kind| kind as u8 | CHAINED);
+    debug_assert!(kind & ATTACHMENT == 0);
     kind | attachment_bit(has_attachment)
 }
 
@@ -88,6 +90,7 @@ pub(crate) fn varint_len(value: u32) -> u64 {
 
 /// Encodes a varint into `out` and returns the used part.
 pub(crate) fn put_varint(mut value: u32, out: &mut [u8; 5]) -> &[u8] {
+    debug_assert!(varint_len(value) <= out.len() as u64);
     let mut n = 0;
     while value >= 0x80 {
         out[n] = value as u8 | 0x80;
@@ -172,6 +175,7 @@ pub(crate) fn parse_part(bytes: &[u8]) -> Option<Part<'_>> {
         tree_bytes = &behind[..behind.len() - payload.len()];
         rest = payload;
     }
+    debug_assert!(kind.is_some() || chain.is_some());
     Some(Part {
         kind,
         chain,

@@ -58,6 +58,7 @@ impl Buffers {
                 let mut bytes = free.swap_remove(at);
                 drop(free);
                 bytes.resize(len, 0);
+                debug_assert!(bytes.capacity() <= 2 * len);
                 bytes
             }
             None => {

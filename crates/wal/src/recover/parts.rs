@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::buffer::LogBytes;
 use super::record::{Record, Replay};
 use super::segment::BlockAt;
-use crate::format::{Part, parse_part};
+use crate::format::{Part, RECORD_ALIGN, parse_part};
 use crate::lsn::Lsn;
 
 /// Which records are handed over.
@@ -83,6 +83,7 @@ impl Assembler {
                 return flaw("a record is not well-formed", lsn);
             };
             rest = &rest[part.padded as usize..];
+            debug_assert!(part.padded > 0 && part.padded.is_multiple_of(RECORD_ALIGN));
             let next = lsn.plus(part.padded);
             let is_wanted = self.wanted == Wanted::Everything || part.has_attachment;
             if is_wanted && let Err(what) = self.part(&part, lsn, next, buffer, replay)? {
@@ -114,6 +115,7 @@ impl Assembler {
                 self.trees.clear();
                 self.trees.extend(part.trees());
                 self.records += 1;
+                debug_assert!(start < end && end > self.from);
                 replay.record(Record {
                     start,
                     end,
@@ -158,6 +160,7 @@ impl Assembler {
             self.trees.clear();
             self.trees.extend(part.trees());
             self.records += 1;
+            debug_assert!(Lsn(chain.id) < end && chain.id == id);
             let buffer = Arc::new(LogBytes::new(chain.payload));
             replay.record(Record {
                 start: Lsn(id),

@@ -134,10 +134,14 @@ impl LogReader {
         let mut cursor = self.cursor.lock();
         let mut task = Task::new(cursor.lsn);
         let extended = self.extend(&mut task, &mut cursor, sink);
+        debug_assert!(cursor.lsn <= task.first && task.first <= task.end);
         cursor.lsn = task.end;
         match extended {
             Err(error) if task.end == task.first => Err(self.survey.with_loss(error)),
-            _ if task.end == task.first => Ok(None),
+            Ok(()) if task.end == task.first => {
+                debug_assert!(cursor.rest.is_empty() && cursor.current.is_none());
+                Ok(None)
+            }
             _ => {
                 self.read_ahead(&task, &mut cursor);
                 Ok(Some(task))
@@ -192,6 +196,7 @@ impl LogReader {
                 task.skip(block);
             }
             *offset = block.end_offset();
+            debug_assert!(task.end <= file.segment.end);
             if task.end == file.segment.end {
                 cursor.current = None;
             }
@@ -206,6 +211,7 @@ impl LogReader {
         };
         let file = Arc::new(Arc::clone(segment).reading(&*self.fs)?);
         cursor.in_chain &= !segment.header.after_open;
+        debug_assert!(cursor.current.is_none() && task.end <= segment.start());
         task.go_to(segment.start());
         cursor.rest.pop_front();
         cursor.current = Some(Current {

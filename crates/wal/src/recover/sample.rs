@@ -21,6 +21,7 @@ const TRIES: usize = 32;
 
 /// Bytes of blocks that are looked at for the sake of chained records. Longer records are in no sample.
 const MAX_CHAIN_BYTES: u64 = 4 << 20;
+const _: () = assert!(MAX_CHAIN_BYTES >= MAX_PAYLOAD_BYTES as u64);
 
 /// A task at or behind `target`, if one is found that the sink wants: a block of whole records, or as many blocks as a
 /// chained record needs.

@@ -221,6 +221,7 @@ impl SegmentFile {
 
     /// The header of a block of this segment at this offset, if there is a valid one.
     pub(crate) fn header_at(&self, offset: u64) -> Result<Option<BlockHeader>, WalError> {
+        debug_assert!(offset >= FIRST_BLOCK && offset.is_multiple_of(PAGE_BYTES));
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         if offset + bytes.len() as u64 > self.len {
             return Ok(None);
@@ -262,6 +263,7 @@ impl SegmentFile {
         if lsn >= from {
             return Ok(None);
         }
+        debug_assert!(offset.is_multiple_of(PAGE_BYTES));
         let mut at = offset + PAGE_BYTES;
         while at < self.len {
             match self.header_at(at)? {
@@ -277,6 +279,7 @@ impl SegmentFile {
 
     /// Reads the payload of a block, unchecked.
     pub(crate) fn read_payload(&self, block: &BlockAt, bytes: &mut [u8]) -> Result<(), WalError> {
+        debug_assert_eq!(bytes.len(), block.payload_bytes as usize);
         self.read_exact(bytes, block.offset + BLOCK_HEADER_BYTES as u64)
     }
 

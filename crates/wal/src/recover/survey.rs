@@ -74,6 +74,7 @@ impl Survey {
             }
             loss.segments += u64::from(loss.bytes > bytes || *start > whole);
         }
+        debug_assert!(loss.from <= loss.to);
         loss
     }
 }

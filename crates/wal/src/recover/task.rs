@@ -67,10 +67,15 @@ impl Task {
     }
 
     pub(super) fn read(&mut self, file: &Arc<SegmentFile>, block: BlockAt) {
+        debug_assert_eq!(self.end, block.first, "tasks cover the log without gap");
         self.bytes += u64::from(block.payload_bytes);
         self.end = block.end();
         match self.runs.last_mut() {
-            Some(run) if Arc::ptr_eq(&run.file, file) => run.blocks.push(block),
+            Some(run) if Arc::ptr_eq(&run.file, file) => {
+                let last = run.blocks.last();
+                debug_assert!(last.is_none_or(|last| last.end_offset() <= block.offset));
+                run.blocks.push(block);
+            }
             _ => self.runs.push(Run {
                 file: Arc::clone(file),
                 blocks: vec![block],
@@ -80,6 +85,7 @@ impl Task {
 
     /// Goes on at the start of a segment, or behind damage that is not needed; that is further if the log has a gap.
     pub(super) fn go_to(&mut self, lsn: Lsn) {
+        debug_assert!(self.end <= lsn);
         if self.end == self.first {
             self.first = lsn;
         }
@@ -87,6 +93,7 @@ impl Task {
     }
 
     pub(super) fn skip(&mut self, block: BlockAt) {
+        debug_assert_eq!(self.end, block.first, "tasks cover the log without gap");
         self.skipped_blocks += 1;
         self.skipped_bytes += u64::from(block.payload_bytes);
         self.end = block.end();
@@ -199,6 +206,7 @@ impl<'r, R: Replay> Parser<'r, R> {
 
 /// How many of these blocks, at least one, lie behind each other and have at most `most` bytes.
 fn adjacent(blocks: &[BlockAt], most: u64) -> usize {
+    debug_assert!(!blocks.is_empty());
     let begin = blocks[0].offset;
     let follows = |pair: &[BlockAt]| {
         pair[0].end_offset() == pair[1].offset && pair[1].end_offset() - begin <= most

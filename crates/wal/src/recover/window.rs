@@ -57,6 +57,7 @@ impl Window {
     }
 
     fn load(&mut self, offset: u64, at_least: usize) -> Result<(), WalError> {
+        debug_assert!(offset + at_least as u64 <= self.len);
         let most = self.len - offset;
         self.bytes
             .resize((at_least.max(WINDOW_BYTES) as u64).min(most) as usize, 0);

@@ -26,6 +26,7 @@ pub(super) struct Copies {
 impl Copies {
     #[inline]
     pub(super) fn push(&mut self, row: &[u8]) {
+        debug_assert!(!self.is_full());
         self.bytes.extend_from_slice(row);
         self.ends.push(self.bytes.len());
     }
@@ -165,6 +166,7 @@ impl Selection {
             left += usize::from(f(usize::from(row) % ROWS));
         }
         self.rows.truncate(left);
+        debug_assert!(self.rows.is_sorted(), "rows stay in their order");
     }
 }
 

@@ -33,6 +33,7 @@ struct Cell {
 struct Near(Box<[(i64, u32); NEAR_NUMBERS]>);
 
 const NEAR_NUMBERS: usize = 1024;
+const _: () = assert!(NEAR_NUMBERS.is_power_of_two());
 /// No group has this number.
 const NO_GROUP: u32 = u32::MAX;
 
@@ -51,6 +52,7 @@ impl Near {
     }
 
     fn set(&mut self, number: i64, group: u32) {
+        debug_assert_ne!(group, NO_GROUP);
         self.0[Self::place(number)] = (number, group);
     }
 }
@@ -182,6 +184,7 @@ impl<'p> Folding<'p> {
                 }
             }
         }
+        debug_assert!(groups >= before, "a batch drops no group");
         ((groups - before) * self.cells.len() * size_of::<Cell>()) as u64
     }
 
@@ -190,6 +193,7 @@ impl<'p> Folding<'p> {
         let env = flow.env;
         let (_, groups) = flow.sink.groups();
         for (nth, agg) in self.fold.aggs.iter().enumerate() {
+            debug_assert!(self.cells[agg.sum].len() <= groups.len());
             for (group, cell) in self.cells[agg.sum].iter().enumerate() {
                 if cell.rows == 0 {
                     continue;
@@ -230,6 +234,7 @@ fn each_cell(
 ) {
     match group_of {
         None => {
+            debug_assert_eq!(cells.len(), 1, "without keys all rows are one group");
             let mut cell = cells[0];
             selection.each(|row| f(&mut cell, row));
             cells[0] = cell;

@@ -121,7 +121,11 @@ pub(super) fn compute(
         }
         Node::Not(a) => {
             let a = arg(a);
-            out.fill(selection, |row| Ok(a.get(row).map(|boolean| 1 - boolean)))
+            out.fill(selection, |row| {
+                let boolean = a.get(row);
+                debug_assert!(matches!(boolean, None | Some(0 | 1)));
+                Ok(boolean.map(|boolean| 1 - boolean))
+            })
         }
         Node::IsNull(a) => {
             let a = arg(a);
@@ -144,6 +148,7 @@ pub(super) fn compute(
         } => {
             let a = arg(a);
             let absent = (!has_null).then_some(0);
+            debug_assert!(numbers.is_sorted());
             out.fill(selection, |row| {
                 Ok(match a.get(row) {
                     Some(n) if numbers.binary_search(&n).is_ok() => Some(1),
@@ -295,6 +300,7 @@ fn decided_by(
     selection: &Selection,
     out: &mut Lane,
 ) -> Result<(), Unusual> {
+    debug_assert!(decisive == 0 || decisive == 1);
     out.fill(selection, |row| {
         let mut boolean = Some(1 - decisive);
         for operand in args {

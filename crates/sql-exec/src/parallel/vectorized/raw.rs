@@ -16,6 +16,7 @@ const ENTRY_BYTES: u64 = 64;
 const NEAR: usize = 256;
 /// Bytes of a short key: its length goes with it.
 const SHORT_BYTES: usize = 15;
+const _: () = assert!(NEAR.is_power_of_two() && SHORT_BYTES < size_of::<u128>());
 /// First bytes of a field in a key; longer fields have their length in four bytes.
 const NULL: u8 = 0;
 const MISSING: u8 = 1;
@@ -30,6 +31,7 @@ pub(super) fn push(field: Raw<'_>, key: &mut Vec<u8>) {
         Raw::Missing => key.push(MISSING),
         Raw::Bytes(bytes) => {
             let len = bytes.len() + FIRST_LENGTH;
+            debug_assert!(u32::try_from(bytes.len()).is_ok());
             if len < usize::from(LONG) {
                 key.push(len as u8);
             } else {
