@@ -91,4 +91,19 @@ impl EngineConfig {
             }),
         }
     }
+
+    /// A small engine for tests and simulations, which flushes, compacts and changes segments after few writes, does so
+    /// only when it is told to, and reports what is fatal as errors alone.
+    pub fn small(dir: impl Into<PathBuf>) -> Self {
+        EngineConfig {
+            mode: Mode::Manual,
+            memory_limit: 1 << 20,
+            memtable_bytes: 16 << 10,
+            log_segment_bytes: 256 << 10,
+            log_buffer_bytes: 64 << 10,
+            log_limit_bytes: 512 << 10,
+            on_fatal: Arc::new(|_| {}),
+            ..EngineConfig::new(dir)
+        }
+    }
 }

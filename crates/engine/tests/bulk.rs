@@ -2,26 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::{
-    BuildError, Direction, Engine, EngineConfig, EngineError, Isolation, Mode, Tree, TreeId, View,
+    BuildError, Direction, Engine, EngineConfig, EngineError, Isolation, Tree, TreeId, View,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 1 << 20;
-    config.memtable_bytes = 16 << 10;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.log_limit_bytes = 512 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
-}
 
 fn read(engine: &Engine, tree: &Tree) -> Result<Rows, EngineError> {
     let txn = engine.begin(Isolation::RepeatableRead);
@@ -72,7 +59,7 @@ fn what_was_added_is_there_also_after_a_restart() {
     let expected: Rows = random.iter().cloned().collect();
     let mut ids: Vec<TreeId> = Vec::new();
     {
-        let engine = Engine::open(machine.env(), config()).unwrap();
+        let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
         // In one batch, in about 25 runs (more than are merged at once), and sorted without any run to merge.
         for (entries, memory, runs) in [
             (&random, 16 << 20, 0..1),
@@ -101,7 +88,7 @@ fn what_was_added_is_there_also_after_a_restart() {
         engine.compact().unwrap();
         engine.shutdown().unwrap();
     }
-    let engine = Engine::open(machine.env(), config()).unwrap();
+    let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
     let mut changed = expected.clone();
     changed.remove(&sorted[0].0);
     changed.insert(b"0".to_vec(), b"new".to_vec());
@@ -120,7 +107,7 @@ fn what_was_added_is_there_also_after_a_restart() {
 #[test]
 fn an_older_snapshot_and_a_newer_one_see_the_same() {
     let machine = SimEnv::new(2);
-    let engine = Engine::open(machine.env(), config()).unwrap();
+    let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
     let other = engine.create_tree().unwrap();
     let mut txn = engine.begin(Isolation::RepeatableRead);
     txn.put(&other, b"a", b"1").unwrap();
@@ -140,7 +127,7 @@ fn an_older_snapshot_and_a_newer_one_see_the_same() {
 #[test]
 fn duplicates_are_found_wherever_they_are() {
     let machine = SimEnv::new(3);
-    let engine = Engine::open(machine.env(), config()).unwrap();
+    let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
     let mut dice = SimRng::new(3);
     let random = entries(&mut dice, 6000);
     // In the same batch, in neighbouring ones, and far apart.
@@ -170,7 +157,7 @@ fn duplicates_are_found_wherever_they_are() {
 #[test]
 fn a_build_can_be_given_up() {
     let machine = SimEnv::new(4);
-    let engine = Engine::open(machine.env(), config()).unwrap();
+    let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
     let tree = engine.create_tree().unwrap();
     let mut dice = SimRng::new(4);
     let mut builder = engine.build_tree(&tree, 16 << 10);
@@ -198,13 +185,13 @@ fn power_loss_leaves_a_tree_empty_or_complete() {
         let expected: Rows = rows.iter().cloned().collect();
         let memory = if dice.chance(50) { 8 << 10 } else { 1 << 20 };
         let (id, built) = {
-            let engine = Engine::open(machine.env(), config()).unwrap();
+            let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
             let tree = engine.create_tree().unwrap();
             machine.fs.halt_at(machine.fs.ops() + dice.below(40));
             (tree.id(), fill(&engine, &tree, &rows, memory).is_ok())
         };
         let machine = machine.crash(seed + 1000);
-        let engine = Engine::open(machine.env(), config()).unwrap();
+        let engine = Engine::open(machine.env(), EngineConfig::small("/db")).unwrap();
         let tree = engine.tree(id).unwrap();
         let found = read(&engine, &tree).unwrap();
         assert!(found.is_empty() || found == expected, "seed {seed}");

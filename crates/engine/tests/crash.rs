@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, PreparedId, Seq, Tree, TreeId,
-    View,
+    Direction, Engine, EngineConfig, EngineError, Isolation, PreparedId, Seq, Tree, TreeId, View,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 
@@ -45,18 +43,6 @@ impl State {
             };
         }
     }
-}
-
-fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 1 << 20;
-    config.memtable_bytes = 16 << 10;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.log_limit_bytes = 512 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
 }
 
 /// Reads everything, each tree in three ways.
@@ -248,7 +234,7 @@ impl Life {
         machine: &SimEnv,
         label: &str,
     ) -> Result<(Engine, Vec<Tree>), EngineError> {
-        let engine = Engine::open(machine.env(), config())?;
+        let engine = Engine::open(machine.env(), EngineConfig::small("/db"))?;
         engine.switches().set_async_commit(self.async_commit);
         let state = read_state(&engine)?;
         let at = self.history.iter().rposition(|(_, known)| *known == state);
@@ -281,7 +267,7 @@ fn live_and_crash(seed: u64, async_commit: bool) -> u64 {
         lost: 0,
     };
     {
-        let engine = Engine::open(machine.env(), config()).expect("a fresh disk");
+        let engine = Engine::open(machine.env(), EngineConfig::small("/db")).expect("a fresh disk");
         for _ in 0..TREES {
             engine.create_tree().expect("a healthy disk");
         }

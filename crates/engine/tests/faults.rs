@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, Seq, Tree, TreeId, Txn, View,
+    Direction, Engine, EngineConfig, EngineError, Isolation, Seq, Tree, TreeId, Txn, View,
 };
 use esker_vfs::Fs;
 use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
@@ -27,18 +27,6 @@ const EXTENTS: &str = "/db/extents";
 
 /// Lives per run; `ESKER_FAULT_SEEDS` asks for more.
 const SEEDS: u64 = 40;
-
-fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 1 << 20;
-    config.memtable_bytes = 16 << 10;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.log_limit_bytes = 512 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
-}
 
 fn key_of(n: u64) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
@@ -105,7 +93,8 @@ struct Life {
 impl Life {
     fn new(seed: u64) -> Life {
         let machine = SimEnv::new(seed);
-        let engine = Engine::open(machine.env(), config()).expect("a healthy disk");
+        let engine =
+            Engine::open(machine.env(), EngineConfig::small("/db")).expect("a healthy disk");
         let trees = (0..TREES).map(|_| engine.create_tree().expect("a healthy disk"));
         let trees = trees.collect();
         Life {
@@ -351,11 +340,11 @@ impl Life {
         if self.dice.chance(40) {
             machine.fs.set_capacity(machine.fs.used_bytes());
         }
-        let engine = match Engine::open(machine.env(), config()) {
+        let engine = match Engine::open(machine.env(), EngineConfig::small("/db")) {
             // What is in the log does not fit into memory.
             Err(EngineError::DiskFull(_)) => {
                 machine.fs.set_capacity(u64::MAX);
-                Engine::open(machine.env(), config()).expect("there is room")
+                Engine::open(machine.env(), EngineConfig::small("/db")).expect("there is room")
             }
             opened => {
                 met.opened_full += u64::from(machine.fs.free_bytes(Path::new("/db")).unwrap() == 0);

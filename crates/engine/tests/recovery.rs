@@ -1,22 +1,20 @@
 //! What a restart finds, case by case.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode,
-    PreparedId, RecoveryMode, Seq, Tree, TreeId, View, WaitPolicy,
+    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, PreparedId,
+    RecoveryMode, Seq, Tree, TreeId, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
 fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memtable_bytes = 1 << 20;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
+    EngineConfig {
+        memory_limit: 512 << 20,
+        memtable_bytes: 1 << 20,
+        log_limit_bytes: 1 << 30,
+        ..EngineConfig::small("/db")
+    }
 }
 
 fn open(machine: &SimEnv) -> Engine {

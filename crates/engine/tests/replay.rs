@@ -21,14 +21,12 @@ const TREES: u64 = 5;
 const KEYS: u64 = 400;
 
 fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 16 << 20;
-    config.memtable_bytes = 1 << 20;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
+    EngineConfig {
+        memory_limit: 16 << 20,
+        memtable_bytes: 1 << 20,
+        log_limit_bytes: 1 << 30,
+        ..EngineConfig::small("/db")
+    }
 }
 
 /// A fresh copy of what is safe on the disk.

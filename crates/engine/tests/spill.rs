@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, PreparedId, RecoveryMode, Tree,
+    Direction, Engine, EngineConfig, EngineError, Isolation, PreparedId, RecoveryMode, Tree,
     TreeId, Txn, View,
 };
 use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
@@ -14,16 +13,11 @@ use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 4 << 20;
-    config.memtable_bytes = 16 << 10;
-    config.txn_memory_bytes = 8 << 10;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.log_limit_bytes = 512 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
+    EngineConfig {
+        memory_limit: 4 << 20,
+        txn_memory_bytes: 8 << 10,
+        ..EngineConfig::small("/db")
+    }
 }
 
 fn scan(txn: &Txn, tree: &Tree, direction: Direction) -> Result<Rows, EngineError> {

@@ -8,11 +8,10 @@
 //! until that transfer is durable.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode, Seq,
-    Tree, TreeId, Txn, View, WaitPolicy,
+    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Seq, Tree,
+    TreeId, Txn, View, WaitPolicy,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 
@@ -56,15 +55,10 @@ impl Combination {
 }
 
 fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.memory_limit = 1 << 20;
-    config.memtable_bytes = 8 << 10;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.log_limit_bytes = 512 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
+    EngineConfig {
+        memtable_bytes: 8 << 10,
+        ..EngineConfig::small("/db")
+    }
 }
 
 /// A transfer as it is stored.

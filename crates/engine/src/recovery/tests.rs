@@ -22,7 +22,7 @@ use crate::replayed::route::Router;
 use crate::replayed::run::{Facts, Pieces, ReplayedIter, ReplayedRun};
 use crate::tree::{Tree, Trees, TreesConfig};
 use crate::{
-    Engine, EngineConfig, Isolation, LATEST, Mode, Op, PreparedId, RecoveryMode, Seq, TreeId, View,
+    Engine, EngineConfig, Isolation, LATEST, Op, PreparedId, RecoveryMode, Seq, TreeId, View,
 };
 
 type Version = (Vec<u8>, Seq, Op, Vec<u8>);
@@ -215,12 +215,12 @@ struct Crashed {
 }
 
 fn config() -> EngineConfig {
-    let mut config = EngineConfig::new("/db");
-    config.mode = Mode::Manual;
-    config.log_segment_bytes = 256 << 10;
-    config.log_buffer_bytes = 64 << 10;
-    config.on_fatal = Arc::new(|_| {});
-    config
+    EngineConfig {
+        memory_limit: 512 << 20,
+        memtable_bytes: 32 << 20,
+        log_limit_bytes: 1 << 30,
+        ..EngineConfig::small("/db")
+    }
 }
 
 impl Crashed {
