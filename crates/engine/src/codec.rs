@@ -85,6 +85,7 @@ impl<'a> Reader<'a> {
     /// What was read since that position.
     #[inline]
     pub(crate) fn since(&self, position: usize) -> &'a [u8] {
+        debug_assert!(position <= self.at && self.at <= self.bytes.len());
         &self.bytes[position..self.at]
     }
 

@@ -120,6 +120,17 @@ impl Spans {
     }
 
     /// Adds the keys of `span`. When there are too many spans, the whole set becomes the one span around it.
+    /// Spans lie apart from each other, in the order of their keys.
+    fn validate(&self) {
+        debug_assert!(self.spans.len() <= Self::LIMIT);
+        debug_assert!(!self.spans.iter().any(KeySpan::is_empty));
+        let are_apart = |pair: &[KeySpan]| {
+            let end = pair[0].upper.as_ref();
+            end.is_some_and(|end| *end < pair[1].lower)
+        };
+        debug_assert!(self.spans.windows(2).all(are_apart));
+    }
+
     pub(crate) fn add(&mut self, mut span: KeySpan) {
         if span.is_empty() {
             return;
@@ -142,6 +153,7 @@ impl Spans {
             self.spans.clear();
             self.spans.push(KeySpan { lower, upper });
         }
+        self.validate();
     }
 }
 

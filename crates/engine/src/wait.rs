@@ -121,6 +121,7 @@ impl Ticket {
 
     /// The same, but it ends soon after `gives_up` has become true, which is asked now and then.
     pub fn block_unless(mut self, timeout: Duration, gives_up: &dyn Fn() -> bool) -> Result<()> {
+        debug_assert!(!self.taken);
         let deadline = Instant::now().checked_add(timeout);
         {
             let mut state = self.cell.state.lock();
@@ -142,6 +143,7 @@ impl Ticket {
 
     /// Leaves the queue because the waiter's time is over. A grant that came first counts.
     pub fn time_out(mut self) -> Result<()> {
+        debug_assert!(!self.taken);
         let left = self.queue.leave();
         self.taken = true;
         match &*self.cell.state.lock() {

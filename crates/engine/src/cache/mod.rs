@@ -31,6 +31,7 @@ pub(crate) use frames::{Bytes, Frames};
 const TYPICAL_ENTRY_BYTES: u64 = 16 << 10;
 /// What has been asked for again may have this share; the rest is where newcomers wait to be asked for again.
 const HOT_SHARE: f64 = 0.9;
+const _: () = assert!(0.0 < HOT_SHARE && HOT_SHARE < 1.0);
 /// Newcomers that had to go are remembered by name, as many as there are entries: whoever comes back is asked for
 /// again, even if so many others came in between.
 const REMEMBERED: f64 = 1.0;
@@ -38,6 +39,7 @@ const REMEMBERED: f64 = 1.0;
 const LEAST_SHARD_BYTES: u64 = 4 << 20;
 /// Stored frames beyond this are not cached: one of them would push out too much.
 pub(crate) const MAX_CACHED_FRAME_BYTES: u32 = 1 << 20;
+const _: () = assert!(MAX_CACHED_FRAME_BYTES as u64 <= LEAST_SHARD_BYTES);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {

@@ -132,6 +132,7 @@ impl Acks {
                 _ => return true,
             }
         };
+        debug_assert!(first <= last);
         if self.env.drive(last, Turn::Idle).is_err() {
             self.wake_all();
             return false;
@@ -174,6 +175,7 @@ impl Acks {
             let mut state = self.state.borrow_mut();
             // Those that others have flushed do not wait any more.
             state.unasked = (state.unasked + 1).min(state.waiting.len() + 1);
+            debug_assert!(state.unasked > 0);
             Turn::Busy {
                 waiting: state.unasked,
                 in_turn: state.in_turn,

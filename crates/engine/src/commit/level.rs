@@ -89,7 +89,8 @@ impl Level {
             self.moved.wait(&mut waiting);
         }
         drop(waiting);
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        let waiters = self.waiters.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(waiters > 0 && self.get() >= seq);
     }
 }
 
@@ -144,7 +145,8 @@ impl Future for Reached {
 impl Drop for Reached {
     fn drop(&mut self) {
         if self.is_counted {
-            self.level.waiters.fetch_sub(1, Ordering::SeqCst);
+            let waiters = self.level.waiters.fetch_sub(1, Ordering::SeqCst);
+            debug_assert!(waiters > 0);
         }
     }
 }

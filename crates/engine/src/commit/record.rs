@@ -74,11 +74,13 @@ pub(crate) fn begin(out: &mut Vec<u8>, attachment_bytes: usize) {
 }
 
 pub(crate) fn put_id(out: &mut Vec<u8>, id: &PreparedId) {
+    debug_assert!((1..=MAX_ID_BYTES).contains(&id.bytes().len()));
     out.push(id.namespace() as u8);
     put_bytes(out, id.bytes());
 }
 
 pub(super) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u8]) {
+    debug_assert!(key.len() <= MAX_KEY_BYTES);
     out.push(match mode {
         LockMode::Shared => 1,
         LockMode::Exclusive => 2,
@@ -88,6 +90,7 @@ pub(super) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u
 }
 
 pub(super) fn put_range(out: &mut Vec<u8>, kind: RangeKind, tree: TreeId, span: &KeySpan) {
+    debug_assert!(span.lower.len() <= MAX_KEY_BYTES + 1);
     out.push(match kind {
         RangeKind::Gap => 3,
         RangeKind::Cover(LockMode::Shared) => 4,
@@ -116,6 +119,7 @@ pub(super) fn put_counters(out: &mut Vec<u8>, counters: &[(TreeId, u64)]) {
 }
 
 pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
+    debug_assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
     out.push(op as u8);
     put_bytes(out, key);
     if op == Op::Put {

@@ -65,12 +65,16 @@ const URGENCY_UNIT: u64 = 1000;
 pub fn pick<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let upper = level0_task(levels, limits);
     let lower = level1_task(levels, limits);
-    match (upper, lower) {
+    let task = match (upper, lower) {
         (Some(upper), Some(lower)) if lower.urgency > upper.urgency => Some(lower),
         (Some(upper), _) => Some(upper),
         (None, Some(lower)) => Some(lower),
         (None, None) => removal_of_deletes(levels, limits),
+    };
+    if let Some(task) = &task {
+        task.validate(levels);
     }
+    task
 }
 
 /// What l0_runs make due: moving the oldest down, or merging them.
@@ -206,6 +210,7 @@ impl<'a, E: HasMeta> Descent<'a, E> {
     }
 
     fn range_below(&self, range: &Range<usize>) -> Range<usize> {
+        debug_assert!(!range.is_empty());
         let extents = self.upper.extents();
         let (first, last) = (&extents[range.start], &extents[range.end - 1]);
         let below = self.below;
@@ -233,6 +238,7 @@ impl<'a, E: HasMeta> Descent<'a, E> {
                 continue;
             };
             let following = window.range.end;
+            debug_assert!(following > start && window.bytes > 0);
             let is_better = best.as_ref().is_none_or(|best| {
                 // below / bytes < best.below / best.bytes, without division.
                 u128::from(window.below_bytes) * u128::from(best.bytes)
@@ -347,6 +353,7 @@ fn merge_of<E: HasMeta>(l0_runs: &[Run<E>]) -> (Vec<Input>, RunAddress) {
 }
 
 fn cheapest_pair<E: HasMeta>(l0_runs: &[Run<E>], sound: &[bool]) -> Option<Range<usize>> {
+    debug_assert!(!l0_runs.is_empty() && l0_runs.len() == sound.len());
     let pair_bytes = |start: &usize| l0_runs[*start].bytes() + l0_runs[*start + 1].bytes();
     (0..l0_runs.len() - 1)
         .filter(|start| sound[*start] && sound[*start + 1])
@@ -378,6 +385,7 @@ pub(super) fn garbage_at_the_bottom<E: HasMeta>(
 ) -> Option<Task> {
     let bottom = levels.level(2);
     let is_due = |meta: &ExtentMeta| {
+        debug_assert!(meta.rows <= meta.entries && meta.entries > 0);
         (meta.entries - meta.rows) * 100 / meta.entries > limits.delete_percent
             && meta.largest_seq <= oldest_snapshot
     };
@@ -561,6 +569,17 @@ impl Task {
         match is_in_place && self.reason == Reason::Space {
             true => 2,
             false => self.output.level,
+        }
+    }
+
+    /// What is picked is there, is sound, and moves down or stays.
+    fn validate<E: HasMeta>(&self, levels: &Levels<E>) {
+        debug_assert!(!self.inputs.is_empty() && self.urgency > 0);
+        debug_assert!(!self.touches_quarantined(levels));
+        for input in &self.inputs {
+            let run = levels.run(input.place).expect("picked from this shape");
+            debug_assert!(!input.range.is_empty() && input.range.end <= run.extents().len());
+            debug_assert!(input.place.level <= self.output.level);
         }
     }
 

@@ -14,6 +14,10 @@ use crate::hash::{fold, fold_bytes};
 const LINE_BYTES: usize = 64;
 /// More probes would not fit the distribution of the multiplier.
 const MAX_PROBES: u8 = 16;
+const _: () = assert!(
+    LINE_BYTES * 8 == 1 << 9,
+    "nine bits of a product name a bit of a line"
+);
 
 /// Hash of a user key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub(super) fn build(hashes: &[KeyHash], bits_per_key: usize, out: &mut Vec<u8>) 
     out.resize(filter_bytes(hashes.len(), bits_per_key), 0);
     out[0] = probes;
     let (lines, _) = out[1..].as_chunks_mut::<LINE_BYTES>();
+    debug_assert!(bits_per_key > 0 && !lines.is_empty());
     let count = lines.len();
     for hash in hashes {
         let line = &mut lines[hash.line(count)];

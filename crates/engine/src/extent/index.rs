@@ -29,6 +29,7 @@ pub(super) struct IndexBuilder {
 impl IndexBuilder {
     /// Adds a block of this stored length.
     pub(super) fn add(&mut self, stored_bytes: usize, separator: &[u8], seq: Seq) {
+        debug_assert!(stored_bytes > 0);
         put_varint(&mut self.body, stored_bytes as u64);
         put_bytes(&mut self.body, separator);
         put_varint(&mut self.body, seq);
@@ -54,6 +55,7 @@ impl IndexBuilder {
 
 /// A short key at or after `left` and before `right`, with the sequence that makes it one. `left` precedes `right`.
 pub(super) fn separator<'a>(left: &'a [u8], left_seq: Seq, right: &'a [u8]) -> (&'a [u8], Seq) {
+    debug_assert!(left <= right);
     let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     let shortened = &right[..right.len().min(common + 1)];
     // `right` up to and with the first byte that differs is greater than `left`; it must also be smaller than `right`.
@@ -157,6 +159,7 @@ impl Tail {
     }
 
     pub(super) fn place(&self, block: usize) -> BlockHandle {
+        debug_assert!(block < self.blocks());
         let offset = match block {
             0 => HEADER_BYTES as u32,
             _ => self.entries[block - 1].block_end,

@@ -43,6 +43,7 @@ fn stretch_end(skipper: Option<&(Arc<BlockSkipper>, usize)>, tail: &Tail, block:
         None => tail.blocks() - 1,
         Some((skipper, number)) => skipper.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
     };
+    debug_assert!(block <= last);
     let place = tail.place(last);
     place.offset + place.stored_bytes
 }
@@ -98,6 +99,7 @@ impl ExtentIter {
         before: &mut ExtentIter,
         next: Option<&Arc<Extent>>,
     ) -> Self {
+        debug_assert!(self.cursor.is_none() && self.mode == before.mode);
         if before.ahead.is_in_use()
             && let Some(next) = next
         {
@@ -120,6 +122,7 @@ impl ExtentIter {
     fn skip_to(&self, tail: &Tail, block: usize) -> usize {
         let next = self.next_unskipped(tail, block);
         if let Some((skipper, _)) = &self.skipper {
+            debug_assert!(block <= next && next <= tail.blocks());
             skipper.note_skipped(next - block);
         }
         next
@@ -179,6 +182,7 @@ impl ExtentIter {
         place: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
     ) -> Result<()> {
         let is_here = self.number == number && self.cursor.is_some();
+        debug_assert!(number < tail.blocks());
         if !is_here {
             let block = self.read_block(tail, number)?;
             let buffers = match self.cursor.take() {
@@ -403,6 +407,7 @@ impl InternalIter for ExtentIter {
     }
 
     fn step_over(&mut self) {
+        debug_assert_eq!(self.op(), Op::Delete);
         self.tombstones_skipped += 1;
     }
 }

@@ -81,6 +81,7 @@ impl<E: HasMeta> Run<E> {
 
     /// Indexes of the extents that can hold a user key in `[low, high]`.
     pub fn overlapping_range(&self, low: &[u8], high: &[u8]) -> Range<usize> {
+        debug_assert!(low <= high);
         let start = self
             .extents
             .partition_point(|extent| &*extent.meta().last.key < low);

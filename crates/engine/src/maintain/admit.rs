@@ -27,6 +27,7 @@ const SPARE_PART: usize = 8;
 /// How far memtables are on the way to their limit.
 fn memory_pressure(bytes: usize, limit: usize) -> Pressure {
     let slow = limit - limit / SPARE_PART;
+    debug_assert!(slow <= limit);
     // At the limit they still fit.
     Pressure::of(bytes as u64, slow as u64, limit as u64 + 1)
 }

@@ -49,6 +49,7 @@ impl TreeLoad {
 
     /// What brings them to disk: what is older goes first.
     fn flush_idle(&self) -> Job {
+        debug_assert_ne!(self.idle_first_lsn(), u64::MAX, "it has something to flush");
         match self.replayed_first_lsn {
             u64::MAX => Job::Rotate(self.id, Cause::Memory),
             _ => Job::Flush(self.id),
@@ -177,6 +178,7 @@ impl Load {
             return Some(Job::Rotate(tree.id, Cause::Deletes));
         }
         let needed_from = self.needed_from();
+        debug_assert!(needed_from <= self.visible);
         if needed_from.saturating_sub(self.log_from) >= self.limits.checkpoint_bytes {
             return Some(Job::Checkpoint {
                 log_from: needed_from,

@@ -66,8 +66,10 @@ pub(super) struct Plan {
 impl Plan {
     /// Everything that is not on disk, without a division of the trees into shards.
     pub(super) fn whole(trees: &Trees, recovered: &Recovered) -> Self {
+        let trees: Vec<_> = trees.all().into_iter().map(PlannedTree::whole).collect();
+        debug_assert!(trees.is_sorted_by_key(|planned| planned.tree.id()));
         Plan {
-            trees: trees.all().into_iter().map(PlannedTree::whole).collect(),
+            trees,
             counters_as_of: recovered.counters_as_of,
         }
     }
@@ -134,6 +136,7 @@ impl List {
             }
             allocated = capacity * size_of::<Entry>();
         }
+        debug_assert!(self.open.len() < self.open.capacity());
         self.open.push(entry);
         allocated
     }
@@ -374,12 +377,14 @@ impl<'a> Collector<'a> {
                 let write = reader.write()?;
                 let spot = self.spot(&write, origin);
                 let route = router.route(write.key);
+                debug_assert!(route.strip <= write.key.len());
                 lists.entries += 1;
                 lists.deletes += u64::from(write.op == Op::Delete);
                 lists.row_bytes += write.encoded.len();
                 let entry = Entry::new(&write.key[route.strip..], seq, spot);
                 self.part.bytes += lists.shards[route.shard].push(entry);
             }
+            debug_assert!(lists.deletes <= lists.entries && lists.first_lsn < lists.max_seq);
             self.part.trees[index] = Some(lists);
         }
         Ok(())
@@ -391,6 +396,7 @@ impl<'a> Collector<'a> {
         if self.part.trees.is_empty() {
             self.part.trees.resize_with(self.plan.trees.len(), || None);
         }
+        debug_assert_eq!(self.part.trees.len(), self.plan.trees.len());
         let shards = || self.plan.trees[index].router.shards();
         self.part.trees[index]
             .take()
@@ -444,6 +450,7 @@ impl<'a> Collector<'a> {
                 number
             }
         };
+        debug_assert!(self.part.buffers[number].room() >= row.len());
         let offset = self.part.buffers[number].append(row);
         Spot {
             buffer: number as u32,

@@ -61,6 +61,7 @@ impl ReplayedRun {
         sorted: Arc<AtomicU64>,
     ) -> Self {
         assert_eq!(pieces.len(), router.shards());
+        debug_assert!(facts.deletes <= facts.entries);
         ReplayedRun {
             router,
             shards: pieces.into_iter().map(LazyValue::new).collect(),
@@ -134,6 +135,7 @@ impl ReplayedRun {
                 entry
             }));
         }
+        debug_assert_eq!(all.len(), count);
         let sorted = build::sort(all, self.router.strip(number), &self.buffers);
         self.sorted.fetch_add(1, Ordering::Relaxed);
         sorted
@@ -236,6 +238,7 @@ impl Window {
             true => (index + 1).saturating_sub(size)..(index + 1).min(entries.len()),
             false => index.min(entries.len())..(index + size).min(entries.len()),
         };
+        debug_assert!(range.start <= range.end && range.len() <= LARGEST_WINDOW);
         self.versions.clear();
         (self.shard, self.first) = (shard, range.start);
         self.size = size * 2;
@@ -372,6 +375,7 @@ impl InternalIter for ReplayedIter {
     }
 
     fn step_over(&mut self) {
+        debug_assert_eq!(self.op(), Op::Delete);
         self.tombstones_skipped += 1;
     }
 }

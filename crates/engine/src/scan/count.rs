@@ -198,6 +198,7 @@ impl<'a> Sweep<'a> {
             upper.clone_from(&self.span.upper);
         }
         let region = KeySpan { lower, upper };
+        debug_assert!(!region.is_empty());
         if let Some(upper) = &region.upper {
             self.seek_memory(upper)?;
         }
@@ -224,6 +225,7 @@ impl<'a> Sweep<'a> {
 
     /// The region as an overlay, if it can be one and that pays.
     fn overlay(&self, region: &KeySpan, starts: &[usize]) -> Option<Overlay> {
+        debug_assert_eq!(starts.len(), self.runs.len());
         let taken = |run: usize| &self.runs[run].run.extents()[starts[run]..self.runs[run].next];
         let base = (0..starts.len())
             .rev()
@@ -260,6 +262,7 @@ impl<'a> Sweep<'a> {
     /// Ends what must be read before `upper`.
     fn close(&mut self, counted: &mut Counted, upper: Option<Vec<u8>>) {
         if let Some(lower) = self.unread_from.take() {
+            debug_assert!(upper.as_ref().is_none_or(|upper| lower <= *upper));
             counted.unread.push(KeySpan { lower, upper });
         }
     }

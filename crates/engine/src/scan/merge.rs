@@ -165,6 +165,7 @@ impl Pass<'_> {
     ) -> Result<bool> {
         let mut steps = 0;
         loop {
+            debug_assert!(iter.key() == key);
             if !self.resolved && self.sight.sees(iter.seq()) {
                 self.resolved = true;
                 *self.newest = iter.seq().max(*self.newest);
@@ -264,6 +265,7 @@ impl Merge {
         if !source.valid() {
             return;
         }
+        debug_assert!(!self.order.contains(&tier), "a tier waits once");
         let precedes = |other: &usize| {
             let order = self.tiers[*other].source.key().cmp(source.key());
             order.then(other.cmp(&tier)) == Ordering::Less
@@ -343,6 +345,10 @@ impl Merge {
         let has_key = |tier: &&usize| self.tiers[**tier].source.key() == key;
         let shared = self.order.iter().take_while(has_key).count();
         let tiers: smallvec::SmallVec<[usize; 8]> = self.order.drain(..shared).collect();
+        debug_assert!(
+            tiers.len() > 1 && tiers.is_sorted(),
+            "the newest comes first"
+        );
         let mut found = false;
         // Of equal keys the newest tier comes first.
         for &tier in &tiers {

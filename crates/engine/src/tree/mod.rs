@@ -347,7 +347,8 @@ impl Trees {
         meta.next_tree = TreeId(following);
         let budget = self.inner.store.cache.budget();
         let tree = Tree::new(id, flushed_seq, Arc::default(), budget);
-        self.inner.trees.write().insert(id, tree.clone());
+        let before = self.inner.trees.write().insert(id, tree.clone());
+        debug_assert!(before.is_none(), "ids are given once");
         self.checkpoint_if_due(&mut meta);
         Ok(tree)
     }
@@ -439,6 +440,7 @@ impl Trees {
         if tree.is_dropped() {
             return Ok(false);
         }
+        debug_assert!(flushed_seq.is_none_or(|seq| seq >= tree.flushed_seq()));
         let old = Arc::clone(&tree.superversion().version);
         let levels = old
             .levels()
@@ -574,6 +576,7 @@ impl Trees {
                 );
                 return Err(self.inner.health.stop(reason));
             }
+            debug_assert!(attempts < WRITE_ATTEMPTS);
             attempts += 1;
             tracing::error!(job, tree = tree.0, %error, "extents cannot be written, trying elsewhere");
             self.note(|work| work.write_retries += 1);

@@ -44,6 +44,7 @@ impl RunIter {
 
     /// The walk goes forward only, and leaves out what `skipper` lets pass.
     pub(crate) fn with_skipper(mut self, skipper: Option<Arc<BlockSkipper>>) -> Self {
+        debug_assert!(self.open.is_none(), "nothing was read without it");
         self.skipper = skipper;
         self
     }
@@ -99,6 +100,7 @@ impl RunIter {
         newest: &mut Seq,
         visit: &mut impl Visit,
     ) -> Result<bool> {
+        debug_assert!(self.valid());
         let mut key = std::mem::take(&mut self.carried);
         key.clear();
         key.extend_from_slice(self.key());
@@ -148,6 +150,7 @@ impl RunIter {
             self.open = Some(iter.with_skipper(self.skipper.as_ref(), number));
             self.number = number;
         }
+        debug_assert_eq!(self.number, number);
         place(self.open.as_mut().expect("opened above"))
     }
 

@@ -105,6 +105,7 @@ impl Version {
                 Bound::Included(key) | Bound::Excluded(key) => run.find(key, LATEST),
                 Bound::Unbounded => 0,
             };
+            debug_assert!(start <= run.extents().len());
             let has_some = run.extents().get(start).is_some_and(|extent| match upper {
                 Bound::Included(key) | Bound::Excluded(key) => &*extent.meta().first.key <= key,
                 Bound::Unbounded => true,

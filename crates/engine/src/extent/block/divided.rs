@@ -50,6 +50,7 @@ impl Divided {
             at = entry.value.end;
             self.add(raw, &entry);
         }
+        debug_assert_eq!(at, trailer.entries_end);
         self.head.clear();
         for column in &self.columns {
             put_varint(&mut self.head, column.len() as u64);
@@ -59,6 +60,7 @@ impl Divided {
         for column in &self.columns {
             self.head.extend_from_slice(column);
         }
+        debug_assert!(self.head.len() + self.values.len() <= divided_bound(raw.len()));
     }
 
     fn add(&mut self, raw: &[u8], entry: &Entry) {
