@@ -134,18 +134,21 @@ pub(crate) fn eof(conn: &mut Connection, session: &Session, extra: u16) {
     conn.frames.end();
 }
 
-fn column(conn: &mut Connection, results: Option<Collation>, c: &ColumnMeta) {
-    Column {
-        schema: &c.schema,
-        table: &c.table,
-        org_table: &c.org_table,
-        name: &c.name,
-        org_name: &c.org_name,
-        ty: &c.ty,
-        flags: c.flags,
-    }
-    .write(results, conn.frames.begin());
+fn column(conn: &mut Connection, results: Option<Collation>, meta: &ColumnMeta) {
+    column_of(meta).write(results, conn.frames.begin());
     conn.frames.end();
+}
+
+fn column_of(meta: &ColumnMeta) -> Column<'_> {
+    Column {
+        schema: &meta.schema,
+        table: &meta.table,
+        org_table: &meta.org_table,
+        name: &meta.name,
+        org_name: &meta.org_name,
+        ty: &meta.ty,
+        flags: meta.flags,
+    }
 }
 
 fn column_list(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
@@ -286,17 +289,8 @@ pub(crate) fn prepared(conn: &mut Connection, session: &Session, p: &Prepared) {
 /// The answer to COM_FIELD_LIST.
 pub(crate) fn fields(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
     let results = session.results_collation();
-    for c in columns {
-        Column {
-            schema: &c.schema,
-            table: &c.table,
-            org_table: &c.org_table,
-            name: &c.name,
-            org_name: &c.org_name,
-            ty: &c.ty,
-            flags: c.flags,
-        }
-        .write(results, conn.frames.begin());
+    for meta in columns {
+        column_of(meta).write(results, conn.frames.begin());
         // The default value: NULL.
         conn.frames.payload().push(0xfb);
         conn.frames.end();

@@ -14,6 +14,15 @@ fn two(out: &mut Vec<u8>, v: u32) {
     out.extend_from_slice(&[b'0' + (v / 10) as u8, b'0' + (v % 10) as u8]);
 }
 
+/// Appends `hh:mm:ss`.
+fn write_clock(out: &mut Vec<u8>, [hour, minute, second]: [u32; 3]) {
+    two(out, hour);
+    out.push(b':');
+    two(out, minute);
+    out.push(b':');
+    two(out, second);
+}
+
 /// A point and the first `fsp` digits of `micro`; nothing when `fsp` is 0.
 pub fn write_micros(out: &mut Vec<u8>, micro: u32, fsp: u8) {
     debug_assert!(micro < 1_000_000);
@@ -78,11 +87,7 @@ impl Time {
         if hour > 99 {
             out.push(b'0' + (hour / 100) as u8);
         }
-        two(out, hour % 100);
-        out.push(b':');
-        two(out, self.minute());
-        out.push(b':');
-        two(out, self.second());
+        write_clock(out, [hour % 100, self.minute(), self.second()]);
         write_micros(out, self.microsecond(), fsp);
     }
 
@@ -103,11 +108,7 @@ impl DateTime {
     pub fn write(self, fsp: u8, out: &mut Vec<u8>) {
         self.date().write(out);
         out.push(b' ');
-        two(out, self.hour());
-        out.push(b':');
-        two(out, self.minute());
-        out.push(b':');
-        two(out, self.second());
+        write_clock(out, [self.hour(), self.minute(), self.second()]);
         write_micros(out, self.microsecond(), fsp);
     }
 
