@@ -1,8 +1,10 @@
 //! What running a statement can end with besides success: an error for the client, or a wait.
 //!
-//! Neighbours: `exec`, `dml`, `ddl` and `mdl` return it; `session` turns waits into steps.
+//! Neighbours: expressions, operators, `dml`, `ddl` and `mdl` return it; `session` turns waits into steps.
 //! **Invariant**: [`ExecError::Wait`] is only returned in inline mode; whoever returns it has kept
 //! nothing that would make running the statement again wrong.
+
+use std::fmt;
 
 use esker_engine::{CancelReason, EngineError, Ticket};
 use esker_types::{SqlError, errors};
@@ -15,12 +17,33 @@ pub enum ExecError {
     Wait(Ticket),
 }
 
+/// Result of what may meet a lock that is not free: of expressions, whose subqueries may lock rows, and of operators.
+pub type ExecResult<T> = Result<T, ExecError>;
+
+impl ExecError {
+    /// The error of what asks for no lock.
+    ///
+    /// # Panics
+    /// If it was a wait: whoever calls this has said that there is none.
+    pub fn without_wait(self) -> SqlError {
+        match self {
+            Self::Sql(e) => e,
+            Self::Wait(_) => unreachable!("nothing here asks for a lock"),
+        }
+    }
+}
+
+impl fmt::Debug for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sql(e) => e.fmt(f),
+            Self::Wait(_) => f.write_str("a wait for a lock"),
+        }
+    }
+}
+
 impl From<SqlError> for ExecError {
     fn from(e: SqlError) -> Self {
-        assert!(
-            !e.is_suspended(),
-            "a wait is taken from where its ticket lies"
-        );
         Self::Sql(e)
     }
 }

@@ -3,17 +3,16 @@
 //!
 //! Neighbours: `session` and `dml` build one per statement step; every operator of `exec` gets it
 //! through [`ExecEnv`](crate::ExecEnv).
-//! **Invariants**: rows are read through [`ExecCtx::view`]; in inline mode a lock conflict leaves its
-//! ticket here and unwinds as [`SqlError::suspended`], which [`ExecCtx::conclude`] exchanges for it: making an
-//! [`ExecError`] of such an error in any other way is a bug, and panics.
+//! **Invariants**: rows are read through [`ExecCtx::view`]; only in inline mode a lock conflict unwinds, as
+//! [`ExecError::Wait`] with its ticket.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use esker_engine::{LockMode, LockOutcome, Ticket, TreeId, Txn, View, WaitPolicy};
-use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_engine::{LockMode, LockOutcome, TreeId, Txn, View, WaitPolicy};
+use esker_sql_catalog::exec_error::{ExecError, ExecResult, engine_error};
 use esker_sql_catalog::result::Mode;
-use esker_types::{SqlError, SqlResult};
+use esker_types::SqlResult;
 
 use super::spill::TempFiles;
 
@@ -62,8 +61,6 @@ pub struct ExecCtx<'a> {
     pub check_killed: &'a dyn Fn() -> SqlResult<()>,
     /// Where operators put what does not fit; `None`: nowhere.
     pub temp: Option<&'a TempFiles>,
-    /// The ticket of a lock conflict met in inline mode.
-    pending: RefCell<Option<Ticket>>,
     rows: Cell<u32>,
     rows_per_look: Cell<u32>,
     looked: Cell<Option<Instant>>,
@@ -80,7 +77,6 @@ impl<'a> ExecCtx<'a> {
         limits: Limits,
         check_killed: &'a dyn Fn() -> SqlResult<()>,
     ) -> Self {
-        let (pending, rows) = (RefCell::new(None), Cell::new(0));
         Self {
             txn,
             view,
@@ -88,8 +84,7 @@ impl<'a> ExecCtx<'a> {
             limits,
             check_killed,
             temp: None,
-            pending,
-            rows,
+            rows: Cell::new(0),
             rows_per_look: Cell::new(FIRST_LOOK),
             looked: Cell::new(None),
             slow_rows: false,
@@ -150,15 +145,15 @@ impl<'a> ExecCtx<'a> {
         key: &[u8],
         mode: LockMode,
         policy: WaitPolicy,
-    ) -> SqlResult<RowLock> {
+    ) -> ExecResult<RowLock> {
         self.granted(|| {
             let outcome = self.txn.lock(tree, key, mode, policy);
-            outcome.map_err(|e| engine_error(&e))
+            Ok(outcome.map_err(|e| engine_error(&e))?)
         })
     }
 
     /// Asks for a lock until it is granted or skipped; waits in between.
-    pub fn granted(&self, mut ask: impl FnMut() -> SqlResult<LockOutcome>) -> SqlResult<RowLock> {
+    pub fn granted(&self, mut ask: impl FnMut() -> ExecResult<LockOutcome>) -> ExecResult<RowLock> {
         loop {
             let ticket = match ask()? {
                 LockOutcome::Granted { new } => return Ok(RowLock::Granted { new }),
@@ -166,26 +161,11 @@ impl<'a> ExecCtx<'a> {
                 LockOutcome::Wait(ticket) => ticket,
             };
             if self.mode == Mode::Inline {
-                *self.pending.borrow_mut() = Some(ticket);
-                return Err(SqlError::suspended());
+                return Err(ExecError::Wait(ticket));
             }
             ticket
                 .block(self.limits.lock_wait)
                 .map_err(|e| engine_error(&e))?;
-        }
-    }
-
-    /// What came out of operators: an error of theirs is a wait, if a lock was not free.
-    ///
-    /// # Errors
-    /// The wait, or the error.
-    pub fn conclude<R>(&self, result: SqlResult<R>) -> Result<R, ExecError> {
-        match result {
-            Err(e) if e.is_suspended() => {
-                let ticket = self.pending.borrow_mut().take();
-                Err(ExecError::Wait(ticket.expect("left before unwinding")))
-            }
-            result => result.map_err(ExecError::from),
         }
     }
 }

@@ -15,9 +15,10 @@
 use std::collections::HashMap;
 
 use esker_sql_catalog::codec::damaged;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::plan::{JoinMethod, JoinPlan};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::join::hash_key;
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
@@ -49,7 +50,7 @@ impl DiskJoin {
         left: &mut NodeState,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Self> {
+    ) -> ExecResult<Self> {
         let (
             JoinMethod::Hash {
                 left: exprs, by, ..
@@ -100,7 +101,7 @@ impl DiskJoin {
         plan: &JoinPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Some((_, mut payload)) = self.results.next(env)? else {
             return Ok(false);
         };
@@ -135,7 +136,7 @@ struct Table {
 }
 
 impl<'p> Joiner<'p> {
-    fn new(plan: &'p JoinPlan, temp: &'p TempFiles, budget: u64) -> SqlResult<Self> {
+    fn new(plan: &'p JoinPlan, temp: &'p TempFiles, budget: u64) -> ExecResult<Self> {
         Ok(Self {
             plan,
             temp,
@@ -149,7 +150,7 @@ impl<'p> Joiner<'p> {
         RunWriter::new(block_bytes(self.budget))
     }
 
-    fn end(&mut self, writer: RunWriter) -> SqlResult<()> {
+    fn end(&mut self, writer: RunWriter) -> ExecResult<()> {
         let run = writer.finish(&mut self.file)?;
         if run.records > 0 {
             self.runs.push(run);
@@ -158,13 +159,13 @@ impl<'p> Joiner<'p> {
     }
 
     /// Writes a result: the left and right slots of the row.
-    fn give(&mut self, writer: &mut RunWriter, ordinal: u64, row: &[Value]) -> SqlResult<()> {
+    fn give(&mut self, writer: &mut RunWriter, ordinal: u64, row: &[Value]) -> ExecResult<()> {
         let slots = [&self.plan.left_slots[..], &self.plan.right_slots[..]].concat();
         let values: Vec<&Value> = slots.iter().map(|s| &row[*s as usize]).collect();
-        writer.push(&mut self.file, |out| {
+        Ok(writer.push(&mut self.file, |out| {
             write_key(&ordinal.to_be_bytes(), out);
             write_row(values.into_iter(), out);
-        })
+        })?)
     }
 
     /// Writes a left row without a match.
@@ -173,7 +174,7 @@ impl<'p> Joiner<'p> {
         writer: &mut RunWriter,
         ordinal: u64,
         row: &mut [Value],
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         for slot in &self.plan.right_slots {
             row[*slot as usize] = Value::Null;
         }
@@ -194,7 +195,7 @@ impl<'p> Joiner<'p> {
         level: u32,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         if left.1.records == 0 || (right.1.records == 0 && self.plan.kind != JoinType::Left) {
             return Ok(());
         }
@@ -225,7 +226,7 @@ impl<'p> Joiner<'p> {
         before: usize,
         level: u32,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<(SpillFile, Vec<Run>)> {
+    ) -> ExecResult<(SpillFile, Vec<Run>)> {
         let mut parts = Partitions::new(self.temp, level, self.budget)?;
         let mut reader = side.0.read(side.1);
         while let Some(record) = reader.next()? {
@@ -233,7 +234,7 @@ impl<'p> Joiner<'p> {
             let (key, _) = key_of(record.get(before..).unwrap_or_default())?;
             parts.push(key, |out| out.extend_from_slice(record))?;
         }
-        parts.finish()
+        Ok(parts.finish()?)
     }
 
     /// Joins a part whose right side is read piece by piece into memory, the left side once for each.
@@ -243,7 +244,7 @@ impl<'p> Joiner<'p> {
         right: Side<'_>,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         debug_assert!(left.1.records > 0, "an empty part is done");
         let mut matched = vec![0_u64; left.1.records.div_ceil(64) as usize];
         let mut reader = right.0.read(right.1);
@@ -295,7 +296,7 @@ impl<'p> Joiner<'p> {
         writer: &mut RunWriter,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let (ordinal, key, mut stored) = left_parts(record)?;
         let Some(found) = table.rows.get(key) else {
             return Ok(false);
@@ -326,7 +327,7 @@ impl Table {
         reader: &mut RunReader,
         pending: &mut Option<(Box<[u8]>, Vec<Value>)>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         loop {
             let (key, values) = match pending.take() {
                 Some(entry) => entry,
@@ -354,21 +355,21 @@ impl Table {
     }
 }
 
-fn tick(env: &ExecEnv<'_>) -> SqlResult<()> {
-    env.exec.map_or(Ok(()), |exec| exec.tick())
+fn tick(env: &ExecEnv<'_>) -> ExecResult<()> {
+    env.exec.map_or(Ok(()), |exec| Ok(exec.tick()?))
 }
 
 /// Splits what begins with a key into the key and the rest.
-fn key_of(record: &[u8]) -> SqlResult<(&[u8], &[u8])> {
+fn key_of(record: &[u8]) -> ExecResult<(&[u8], &[u8])> {
     let split = || {
         let (len, rest) = record.split_first_chunk::<4>()?;
         rest.split_at_checked(u32::from_le_bytes(*len) as usize)
     };
-    split().ok_or_else(|| damaged("temporary record"))
+    Ok(split().ok_or_else(|| damaged("temporary record"))?)
 }
 
 /// Ordinal, key and row of a left record.
-fn left_parts(record: &[u8]) -> SqlResult<(u64, &[u8], &[u8])> {
+fn left_parts(record: &[u8]) -> ExecResult<(u64, &[u8], &[u8])> {
     let (ordinal, rest) = record
         .split_first_chunk::<8>()
         .ok_or_else(|| damaged("temporary record"))?;

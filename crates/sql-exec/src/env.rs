@@ -6,6 +6,7 @@
 
 use std::ops::Deref;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::{EvalEnv, OuterRow, Queries, Subquery, UserVars};
 use esker_types::{EvalCtx, SqlResult, Value};
 
@@ -48,7 +49,7 @@ impl<'a> Executor<'a> {
 }
 
 impl Queries for Executor<'_> {
-    fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let env = ExecEnv {
             eval: *env,
             exec: self.exec,

@@ -8,12 +8,13 @@
 //! one group comes out for no rows only without GROUP BY.
 
 use esker_sql_catalog::codec::damaged;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::AggCall;
 use esker_sql_plan::expr::eval::Val;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::GroupPlan;
+use esker_types::Value;
 use esker_types::func::aggregate::AggState;
-use esker_types::{SqlResult, Value};
 use smallvec::SmallVec;
 
 use super::join_table::KeyMap;
@@ -86,28 +87,28 @@ impl Acc {
     }
 
     /// Takes the arguments of a row, and what its ORDER BY sorts them by.
-    fn take(&mut self, args: &[Value], order: &[u8], env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn take(&mut self, args: &[Value], order: &[u8], env: &ExecEnv<'_>) -> ExecResult<()> {
         match self {
             Self::Rows(n) => {
                 *n += 1;
                 Ok(())
             }
-            Self::Plain(state) => state.update(env.ctx, args),
+            Self::Plain(state) => Ok(state.update(env.ctx, args)?),
             Self::Ordered(_, sorter) => sorter.push(order, args.to_vec(), env),
         }
     }
 
-    fn finish(&mut self, env: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn finish(&mut self, env: &ExecEnv<'_>) -> ExecResult<Value> {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
-            Self::Plain(state) => state.finish(env.ctx),
+            Self::Plain(state) => Ok(state.finish(env.ctx)?),
             Self::Ordered(state, sorter) => {
                 let mut rows = sorter.finish(env)?;
                 while let Some(args) = rows.next(env)? {
                     state.update(env.ctx, &args)?;
                 }
                 rows.close(env);
-                state.finish(env.ctx)
+                Ok(state.finish(env.ctx)?)
             }
         }
     }
@@ -124,7 +125,7 @@ fn evaluate(
     row: &[Value],
     env: &ExecEnv<'_>,
     out: &mut Vec<Value>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     for arg in &call.args {
         out.push(arg.eval(row, env)?);
     }
@@ -147,7 +148,7 @@ fn split<'v>(call: &AggCall, values: &'v [Value]) -> (&'v [Value], &'v [u8]) {
 
 impl Groups {
     /// Takes one input row.
-    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<()> {
         let mut keys: SmallVec<[Val<'_>; INLINE_KEYS]> = SmallVec::new();
         for key in &plan.keys {
             keys.push(key.eval_ref(row, env)?);
@@ -166,7 +167,7 @@ impl Groups {
         level: usize,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         debug_assert_eq!(plan.tells.len(), plan.keys.len());
         self.key.clear();
         for (nth, key) in keys[..level].iter().enumerate() {
@@ -206,7 +207,7 @@ impl Groups {
         nth: usize,
         values: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let call = &plan.aggs[nth];
         debug_assert_eq!(values.len(), width(call));
         let (args, order) = split(call, values);
@@ -235,7 +236,7 @@ impl Groups {
         level: usize,
         ordinal: u64,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<usize>> {
+    ) -> ExecResult<Option<usize>> {
         if self.later.is_some() {
             return Ok(None);
         }
@@ -280,7 +281,7 @@ impl Groups {
         level: usize,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let mut values: Vec<Value> = keys.iter().map(|k| (**k).clone()).collect();
         values.extend(plan.kept.iter().map(|s| row[*s as usize].clone()));
         for call in &plan.aggs {
@@ -293,12 +294,12 @@ impl Groups {
             unreachable!("a group is refused when there is a place for its rows");
         };
         let key = &self.key;
-        later.push(key, |out| {
+        Ok(later.push(key, |out| {
             out.extend_from_slice(&ordinal.to_be_bytes());
             out.extend_from_slice(&(level as u32).to_be_bytes());
             write_key(key, out);
             write_row(values.iter(), out);
-        })
+        })?)
     }
 
     /// Takes a row that was put off.
@@ -308,7 +309,7 @@ impl Groups {
         record: &[u8],
         values: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let stored = Stored::of(record).ok_or_else(|| damaged("temporary record"))?;
         self.key.clear();
         self.key.extend_from_slice(stored.key);
@@ -316,13 +317,13 @@ impl Groups {
         if known.is_none()
             && let Some(later) = &mut self.later
         {
-            return later.push(stored.key, |out| out.extend_from_slice(record));
+            return Ok(later.push(stored.key, |out| out.extend_from_slice(record))?);
         }
         let mut row = stored.row;
         read_row(&mut row, values)?;
         let all = plan.keys.len() + plan.kept.len() + plan.aggs.iter().map(width).sum::<usize>();
         if values.len() != all {
-            return Err(damaged("temporary record"));
+            return Err(damaged("temporary record").into());
         }
         let (keys, rest) = values.split_at(plan.keys.len());
         let (kept, mut rest) = rest.split_at(plan.kept.len());
@@ -346,13 +347,13 @@ impl Groups {
     }
 
     /// Gives aggregates the distinct arguments that had to wait for the end.
-    fn settle(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn settle(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> ExecResult<()> {
         let Some(mut later) = self.distinct.drain(env)? else {
             return Ok(());
         };
         while let Some(row) = later.next(env)? {
             let [Value::UInt(at), Value::UInt(nth), values @ ..] = &row[..] else {
-                return Err(damaged("temporary record"));
+                return Err(damaged("temporary record").into());
             };
             let (at, nth) = (*at as usize, *nth as usize);
             let (args, order) = split(&plan.aggs[nth], values);
@@ -368,7 +369,7 @@ impl Groups {
         plan: &GroupPlan,
         sorter: &mut Sorter,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         self.settle(plan, env)?;
         debug_assert_eq!(self.given, 0, "nothing was given before");
         let mut keys: Vec<&[u8]> = Vec::new();
@@ -395,7 +396,7 @@ impl Groups {
     }
 
     /// Groups what was put off, part by part, when the groups in memory are not needed any more.
-    fn work_off(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn work_off(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> ExecResult<()> {
         let Some(later) = self.later.take() else {
             return Ok(());
         };
@@ -413,7 +414,7 @@ impl Groups {
     }
 
     /// Ends the input.
-    pub fn finish(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn finish(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> ExecResult<()> {
         // The grand total of a rollup is there for no rows, too.
         if self.groups.is_empty() && (plan.implicit || plan.rollup.is_some()) {
             let kept = plan.kept.iter().map(|_| Value::Null).collect();
@@ -448,7 +449,7 @@ impl Groups {
         plan: &GroupPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Some(&at) = self.sequence.get(self.given) else {
             return self.next_put_off(plan, row, env);
         };
@@ -467,7 +468,7 @@ impl Groups {
         plan: &GroupPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         self.work_off(plan, env)?;
         let Some(rest) = &mut self.rest else {
             return Ok(false);
@@ -476,7 +477,7 @@ impl Groups {
             return Ok(false);
         };
         let [Value::UInt(level), values @ ..] = &mut values[..] else {
-            return Err(damaged("temporary record"));
+            return Err(damaged("temporary record").into());
         };
         let (keys, values) = values.split_at_mut(plan.keys.len());
         let (kept, results) = values.split_at_mut(plan.kept.len());
@@ -556,7 +557,7 @@ fn part(
     level: u32,
     sorter: &mut Sorter,
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let mut groups = Groups {
         level,
         ..Groups::default()

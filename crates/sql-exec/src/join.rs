@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::{HashBy, JoinMethod, JoinPlan, Node};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::disk_join::DiskJoin;
 use super::join_table::{JoinTable, Ring};
@@ -73,7 +74,12 @@ impl JoinState {
         }
     }
 
-    pub fn open(&mut self, plan: &JoinPlan, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn open(
+        &mut self,
+        plan: &JoinPlan,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<()> {
         self.have_left = false;
         std::mem::take(&mut self.right.kept).give_back(env);
         self.spilled = None;
@@ -85,7 +91,7 @@ impl JoinState {
         plan: &JoinPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         loop {
             if let Some(spilled) = &mut self.spilled {
                 return spilled.next(plan, row, env);
@@ -150,7 +156,7 @@ impl RightSide {
         plan: &JoinPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<Partitions>> {
+    ) -> ExecResult<Option<Partitions>> {
         if matches!(plan.method, JoinMethod::Nested) {
             self.input.open(&plan.right, row, env)?;
             return Ok(None);
@@ -179,7 +185,7 @@ impl RightSide {
         plan: &JoinPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let found = match &self.kept {
             Kept::Nothing => return self.input.next(&plan.right, row, env),
             Kept::Table(table) => table.next_of(&mut self.ring, &plan.right_slots, row)?,
@@ -229,7 +235,7 @@ pub(super) fn gather(
     filters: &[RuntimeFilter],
     row: &mut [Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<Gathered> {
+) -> ExecResult<Gathered> {
     match &plan.method {
         JoinMethod::Hash { right, by, .. } => {
             gather_by_key(plan, (right, by), input, filters, row, env)
@@ -254,7 +260,7 @@ fn gather_by_key(
     filters: &[RuntimeFilter],
     row: &mut [Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<Gathered> {
+) -> ExecResult<Gathered> {
     if let Some(table) = parallel::build_join_table(plan, row.len(), filters, env)? {
         return Ok(Gathered::Kept(Kept::Table(Arc::new(table))));
     }
@@ -313,16 +319,16 @@ fn spill(
     plan: &JoinPlan,
     temp: &TempFiles,
     budget: u64,
-) -> SqlResult<Partitions> {
+) -> ExecResult<Partitions> {
     temp.count_table();
     let mut parts = Partitions::new(temp, 0, budget)?;
     let width = plan.right_slots.len() as u32;
     table.each(|key, values| {
-        parts.push(key, |out| {
+        Ok(parts.push(key, |out| {
             write_key(key, out);
             out.extend_from_slice(&width.to_le_bytes());
             out.extend_from_slice(values);
-        })
+        })?)
     })?;
     Ok(parts)
 }
@@ -334,7 +340,7 @@ pub(super) fn hash_key(
     row: &[Value],
     env: &ExecEnv<'_>,
     out: &mut Vec<u8>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     debug_assert_eq!(
         exprs.len(),
         by.len(),

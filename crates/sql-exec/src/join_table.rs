@@ -13,8 +13,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use esker_sql_catalog::codec::damaged;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::rowkey::{number, put_number};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::spill::{read_values, write_values};
 
@@ -213,7 +214,7 @@ impl JoinTable {
 
     /// Fills the slots of the next row of a key; false at the end.
     #[inline]
-    pub fn next_of(&self, ring: &mut Ring, slots: &[u32], row: &mut [Value]) -> SqlResult<bool> {
+    pub fn next_of(&self, ring: &mut Ring, slots: &[u32], row: &mut [Value]) -> ExecResult<bool> {
         if ring.at == END {
             return Ok(false);
         }
@@ -230,7 +231,7 @@ impl JoinTable {
     }
 
     /// Calls `f` with the key and the values of every row; those of one key in the order of their arrival.
-    pub fn each(&self, mut f: impl FnMut(&[u8], &[u8]) -> SqlResult<()>) -> SqlResult<()> {
+    pub fn each(&self, mut f: impl FnMut(&[u8], &[u8]) -> ExecResult<()>) -> ExecResult<()> {
         self.parts.iter().try_for_each(|part| part.each(&mut f))
     }
 }
@@ -264,7 +265,7 @@ impl HashPart {
     }
 
     /// Enters all records, of which none is yet.
-    pub fn link_all(&mut self, hash: &KeyHash) -> SqlResult<()> {
+    pub fn link_all(&mut self, hash: &KeyHash) -> ExecResult<()> {
         let mut at = 0;
         while at < self.records.len() {
             let end = self.end_of(at).ok_or_else(|| damaged("hash table"))?;
@@ -341,7 +342,7 @@ impl HashPart {
         (last != END).then(|| (self.next(last), last))
     }
 
-    fn each(&self, f: &mut impl FnMut(&[u8], &[u8]) -> SqlResult<()>) -> SqlResult<()> {
+    fn each(&self, f: &mut impl FnMut(&[u8], &[u8]) -> ExecResult<()>) -> ExecResult<()> {
         let mut at = 0;
         while at < self.records.len() {
             let record = self.record(at as u32);

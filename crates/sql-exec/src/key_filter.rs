@@ -3,10 +3,11 @@
 //! Neighbours: `join_table` has the keys; `parallel::runtime_filter` applies it to rows of tables that are read before
 //! the join. **Invariant**: a key that the table has passes.
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::rowkey::integer_of;
 use esker_sql_plan::plan::HashBy;
+use esker_types::Value;
 use esker_types::cmp::CmpKind;
-use esker_types::{SqlResult, Value};
 
 use super::join_table::{JoinTable, KeyHash};
 
@@ -29,7 +30,7 @@ pub(crate) enum KeyFilter {
 
 impl KeyFilter {
     /// The keys of a table, which compare by `by`.
-    pub fn of(table: &JoinTable, by: &[HashBy]) -> SqlResult<Self> {
+    pub fn of(table: &JoinTable, by: &[HashBy]) -> ExecResult<Self> {
         let keys = table.keys() as u64;
         let most = (keys * MOST_BITS_PER_KEY).max(FEW_BITS);
         if let Some((first, last)) = integers(table, by)?
@@ -109,7 +110,7 @@ impl KeyFilter {
 }
 
 /// The keys of a table, in order, if they are integers and not many.
-pub(crate) fn few_integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option<Box<[i64]>>> {
+pub(crate) fn few_integers(table: &JoinTable, by: &[HashBy]) -> ExecResult<Option<Box<[i64]>>> {
     if !matches!(by, [by] if by.kind == CmpKind::Int) || table.keys() > FEW_INTEGERS {
         return Ok(None);
     }
@@ -130,7 +131,7 @@ pub(crate) fn few_integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option
 }
 
 /// The smallest and the largest key, if all are integers.
-fn integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option<(i64, i64)>> {
+fn integers(table: &JoinTable, by: &[HashBy]) -> ExecResult<Option<(i64, i64)>> {
     let mut range = match by {
         [by] if by.kind == CmpKind::Int => Some((i64::MAX, i64::MIN)),
         _ => return Ok(None),

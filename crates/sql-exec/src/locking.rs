@@ -22,9 +22,8 @@ use esker_engine::scan::KeySpan;
 use esker_engine::{Cursor, Direction, LockOutcome, ScanGap, Tree, TreeId, View, WaitPolicy};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::KeyRange;
-use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::bind::LockSpec;
-use esker_types::SqlResult;
 
 use super::ctx::{ExecCtx, RowLock};
 
@@ -121,7 +120,7 @@ impl LockingScan {
     }
 
     /// Goes to the next entry; false at the end.
-    pub(super) fn advance(&mut self, def: &TableDef, exec: &ExecCtx<'_>) -> SqlResult<bool> {
+    pub(super) fn advance(&mut self, def: &TableDef, exec: &ExecCtx<'_>) -> ExecResult<bool> {
         let tree = &def.indexes[self.index].tree;
         loop {
             let range = match &mut self.range {
@@ -169,7 +168,7 @@ impl LockingScan {
         def: &TableDef,
         row: &[u8],
         exec: &ExecCtx<'_>,
-    ) -> SqlResult<Candidate> {
+    ) -> ExecResult<Candidate> {
         let mut new = NewLocks {
             row: false,
             entry: false,
@@ -182,7 +181,7 @@ impl LockingScan {
             let mode = self.lock.mode;
             let request = |_: &Self, policy| {
                 let outcome = exec.txn.lock(tree, &key, mode, policy);
-                outcome.map_err(|e| engine_error(&e))
+                Ok(outcome.map_err(|e| engine_error(&e))?)
             };
             match self.lock_or_wait(request, exec)? {
                 Some(is_new) => new.entry = is_new,
@@ -220,9 +219,9 @@ impl LockingScan {
     /// wait, comes again.
     fn lock_or_wait(
         &mut self,
-        request: impl Fn(&Self, WaitPolicy) -> SqlResult<LockOutcome>,
+        request: impl Fn(&Self, WaitPolicy) -> ExecResult<LockOutcome>,
         exec: &ExecCtx<'_>,
-    ) -> SqlResult<Option<bool>> {
+    ) -> ExecResult<Option<bool>> {
         let policy = match self.lock.policy {
             WaitPolicy::Wait => WaitPolicy::Skip,
             other => other,
@@ -248,7 +247,7 @@ impl LockingScan {
         row: &[u8],
         policy: WaitPolicy,
         exec: &ExecCtx<'_>,
-    ) -> SqlResult<LockOutcome> {
+    ) -> ExecResult<LockOutcome> {
         let mode = self.lock.mode;
         let is_covered =
             self.index == 0 && self.lock.policy == WaitPolicy::Wait && exec.txn.locks_gaps();
@@ -259,7 +258,7 @@ impl LockingScan {
             }
             _ => exec.txn.lock(tree, row, mode, policy),
         };
-        outcome.map_err(|e| engine_error(&e))
+        Ok(outcome.map_err(|e| engine_error(&e))?)
     }
 
     /// The entry has been read.
@@ -351,7 +350,7 @@ impl Round {
         rest: &KeySpan,
         direction: Direction,
         exec: &ExecCtx<'_>,
-    ) -> SqlResult<Self> {
+    ) -> ExecResult<Self> {
         let failed = |e| engine_error(&e);
         let txn = exec.txn;
         // In this order: what comes into the range after the gap is locked waits, what came before is either
@@ -391,7 +390,7 @@ impl Round {
         &mut self,
         direction: Direction,
         (key, value): (&mut Vec<u8>, &mut Vec<u8>),
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         if self.committed.is_none() && !self.is_cursor_done {
             match self.cursor.next().map_err(|e| engine_error(&e))? {
                 None => self.is_cursor_done = true,
@@ -441,8 +440,8 @@ pub(super) fn lock_point(
     tree: &Tree,
     key: &[u8],
     exec: &ExecCtx<'_>,
-    mut read: impl FnMut() -> SqlResult<bool>,
-) -> SqlResult<Option<RowLock>> {
+    mut read: impl FnMut() -> ExecResult<bool>,
+) -> ExecResult<Option<RowLock>> {
     let failed = |e| engine_error(&e);
     let mut is_wanted = read()?;
     loop {

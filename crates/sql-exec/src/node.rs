@@ -4,10 +4,11 @@
 //! **Invariants**: `open` may be called any number of times and starts over; `next` after `false` is
 //! not called without `open`.
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::Node;
 use esker_sql_plan::plan::profile::Stage;
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::join::JoinState;
 use super::scan::ScanState;
@@ -35,7 +36,7 @@ impl NodeState {
     }
 
     /// Starts over, for the row as it is now.
-    pub fn open(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn open(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> ExecResult<()> {
         match &env.states.profile {
             None => self.open_unmeasured(plan, row, env),
             Some(profile) => {
@@ -49,7 +50,7 @@ impl NodeState {
         plan: &Node,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         match (self, plan) {
             (Self::Once(given), _) => *given = false,
             (Self::Scan(state), Node::Scan(scan)) => state.open(scan, row, env)?,
@@ -62,7 +63,7 @@ impl NodeState {
 
     /// Fills the slots of the next row; false at the end.
     #[inline]
-    pub fn next(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<bool> {
+    pub fn next(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> ExecResult<bool> {
         match &env.states.profile {
             None => self.next_unmeasured(plan, row, env),
             Some(profile) => {
@@ -78,7 +79,7 @@ impl NodeState {
         plan: &Node,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         match (self, plan) {
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, row, env),
             (Self::Join(state), Node::Join(join)) => state.next(join, row, env),
@@ -101,7 +102,7 @@ impl NodeState {
 
 /// Are all conditions true for the row?
 #[inline]
-pub(crate) fn all_true(conds: &[Expr], row: &[Value], env: &ExecEnv<'_>) -> SqlResult<bool> {
+pub(crate) fn all_true(conds: &[Expr], row: &[Value], env: &ExecEnv<'_>) -> ExecResult<bool> {
     for cond in conds {
         if !cond.is_true(row, env)? {
             return Ok(false);

@@ -8,11 +8,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::{QueryPlan, RecursivePlan};
 use esker_types::cast::to_column;
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::{SqlError, Value};
 
 use super::memory::{Budget, Purpose, charge, refund};
 use super::root::RootExec;
@@ -72,7 +73,7 @@ impl RecursiveState {
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         loop {
             let found = match self.at {
                 None => pull(&mut self.seed, &plan.seed, columns, out, env)?,
@@ -100,7 +101,7 @@ impl RecursiveState {
     }
 
     /// Makes the fresh rows the working table; false when there is none.
-    fn next_round(&mut self, env: &ExecEnv<'_>) -> SqlResult<bool> {
+    fn next_round(&mut self, env: &ExecEnv<'_>) -> ExecResult<bool> {
         if self.fresh.is_empty() {
             refund(env, std::mem::take(&mut self.work).bytes());
             return Ok(false);
@@ -113,7 +114,7 @@ impl RecursiveState {
                  @@cte_max_recursion_depth to a larger value.",
                 self.rounds
             );
-            return Err(SqlError::new(3636, "HY000", text));
+            return Err(SqlError::new(3636, "HY000", text).into());
         }
         debug_assert!(!self.members.is_empty(), "a round reads the one before");
         self.fresh.finish()?;
@@ -132,7 +133,7 @@ impl RecursiveState {
         columns: &[ColumnMeta],
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         if !plan.distinct {
             return Ok(true);
         }
@@ -147,8 +148,8 @@ impl RecursiveState {
         Ok(true)
     }
 
-    fn remember(&mut self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<()> {
-        self.fresh.push(row.iter(), Budget::Table, env)
+    fn remember(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<()> {
+        Ok(self.fresh.push(row.iter(), Budget::Table, env)?)
     }
 }
 
@@ -159,7 +160,7 @@ fn pull(
     columns: &[ColumnMeta],
     out: &mut Vec<Value>,
     env: &ExecEnv<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let Some(row) = part.next_of(query, env)? else {
         return Ok(false);
     };

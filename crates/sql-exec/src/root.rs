@@ -7,13 +7,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{LimitSpec, OrderKey};
+use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::profile::{Profile, Stage};
 use esker_sql_plan::plan::{BlockPlan, QueryPlan, Root, ValuesPlan};
-use esker_types::{SqlResult, Value, errors};
+use esker_types::{Value, errors};
 
 use super::group::Groups;
 use super::node::NodeState;
@@ -100,7 +102,7 @@ impl RootExec {
     }
 
     /// The next result row.
-    pub fn next_of(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    pub fn next_of(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> ExecResult<Option<&[Value]>> {
         let Some(profile) = &env.states.profile else {
             return self.next_unmeasured(plan, env);
         };
@@ -117,7 +119,7 @@ impl RootExec {
         &mut self,
         plan: &QueryPlan,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<&[Value]>> {
+    ) -> ExecResult<Option<&[Value]>> {
         let (order, limit, count_all) = match &plan.root {
             Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
             Root::SetOps(s) => (&s.order, &s.limit, s.calc_found_rows),
@@ -170,7 +172,7 @@ impl RootExec {
         Ok(None)
     }
 
-    fn next_sorted(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    fn next_sorted(&mut self, env: &ExecEnv<'_>) -> ExecResult<Option<&[Value]>> {
         let tail = &mut self.tail;
         let rows = tail.sorted.as_mut().expect("checked by the caller");
         while tail.skip > 0 {
@@ -198,7 +200,7 @@ impl RootExec {
         order: &[OrderKey],
         limited: bool,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         debug_assert!(self.tail.sorted.is_none(), "a query is sorted once");
         let keep = self.tail.skip.saturating_add(self.tail.left);
         let mut sorter = Sorter::new(limited.then_some(keep));
@@ -247,7 +249,7 @@ impl RootExec {
     }
 
     /// Puts the next row before ORDER BY and LIMIT into `out`.
-    fn produce(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<bool> {
+    fn produce(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> ExecResult<bool> {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
                 if state.later.is_none() {
@@ -289,7 +291,7 @@ fn values_row(
     columns: &[ColumnMeta],
     out: &mut Vec<Value>,
     env: &ExecEnv<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let Some(exprs) = values.rows.get(*at) else {
         return Ok(false);
     };
@@ -318,7 +320,7 @@ fn begin_stages(profile: &Profile, plan: &QueryPlan, block: &BlockPlan, took: Du
 }
 
 impl Tail {
-    fn open(&mut self, limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn open(&mut self, limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> ExecResult<()> {
         debug_assert!(!self.opened, "it is reset before it is opened again");
         (self.skip, self.left) = limit_values(limit, env)?;
         self.opened = true;
@@ -327,21 +329,19 @@ impl Tail {
 }
 
 /// Offset and count of a LIMIT clause.
-pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlResult<(u64, u64)> {
+pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> ExecResult<(u64, u64)> {
     let Some(limit) = limit else {
         return Ok((0, u64::MAX));
     };
-    let number = |e: &esker_sql_plan::expr::Expr| match e.eval(&[], env)? {
-        Value::Int(v) => u64::try_from(v).map_err(|_| errors::wrong_arguments("LIMIT")),
-        Value::UInt(v) => Ok(v),
-        Value::Str(s) => {
-            let text = String::from_utf8_lossy(&s);
-            text.trim()
-                .parse()
-                .map_err(|_| errors::wrong_arguments("LIMIT"))
-        }
-        Value::Null => Ok(0),
-        _ => Err(errors::wrong_arguments("LIMIT")),
+    let number = |e: &Expr| -> ExecResult<u64> {
+        let number = match e.eval(&[], env)? {
+            Value::Int(v) => u64::try_from(v).ok(),
+            Value::UInt(v) => Some(v),
+            Value::Str(s) => String::from_utf8_lossy(&s).trim().parse().ok(),
+            Value::Null => Some(0),
+            _ => None,
+        };
+        Ok(number.ok_or_else(|| errors::wrong_arguments("LIMIT"))?)
     };
     let skip = limit.offset.as_ref().map_or(Ok(0), number)?;
     Ok((skip, number(&limit.count)?))
@@ -362,7 +362,7 @@ impl BlockState {
         }
     }
 
-    fn open(&mut self, plan: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn open(&mut self, plan: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> ExecResult<()> {
         debug_assert_eq!(self.row.len(), plan.width as usize);
         self.parallel = parallel::run(plan, env)?;
         match self.parallel {
@@ -394,7 +394,7 @@ impl BlockState {
         whole: &QueryPlan,
         plan: &BlockPlan,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         match &env.states.profile {
             Some(profile) if plan.windows.is_some() => {
                 let next = || self.next_windowed(whole, plan, env);
@@ -409,7 +409,7 @@ impl BlockState {
         whole: &QueryPlan,
         plan: &BlockPlan,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Some(windows) = &plan.windows else {
             return self.next_having(whole, plan, env);
         };
@@ -433,7 +433,7 @@ impl BlockState {
         whole: &QueryPlan,
         plan: &BlockPlan,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Some(having) = &plan.having else {
             return self.next_grouped(whole, plan, env);
         };
@@ -457,7 +457,7 @@ impl BlockState {
         whole: &QueryPlan,
         plan: &BlockPlan,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         if let Some(rows) = &mut self.parallel {
             let mut next = || rows.next(plan, &mut self.row, env);
             return match &env.states.profile {
@@ -487,7 +487,7 @@ impl BlockState {
         }
     }
 
-    fn project(&self, plan: &BlockPlan, out: &mut Vec<Value>, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn project(&self, plan: &BlockPlan, out: &mut Vec<Value>, env: &ExecEnv<'_>) -> ExecResult<()> {
         out.resize(plan.output.len(), Value::Null);
         for (slot, expr) in out.iter_mut().zip(&plan.output) {
             expr.eval_into(&self.row, env, slot)?;
@@ -503,7 +503,7 @@ impl BlockState {
         order: &[OrderKey],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let mut next = || {
             while self.next_row(whole, plan, env)? {
                 if self.project_new(plan, order, out, env)? == First::New {
@@ -526,7 +526,7 @@ impl BlockState {
         order: &[OrderKey],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<First> {
+    ) -> ExecResult<First> {
         self.project(plan, out, env)?;
         self.key.clear();
         rowkey::encode_row(
@@ -551,7 +551,7 @@ pub(super) fn next_later(
     later: &mut Option<SortedRows>,
     out: &mut Vec<Value>,
     env: &ExecEnv<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let Some(rows) = later else {
         return Ok(false);
     };

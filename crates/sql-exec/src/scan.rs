@@ -21,10 +21,10 @@ use std::ops::Bound;
 use esker_engine::{Cursor, Direction, View};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::{KeyRange, RowReader};
-use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::expr::OuterRow;
 use esker_sql_plan::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::ctx::ExecCtx;
 use super::locking::LockingScan;
@@ -110,7 +110,12 @@ impl ScanState {
         self.lookups = Lookups::default();
     }
 
-    pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn open(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<()> {
         match &plan.source {
             Source::Base { def, access, .. } => {
                 if let Some(exec) = env
@@ -156,7 +161,7 @@ impl ScanState {
         access: &Access,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let index = &def.indexes[access.index];
         let ranges = match &access.kind {
             AccessKind::Full => vec![KeyRange::ALL],
@@ -210,7 +215,7 @@ impl ScanState {
         plan: &ScanPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         match &plan.source {
             Source::Base { def, access, .. } => {
                 let found = self.next_base(plan, def, access, row, env)?;
@@ -257,7 +262,7 @@ impl ScanState {
         plan: &ScanPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Input::Rows(rows) = &mut self.input else {
             return Ok(false);
         };
@@ -278,7 +283,7 @@ impl ScanState {
         plan: &ScanPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Input::Shared(rows, cursor) = &mut self.input else {
             return Ok(false);
         };
@@ -304,7 +309,7 @@ impl ScanState {
         access: &Access,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let exec = env
             .exec
             .expect("a plan with tables runs with an execution context");
@@ -420,7 +425,7 @@ impl ScanState {
         entry: Option<(usize, Vec<u8>)>,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
         if plan.row_slot.is_none() && entry.is_none() {
@@ -440,7 +445,7 @@ impl ScanState {
     }
 
     /// Copies the stored row of `self.key` into `self.stored`.
-    fn read(&mut self, def: &TableDef, view: View, exec: &ExecCtx<'_>) -> SqlResult<bool> {
+    fn read(&mut self, def: &TableDef, view: View, exec: &ExecCtx<'_>) -> ExecResult<bool> {
         read_row(def, &self.key, view, &mut self.stored, exec)
     }
 
@@ -452,7 +457,7 @@ impl ScanState {
         entry: Option<(usize, Vec<u8>)>,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         match judge(plan, def, &self.key, &self.stored, row, env)? {
             Verdict::Take => self.check_entry(def, entry, Verdict::Take),
             Verdict::Drop => Ok(Verdict::Drop),
@@ -465,7 +470,7 @@ impl ScanState {
         def: &TableDef,
         entry: Option<(usize, Vec<u8>)>,
         verdict: Verdict,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let Some((index, expected)) = entry else {
             return Ok(verdict);
         };
@@ -484,7 +489,7 @@ impl ScanState {
 }
 
 /// The rows of a common table expression, computed at its first use in the statement.
-fn shared_rows(id: u32, query: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<SharedRows> {
+fn shared_rows(id: u32, query: &QueryPlan, env: &ExecEnv<'_>) -> ExecResult<SharedRows> {
     if let Some(rows) = env.states.table(id) {
         return Ok(rows);
     }
@@ -507,7 +512,7 @@ fn read_row(
     view: View,
     stored: &mut Vec<u8>,
     exec: &ExecCtx<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let found = exec
         .txn
         .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));

@@ -6,12 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::SetOpsPlan;
 use esker_sql_syntax::ast::SetOp;
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::root::{RootExec, next_later};
@@ -77,7 +78,7 @@ impl SetOpsState {
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         if self.streaming {
             return self.next_union(plan, columns, out, env);
         }
@@ -101,7 +102,7 @@ impl SetOpsState {
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         loop {
             if next_later(&mut self.later, out, env)? {
                 return Ok(true);
@@ -130,7 +131,7 @@ impl SetOpsState {
         columns: &[ColumnMeta],
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let key = result_key(columns, row);
         let first = self.seen.add(&key, || Ok(row.to_vec()), env)?;
         Ok(first == First::New)
@@ -144,7 +145,7 @@ impl SetOpsState {
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let query = if nth == 0 {
             &plan.first
         } else {
@@ -173,7 +174,7 @@ impl SetOpsState {
         plan: &SetOpsPlan,
         columns: &[ColumnMeta],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Vec<Vec<Value>>> {
+    ) -> ExecResult<Vec<Vec<Value>>> {
         let mut rows = self.read(plan, 0, columns, env)?;
         for (nth, (op, all, _)) in plan.steps.iter().enumerate() {
             let right = self.read(plan, nth + 1, columns, env)?;
@@ -211,7 +212,7 @@ impl SetOpsState {
         nth: usize,
         columns: &[ColumnMeta],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Vec<Vec<Value>>> {
+    ) -> ExecResult<Vec<Vec<Value>>> {
         let (mut rows, mut out) = (Vec::new(), Vec::new());
         while self.operand_row(plan, nth, columns, &mut out, env)? {
             let bytes = row_bytes(&out);

@@ -9,9 +9,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::OrderKey;
 use esker_sql_plan::expr::rowkey;
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::spill::{
@@ -100,7 +101,7 @@ impl Sorter {
     }
 
     /// Adds a row.
-    pub fn push(&mut self, key: &[u8], row: Vec<Value>, env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn push(&mut self, key: &[u8], row: Vec<Value>, env: &ExecEnv<'_>) -> ExecResult<()> {
         let entry = Entry {
             key: key.into(),
             arrival: self.arrivals,
@@ -139,7 +140,7 @@ impl Sorter {
     }
 
     /// Writes what is in memory as a sorted run.
-    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &ExecEnv<'_>) -> ExecResult<()> {
         let mut entries = std::mem::take(&mut self.all);
         entries.extend(std::mem::take(&mut self.top));
         entries.sort_unstable();
@@ -165,7 +166,7 @@ impl Sorter {
     }
 
     /// Ends the input: the rows in order.
-    pub fn finish(&mut self, env: &ExecEnv<'_>) -> SqlResult<SortedRows> {
+    pub fn finish(&mut self, env: &ExecEnv<'_>) -> ExecResult<SortedRows> {
         if self.runs.is_some()
             && let Some((temp, budget)) = Budget::Sort.on_disk(env)
         {
@@ -202,7 +203,7 @@ enum Sorted {
 
 impl SortedRows {
     /// The next row.
-    pub fn next(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<Vec<Value>>> {
+    pub fn next(&mut self, env: &ExecEnv<'_>) -> ExecResult<Option<Vec<Value>>> {
         match &mut self.0 {
             Sorted::Memory(entries, _) => Ok(entries.next().map(|e| e.row)),
             Sorted::Runs(merge) => {
@@ -221,7 +222,7 @@ impl SortedRows {
         &mut self,
         key: &mut Vec<u8>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<Vec<Value>>> {
+    ) -> ExecResult<Option<Vec<Value>>> {
         key.clear();
         match &mut self.0 {
             Sorted::Memory(entries, bytes) => Ok(entries.next().map(|e| {
@@ -258,7 +259,7 @@ pub(crate) fn order_key(
     row: &[Value],
     env: &ExecEnv<'_>,
     out: &mut Vec<u8>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     out.clear();
     for key in keys {
         let value = key.expr.eval_ref(row, env)?;

@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::RowSink;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_plan::plan::profile::Profile;
-use esker_types::{EvalCtx, SqlResult, Value};
+use esker_types::{EvalCtx, Value};
 
 use super::ExecCtx;
 use super::root::RootExec;
@@ -79,7 +80,7 @@ impl RowStream {
     }
 
     /// The next row, lent until the next call.
-    pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    pub fn next(&mut self, env: &StatementEnv<'_>) -> ExecResult<Option<&[Value]>> {
         let executor = env.executor(&self.states);
         let env = env.env(&executor);
         self.root.next_of(&self.plan, &env)
@@ -91,7 +92,7 @@ impl RowStream {
         env: &StatementEnv<'_>,
         sink: &mut dyn RowSink,
         max_bytes: usize,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let executor = env.executor(&self.states);
         let env = env.env(&executor);
         while sink.bytes() < max_bytes {

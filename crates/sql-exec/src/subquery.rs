@@ -10,13 +10,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_engine::View;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{Volatility, errors};
 use esker_sql_plan::expr::eval::compare_values;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::expr::{CmpOp, Expr, OuterRow, Subquery, SubqueryForm};
 use esker_types::cmp::CmpKind;
-use esker_types::{SqlResult, SqlType, Value};
+use esker_types::{SqlType, Value};
 
 use super::join_table::{KeyHash, KeyMap};
 use super::key_filter::FEW_INTEGERS;
@@ -72,7 +73,7 @@ struct Rows {
 }
 
 /// Value of a subquery for the current row.
-pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<Value> {
+pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<Value> {
     let mut state = match env.states.take(query.id) {
         Some(state) => state,
         None => Box::new(SubqueryState::new(query, None)),
@@ -96,7 +97,7 @@ pub(crate) struct Constant {
 
 impl Constant {
     /// Computes it, unless that was done before.
-    pub fn of(query: &Subquery, env: &ExecEnv<'_>) -> SqlResult<Self> {
+    pub fn of(query: &Subquery, env: &ExecEnv<'_>) -> ExecResult<Self> {
         debug_assert!(!query.correlated);
         let mut state = match env.states.take(query.id) {
             Some(state) => state,
@@ -200,7 +201,7 @@ impl SubqueryState {
     }
 
     /// The result of a subquery that depends on no row.
-    fn constant(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Arc<Cached>> {
+    fn constant(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Arc<Cached>> {
         if let Some(cached) = &self.cached {
             return Ok(Arc::clone(cached));
         }
@@ -232,7 +233,7 @@ impl SubqueryState {
     }
 
     /// The value of EXISTS or of a scalar subquery, from its rows.
-    fn single(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn single(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Value> {
         self.exec.reset(inner);
         let value = match query.form {
             SubqueryForm::Scalar => self.scalar(query, inner)?,
@@ -248,7 +249,7 @@ impl SubqueryState {
         query: &Subquery,
         row: &[Value],
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Value> {
+    ) -> ExecResult<Value> {
         // What the statement itself changes may change the value.
         let is_fixed = |e: &super::ExecCtx<'_>| e.view == View::Snapshot && !e.txn.has_writes();
         if !inner.exec.is_some_and(is_fixed) || inner.states.profile.is_some() {
@@ -279,7 +280,7 @@ impl SubqueryState {
         row: &[Value],
         env: &ExecEnv<'_>,
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Value> {
+    ) -> ExecResult<Value> {
         match &query.form {
             SubqueryForm::Scalar | SubqueryForm::Exists => {
                 if query.correlated {
@@ -326,21 +327,21 @@ impl SubqueryState {
         query: &Subquery,
         test: &Test<'_>,
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Value> {
+    ) -> ExecResult<Value> {
         match &*self.constant(query, inner)? {
             Cached::Rows(rows) => rows.search(test, &mut self.key, inner),
             Cached::Value(_) => unreachable!("its form has rows"),
         }
     }
 
-    fn scalar(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn scalar(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Value> {
         let Some(first) = self.exec.next_of(&query.plan, inner)? else {
             return Ok(Value::Null);
         };
         debug_assert_eq!(first.len(), 1, "the binder has refused others");
         let value = first[0].clone();
         match self.exec.next_of(&query.plan, inner)? {
-            Some(_) => Err(errors::subquery_rows()),
+            Some(_) => Err(errors::subquery_rows().into()),
             None => Ok(value),
         }
     }
@@ -351,14 +352,14 @@ impl SubqueryState {
         query: &Subquery,
         test: &Test<'_>,
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Value> {
+    ) -> ExecResult<Value> {
         self.exec.reset(inner);
         let found = match self.exec.next_of(&query.plan, inner)? {
             Some(row) => test.row(row, inner)?,
             None => None,
         };
         if self.exec.next_of(&query.plan, inner)?.is_some() {
-            return Err(errors::subquery_rows());
+            return Err(errors::subquery_rows().into());
         }
         self.exec.reset(inner);
         Ok(boolean_value(found))
@@ -369,7 +370,7 @@ impl SubqueryState {
         query: &Subquery,
         test: &Test<'_>,
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Value> {
+    ) -> ExecResult<Value> {
         self.exec.reset(inner);
         let mut verdict = Verdict::new(test.all);
         while let Some(row) = self.exec.next_of(&query.plan, inner)? {
@@ -386,7 +387,7 @@ impl SubqueryState {
         query: &Subquery,
         test: &Test<'_>,
         inner: &ExecEnv<'_>,
-    ) -> SqlResult<Rows> {
+    ) -> ExecResult<Rows> {
         self.exec.reset(inner);
         let types: Vec<&SqlType> = query.plan.columns.iter().map(|c| &c.ty).collect();
         let hashed = test.op == CmpOp::Eq
@@ -433,7 +434,7 @@ impl SubqueryState {
 }
 
 impl Rows {
-    fn search(&self, test: &Test<'_>, key: &mut Vec<u8>, env: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn search(&self, test: &Test<'_>, key: &mut Vec<u8>, env: &ExecEnv<'_>) -> ExecResult<Value> {
         let Some(keys) = &self.keys else {
             return self.scan(test, env);
         };
@@ -459,7 +460,7 @@ impl Rows {
         }
     }
 
-    fn scan(&self, test: &Test<'_>, env: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn scan(&self, test: &Test<'_>, env: &ExecEnv<'_>) -> ExecResult<Value> {
         let mut verdict = Verdict::new(test.all);
         for row in &self.rows {
             if verdict.add(test.row(row, env)?) {
@@ -482,7 +483,7 @@ struct Test<'a> {
 
 impl Test<'_> {
     /// Truth of `left op row`; several columns only with `=`, `<>` and `<=>`.
-    fn row(&self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<Option<bool>> {
+    fn row(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<Option<bool>> {
         if let ([left], [right], [kind]) = (self.left, row, self.kinds) {
             return compare_values(self.op, left, right, *kind, self.types(0), env);
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
 use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{
     BindEnv, Block, BlockOrder, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope,
@@ -257,7 +258,7 @@ impl TargetPlan {
     }
 
     /// Finds and locks the one row there may be, into `found.row`; false if there is none.
-    pub fn find_one(&self, found: &mut OneRow, env: &ExecEnv<'_>) -> SqlResult<bool> {
+    pub fn find_one(&self, found: &mut OneRow, env: &ExecEnv<'_>) -> ExecResult<bool> {
         let Some((scan, width)) = self.look_up() else {
             unreachable!("the caller asked finds_one");
         };
@@ -297,7 +298,7 @@ pub struct TargetStream(RowStream);
 
 impl TargetStream {
     /// The next row's slots, lent until the next call.
-    pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    pub fn next(&mut self, env: &StatementEnv<'_>) -> ExecResult<Option<&[Value]>> {
         self.0.next(env)
     }
 }

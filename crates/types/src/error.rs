@@ -1,8 +1,7 @@
 //! The one error type a user sees: MySQL's number, SQLSTATE and text.
 //!
 //! Neighbours: every layer above `engine` returns it; `wire` prints it.
-//! **Invariant**: `state` is always five ASCII characters, `code` a number MySQL documents, but for
-//! [`SqlError::suspended`].
+//! **Invariant**: `state` is always five ASCII characters, `code` a number MySQL documents.
 
 use std::fmt;
 
@@ -29,17 +28,6 @@ impl SqlError {
             state,
             message: message.into(),
         }
-    }
-
-    /// What operators unwind with when a row lock is not free; no error of a client. The executor's context has the
-    /// ticket, and takes this out where the statement stops.
-    pub fn suspended() -> Self {
-        Self::new(0, "HY000", "waiting for a row lock")
-    }
-
-    /// Is it [`Self::suspended`]?
-    pub fn is_suspended(&self) -> bool {
-        self.code == 0
     }
 
     /// 1235: a feature Esker does not have, named.

@@ -12,10 +12,10 @@ use std::ops::{Bound, RangeInclusive};
 use esker_engine::extent::FieldTest;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::{KeyCodec, KeyRange, Phys, columns_with_fields, field_of, part_of};
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::ScanPlan;
 use esker_sql_plan::plan::ranges::RangeSpec;
-use esker_types::SqlResult;
 
 use crate::ExecEnv;
 
@@ -31,7 +31,7 @@ pub(super) fn tests(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> Vec<F
     tests
 }
 
-fn collect(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> SqlResult<Vec<FieldTest>> {
+fn collect(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> ExecResult<Vec<FieldTest>> {
     let mut slots = vec![None; def.columns.len()];
     for (col, slot) in &scan.columns {
         slots[*col] = Some(*slot);

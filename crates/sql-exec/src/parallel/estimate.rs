@@ -2,11 +2,10 @@
 //!
 //! Neighbours: `plan::strategy` has decided, `parallel` executes, nothing is read here; `plan::explain` prints it.
 
-use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::plan::explain::{ParallelEstimate, Shared};
 use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, SplitPoint, Strategy};
-use esker_types::SqlResult;
 
 use super::prepare::{needs_reader, target, wanted_tasks};
 use super::{Candidate, block_exprs, several_threads};
@@ -16,7 +15,7 @@ use crate::ExecEnv;
 ///
 /// # Errors
 /// As for reading them.
-pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> SqlResult<Option<ParallelEstimate>> {
+pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> ExecResult<Option<ParallelEstimate>> {
     let (Some(exec), Some(probe)) = (several_threads(env), ProbePipeline::of(&block.source)) else {
         return Ok(None);
     };

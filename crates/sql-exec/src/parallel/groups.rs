@@ -7,11 +7,12 @@
 
 use std::collections::HashSet;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::AggCall;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::GroupPlan;
 use esker_types::func::aggregate::AggState;
-use esker_types::{EvalCtx, SqlResult, Value};
+use esker_types::{EvalCtx, Value};
 
 use super::super::join_table::{KeyHash, KeyMap};
 use super::super::memory::row_bytes;
@@ -52,7 +53,7 @@ impl Group {
     }
 
     /// Fills the slots of its row, and goes on.
-    fn show(&mut self, plan: &GroupPlan, row: &mut [Value], ctx: &EvalCtx<'_>) -> SqlResult<()> {
+    fn show(&mut self, plan: &GroupPlan, row: &mut [Value], ctx: &EvalCtx<'_>) -> ExecResult<()> {
         debug_assert_eq!(self.accs.len(), plan.aggs.len());
         for (slot, value) in plan.kept.iter().zip(&self.kept) {
             row[*slot as usize].clone_from(value);
@@ -128,7 +129,7 @@ impl Acc {
         args: &mut Vec<Value>,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<u64> {
+    ) -> ExecResult<u64> {
         match self {
             Self::Rows(n) => {
                 *n += 1;
@@ -137,7 +138,7 @@ impl Acc {
             Self::Plain(state) => {
                 let [arg] = &call.args[..] else {
                     evaluate(call, args, row, env)?;
-                    return state.update(env.ctx, args).map(|()| 0);
+                    return Ok(state.update(env.ctx, args).map(|()| 0)?);
                 };
                 match &*arg.eval_ref(row, env)? {
                     Value::Int(v) => state.update_int(env.ctx, *v)?,
@@ -169,7 +170,7 @@ impl Acc {
         }
     }
 
-    fn take(&mut self, partial: Partial, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+    fn take(&mut self, partial: Partial, ctx: &EvalCtx<'_>) -> ExecResult<()> {
         match (self, partial) {
             (Self::Rows(n), Partial::Rows(more)) => *n += more,
             (Self::Plain(state), Partial::Rows(rows)) => state.add_rows(rows),
@@ -187,7 +188,7 @@ impl Acc {
         Ok(())
     }
 
-    fn merge(&mut self, other: Acc, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+    fn merge(&mut self, other: Acc, ctx: &EvalCtx<'_>) -> ExecResult<()> {
         match (self, other) {
             (Self::Rows(n), Self::Rows(more)) => *n += more,
             (Self::Plain(state), Self::Plain(other)) => state.merge(ctx, other)?,
@@ -209,11 +210,11 @@ impl Acc {
         Ok(())
     }
 
-    fn finish(&mut self, ctx: &EvalCtx<'_>) -> SqlResult<Value> {
+    fn finish(&mut self, ctx: &EvalCtx<'_>) -> ExecResult<Value> {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
             Self::Distincts(seen) => Ok(Value::Int(seen.len() as i64)),
-            Self::Plain(state) | Self::Distinct { state, .. } => state.finish(ctx),
+            Self::Plain(state) | Self::Distinct { state, .. } => Ok(state.finish(ctx)?),
         }
     }
 }
@@ -230,7 +231,7 @@ fn evaluate(
     args: &mut Vec<Value>,
     row: &[Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     args.resize(call.args.len(), Value::Null);
     for (slot, arg) in args.iter_mut().zip(&call.args) {
         arg.eval_into(row, env, slot)?;
@@ -252,7 +253,7 @@ impl GroupTable {
     }
 
     /// Takes a row; gives the bytes that took.
-    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<u64> {
+    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<u64> {
         let (at, bytes) = self.place(plan, row, env)?;
         Ok(bytes + self.add_to(at, plan, row, env)?)
     }
@@ -265,7 +266,7 @@ impl GroupTable {
         key: &[u8],
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<u64> {
+    ) -> ExecResult<u64> {
         self.key.clear();
         self.key.extend_from_slice(key);
         let group = self.new_group(plan, row, env)?;
@@ -281,7 +282,7 @@ impl GroupTable {
         plan: &GroupPlan,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<u64> {
+    ) -> ExecResult<u64> {
         let mut bytes = 0;
         debug_assert_eq!(self.groups[at].accs.len(), plan.aggs.len());
         for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
@@ -296,7 +297,7 @@ impl GroupTable {
         plan: &GroupPlan,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<(usize, u64)> {
+    ) -> ExecResult<(usize, u64)> {
         let mut bytes = 0;
         let at = if plan.keys.is_empty() {
             if self.groups.is_empty() {
@@ -325,7 +326,7 @@ impl GroupTable {
         (group, nth): (usize, usize),
         partial: Partial,
         ctx: &EvalCtx<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         self.groups[group].accs[nth].take(partial, ctx)
     }
 
@@ -342,8 +343,8 @@ impl GroupTable {
         from: usize,
         row: &mut [Value],
         ctx: &EvalCtx<'_>,
-        wanted: &mut dyn FnMut(&[Value]) -> SqlResult<bool>,
-    ) -> SqlResult<u64> {
+        wanted: &mut dyn FnMut(&[Value]) -> ExecResult<bool>,
+    ) -> ExecResult<u64> {
         if !self.by_key.is_empty() {
             self.by_key.clear();
         }
@@ -362,7 +363,7 @@ impl GroupTable {
     }
 
     /// Begins the group of `self.key`.
-    fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<u64> {
+    fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<u64> {
         let group = self.new_group(plan, row, env)?;
         let bytes = group.bytes();
         self.enter(group);
@@ -375,7 +376,7 @@ impl GroupTable {
         plan: &GroupPlan,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Group> {
+    ) -> ExecResult<Group> {
         let mut group = self.spare.take().unwrap_or_else(|| Group {
             key: Box::default(),
             kept: vec![Value::Null; plan.kept.len()].into(),
@@ -408,7 +409,7 @@ impl GroupTable {
     }
 
     /// Takes over the groups of rows that come behind all of this table's.
-    pub fn merge(&mut self, other: GroupTable, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+    pub fn merge(&mut self, other: GroupTable, ctx: &EvalCtx<'_>) -> ExecResult<()> {
         for group in other.groups {
             let Some(at) = self.by_key.get(&group.key) else {
                 self.enter(group);
@@ -442,7 +443,7 @@ impl GroupTable {
         plan: &GroupPlan,
         row: &mut [Value],
         ctx: &EvalCtx<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let Some(group) = self.groups.get_mut(self.given) else {
             return Ok(false);
         };

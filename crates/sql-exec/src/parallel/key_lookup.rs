@@ -6,9 +6,10 @@
 use esker_engine::scan::KeySpan;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::KeyRange;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::{CmpOp, Expr, ExprKind, SubqueryForm};
 use esker_sql_plan::plan::{Access, AccessKind, KeyOperand, ScanPlan, ranges, tree_entries};
-use esker_types::{SqlResult, SqlType, Value};
+use esker_types::{SqlType, Value};
 
 use super::super::subquery::Constant;
 use super::runtime_filter::RuntimeFilter;
@@ -24,7 +25,7 @@ pub(super) fn spans(
     (def, access, index): (&TableDef, &Access, usize),
     (constants, filters): (&[Constant], &[RuntimeFilter]),
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<Vec<KeySpan>>> {
+) -> ExecResult<Option<Vec<KeySpan>>> {
     let index = &def.indexes[index];
     let Some(slot) = leading_slot(scan, def, index.parts.first()) else {
         return Ok(None);

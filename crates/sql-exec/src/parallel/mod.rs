@@ -31,12 +31,12 @@ use std::thread;
 
 use esker_engine::scan::{CountedTask, Outcome, ScanWork};
 use esker_engine::{EngineError, View};
-use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, JoinMethod, JoinPlan, Node, SplitPoint, Strategy};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 use parking_lot::Mutex;
 
 use super::ExecCtx;
@@ -91,7 +91,7 @@ fn several_threads<'e>(env: &ExecEnv<'e>) -> Option<&'e ExecCtx<'e>> {
 }
 
 /// Reads the block's rows in parallel, if that is possible and worth it.
-pub(crate) fn run(block: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> SqlResult<Option<ParallelRows>> {
+pub(crate) fn run(block: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> ExecResult<Option<ParallelRows>> {
     let (Some(exec), Some(probe)) = (several_threads(env), ProbePipeline::of(&block.source)) else {
         return Ok(None);
     };
@@ -122,7 +122,7 @@ fn block_task(
     block: &Arc<BlockPlan>,
     candidate: &Candidate<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<TableTask>> {
+) -> ExecResult<Option<TableTask>> {
     let keep = match candidate.sink {
         SinkKind::Top => {
             let (skip, count) = limit_values(block.limit.as_ref(), env)?;
@@ -167,7 +167,7 @@ pub(super) fn build_join_table(
     width: usize,
     filters: &[RuntimeFilter],
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<JoinTable>> {
+) -> ExecResult<Option<JoinTable>> {
     let (Some(exec), JoinMethod::Hash { right, by, .. }) = (several_threads(env), &join.method)
     else {
         return Ok(None);
@@ -222,8 +222,8 @@ fn work<W: ScanWork>(
     exec: &ExecCtx<'_>,
     work: Arc<W>,
     tasks: usize,
-    mut take: impl FnMut(W::Output) -> SqlResult<bool>,
-) -> SqlResult<bool> {
+    mut take: impl FnMut(W::Output) -> ExecResult<bool>,
+) -> ExecResult<bool> {
     let mut killed = Ok(());
     let mut failed = Ok(());
     let helpers = exec.limits.read_threads.saturating_sub(1) as usize;
@@ -266,7 +266,7 @@ fn count(
     probe: &ProbePipeline<'_>,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<ParallelRows>> {
+) -> ExecResult<Option<ParallelRows>> {
     let Some(target) = target(probe, exec, env)? else {
         return Ok(None);
     };
@@ -314,7 +314,7 @@ fn read(
     block: &BlockPlan,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<ParallelRows>> {
+) -> ExecResult<Option<ParallelRows>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut groups = block
         .group
@@ -357,7 +357,7 @@ fn fill_table(
     hash: KeyHash,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<JoinTable>> {
+) -> ExecResult<Option<JoinTable>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut parts: [HashPart; PARTS] = Default::default();
     let mark = env.ctx.diagnostics.mark();
@@ -394,7 +394,7 @@ struct LinkTask {
 }
 
 impl ScanWork for LinkTask {
-    type Output = SqlResult<HashPart>;
+    type Output = ExecResult<HashPart>;
 
     fn run(&self, task: usize, _go_on: &mut dyn FnMut() -> bool) -> Self::Output {
         let mut part = std::mem::take(&mut *self.parts[task].lock());
@@ -408,7 +408,7 @@ fn link(
     mut parts: [HashPart; PARTS],
     hash: KeyHash,
     exec: &ExecCtx<'_>,
-) -> SqlResult<Option<JoinTable>> {
+) -> ExecResult<Option<JoinTable>> {
     if parts.iter().map(HashPart::bytes).sum::<u64>() < SHARED_LINK_BYTES {
         parts.iter_mut().try_for_each(|part| part.link_all(&hash))?;
         return Ok(Some(JoinTable::from_parts(hash, parts)));
@@ -433,7 +433,7 @@ impl ParallelRows {
         block: &BlockPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         match (&mut self.rows, &block.group) {
             (Rows::Groups(groups), Some(group)) => groups.next(group, row, env.ctx),
             (Rows::Plain(slots, rows), _) => {

@@ -3,11 +3,12 @@
 //! Neighbours: `probe` has the stages; `join` has the build sides; `task` takes the rows that arrive.
 //! **Invariant**: rows arrive in the order in which the plan's operators would give them.
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::JoinPlan;
 use esker_sql_plan::plan::strategy::Stage;
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::super::join::{Kept, RightSide};
 use super::super::node::all_true;
@@ -33,7 +34,7 @@ enum Work<'p> {
 }
 
 /// Takes a row that has passed all stages; false: no more is wanted.
-pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
+pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> ExecResult<bool>;
 
 impl<'p> Pipeline<'p> {
     /// A way through `stages`, with the right rows that were read before, and with the filters of all inner joins.
@@ -73,7 +74,7 @@ impl<'p> Pipeline<'p> {
         row: &mut [Value],
         env: &ExecEnv<'_>,
         arrival: Arrival<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         self.rows += 1;
         push(&mut self.steps, row, env, arrival)
     }
@@ -84,7 +85,7 @@ fn push(
     row: &mut [Value],
     env: &ExecEnv<'_>,
     arrival: Arrival<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let Some((step, rest)) = steps.split_first_mut() else {
         return arrival(row);
     };

@@ -9,14 +9,14 @@ use esker_engine::Tree;
 use esker_engine::scan::{KeySpan, TASKS_PER_THREAD};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::KeyRange;
-use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind, Stage, parallel_safe};
 use esker_sql_plan::plan::{
     Access, AccessKind, JoinMethod, JoinPlan, Node, Source, SplitPoint, rows_out,
 };
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::super::ExecCtx;
 use super::super::join::{Gathered, Kept, gather};
@@ -47,7 +47,7 @@ pub(super) fn target<'p>(
     probe: &ProbePipeline<'p>,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<Target<'p>>> {
+) -> ExecResult<Option<Target<'p>>> {
     let Source::Base { def, access, .. } = &probe.source.source else {
         return Ok(None);
     };
@@ -97,7 +97,7 @@ pub(super) fn prepare(
     (wanted, outer): (Wanted, &[RuntimeFilter]),
     exprs: &[&Expr],
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<TableTask>> {
+) -> ExecResult<Option<TableTask>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
     };
@@ -199,7 +199,7 @@ fn build_sides(
     passed: usize,
     width: usize,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<BuildSides>> {
+) -> ExecResult<Option<BuildSides>> {
     let mut row = vec![Value::Null; width];
     let mut build_sides = BuildSides {
         kept: vec![Kept::Nothing; probe.stages.len()],
@@ -253,7 +253,7 @@ fn table_input(
     given: &SharedInputs,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<Input>> {
+) -> ExecResult<Option<Input>> {
     let Some(target) = target(probe, exec, env)? else {
         return Ok(None);
     };
@@ -281,7 +281,7 @@ fn rows_input(
     width: usize,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
-) -> SqlResult<Option<(Input, u64)>> {
+) -> ExecResult<Option<(Input, u64)>> {
     let slots = slots_of(node);
     let (mut rows, mut row, mut bytes) = (Vec::new(), vec![Value::Null; width], 0);
     let mut state = NodeState::new(node);

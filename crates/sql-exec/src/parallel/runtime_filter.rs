@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::FieldPlaces;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::JoinType;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan, Source, is_cheap};
+use esker_types::Value;
 use esker_types::cmp::CmpKind;
-use esker_types::{SqlResult, Value};
 
 use super::super::join::{Kept, hash_key};
 use super::super::key_filter::{KeyFilter, few_integers};
@@ -48,7 +49,7 @@ impl RuntimeFilter {
         kept: &Kept,
         are_filtered: bool,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<(Self, u64)>> {
+    ) -> ExecResult<Option<(Self, u64)>> {
         let (JoinMethod::Hash { left, by, .. }, Kept::Table(table)) = (&join.method, kept) else {
             return Ok(None);
         };
@@ -143,7 +144,7 @@ impl RuntimeFilter {
 
     /// Does a row pass?
     #[inline]
-    pub fn passes(&self, row: &[Value], env: &ExecEnv<'_>, key: &mut Vec<u8>) -> SqlResult<bool> {
+    pub fn passes(&self, row: &[Value], env: &ExecEnv<'_>, key: &mut Vec<u8>) -> ExecResult<bool> {
         if let [expr] = &*self.exprs
             && let Some(passes) = self.filter.may_have_value(&*expr.eval_ref(row, env)?)
         {
@@ -275,7 +276,7 @@ impl<'t> RuntimeFilters<'t> {
         stored: &[u8],
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         // Where no condition is left, nothing need be decoded for integers.
         let is_there = |s: &Trial<'_>| s.place.as_ref().and_then(|p| p.integer(stored)).is_some();
         let in_place = met == scan.conds.len() && self.filters.iter().all(is_there);
@@ -301,7 +302,7 @@ impl<'t> RuntimeFilters<'t> {
         met: usize,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
         debug_assert!(met <= scan.conds.len());
         let cheap = cheap.get(met..).unwrap_or_default();
@@ -316,7 +317,7 @@ impl<'t> RuntimeFilters<'t> {
 
     /// Does a row pass all filters?
     #[inline]
-    fn filter_by(&mut self, keys: Keys<'_, '_>) -> SqlResult<Verdict> {
+    fn filter_by(&mut self, keys: Keys<'_, '_>) -> ExecResult<Verdict> {
         if self.filters.is_empty() {
             return Ok(Verdict::Take);
         }

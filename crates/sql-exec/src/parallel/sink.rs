@@ -6,12 +6,13 @@
 
 use std::collections::{BinaryHeap, HashSet};
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::strategy::{ProbePipeline, SinkKind};
 use esker_sql_plan::plan::{BlockPlan, GroupPlan, HashBy};
 use esker_types::ctx::Mark;
-use esker_types::{EvalCtx, SqlResult, Value};
+use esker_types::{EvalCtx, Value};
 
 use super::super::join::hash_key;
 use super::super::join_table::{self, KeyHash, PARTS, part_of};
@@ -175,7 +176,7 @@ impl<'p> Sink<'p> {
     }
 
     /// Takes a row; gives the bytes that took, less those that became free.
-    pub(super) fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<i64> {
+    pub(super) fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
         match self {
             Self::Groups {
                 block,

@@ -5,11 +5,12 @@
 //! first and last value stay, whatever HAVING says. Where the key alone identifies a group, a row's group is the last
 //! one or a new one, and nothing is looked up.
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::strategy::{ProbePipeline, streaming_key};
 use esker_sql_plan::plan::{BlockPlan, GroupPlan};
-use esker_types::{SqlResult, SqlType, Value};
+use esker_types::{SqlType, Value};
 
 use super::groups::GroupTable;
 use crate::ExecEnv;
@@ -56,7 +57,7 @@ impl<'p> StreamingGroups<'p> {
         groups: &mut GroupTable,
         row: &[Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<i64> {
+    ) -> ExecResult<i64> {
         self.next.clear();
         rowkey::encode(&row[self.slot as usize], self.ty, false, &mut self.next);
         let is_new = self.next != self.current;
@@ -70,7 +71,7 @@ impl<'p> StreamingGroups<'p> {
     }
 
     /// The rows go on with another value. Gives the bytes of groups that are dropped.
-    fn change(&mut self, groups: &mut GroupTable, env: &ExecEnv<'_>) -> SqlResult<u64> {
+    fn change(&mut self, groups: &mut GroupTable, env: &ExecEnv<'_>) -> ExecResult<u64> {
         let is_first = self.current.is_empty();
         std::mem::swap(&mut self.current, &mut self.next);
         let mut freed = 0;

@@ -13,7 +13,7 @@ use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::RowReader;
-use esker_sql_catalog::exec_error::{engine_error, interrupted};
+use esker_sql_catalog::exec_error::{ExecResult, engine_error, interrupted};
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::{Expr, NoVars};
 use esker_sql_plan::plan::SplitPoint;
@@ -39,7 +39,7 @@ use crate::{ExecEnv, Executor, RESERVATION_STEP, Reserved, SubqueryStates};
 
 /// What a task brings.
 pub(super) struct Done {
-    pub(super) part: SqlResult<Part>,
+    pub(super) part: ExecResult<Part>,
     raised: Raised,
     /// What operators did that run within the task, when the statement is measured.
     profile: Option<Box<Profile>>,
@@ -315,7 +315,7 @@ impl TableTask {
         ctx: &EvalCtx<'_>,
         states: &SubqueryStates,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> SqlResult<Part> {
+    ) -> ExecResult<Part> {
         debug_assert!(task < self.tasks());
         for constant in &self.given.constants {
             constant.give_to(states);
@@ -387,7 +387,7 @@ impl TableTask {
         scan: &ScanPlan,
         flow: &mut Flow<'_>,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let (def, access) = stored(scan);
         let entries = Entries::of(def, access, index, scan);
         let program = self.program.as_ref();
@@ -420,18 +420,18 @@ struct Reading<'r, 'f> {
     entries: &'r Entries,
     batch: Option<Batch<'r>>,
     flow: &'r mut Flow<'f>,
-    failed: SqlResult<()>,
+    failed: ExecResult<()>,
 }
 
 impl Reading<'_, '_> {
-    fn by_row(&mut self, entry: (&[u8], &[u8])) -> SqlResult<bool> {
+    fn by_row(&mut self, entry: (&[u8], &[u8])) -> ExecResult<bool> {
         let ((scan, def), flow) = (self.of, &mut *self.flow);
         let verdict = self.entries.judge(scan, def, entry, 0, flow)?;
         flow.follow(verdict)
     }
 
     /// False if no more rows are wanted.
-    fn follow(&mut self, goes_on: SqlResult<bool>) -> bool {
+    fn follow(&mut self, goes_on: ExecResult<bool>) -> bool {
         goes_on.unwrap_or_else(|e| {
             self.failed = Err(e);
             false
@@ -508,7 +508,7 @@ const COUNTED_BYTES: u64 = 16 << 10;
 
 impl Flow<'_> {
     /// Sends the row on if it was taken; false if no more rows are wanted.
-    pub fn follow(&mut self, verdict: Verdict) -> SqlResult<bool> {
+    pub fn follow(&mut self, verdict: Verdict) -> ExecResult<bool> {
         match verdict {
             Verdict::Drop => Ok(true),
             Verdict::Take => self.push(),
@@ -522,13 +522,13 @@ impl Flow<'_> {
         def: &TableDef,
         met: usize,
         stored: &[u8],
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         self.filters
             .judge(scan, def, met, stored, &mut self.row, self.env)
     }
 
     /// Sends it on; false if no more rows are wanted.
-    fn push(&mut self) -> SqlResult<bool> {
+    fn push(&mut self) -> ExecResult<bool> {
         let (env, sink, room) = (self.env, &mut self.sink, self.room);
         let (uncounted, is_too_large) = (&mut self.uncounted, &mut self.is_too_large);
         self.pipeline.push(&mut self.row, env, &mut |row| {
@@ -557,7 +557,7 @@ impl Flow<'_> {
         rows: &[Box<[Value]>],
         slots: &[u32],
         check: &dyn Fn() -> SqlResult<()>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         for values in rows {
             self.read += 1;
             debug_assert_eq!(slots.len(), values.len());
@@ -611,7 +611,7 @@ impl Entries {
         (key, value): (&[u8], &[u8]),
         met: usize,
         flow: &mut Flow<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let env = flow.env;
         match self {
             Self::Rows => flow.judge(scan, def, met, value),
@@ -642,7 +642,7 @@ impl Entries {
         (key, value): (&[u8], &[u8]),
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         match self {
             Self::Rows => {
                 let reader = RowReader::new(&def.layout, &env.ctx.time_zone, value)?;

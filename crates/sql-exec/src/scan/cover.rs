@@ -5,8 +5,9 @@
 
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::{KeyCodec, damaged};
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::plan::{Access, ScanPlan};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::judge::{Verdict, assign};
 use crate::ExecEnv;
@@ -53,7 +54,7 @@ impl Cover {
         value: &[u8],
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         self.decode(&def.indexes[index], def, key, value, row, env)?;
         Ok(match all_true(&plan.conds, row, env)? {
             true => Verdict::Take,
@@ -70,7 +71,7 @@ impl Cover {
         value: &[u8],
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         decode_parts(&index.codec, &self.parts, key, row, env)?;
         if self.clustered.iter().any(Option::is_some) {
             let clustered = index.codec.clustered_of(key, value)?;
@@ -86,7 +87,7 @@ fn decode_parts(
     key: &[u8],
     row: &mut [Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let damaged = || damaged("index entry");
     let mut rest = key;
     for (nth, slot) in slots.iter().enumerate() {

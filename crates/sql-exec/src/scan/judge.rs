@@ -5,8 +5,9 @@
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::RowReader;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::plan::ScanPlan;
-use esker_types::{SqlResult, Value, ValueRef};
+use esker_types::{Value, ValueRef};
 
 use crate::ExecEnv;
 use crate::parallel::StoredRowFilter;
@@ -38,7 +39,7 @@ pub(super) fn judge_filtered(
     (key, stored): (&[u8], &[u8]),
     row: &mut [Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<Verdict> {
+) -> ExecResult<Verdict> {
     if filters.iter_mut().all(|filter| filter.passes(stored)) {
         return judge(plan, def, key, stored, row, env);
     }
@@ -54,7 +55,7 @@ pub(crate) fn judge(
     stored: &[u8],
     row: &mut [Value],
     env: &ExecEnv<'_>,
-) -> SqlResult<Verdict> {
+) -> ExecResult<Verdict> {
     count_read(plan, env);
     let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
         return Ok(Verdict::Drop);
@@ -92,7 +93,7 @@ pub(crate) fn meets<'r>(
     stored: &'r [u8],
     row: &mut [Value],
     env: &ExecEnv<'r>,
-) -> SqlResult<Option<RowReader<'r>>> {
+) -> ExecResult<Option<RowReader<'r>>> {
     debug_assert_eq!(plan.conds.len(), plan.cond_ends.len());
     debug_assert!(met <= plan.conds.len() && plan.cond_ends.is_sorted());
     let reader = RowReader::new(&def.layout, &env.ctx.time_zone, stored)?;

@@ -6,9 +6,10 @@
 
 use esker_engine::View;
 use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::{LockReason, LockSpec};
 use esker_sql_plan::plan::{Access, ScanPlan};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::judge::{Verdict, judge};
 use super::{Input, ScanState, read_row, set};
@@ -25,7 +26,7 @@ impl ScanState {
         lock: LockSpec,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let key = std::mem::take(&mut self.key);
         let stored = &mut self.stored;
@@ -51,7 +52,7 @@ impl ScanState {
         index: usize,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Option<Verdict>> {
+    ) -> ExecResult<Option<Verdict>> {
         let exec = env.exec.expect("checked by the caller");
         let Input::Locking(scan) = &mut self.input else {
             return Ok(None);
@@ -89,7 +90,7 @@ impl ScanState {
         lock: LockSpec,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Verdict> {
+    ) -> ExecResult<Verdict> {
         let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
         if matches!(judged, Verdict::Drop) {
             return Ok(Verdict::Drop);

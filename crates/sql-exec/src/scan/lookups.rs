@@ -5,8 +5,7 @@
 
 use esker_engine::Cursor;
 use esker_sql_catalog::catalog::IndexDef;
-use esker_sql_catalog::exec_error::engine_error;
-use esker_types::SqlResult;
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 
 use super::set;
 use crate::ctx::ExecCtx;
@@ -51,7 +50,7 @@ impl Lookups {
         index: &IndexDef,
         (key, may_be_near): (&[u8], bool),
         exec: &ExecCtx<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         let seeker = match &mut self.seeker {
             Some(seeker) => seeker,
             None => {

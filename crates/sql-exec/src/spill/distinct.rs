@@ -8,7 +8,8 @@
 use std::collections::HashSet;
 
 use esker_sql_catalog::codec::damaged;
-use esker_types::{SqlResult, Value};
+use esker_sql_catalog::exec_error::ExecResult;
+use esker_types::Value;
 
 use super::codec::{read_row, write_row};
 use super::file::{Run, SpillFile};
@@ -47,9 +48,9 @@ impl DistinctRows {
     pub fn add(
         &mut self,
         key: &[u8],
-        row: impl FnOnce() -> SqlResult<Vec<Value>>,
+        row: impl FnOnce() -> ExecResult<Vec<Value>>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<First> {
+    ) -> ExecResult<First> {
         if self.seen.contains(key) {
             return Ok(First::Seen);
         }
@@ -82,7 +83,7 @@ impl DistinctRows {
     }
 
     /// Ends the input: the rows put off that were first. `None` when none was put off.
-    pub fn drain(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<SortedRows>> {
+    pub fn drain(&mut self, env: &ExecEnv<'_>) -> ExecResult<Option<SortedRows>> {
         let Some(later) = self.later.take() else {
             return Ok(None);
         };
@@ -118,7 +119,7 @@ fn part(
     level: u32,
     sorter: &mut Sorter,
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let mut reader = file.read(run);
     let mut seen: HashSet<Box<[u8]>> = HashSet::new();
     let (mut bytes, mut later) = (0, None);

@@ -8,11 +8,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::WindowFunc;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::CallPlan;
 use esker_types::func::aggregate::{AggDef, AggState, AggTypes};
-use esker_types::{SqlResult, TypeKind, Value};
+use esker_types::{TypeKind, Value};
 
 use super::Sorted;
 use super::frame::Span;
@@ -25,7 +26,7 @@ pub(super) fn run(
     part: Range<usize>,
     frames: &[Span],
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let WindowFunc::Aggregate { def, types } = &call.func else {
         return Ok(());
     };
@@ -73,7 +74,7 @@ impl<'p> Running<'p> {
     }
 
     /// The result for a frame.
-    fn value(&mut self, sorted: &Sorted<'_>, span: Span, env: &ExecEnv<'_>) -> SqlResult<Value> {
+    fn value(&mut self, sorted: &Sorted<'_>, span: Span, env: &ExecEnv<'_>) -> ExecResult<Value> {
         let wanted = span.0 as usize..span.1 as usize;
         if !self.shrink(sorted, &wanted, env)? {
             self.state = self.def.state(self.types);
@@ -88,7 +89,7 @@ impl<'p> Running<'p> {
             }
         }
         self.held = wanted;
-        self.state.finish(env.ctx)
+        Ok(self.state.finish(env.ctx)?)
     }
 
     /// Takes the rows that are not wanted out of the state; false when the state is of no use.
@@ -97,7 +98,7 @@ impl<'p> Running<'p> {
         sorted: &Sorted<'_>,
         wanted: &Range<usize>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let overlaps = wanted.start < self.held.end || wanted.start == self.held.start;
         if !overlaps || wanted.start < self.held.start || wanted.end < self.held.end {
             return Ok(false);
@@ -144,7 +145,7 @@ fn extremes(
     frames: &[Span],
     desc: bool,
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let (arg, ty) = (call.args[0], &call.arg_types[0]);
     let mut best: VecDeque<(usize, Box<[u8]>)> = VecDeque::new();
     let mut next = part.start;

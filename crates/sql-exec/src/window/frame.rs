@@ -7,11 +7,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::{Bound, Offset, errors, is_below_zero, whole_number};
 use esker_sql_plan::expr::eval::compare_values;
 use esker_sql_plan::expr::{CmpOp, Expr};
 use esker_sql_plan::plan::WindowRun;
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::Sorted;
 use crate::ExecEnv;
@@ -43,14 +44,14 @@ impl<'p> Ends<'p> {
     ///
     /// # Errors
     /// 3586 for what is no distance.
-    pub fn of(window: &'p WindowRun, env: &ExecEnv<'_>) -> SqlResult<Self> {
+    pub fn of(window: &'p WindowRun, env: &ExecEnv<'_>) -> ExecResult<Self> {
         let illegal = || errors::window::frame_illegal(&window.name);
         let range = window.frame.range;
-        let distance = |offset: &'p Offset, sign: i64| -> SqlResult<End<'p>> {
+        let distance = |offset: &'p Offset, sign: i64| -> ExecResult<End<'p>> {
             let amount = offset.amount.eval(&[], env)?;
             if range {
                 return match is_below_zero(&amount) {
-                    true => Err(illegal()),
+                    true => Err(illegal().into()),
                     false => Ok(End::Range(offset, amount)),
                 };
             }
@@ -78,7 +79,7 @@ impl<'p> Ends<'p> {
         window: &WindowRun,
         part: Range<usize>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Vec<Span>> {
+    ) -> ExecResult<Vec<Span>> {
         if self.whole {
             return Ok(vec![(part.start as u32, part.end as u32); part.len()]);
         }
@@ -156,7 +157,7 @@ impl<'s> Search<'s> {
         amount: &Value,
         peers: &'s Range<usize>,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<Self> {
+    ) -> ExecResult<Self> {
         let key = window
             .key
             .as_ref()
@@ -186,7 +187,7 @@ impl<'s> Search<'s> {
         part: &Range<usize>,
         upto: Ordering,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<usize> {
+    ) -> ExecResult<usize> {
         let Some(target) = &self.target else {
             return Ok(match upto {
                 Ordering::Less => self.peers.start,
@@ -213,7 +214,7 @@ impl<'s> Search<'s> {
         target: &Value,
         upto: Ordering,
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         let key = &self.sorted.rows[row][self.key];
         if key.is_null() {
             return Ok(!self.desc);

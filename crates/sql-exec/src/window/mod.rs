@@ -15,9 +15,10 @@ mod value;
 use std::ops::Range;
 
 use esker_sql_catalog::codec::damaged;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::{SortPlan, WindowPlan, WindowRun};
-use esker_types::{SqlResult, Value};
+use esker_types::Value;
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::sort::{SortedRows, Sorter};
@@ -69,7 +70,7 @@ impl WindowRows {
         plan: &WindowPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<()> {
+    ) -> ExecResult<()> {
         for (slot, expr) in &plan.computed {
             row[*slot as usize] = expr.eval(row, env)?;
         }
@@ -86,7 +87,7 @@ impl WindowRows {
 
     /// Ends the input: computes all windows but those of the last sort, whose rows are given as they are
     /// computed.
-    pub fn compute(&mut self, plan: &WindowPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+    pub fn compute(&mut self, plan: &WindowPlan, env: &ExecEnv<'_>) -> ExecResult<()> {
         debug_assert!(!self.complete, "the functions are computed once");
         self.complete = true;
         let Some(mut input) = self.input.take() else {
@@ -115,7 +116,7 @@ impl WindowRows {
         plan: &WindowPlan,
         row: &mut [Value],
         env: &ExecEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> ExecResult<bool> {
         while self.given >= self.chunk.rows.len() {
             let (Some(output), Some(sort)) = (&mut self.output, plan.sorts.last()) else {
                 return Ok(false);
@@ -167,7 +168,7 @@ fn sort_key(plan: &SortPlan, row: &[Value], out: &mut Vec<u8>) {
 }
 
 /// How many of its `n` keys a row shares with the row before it.
-fn shared_keys(key: &[u8], before: &[u8], n: usize) -> SqlResult<u32> {
+fn shared_keys(key: &[u8], before: &[u8], n: usize) -> ExecResult<u32> {
     let ends = key.len().checked_sub(4 * n);
     let (keys, ends) = key.split_at(ends.ok_or_else(|| damaged("temporary record"))?);
     let same = keys.iter().zip(before).take_while(|(a, b)| a == b).count();
@@ -198,7 +199,7 @@ impl Chunks {
     }
 
     /// The next rows that are whole partitions of every window of the sort.
-    fn next(&mut self, sort: &SortPlan, env: &ExecEnv<'_>) -> SqlResult<Option<Chunk>> {
+    fn next(&mut self, sort: &SortPlan, env: &ExecEnv<'_>) -> ExecResult<Option<Chunk>> {
         let partition = sort.windows.iter().map(|w| w.partition).min().unwrap_or(0);
         let mut chunk = Chunk::default();
         if let Some(first) = self.ahead.take() {
@@ -221,7 +222,7 @@ impl Chunks {
 }
 
 impl Chunk {
-    fn push(&mut self, row: Row, shared: u32, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn push(&mut self, row: Row, shared: u32, env: &ExecEnv<'_>) -> ExecResult<()> {
         let bytes = row_bytes(&row);
         charge(env, bytes, Purpose::Sort)?;
         self.bytes += bytes;
@@ -231,7 +232,7 @@ impl Chunk {
         Ok(())
     }
 
-    fn compute(&mut self, plan: &WindowPlan, sort: &SortPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn compute(&mut self, plan: &WindowPlan, sort: &SortPlan, env: &ExecEnv<'_>) -> ExecResult<()> {
         let mut sorted = Sorted {
             rows: &mut self.rows,
             shared: &self.shared,
@@ -252,7 +253,7 @@ impl Chunk {
 
 impl Sorted<'_> {
     /// Computes the calls over one window.
-    fn run(&mut self, window: &WindowRun, env: &ExecEnv<'_>) -> SqlResult<()> {
+    fn run(&mut self, window: &WindowRun, env: &ExecEnv<'_>) -> ExecResult<()> {
         let ends = frame::Ends::of(window, env)?;
         let numbers = value::numbers(window, env)?;
         let mut start = 0;

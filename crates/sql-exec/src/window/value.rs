@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::{WindowFunc, whole_number};
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::plan::{CallPlan, WindowRun};
 use esker_types::errors::wrong_arguments;
-use esker_types::{SqlResult, SqlType, Value};
+use esker_types::{SqlType, Value};
 
 use super::Sorted;
 use super::frame::Span;
@@ -20,8 +21,8 @@ use crate::ExecEnv;
 ///
 /// # Errors
 /// 1210 for what is no number of rows.
-pub(super) fn numbers(window: &WindowRun, env: &ExecEnv<'_>) -> SqlResult<Vec<u64>> {
-    let number = |call: &CallPlan| {
+pub(super) fn numbers(window: &WindowRun, env: &ExecEnv<'_>) -> ExecResult<Vec<u64>> {
+    let number = |call: &CallPlan| -> ExecResult<u64> {
         let (name, least) = match call.func {
             WindowFunc::Ntile => ("ntile", 1),
             WindowFunc::NthValue => ("nth_value", 1),
@@ -32,8 +33,8 @@ pub(super) fn numbers(window: &WindowRun, env: &ExecEnv<'_>) -> SqlResult<Vec<u6
             return Ok(1);
         };
         let n = whole_number(&number.eval(&[], env)?);
-        n.filter(|n| *n >= least)
-            .ok_or_else(|| wrong_arguments(name))
+        let n = n.filter(|n| *n >= least);
+        Ok(n.ok_or_else(|| wrong_arguments(name))?)
     };
     window.calls.iter().map(number).collect()
 }
@@ -47,7 +48,7 @@ pub(super) fn run(
     part: Range<usize>,
     frames: &[Span],
     env: &ExecEnv<'_>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     let size = part.len() as u64;
     match call.func {
         WindowFunc::RowNumber => {
@@ -122,7 +123,7 @@ fn other_row(
     number: u64,
     part: Range<usize>,
     env: &ExecEnv<'_>,
-) -> SqlResult<()> {
+) -> ExecResult<()> {
     let lag = matches!(call.func, WindowFunc::Lag);
     for row in part.clone() {
         let at = match lag {

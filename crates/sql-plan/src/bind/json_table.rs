@@ -5,6 +5,7 @@
 //! place in the row in the order in which it is written, nested or not.
 
 use super::errors;
+use esker_sql_catalog::exec_error::ExecResult;
 use std::sync::Arc;
 
 use esker_sql_catalog::result::ColumnMeta;
@@ -239,16 +240,16 @@ impl JsonTable {
         &self,
         row: &[Value],
         env: &crate::expr::EvalEnv<'_>,
-    ) -> SqlResult<Vec<Vec<Value>>> {
+    ) -> ExecResult<Vec<Vec<Value>>> {
         let value = self.doc.eval_ref(row, env)?;
         let arg_types = [self.doc.ty.clone()];
         let sig = Signature::plain(SqlType::new(TypeKind::Json));
         let types = FuncTypes::new(&arg_types, &sig);
         let doc = esker_types::func::json::as_document(env.ctx, &value, &types, "json_table")?;
         match doc {
-            Some(doc) => self
+            Some(doc) => Ok(self
                 .rows
-                .rows(env.ctx, JsonRef::new(&doc), self.names.len()),
+                .rows(env.ctx, JsonRef::new(&doc), self.names.len())?),
             None => Ok(Vec::new()),
         }
     }

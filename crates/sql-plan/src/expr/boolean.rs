@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::{self, CmpKind};
-use esker_types::{SqlResult, SqlType, Value, cast};
+use esker_types::{SqlType, Value, cast};
 
 use super::eval::compare_values;
 use super::{Between, Cmp, CmpOp, EvalEnv, Expr, ExprKind, InList, Like, Test};
@@ -31,12 +32,12 @@ fn negate_if(negated: bool, boolean: Option<bool>) -> Option<bool> {
 impl Expr {
     /// Is the condition TRUE (neither FALSE nor UNKNOWN)?
     #[inline]
-    pub fn is_true(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
+    pub fn is_true(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<bool> {
         Ok(self.eval_bool(row, env)? == Some(true))
     }
 
     /// The condition in three-valued logic; `None` is UNKNOWN.
-    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         Ok(match &self.kind {
             ExprKind::Cmp(cmp) => cmp.eval_bool(row, env)?,
             ExprKind::And(conds) => {
@@ -91,7 +92,7 @@ impl Expr {
 impl Cmp {
     /// Truth of the comparison.
     #[inline]
-    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         let left = self.left.eval_ref(row, env)?;
         if left.is_null() && self.op != CmpOp::NullSafeEq {
             return Ok(None);
@@ -109,7 +110,7 @@ impl Cmp {
 }
 
 impl Between {
-    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         let arg = self.arg.eval_ref(row, env)?;
         let low = self.low.0.eval_ref(row, env)?;
         let types = (&self.arg.ty, &self.low.0.ty);
@@ -130,7 +131,7 @@ impl Between {
 }
 
 impl InList {
-    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         let arg = self.arg.eval_ref(row, env)?;
         if arg.is_null() {
             return Ok(None);
@@ -157,7 +158,7 @@ impl InList {
 }
 
 impl super::SortedList {
-    fn find(&self, arg: &Value, ty: &SqlType, env: &EvalEnv<'_>) -> SqlResult<bool> {
+    fn find(&self, arg: &Value, ty: &SqlType, env: &EvalEnv<'_>) -> ExecResult<bool> {
         let (mut low, mut high) = (0, self.values.len());
         while low < high {
             let mid = low + (high - low) / 2;
@@ -177,7 +178,7 @@ impl super::SortedList {
 }
 
 impl Like {
-    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         let text = self.text.eval_ref(row, env)?;
         let pattern = self.pattern.eval_ref(row, env)?;
         if text.is_null() || pattern.is_null() {

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
@@ -37,7 +38,7 @@ pub trait Queries {
     ///
     /// # Errors
     /// Those of running it.
-    fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value>;
+    fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value>;
 
     /// Counts a turn of a loop inside an expression.
     ///

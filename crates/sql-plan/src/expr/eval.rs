@@ -8,6 +8,7 @@
 use std::collections::hash_map::Entry;
 use std::ops::Deref;
 
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::{self, CmpKind};
 use esker_types::func::{FuncFlags, FuncTypes, SeededRand, merge};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
@@ -49,13 +50,13 @@ impl Val<'_> {
 impl Expr {
     /// The value for a row.
     #[inline]
-    pub fn eval(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    pub fn eval(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         self.eval_ref(row, env).map(Val::into_owned)
     }
 
     /// The value for a row, copied into `slot` (whose memory is reused).
     #[inline]
-    pub fn eval_into(&self, row: &[Value], env: &EvalEnv<'_>, slot: &mut Value) -> SqlResult<()> {
+    pub fn eval_into(&self, row: &[Value], env: &EvalEnv<'_>, slot: &mut Value) -> ExecResult<()> {
         match self.eval_ref(row, env)? {
             Val::Own(v) => *slot = v,
             Val::Ref(Value::Str(new)) => match slot {
@@ -69,7 +70,7 @@ impl Expr {
 
     /// The value for a row, lent where possible.
     #[inline]
-    pub fn eval_ref<'r>(&'r self, row: &'r [Value], env: &'r EvalEnv<'_>) -> SqlResult<Val<'r>> {
+    pub fn eval_ref<'r>(&'r self, row: &'r [Value], env: &'r EvalEnv<'_>) -> ExecResult<Val<'r>> {
         Ok(match &self.kind {
             ExprKind::Column(slot) => Val::Ref(&row[*slot as usize]),
             ExprKind::Const(v) => Val::Ref(v),
@@ -94,24 +95,37 @@ impl Expr {
         arg: &'r Expr,
         row: &'r [Value],
         env: &'r EvalEnv<'_>,
-    ) -> SqlResult<Val<'r>> {
+    ) -> ExecResult<Val<'r>> {
         let value = arg.eval_ref(row, env)?;
         if matches!(&*value, Value::Str(_) | Value::Null) {
             return Ok(value);
         }
-        convert(env.ctx, value.into_owned(), &arg.ty, &self.ty).map(Val::Own)
+        Ok(convert(env.ctx, value.into_owned(), &arg.ty, &self.ty).map(Val::Own)?)
     }
 
-    fn compute(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn compute(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         match &self.kind {
             ExprKind::Arith(arith) => {
                 let [a, b] = &arith.args;
                 let (a, b) = (a.eval_ref(row, env)?, b.eval_ref(row, env)?);
-                arith::eval(env.ctx, arith.op, &a, &b, &self.ty, &arith.text)
+                Ok(arith::eval(
+                    env.ctx,
+                    arith.op,
+                    &a,
+                    &b,
+                    &self.ty,
+                    &arith.text,
+                )?)
             }
             ExprKind::Unary(unary) => {
                 let v = unary.arg.eval_ref(row, env)?;
-                arith::eval_unary(env.ctx, unary.op, &v, &self.ty, &unary.text)
+                Ok(arith::eval_unary(
+                    env.ctx,
+                    unary.op,
+                    &v,
+                    &self.ty,
+                    &unary.text,
+                )?)
             }
             ExprKind::Func(call) => self.call(call, row, env),
             ExprKind::Case(case) => {
@@ -140,7 +154,7 @@ impl Expr {
             },
             ExprKind::Cast(arg, name) => {
                 let v = arg.eval_ref(row, env)?;
-                cast::cast(env.ctx, &v, &arg.ty, &self.ty, name)
+                Ok(cast::cast(env.ctx, &v, &arg.ty, &self.ty, name)?)
             }
             ExprKind::Convert(arg) => self.convert_from(arg, row, env),
             ExprKind::UserVar(name) => Ok(env.vars.get(name).map_or(Value::Null, |(v, _)| v)),
@@ -185,7 +199,7 @@ impl Expr {
         }
     }
 
-    fn call(&self, call: &FuncCall, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn call(&self, call: &FuncCall, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         if call.def.flags.has(FuncFlags::REPEATS) {
             return call.repeat(row, env);
         }
@@ -194,19 +208,19 @@ impl Expr {
             args.push(arg.eval(row, env)?);
         }
         let types = FuncTypes::new(&call.arg_types, &call.signature);
-        call.def.call(env.ctx, &args, &types)
+        Ok(call.def.call(env.ctx, &args, &types)?)
     }
 
     /// The value of `arg` as this expression's type.
-    fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let v = arg.eval(row, env)?;
-        convert(env.ctx, v, &arg.ty, &self.ty)
+        Ok(convert(env.ctx, v, &arg.ty, &self.ty)?)
     }
 }
 
 impl FuncCall {
     /// BENCHMARK: evaluates the second argument as often as the first says. A kill or a time limit ends it.
-    fn repeat(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn repeat(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let (count, repeated) = (&self.args[0], &self.args[1]);
         let args = [count.eval(row, env)?, Value::Null];
         let types = FuncTypes::new(&self.arg_types, &self.signature);
@@ -274,7 +288,7 @@ pub fn compare_values(
     kind: CmpKind,
     types: (&SqlType, &SqlType),
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<bool>> {
+) -> ExecResult<Option<bool>> {
     let ord = match (a, b) {
         (Value::Int(a), Value::Int(b)) if kind == CmpKind::Int => a.cmp(b),
         (Value::Null, Value::Null) => {

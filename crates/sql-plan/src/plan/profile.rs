@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use esker_types::SqlResult;
+use esker_sql_catalog::exec_error::ExecResult;
 
 /// Which work of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,8 +97,8 @@ impl Profile {
         plan: &T,
         stage: Stage,
         is_row: impl FnOnce(&R) -> bool,
-        next: impl FnOnce() -> SqlResult<R>,
-    ) -> SqlResult<R> {
+        next: impl FnOnce() -> ExecResult<R>,
+    ) -> ExecResult<R> {
         let start = Instant::now();
         let result = next();
         let took = start.elapsed();

@@ -5,9 +5,10 @@
 //! **Invariant**: a run may be wider than its condition, never narrower.
 
 use esker_sql_catalog::codec::{KeyCodec, prefix_successor};
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::CmpKind;
 use esker_types::collation::{Collation, char_offset};
-use esker_types::{EvalCtx, SqlResult, Value, ValueRef};
+use esker_types::{EvalCtx, Value, ValueRef};
 
 use super::edge::{Edge, locate};
 use super::ranges::{MAX_RANGES, PartTest, Pred};
@@ -27,7 +28,7 @@ impl Builder<'_, '_> {
     }
 
     /// Ranges over whole keys.
-    pub fn build(&self, pred: &Pred) -> SqlResult<Runs> {
+    pub fn build(&self, pred: &Pred) -> ExecResult<Runs> {
         match pred {
             Pred::Any => Ok(vec![Run::ALL]),
             Pred::None => Ok(Vec::new()),
@@ -50,7 +51,7 @@ impl Builder<'_, '_> {
 
     /// Conditions that all hold: those on single parts make composite ranges, the others are built on
     /// their own and intersected.
-    fn conjunction(&self, preds: Vec<&Pred>) -> SqlResult<Runs> {
+    fn conjunction(&self, preds: Vec<&Pred>) -> ExecResult<Runs> {
         let (mut flat, mut todo) = (Vec::new(), preds);
         while let Some(pred) = todo.pop() {
             match pred {
@@ -69,7 +70,7 @@ impl Builder<'_, '_> {
     }
 
     /// Points of leading parts, extended part by part, ended by the first part with runs.
-    fn composite(&self, preds: &[&Pred]) -> SqlResult<Runs> {
+    fn composite(&self, preds: &[&Pred]) -> ExecResult<Runs> {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
         for part in 0..self.codec.parts().len() {
             let mut runs: Option<Runs> = None;
@@ -109,7 +110,7 @@ impl Builder<'_, '_> {
     }
 
     /// Runs of one part for a condition on that part alone.
-    fn part_runs(&self, part: usize, pred: &Pred) -> SqlResult<Runs> {
+    fn part_runs(&self, part: usize, pred: &Pred) -> ExecResult<Runs> {
         Ok(match pred {
             Pred::Any => vec![Run::ALL],
             Pred::None => Vec::new(),
@@ -131,7 +132,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    fn test_runs(&self, part: usize, test: &PartTest) -> SqlResult<Runs> {
+    fn test_runs(&self, part: usize, test: &PartTest) -> ExecResult<Runs> {
         match test {
             PartTest::Null => Ok(self.null(part)?.into_iter().collect()),
             PartTest::NotNull => Ok(vec![self.not_null(part)?]),
@@ -147,7 +148,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn compared(&self, part: usize, op: CmpOp, value: &Expr, kind: CmpKind) -> SqlResult<Runs> {
+    fn compared(&self, part: usize, op: CmpOp, value: &Expr, kind: CmpKind) -> ExecResult<Runs> {
         let value = value.eval_ref(self.row, self.env)?;
         let ty = &self.codec.parts()[part].ty;
         let edge = locate(&self.ctx().quiet(), &value, ty, kind)?;
@@ -187,7 +188,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    fn key(&self, part: usize, value: &Value) -> SqlResult<Vec<u8>> {
+    fn key(&self, part: usize, value: &Value) -> ExecResult<Vec<u8>> {
         let mut key = Vec::with_capacity(16);
         let zone = &self.ctx().time_zone;
         self.codec
@@ -195,7 +196,7 @@ impl Builder<'_, '_> {
         Ok(key)
     }
 
-    fn null(&self, part: usize) -> SqlResult<Option<Run>> {
+    fn null(&self, part: usize) -> ExecResult<Option<Run>> {
         if !self.codec.parts()[part].ty.nullable {
             return Ok(None);
         }
@@ -206,7 +207,7 @@ impl Builder<'_, '_> {
     }
 
     /// Everything but NULL.
-    fn not_null(&self, part: usize) -> SqlResult<Run> {
+    fn not_null(&self, part: usize) -> ExecResult<Run> {
         let desc = self.codec.parts()[part].desc;
         Ok(match (self.null(part)?, desc) {
             (None, _) => Run::ALL,
@@ -224,7 +225,7 @@ impl Builder<'_, '_> {
     }
 
     /// Values below `value` (and itself).
-    fn below(&self, part: usize, value: &Value, inclusive: bool) -> SqlResult<Runs> {
+    fn below(&self, part: usize, value: &Value, inclusive: bool) -> ExecResult<Runs> {
         let whole = self.not_null(part)?;
         let at = Run::point(self.key(part, value)?);
         let def = &self.codec.parts()[part];
@@ -239,7 +240,7 @@ impl Builder<'_, '_> {
     }
 
     /// Values above `value` (and itself).
-    fn above(&self, part: usize, value: &Value, inclusive: bool) -> SqlResult<Runs> {
+    fn above(&self, part: usize, value: &Value, inclusive: bool) -> ExecResult<Runs> {
         let whole = self.not_null(part)?;
         let at = Run::point(self.key(part, value)?);
         let def = &self.codec.parts()[part];
@@ -254,7 +255,7 @@ impl Builder<'_, '_> {
     }
 
     /// Values from `low` on, or all.
-    fn from(&self, part: usize, low: Option<&Value>) -> SqlResult<Runs> {
+    fn from(&self, part: usize, low: Option<&Value>) -> ExecResult<Runs> {
         match low {
             Some(low) => self.above(part, low, true),
             None => Ok(vec![self.not_null(part)?]),
@@ -262,7 +263,7 @@ impl Builder<'_, '_> {
     }
 
     /// Values up to `high`, or all.
-    fn up_to(&self, part: usize, high: Option<&Value>) -> SqlResult<Runs> {
+    fn up_to(&self, part: usize, high: Option<&Value>) -> ExecResult<Runs> {
         match high {
             Some(high) => self.below(part, high, true),
             None => Ok(vec![self.not_null(part)?]),
@@ -270,7 +271,7 @@ impl Builder<'_, '_> {
     }
 
     /// Texts that begin as the pattern does before its first wildcard.
-    fn like(&self, part: usize, pattern: &Expr, escape: Option<char>) -> SqlResult<Runs> {
+    fn like(&self, part: usize, pattern: &Expr, escape: Option<char>) -> ExecResult<Runs> {
         let pattern = pattern.eval_ref(self.row, self.env)?;
         let Value::Str(pattern) = &*pattern else {
             return Ok(if pattern.is_null() {

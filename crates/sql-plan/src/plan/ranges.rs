@@ -8,8 +8,9 @@
 
 use esker_sql_catalog::catalog::IndexPart;
 use esker_sql_catalog::codec::{KeyCodec, KeyRange};
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::CmpKind;
-use esker_types::{SqlResult, SqlType, TypeKind, Value, ValueRef};
+use esker_types::{SqlType, TypeKind, Value, ValueRef};
 
 use super::KeyOperand;
 use super::edge::{Edge, locate, usable};
@@ -82,7 +83,7 @@ impl RangeSpec {
         codec: &KeyCodec,
         row: &[Value],
         env: &EvalEnv<'_>,
-    ) -> SqlResult<Vec<KeyRange>> {
+    ) -> ExecResult<Vec<KeyRange>> {
         let builder = Builder { codec, row, env };
         let runs = builder.build(&self.pred)?;
         Ok(runs.into_iter().map(KeyRange::from).collect())
@@ -283,7 +284,7 @@ pub fn encode_operands(
     row: &[Value],
     env: &EvalEnv<'_>,
     out: &mut Vec<u8>,
-) -> SqlResult<bool> {
+) -> ExecResult<bool> {
     for (nth, operand) in operands.iter().enumerate() {
         let value = operand.expr.eval_ref(row, env)?;
         let part = &codec.parts()[nth];

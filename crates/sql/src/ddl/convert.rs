@@ -8,6 +8,7 @@
 
 use esker_sql_catalog::catalog::{AutoStep, ColumnDef, TableDef, max_auto};
 use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_types::cast::to_column;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
@@ -136,7 +137,7 @@ impl<'a> Conversion<'a> {
                 continue;
             }
             if let Some(e) = self.exprs.default_of(at) {
-                let value = e.eval(values, env)?;
+                let value = e.eval(values, env).map_err(ExecError::without_wait)?;
                 values[at] = self.converted(value, &e.ty, column, row_number)?;
             }
         }

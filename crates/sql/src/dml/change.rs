@@ -175,7 +175,9 @@ impl RowChanger {
         }
         let mut own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
         env.evaluating(states, |env| {
-            self.exprs.generate(&self.table.columns, &mut own, how, env)
+            Ok(self
+                .exprs
+                .generate(&self.table.columns, &mut own, how, env)?)
         })?;
         for col in self.exprs.generated() {
             let slot = self.slot(col).expect("a generated column has a slot");
@@ -248,7 +250,7 @@ impl RowChanger {
         }
         if !self.exprs.checks.is_empty() {
             let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
-            env.evaluating(states, |env| self.exprs.check(&own, env))?;
+            env.evaluating(states, |env| Ok(self.exprs.check(&own, env)?))?;
         }
         let (plan, node) = keys;
         if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {

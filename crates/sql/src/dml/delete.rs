@@ -4,7 +4,6 @@
 //! **Invariant**: all rows are found and locked before the first is removed; a row that a join gives
 //! several times is removed once.
 
-use esker_engine::LockMode;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
@@ -18,7 +17,6 @@ use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::foreign::{Duty, Enforcer, ForeignKeyPlan, RowAt, is_ignorable};
 use super::target::{Search, not_updatable};
-use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
 
 /// A compiled DELETE.
@@ -166,16 +164,7 @@ impl CompiledDelete {
                 settled => settled?,
             }
         }
-        let buffers = env.scratch.buffers();
-        let mut entries = buffers.entries;
-        let mut writer = Writer {
-            txn: env.txn,
-            capture: env.capture.as_deref_mut(),
-            mode: env.mode,
-            limits: env.limits,
-            on_duplicate: LockMode::Exclusive,
-        };
-        writer.delete(&self.tables[nth], key, buffers.old_row, &mut entries)?;
+        env.delete_old_row(&self.tables[nth], key)?;
         Ok(true)
     }
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
 use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
 use esker_sql_syntax::{ast, parse_expression};
@@ -124,7 +125,7 @@ impl TableExprs {
         env: &EvalEnv<'_>,
     ) -> SqlResult<()> {
         for (col, e) in &self.generated {
-            let value = e.eval(row, env)?;
+            let value = e.eval(row, env).map_err(ExecError::without_wait)?;
             row[*col] = assign(
                 env.ctx,
                 value,
@@ -146,7 +147,8 @@ impl TableExprs {
     #[inline]
     pub(crate) fn check(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
         for (name, condition) in &self.checks {
-            if condition.eval_bool(row, env)? == Some(false) {
+            let holds = condition.eval_bool(row, env);
+            if holds.map_err(ExecError::without_wait)? == Some(false) {
                 let text = format!("Check constraint '{name}' is violated.");
                 return Err(SqlError::new(3819, "HY000", text));
             }

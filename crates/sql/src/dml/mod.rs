@@ -38,9 +38,9 @@ mod write;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use esker_engine::{Engine, Seq, Txn, View};
+use esker_engine::{Engine, LockMode, Seq, Txn, View};
 use esker_sql_catalog::catalog::{AutoStep, TableDef};
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_catalog::result::{InfoText, Mode};
 use esker_sql_exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
 use esker_sql_plan::bind::{BindEnv, LockReason};
@@ -63,6 +63,7 @@ pub(crate) use insert::{as_counter, auto_value};
 pub use update::CompiledUpdate;
 pub(crate) use values::{Default, default_of, implicit_value};
 pub(crate) use write::Scratch;
+use write::Writer;
 
 /// A compiled statement that changes rows.
 pub enum Compiled {
@@ -218,24 +219,37 @@ impl Compiled {
 }
 
 impl DmlEnv<'_> {
+    /// Where the statement's queries run: they read the snapshot.
+    fn exec(&self) -> ExecCtx<'_> {
+        let (mode, limits) = (self.mode, self.limits);
+        ExecCtx::new(self.txn, View::Snapshot, mode, limits, self.check_killed).with_temp(self.temp)
+    }
+
+    /// Deletes the row under `clustered`, whose latest version is in the scratch's `old_row`.
+    fn delete_old_row(&mut self, table: &TableDef, clustered: &[u8]) -> Result<(), ExecError> {
+        let buffers = self.scratch.buffers();
+        let mut entries = buffers.entries;
+        let mut writer = Writer {
+            txn: self.txn,
+            capture: self.capture.as_deref_mut(),
+            mode: self.mode,
+            limits: self.limits,
+            on_duplicate: LockMode::Exclusive,
+        };
+        writer.delete(table, clustered, buffers.old_row, &mut entries)
+    }
+
     /// Evaluates with access to tables. Writes of this statement that were made before are seen by
     /// subqueries only as far as they read the latest versions.
     fn evaluating<R>(
         &self,
         states: &SubqueryStates,
-        f: impl FnOnce(&ExecEnv<'_>) -> SqlResult<R>,
-    ) -> Result<R, ExecError> {
-        let exec = ExecCtx::new(
-            self.txn,
-            View::Snapshot,
-            self.mode,
-            self.limits,
-            self.check_killed,
-        )
-        .with_temp(self.temp);
+        f: impl FnOnce(&ExecEnv<'_>) -> ExecResult<R>,
+    ) -> ExecResult<R> {
+        let exec = self.exec();
         let executor = Executor::new(Some(&exec), states);
         let env = executor.env(self.ctx, self.params, self.vars);
-        exec.conclude(f(&env))
+        f(&env)
     }
 }
 

@@ -7,11 +7,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use esker_engine::View;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
+use esker_sql_exec::{Purpose, StatementEnv, TargetPlan, charge, row_bytes};
 use esker_sql_plan::bind::{BindEnv, Need, TableSource};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{ColumnRef, ObjectName};
@@ -124,14 +123,7 @@ impl Search {
         env: &DmlEnv<'_>,
         states: &SubqueryStates,
     ) -> Result<Vec<Vec<Value>>, ExecError> {
-        let exec = ExecCtx::new(
-            env.txn,
-            View::Snapshot,
-            env.mode,
-            env.limits,
-            env.check_killed,
-        )
-        .with_temp(env.temp);
+        let exec = env.exec();
         let statement = StatementEnv {
             ctx: env.ctx,
             params: env.params,
@@ -143,7 +135,7 @@ impl Search {
         let mut stream = self.plan.open();
         let mut rows = Vec::new();
         loop {
-            match exec.conclude(stream.next(&statement))? {
+            match stream.next(&statement)? {
                 Some(row) => {
                     charge(&accounts, row_bytes(row), Purpose::Hash)?;
                     rows.push(row.to_vec());

@@ -13,7 +13,9 @@
 //! - Keys are computed from encoded rows read in UTC, the same bytes when an entry is made and when
 //!   it is removed.
 
-use esker_engine::{LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy};
+use esker_engine::{
+    Engine, LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy,
+};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
@@ -526,6 +528,25 @@ pub(super) struct Buffers<'a> {
     pub(super) old_row: &'a mut Vec<u8>,
     pub(super) key: &'a mut Vec<u8>,
     pub(super) entries: Entries<'a>,
+}
+
+/// Makes the clustered key of a new row; true: it is a number that no row has had.
+pub(super) fn new_key(
+    engine: &Engine,
+    table: &TableDef,
+    row: &[u8],
+    key: &mut Vec<u8>,
+) -> Result<bool, ExecError> {
+    key.clear();
+    let primary = table.primary();
+    if primary.hidden {
+        let id = table.runtime.next_row_id(engine, &primary.tree)?;
+        key.extend_from_slice(&id.to_be_bytes());
+    } else {
+        let stored = RowReader::new(&table.layout, &UTC, row)?;
+        primary.codec.encode_row_parts(&stored, key)?;
+    }
+    Ok(primary.hidden)
 }
 
 impl Scratch {

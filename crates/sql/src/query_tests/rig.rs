@@ -259,7 +259,7 @@ impl Rig {
             };
             let mut stream = RowStream::open(plan.clone());
             let mut rows = Vec::new();
-            while let Some(row) = exec.conclude(stream.next(&env))? {
+            while let Some(row) = stream.next(&env)? {
                 assert_eq!(row.len(), plan.columns.len());
                 rows.push(row.to_vec());
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use esker_engine::Seq;
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo, RowSink};
 use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
@@ -305,10 +305,8 @@ impl Session {
             RowSource::Stream(stream, params, mode) => {
                 let plan = stream.plan();
                 let (blocks, reads) = (plan.blocks, !plan.is_tableless());
-                let (mut pulled, raised) = self.execute(*mode, blocks, params, |env| {
-                    let pulled = stream.pull(env, sink, limit);
-                    env.exec.conclude(pulled)
-                });
+                let (mut pulled, raised) =
+                    self.execute(*mode, blocks, params, |env| stream.pull(env, sink, limit));
                 if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = self.context.check().map_err(ExecError::Sql).and(pulled);
@@ -536,7 +534,7 @@ impl Session {
         })?;
         let states = SubqueryStates::default();
         let rows = std::mem::take(&mut table.rows);
-        let (kept, _) = self.execute(Mode::Thread, false, &[], |env| -> SqlResult<_> {
+        let (kept, _) = self.execute(Mode::Thread, false, &[], |env| -> ExecResult<_> {
             let executor = env.executor(&states);
             let env = env.env(&executor);
             let mut kept = Vec::new();

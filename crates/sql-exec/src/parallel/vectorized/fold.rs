@@ -6,7 +6,8 @@
 
 use std::cmp::Ordering;
 
-use esker_types::{SqlResult, Value};
+use esker_sql_catalog::exec_error::ExecResult;
+use esker_types::Value;
 
 use super::super::groups::Partial;
 use super::super::sink::Warned;
@@ -18,7 +19,7 @@ use super::raw::{self, RawMap};
 use crate::ExecEnv;
 
 /// Decodes all columns of a stored row.
-pub(super) type Decode<'d> = &'d dyn Fn(&[u8], &mut [Value], &ExecEnv<'_>) -> SqlResult<()>;
+pub(super) type Decode<'d> = &'d dyn Fn(&[u8], &mut [Value], &ExecEnv<'_>) -> ExecResult<()>;
 
 /// What one aggregate comes to in one group.
 #[derive(Clone, Copy, Default)]
@@ -189,7 +190,7 @@ impl<'p> Folding<'p> {
     }
 
     /// Gives the groups what was summed up of them.
-    pub(super) fn finish(self, flow: &mut Flow<'_>) -> SqlResult<()> {
+    pub(super) fn finish(self, flow: &mut Flow<'_>) -> ExecResult<()> {
         let env = flow.env;
         let (_, groups) = flow.sink.groups();
         for (nth, agg) in self.fold.aggs.iter().enumerate() {

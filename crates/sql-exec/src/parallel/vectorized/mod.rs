@@ -18,8 +18,8 @@ mod raw;
 mod stored;
 
 use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::plan::ScanPlan;
-use esker_types::SqlResult;
 
 use super::sink::Warned;
 use super::task::{Entries, Flow};
@@ -86,7 +86,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Takes a stored row, and copies it; false if no more are wanted.
-    pub(super) fn add(&mut self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
+    pub(super) fn add(&mut self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> ExecResult<bool> {
         let form = &self.program.form;
         let gives_up = self.gives_up();
         let piece = form.piece(entry, &mut self.piece);
@@ -98,7 +98,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Takes stored rows where they lie; false if no more are wanted.
-    pub(super) fn add_pieces(&mut self, pieces: &[&[u8]], flow: &mut Flow<'_>) -> SqlResult<bool> {
+    pub(super) fn add_pieces(&mut self, pieces: &[&[u8]], flow: &mut Flow<'_>) -> ExecResult<bool> {
         let form = &self.program.form;
         let are_fit = pieces.iter().all(|piece| form.is_parallel_safe(piece));
         if pieces.len() < FEW_PIECES || !are_fit || self.gives_up() {
@@ -118,7 +118,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Deals with the rows that still wait: no more will come.
-    pub(super) fn finish(mut self, flow: &mut Flow<'_>) -> SqlResult<()> {
+    pub(super) fn finish(mut self, flow: &mut Flow<'_>) -> ExecResult<()> {
         match (self.work_off(flow)?, self.folding) {
             (true, Some(folding)) => folding.finish(flow),
             _ => Ok(()),
@@ -126,13 +126,13 @@ impl<'p> Batch<'p> {
     }
 
     /// One row, the row way.
-    fn by_row(&self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
+    fn by_row(&self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> ExecResult<bool> {
         let verdict = self.entries.judge(self.scan, self.def, entry, 0, flow)?;
         flow.follow(verdict)
     }
 
     /// Deals with the rows that were copied; false if no more are wanted.
-    fn work_off(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
+    fn work_off(&mut self, flow: &mut Flow<'_>) -> ExecResult<bool> {
         if self.copies.is_empty() {
             return Ok(true);
         }
@@ -144,7 +144,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Deals with a batch; false if no more rows are wanted.
-    fn work(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> SqlResult<bool> {
+    fn work(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> ExecResult<bool> {
         self.batches += 1;
         let goes_on = match self.judge(rows, flow) {
             Ok(()) => self.send_on(rows, flow)?,
@@ -229,7 +229,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Sums up the rows that are left, or sends them on one by one.
-    fn send_on(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> SqlResult<bool> {
+    fn send_on(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> ExecResult<bool> {
         let read = rows.len() as u64;
         flow.batched += read;
         let left = self.selection.len();

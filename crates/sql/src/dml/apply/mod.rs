@@ -33,7 +33,7 @@ use super::exprs::TableExprs;
 use super::foreign::{Duty, Enforcer, ForeignKeyPlan, Lookup, RowAt};
 use super::insert::{as_counter, decode_row};
 use super::values::{Default, default_of, unset_value};
-use super::write::{RowChange as Replacement, Writer, Written};
+use super::write::{RowChange as Replacement, Writer, Written, new_key};
 use super::{DmlEnv, StrictGuard};
 use columns::{Columns, OwnImage};
 use find::Finder;
@@ -186,16 +186,7 @@ impl RowApplier {
         let buffers = env.scratch.buffers();
         let (row, key) = (buffers.row, buffers.key);
         let mut entries = buffers.entries;
-        key.clear();
-        let is_fresh = table.primary().hidden;
-        if is_fresh {
-            let tree = &table.primary().tree;
-            let id = table.runtime.next_row_id(env.engine, tree)?;
-            key.extend_from_slice(&id.to_be_bytes());
-        } else {
-            let stored = RowReader::new(&table.layout, &UTC, row)?;
-            table.primary().codec.encode_row_parts(&stored, key)?;
-        }
+        let is_fresh = new_key(env.engine, table, row, key)?;
         let mut writer = Writer {
             txn: env.txn,
             capture: env.capture.as_deref_mut(),
@@ -301,16 +292,7 @@ impl RowApplier {
             };
             enforcer.settle_children(row, None)?;
         }
-        let buffers = env.scratch.buffers();
-        let mut entries = buffers.entries;
-        let mut writer = Writer {
-            txn: env.txn,
-            capture: env.capture.as_deref_mut(),
-            mode: env.mode,
-            limits: env.limits,
-            on_duplicate: LockMode::Exclusive,
-        };
-        writer.delete(&self.table, clustered, buffers.old_row, &mut entries)
+        env.delete_old_row(&self.table, clustered)
     }
 
     /// A key of the row in the scratch is taken by the row under `clustered`: an error, or that row goes.
@@ -349,7 +331,7 @@ impl RowApplier {
         }
         let states = SubqueryStates::default();
         env.evaluating(&states, |env| {
-            self.exprs.generate(columns, &mut local, (1, false), env)
+            Ok(self.exprs.generate(columns, &mut local, (1, false), env)?)
         })?;
         for col in self.exprs.generated() {
             row[col] = match (std::mem::take(&mut local[col]), is_timestamp(col)) {

@@ -91,16 +91,7 @@ impl Run<'_, '_> {
             };
             enforcer.settle_children(row, None)?;
         }
-        let buffers = env.scratch.buffers();
-        let mut entries = buffers.entries;
-        let mut writer = Writer {
-            txn: env.txn,
-            capture: env.capture.as_deref_mut(),
-            mode: env.mode,
-            limits: env.limits,
-            on_duplicate: LockMode::Exclusive,
-        };
-        writer.delete(table, &conflict.clustered, buffers.old_row, &mut entries)?;
+        env.delete_old_row(table, &conflict.clustered)?;
         self.counts.deleted += 1;
         Ok(true)
     }

@@ -4,13 +4,12 @@
 //! **Invariants**: see the module head; a row that fails leaves nothing of itself behind but locks
 //! and drawn numbers.
 
-use esker_engine::View;
 use esker_sql_catalog::catalog::{DefaultDef, TableDef, max_auto};
-use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_catalog::codec::{RowReader, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, InfoText};
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
+use esker_sql_exec::{Purpose, RowStream, StatementEnv, charge, row_bytes};
 use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
@@ -18,7 +17,7 @@ use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
-use crate::dml::write::{Writer, Written};
+use crate::dml::write::{Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
@@ -195,14 +194,7 @@ impl Run<'_, '_> {
     ) -> Result<(Vec<Vec<Value>>, bool), ExecError> {
         let charged = self.states.memory.get();
         let env = &*self.env;
-        let exec = ExecCtx::new(
-            env.txn,
-            View::Snapshot,
-            env.mode,
-            env.limits,
-            env.check_killed,
-        )
-        .with_temp(env.temp);
+        let exec = env.exec();
         let statement = StatementEnv {
             ctx: env.ctx,
             params: env.params,
@@ -211,7 +203,7 @@ impl Run<'_, '_> {
         };
         let mut rows = Vec::new();
         while rows.len() < most {
-            match exec.conclude(stream.next(&statement))? {
+            match stream.next(&statement)? {
                 Some(row) => {
                     let executor = statement.executor(&self.states);
                     let env = statement.env(&executor);
@@ -376,9 +368,9 @@ impl Run<'_, '_> {
         let insert = self.insert;
         self.generate(row_number)?;
         if !insert.exprs.checks.is_empty() {
-            let checked = self
-                .env
-                .evaluating(&self.states, |env| insert.exprs.check(&self.row, env));
+            let checked = self.env.evaluating(&self.states, |env| {
+                Ok(insert.exprs.check(&self.row, env)?)
+            });
             match checked {
                 Err(ExecError::Sql(e)) if insert.ignore => {
                     self.env.ctx.warn(Level::Warning, e.code, e.message);
@@ -429,7 +421,7 @@ impl Run<'_, '_> {
         let how = (row_number, self.lenient);
         let columns = &insert.table().columns;
         let done = self.env.evaluating(&self.states, |env| {
-            insert.exprs.generate(columns, &mut row, how, env)
+            Ok(insert.exprs.generate(columns, &mut row, how, env)?)
         });
         self.row = row;
         done
@@ -443,17 +435,7 @@ impl Run<'_, '_> {
         let mut entries = buffers.entries;
         row.clear();
         encode_row(&table.layout, &env.ctx.time_zone, &self.row, row)?;
-        key.clear();
-        let fresh = table.primary().hidden;
-        if fresh {
-            let id = table
-                .runtime
-                .next_row_id(env.engine, &table.primary().tree)?;
-            key.extend_from_slice(&id.to_be_bytes());
-        } else {
-            let stored = RowReader::new(&table.layout, &UTC, row)?;
-            table.primary().codec.encode_row_parts(&stored, key)?;
-        }
+        let fresh = new_key(env.engine, table, row, key)?;
         let mut writer = Writer {
             txn: env.txn,
             capture: env.capture.as_deref_mut(),
