@@ -17,50 +17,6 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn conditions_on_derived_tables_change_nothing_else() {
-    let rig = rig();
-    for (sql, rows) in [
-        (
-            "SELECT * FROM (SELECT id, a + 1 n FROM t) q WHERE n = 21",
-            vec!["2|21", "4|21"],
-        ),
-        (
-            "SELECT * FROM (SELECT id FROM t ORDER BY id LIMIT 2) q WHERE id > 1",
-            vec!["2"],
-        ),
-        (
-            "SELECT * FROM (SELECT a, COUNT(*) n FROM t GROUP BY a) q WHERE a = 20",
-            vec!["20|2"],
-        ),
-        (
-            "SELECT * FROM (SELECT COUNT(*) n FROM t) q WHERE n = 0",
-            vec![],
-        ),
-        (
-            "SELECT * FROM (SELECT a, COUNT(*) n FROM t GROUP BY a WITH ROLLUP) q WHERE a IS NULL AND n > 1",
-            vec!["NULL|4"],
-        ),
-        (
-            "SELECT t.id FROM t LEFT JOIN (SELECT tid FROM u) q ON tid = t.id WHERE tid IS NULL ORDER BY 1",
-            vec!["3", "4"],
-        ),
-        (
-            "SELECT DISTINCT q.id FROM t LEFT JOIN (SELECT tid id FROM u) q ON q.id = t.id WHERE q.id = 1",
-            vec!["1"],
-        ),
-        (
-            "SELECT q.id FROM (SELECT id FROM t UNION SELECT tid FROM u) q WHERE id > 3 ORDER BY 1",
-            vec!["4", "9"],
-        ),
-    ] {
-        assert_eq!(rig.rows(sql), rows, "{sql}");
-    }
-    // It reaches the access path.
-    let lines = rig.explain("SELECT * FROM (SELECT id, b FROM t) q WHERE id = 3");
-    assert_eq!(lines, ["t const PRIMARY NULL"]);
-}
-
-#[test]
 fn several_ends_of_indexes_are_read_one_by_one() {
     let rig = rig();
     // With a column that has no index the table is read once, as it is for a computed argument.

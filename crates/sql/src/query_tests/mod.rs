@@ -1,7 +1,7 @@
 //! Tests of queries from text to rows, which need everything from the parser to DML.
 //!
 //! `rig` runs the statements. By floor: `bind`, `aliases` (names and types) · `plan`, `cost`, `conds`, `equalities`,
-//! `group_keys`, `needed` (plans) · `exec`, `recursive`, `window`, `spill`, `profile` (running them) · `oracle`
+//! `group_keys`, `needed` (plans) · `exec`, `window`, `spill`, `profile` (running them) · `oracle`
 //! (answers recorded from MySQL).
 //! Neighbours: `dml::testing` makes the tables.
 //! **Invariant**: what a test of a lower floor needs of an upper one stands here, not there.
@@ -17,7 +17,6 @@ mod needed;
 mod oracle;
 mod plan;
 mod profile;
-mod recursive;
 mod rig;
 mod spill;
 mod window;
