@@ -18,13 +18,7 @@ COUNTED = ("Esker_log_flushes", "Esker_log_records", "Esker_binlog_syncs", "Eske
 def options(parser):
     parser.add_argument("--tests", default=TESTS)
     parser.add_argument("--threads", default="16,64,256")
-    parser.add_argument("--tables", type=int, default=4)
-    parser.add_argument("--size", type=int, default=100_000, help="rows of a table")
-    parser.add_argument("--seconds", type=int, default=10, help="of each case")
-    parser.add_argument("--rounds", type=int, default=3, help="of each case; the median counts")
-    parser.add_argument("--text-protocol", action="store_true", help="no prepared statements")
-    parser.add_argument("--delay-us", type=int, default=0, help="how much longer every sync takes")
-    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
+    oltp.case_options(parser, "of each case")
 
 
 def counts(server):

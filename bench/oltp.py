@@ -27,6 +27,17 @@ def options(parser, what):
                             help="how much longer a sync takes on the slow disk; 0: no slow disk")
 
 
+def case_options(parser, seconds):
+    """Options of comparisons that change sysbench's tables case by case, in rounds, beside other servers."""
+    parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--size", type=int, default=100_000, help="rows of a table")
+    parser.add_argument("--seconds", type=int, default=10, help=seconds)
+    parser.add_argument("--rounds", type=int, default=3, help="of each case; the median counts")
+    parser.add_argument("--text-protocol", action="store_true", help="no prepared statements")
+    parser.add_argument("--delay-us", type=int, default=0, help="how much longer every sync takes")
+    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
+
+
 def sysbench(server, test, args, *extra):
     command = ["sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1",
                f"--mysql-port={server.port}", "--mysql-user=root", "--mysql-db=sbtest",

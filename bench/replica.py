@@ -19,13 +19,7 @@ def options(parser):
     parser.add_argument("--tests", default="oltp_update_non_index,oltp_read_write")
     parser.add_argument("--threads", default="1,64", help="sessions on the source")
     parser.add_argument("--workers", default="1,4", help="of each replica")
-    parser.add_argument("--tables", type=int, default=4)
-    parser.add_argument("--size", type=int, default=100_000, help="rows of a table")
-    parser.add_argument("--seconds", type=int, default=10, help="that the source is changed in each case")
-    parser.add_argument("--rounds", type=int, default=3, help="of each case; the median counts")
-    parser.add_argument("--text-protocol", action="store_true", help="no prepared statements")
-    parser.add_argument("--delay-us", type=int, default=0, help="how much longer every sync takes")
-    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
+    oltp.case_options(parser, "that the source is changed in each case")
 
 
 def of_esker(workers):

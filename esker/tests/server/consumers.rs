@@ -68,6 +68,20 @@ fn work(server: &Server, seed: u32, until: Instant) {
     }
 }
 
+/// Logs in as root as soon as a server of another make, which is this process, listens.
+pub fn await_login(child: &mut Child, port: u16, program: &str) -> Client {
+    let begun = Instant::now();
+    loop {
+        if let Ok(client) = Client::connect("127.0.0.1", port, "root", "", None) {
+            return client;
+        }
+        let ended = child.try_wait().expect("wait");
+        assert_eq!(ended, None, "{program} has ended");
+        assert!(begun.elapsed() < PATIENCE, "{program} does not listen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A server of MariaDB.
 pub struct Maria {
     child: Child,
@@ -148,19 +162,7 @@ impl Maria {
     }
 
     pub fn connect(&mut self) -> Client {
-        let begun = Instant::now();
-        loop {
-            if let Ok(client) = Client::connect("127.0.0.1", self.port, "root", "", None) {
-                return client;
-            }
-            assert_eq!(
-                self.child.try_wait().expect("wait"),
-                None,
-                "mariadbd has ended"
-            );
-            assert!(begun.elapsed() < PATIENCE, "mariadbd does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        await_login(&mut self.child, self.port, "mariadbd")
     }
 
     pub fn kill(&mut self) {

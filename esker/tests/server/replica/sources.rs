@@ -11,7 +11,7 @@ use esker_server::client::Client;
 
 use super::change;
 use crate::common::{Ask, PATIENCE, Server, free_port, output};
-use crate::consumers::Maria;
+use crate::consumers::{Maria, await_login};
 
 /// All types, and changes of all kinds; for both makes.
 const ROWS: &str = "CREATE TABLE ints (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, a TINYINT, b SMALLINT UNSIGNED, \
@@ -129,19 +129,7 @@ impl Mysql {
     }
 
     fn connect(&mut self) -> Client {
-        let begun = Instant::now();
-        loop {
-            if let Ok(client) = Client::connect("127.0.0.1", self.port, "root", "", None) {
-                return client;
-            }
-            assert_eq!(
-                self.child.try_wait().expect("wait"),
-                None,
-                "mysqld has ended"
-            );
-            assert!(begun.elapsed() < PATIENCE, "mysqld does not listen");
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        await_login(&mut self.child, self.port, "mysqld")
     }
 
     fn kill(&mut self) {
