@@ -253,12 +253,14 @@ impl Shared {
         let mut state = self.state.lock();
         loop {
             if state.is_closed || state.threads > state.limit {
+                debug_assert!(state.threads > 0);
                 state.threads -= 1;
                 return;
             }
             let Some(job) = state.queue.pop_front() else {
                 state.idle += 1;
                 self.called.wait(&mut state);
+                debug_assert!(state.idle > 0);
                 state.idle -= 1;
                 continue;
             };
@@ -300,6 +302,7 @@ impl<W: ScanWork> Scan<W> {
         if progress.next == progress.tasks || self.is_stopped.load(Ordering::Relaxed) {
             return None;
         }
+        debug_assert!(progress.next < progress.tasks);
         progress.next += 1;
         Some(progress.next - 1)
     }
@@ -310,7 +313,8 @@ impl<W: ScanWork> Scan<W> {
             return false;
         };
         let result = self.work.run(task, go_on);
-        self.progress.lock().results[task] = Some(result);
+        let before = self.progress.lock().results[task].replace(result);
+        debug_assert!(before.is_none(), "a task is done once");
         true
     }
 
@@ -345,6 +349,7 @@ impl<W: ScanWork> Job for Scan<W> {
         let result = catch_unwind(AssertUnwindSafe(|| self.work.run(task, &mut go_on)));
         self.pool.helped.fetch_add(1, Ordering::Relaxed);
         let mut progress = self.progress.lock();
+        debug_assert!(progress.running > 0 && progress.results[task].is_none());
         progress.running -= 1;
         match result {
             Ok(result) => progress.results[task] = Some(result),

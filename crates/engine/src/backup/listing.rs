@@ -110,6 +110,7 @@ impl Listing {
         line(format_args!("time {}", self.micros));
         line(format_args!("log {}", self.log_to));
         for (name, value) in &self.notes {
+            debug_assert!(!name.contains([' ', '\n']) && !value.contains('\n'));
             line(format_args!("note {name} {value}"));
         }
         for holder in &self.holders {
@@ -121,12 +122,14 @@ impl Listing {
         }
         for f in &self.files {
             let (bytes, checksum, restored) = (f.bytes, f.checksum, f.restored_bytes);
+            debug_assert!(!f.path.contains('\n'));
             line(format_args!(
                 "file {bytes} {checksum:08x} {restored} {}",
                 f.path
             ));
         }
         for e in &self.extents {
+            debug_assert!(e.holder <= self.holders.len());
             line(format_args!(
                 "extent {} {:016x} {} {:08x} {} {} {}",
                 e.id.0, e.stamp, e.bytes, e.checksum, e.holder, e.pack, e.offset

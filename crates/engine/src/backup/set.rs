@@ -146,6 +146,7 @@ impl BackupSet {
             take(packs.extent(extent).map(|_| ()))?;
             meter.add(extent.bytes)?;
         }
+        debug_assert!(verified.findings <= verified.files + verified.extents);
         Ok(verified)
     }
 

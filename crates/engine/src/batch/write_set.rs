@@ -185,6 +185,7 @@ impl WriteSet {
                 at
             }
         };
+        debug_assert!(self.trees.is_sorted_by_key(|writes| writes.tree.id()));
         &mut self.trees[at]
     }
 
@@ -207,6 +208,7 @@ impl WriteSet {
             if !is_dead(&self.dead, entry.seq) {
                 return Ok(Some(Written::InMemory(entry)));
             }
+            debug_assert!(0 < entry.seq && entry.seq <= upto);
             upto = entry.seq - 1;
         }
         let spilled = writes.spills.get(key, &self.dead)?;
@@ -336,6 +338,7 @@ impl WriteSet {
         self.last_number = 0;
         self.bytes = 0;
         self.spilled_bytes = 0;
+        debug_assert!(self.is_untouched() && self.spare.len() <= KEPT_TABLES);
         self.has_puts = false;
     }
 }

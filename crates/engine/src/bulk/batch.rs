@@ -59,6 +59,7 @@ impl Batch {
     }
 
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
+        debug_assert!(u32::try_from(key.len().max(value.len())).is_ok());
         if let Some(last) = self.entries.last() {
             self.is_unsorted |= self.key(*last) >= key;
         }
@@ -84,10 +85,13 @@ impl Batch {
                 .then_with(keys)
                 .then(a.at.cmp(&b.at))
         });
+        let ascend = |a: &Entry, b: &Entry| key_in(bytes, *a) <= key_in(bytes, *b);
+        debug_assert!(self.entries.is_sorted_by(ascend));
     }
 
     /// A key that came twice, with its later value. Only of a sorted batch.
     pub(super) fn duplicate(&self) -> Option<(&[u8], &[u8])> {
+        debug_assert!(!self.is_unsorted);
         let pair = self.entries.windows(2).find(|pair| {
             pair[0].prefix == pair[1].prefix && self.key(pair[0]) == self.key(pair[1])
         });
@@ -96,6 +100,7 @@ impl Batch {
 
     /// The first and the last key of a sorted batch.
     pub(super) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        debug_assert!(!self.is_unsorted);
         let (first, last) = (self.entries.first()?, self.entries.last()?);
         Some((self.key(*first), self.key(*last)))
     }

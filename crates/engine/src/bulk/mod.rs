@@ -31,6 +31,7 @@ use batch::Batch;
 const LEVEL: u8 = 2;
 /// Runs that are merged into one as soon as there are as many.
 const FAN_IN: usize = 16;
+const _: () = assert!(FAN_IN > 1);
 /// Entries between two looks at whether the build is still wanted.
 const ENTRIES_PER_CHECK: u64 = 4096;
 
@@ -148,6 +149,13 @@ impl TreeBuilder {
                 merge(runs, writer, Some(self.seq), go_on)?
             }
         };
+        let entries = || {
+            extents
+                .iter()
+                .map(|extent| extent.meta().entries)
+                .sum::<u64>()
+        };
+        debug_assert_eq!(entries(), self.entries, "what was added is there");
         let built = Built {
             entries: self.entries,
             extents: extents.len() as u64,
@@ -237,6 +245,7 @@ impl TreeBuilder {
                 self.tiers.push(Vec::new());
             }
             self.tiers[tier].push(run);
+            debug_assert!(self.tiers[tier].len() <= FAN_IN);
             if self.tiers[tier].len() < FAN_IN {
                 break;
             }
@@ -280,8 +289,10 @@ fn merge(
 ) -> std::result::Result<Extents, BuildError> {
     let source = |extents: Extents| {
         let run = Run::new(RunId(0), extents);
+        debug_assert!(run.is_sorted());
         Box::new(RunIter::new(run, ReadMode::Once)) as Box<dyn InternalIter>
     };
+    debug_assert!(runs.len() > 1);
     let mut merged = MergingIter::new(runs.into_iter().map(source).collect());
     merged.seek_to_first()?;
     // The entry before, which is the later one of two with the same key.

@@ -185,6 +185,7 @@ impl Extent {
     }
 
     pub(super) fn read_to(&self, buffer: &mut [u8], offset: u32) -> Result<()> {
+        debug_assert!(offset as usize + buffer.len() <= self.meta.stored_bytes as usize);
         let place = self.meta.id.offset() + u64::from(offset);
         self.slots
             .file()

@@ -98,8 +98,13 @@ const NUMBERS_AND_NULL: u8 = 4;
 
 /// Most bytes of a zone: its kind and two varints.
 const MAX_ZONE_BYTES: usize = 21;
+const _: () = assert!(MAX_ZONE_BYTES == 1 + 10 + 10, "what it is, and two numbers");
 /// Name and base of a field.
 const MAX_FIELD_BYTES: usize = 18;
+const _: () = assert!(
+    MAX_FIELD_BYTES == size_of::<FieldId>() + 10,
+    "its id and its base"
+);
 
 /// Collects what the blocks of an extent say.
 #[derive(Default)]
@@ -137,6 +142,7 @@ impl ZoneBuilder {
             return;
         }
         self.values.fill(FieldValue::Unknown);
+        debug_assert_eq!(self.values.len(), fields.ids().len());
         fields.read(value, &mut self.values);
         for (seen, value) in self.seen.iter_mut().zip(&self.values) {
             match *value {
@@ -176,6 +182,7 @@ impl ZoneBuilder {
                 }
             }
         }
+        debug_assert!(self.block.len() <= self.seen.len() * MAX_ZONE_BYTES);
         if goes_on {
             self.block.clear();
         }
@@ -191,6 +198,7 @@ impl ZoneBuilder {
 
     /// Appends what was collected and begins a new extent.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        let most = out.len() + self.bound();
         put_varint(out, self.seen.len() as u64);
         if let Some(fields) = &self.fields {
             for (id, base) in fields.ids().iter().zip(&mut self.bases) {
@@ -199,6 +207,7 @@ impl ZoneBuilder {
             }
         }
         out.append(&mut self.body);
+        debug_assert!(out.len() <= most);
     }
 }
 
@@ -268,6 +277,7 @@ impl ZoneMaps {
             let mut tests = tests.iter().filter(|test| test.field == field);
             ruled_out |= tests.any(|test| !test.may_hold(zone));
         });
+        debug_assert!(read.is_ok());
         ruled_out && read == Ok(true)
     }
 

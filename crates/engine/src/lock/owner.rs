@@ -198,6 +198,7 @@ impl LockOwner {
         if covers && !ranges.covered.contains(&tree) {
             ranges.covered.push(tree);
         }
+        debug_assert!(ranges.covered.iter().all(|tree| ranges.any.contains(tree)));
     }
 
     pub(super) fn range_trees(&self) -> SmallVec<[TreeId; 2]> {
