@@ -54,6 +54,21 @@ pub struct ColumnMeta {
     pub flags: u16,
     /// How strongly its texts insist on their collation where the result is read as a table.
     pub coercibility: Coercibility,
+    /// What CREATE TABLE … SELECT makes of its type.
+    pub stored_as: StoredAs,
+}
+
+/// How a table made of a result takes over the type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredAs {
+    /// As it is: columns, aggregates, subqueries.
+    Same,
+    /// As that of a function's value: integers by their length, labels as text, every TEXT as LONGTEXT.
+    Value,
+    /// As that of a chosen value: integers as they are, labels and CHAR as VARCHAR, every TEXT as LONGTEXT.
+    Choice,
+    /// As that of the rows of a set operation: a TEXT by the bytes that its characters may take.
+    Rows,
 }
 
 impl ColumnMeta {
@@ -68,6 +83,7 @@ impl ColumnMeta {
             org_name: none,
             flags: 0,
             coercibility: Coercibility::of_column(&ty),
+            stored_as: StoredAs::Value,
             ty,
         }
     }

@@ -109,7 +109,7 @@ enum Domain {
 /// The domain an operand asks for.
 fn domain(ty: &SqlType) -> Domain {
     match ty.kind {
-        TypeKind::Null | TypeKind::Bit => Domain::Int,
+        TypeKind::Bit => Domain::Int,
         _ if ty.is_integer() => Domain::Int,
         TypeKind::Decimal => Domain::Decimal,
         TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp if ty.decimals > 0 => {
@@ -120,32 +120,17 @@ fn domain(ty: &SqlType) -> Domain {
     }
 }
 
-/// Is the operand one of an unsigned type? YEAR and BIT are.
-fn unsigned(ty: &SqlType) -> bool {
-    ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit)
-}
-
 /// Digits of an operand in decimal arithmetic.
 fn precision(ty: &SqlType) -> u32 {
-    let natural = match ty.kind {
-        TypeKind::Decimal => return ty.length.clamp(1, MAX_PRECISION),
-        TypeKind::TinyInt => 3,
-        TypeKind::SmallInt => 5,
-        TypeKind::MediumInt => 8,
-        TypeKind::Int => 10,
-        TypeKind::Year => return 4,
-        TypeKind::Bit => return ty.length.clamp(1, MAX_PRECISION),
+    let fraction = u32::from(ty.decimals);
+    let digits = match ty.kind {
         TypeKind::Date => 8,
-        TypeKind::Time => return 7 + u32::from(ty.decimals),
-        TypeKind::DateTime | TypeKind::Timestamp => return 14 + u32::from(ty.decimals),
-        _ => return if ty.unsigned { 20 } else { 19 },
+        TypeKind::Time => 7 + fraction,
+        TypeKind::DateTime | TypeKind::Timestamp => 14 + fraction,
+        _ if domain(ty) == Domain::Int && !ty.is_unsigned() => ty.length.saturating_sub(1),
+        _ => ty.length,
     };
-    let shown = if ty.unsigned {
-        ty.length
-    } else {
-        ty.length.saturating_sub(1)
-    };
-    shown.clamp(1, natural)
+    digits.clamp(1, MAX_PRECISION)
 }
 
 /// Decimals of an operand in decimal arithmetic.
@@ -162,8 +147,22 @@ fn nullable(a: &SqlType, b: &SqlType, op: BinOp) -> bool {
     a.nullable || b.nullable || divides
 }
 
-fn bigint(unsigned: bool, nullable: bool) -> SqlType {
-    SqlType::bigint(unsigned).with_nullable(nullable)
+/// BIGINT that shows `digits` digits.
+fn bigint(digits: u32, unsigned: bool, nullable: bool) -> SqlType {
+    SqlType {
+        length: digits + u32::from(!unsigned),
+        nullable,
+        ..SqlType::bigint(unsigned)
+    }
+}
+
+/// BIGINT UNSIGNED, the result of an operation on bits.
+fn bit_string(nullable: bool) -> SqlType {
+    SqlType {
+        length: 21,
+        nullable,
+        ..SqlType::bigint(true)
+    }
 }
 
 /// Are bit operations on these done byte by byte?
@@ -184,22 +183,54 @@ pub fn result_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> S
         if both_binary(a, b) || (shift && binary(a)) {
             return SqlType::varchar(a.length, Collation::BINARY).with_nullable(null);
         }
-        return bigint(true, null);
+        return bit_string(null);
     }
-    let any_unsigned = unsigned(a) || unsigned(b);
+    let any_unsigned = a.is_unsigned() || b.is_unsigned();
+    let (pa, pb) = (precision(a), precision(b));
     match (op, domain(a).max(domain(b))) {
-        (BinOp::IntDiv, _) => bigint(any_unsigned, null),
-        (BinOp::Mod, Domain::Int) => bigint(unsigned(a), null),
-        (BinOp::Sub, Domain::Int) => bigint(any_unsigned && !facts.no_unsigned_subtraction, null),
-        (BinOp::Add | BinOp::Mul, Domain::Int) => bigint(any_unsigned, null),
+        (BinOp::IntDiv, _) => bigint(quotient_digits(a, b), any_unsigned, null),
+        // A remainder has the dividend's sign; an unsigned type shows one digit more.
+        (BinOp::Mod, Domain::Int) => {
+            let digits = pa.max(pb) + u32::from(a.is_unsigned());
+            bigint(digits, a.is_unsigned(), null)
+        }
+        (BinOp::Sub, Domain::Int) => {
+            let unsigned = any_unsigned && !facts.no_unsigned_subtraction;
+            bigint(pa.max(pb) + 1, unsigned, null)
+        }
+        (BinOp::Add, Domain::Int) => bigint(pa.max(pb) + 1, any_unsigned, null),
+        (BinOp::Mul, Domain::Int) => bigint(pa + pb, any_unsigned, null),
         (_, Domain::Double) => double_type(op, a, b, facts).with_nullable(null),
         _ => decimal_type(op, a, b, facts).with_nullable(null),
     }
 }
 
+/// Characters that show a value.
+fn width(ty: &SqlType) -> u32 {
+    match ty.kind {
+        TypeKind::Decimal => ty.length + u32::from(ty.decimals > 0) + u32::from(!ty.unsigned),
+        _ => ty.length,
+    }
+}
+
+/// Digits of `a DIV b`: those before the point of `a`, and as many as `b` may take away behind it.
+fn quotient_digits(a: &SqlType, b: &SqlType) -> u32 {
+    const MAX_DIGITS: u32 = 21;
+    let digits = match domain(a) {
+        Domain::Double => width(a),
+        _ => precision(a) - u32::from(scale(a)).min(precision(a)),
+    };
+    let more = match domain(b) {
+        Domain::Double => width(b),
+        _ => u32::from(scale(b)),
+    };
+    digits.saturating_add(more).clamp(1, MAX_DIGITS)
+}
+
 fn double_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlType {
     let decimals = |t: &SqlType| match domain(t) {
         Domain::Double if t.kind == TypeKind::Double || t.kind == TypeKind::Float => t.decimals,
+        Domain::Double if t.kind == TypeKind::Null => 0,
         Domain::Double => NOT_FIXED_DECIMALS,
         _ => scale(t),
     };
@@ -207,11 +238,17 @@ fn double_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlTy
     if op == BinOp::Div && scale < NOT_FIXED_DECIMALS {
         scale = (scale + facts.div_precision_increment).min(NOT_FIXED_DECIMALS);
     }
-    let unsigned = op == BinOp::Mod && unsigned(a);
+    let unsigned = op == BinOp::Mod && a.is_unsigned();
+    let whole = |t: &SqlType| width(t).saturating_sub(u32::from(decimals(t)));
+    let shown = if scale < NOT_FIXED_DECIMALS {
+        whole(a).max(whole(b)) + u32::from(scale)
+    } else {
+        SqlType::double(NOT_FIXED_DECIMALS).length
+    };
     SqlType {
-        decimals: scale,
+        length: shown,
         unsigned,
-        ..SqlType::new(TypeKind::Double)
+        ..SqlType::double(scale)
     }
 }
 
@@ -236,10 +273,10 @@ fn decimal_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlT
     // A remainder has the dividend's sign; an unsigned type shows one digit more.
     let (unsigned, digits) = match op {
         BinOp::Mod => (
-            unsigned(a),
-            (digits + u32::from(unsigned(a))).min(MAX_PRECISION),
+            a.is_unsigned(),
+            (digits + u32::from(a.is_unsigned())).min(MAX_PRECISION),
         ),
-        _ => (unsigned(a) && unsigned(b), digits),
+        _ => (a.is_unsigned() && b.is_unsigned(), digits),
     };
     SqlType {
         unsigned,
@@ -253,7 +290,8 @@ pub fn unary_type(op: UnOp, a: &SqlType, constant: Option<&Value>) -> SqlType {
         UnOp::BitNot if a.is_string() && a.collation.is_binary() => {
             SqlType::varchar(a.length, Collation::BINARY).with_nullable(a.nullable)
         }
-        UnOp::BitNot => bigint(true, a.nullable),
+        UnOp::BitNot => bit_string(a.nullable),
+        UnOp::Neg if a.is_temporal() => SqlType::double(a.decimals).with_nullable(a.nullable),
         UnOp::Neg => match domain(a) {
             Domain::Int => {
                 // A constant whose negation no BIGINT holds continues as DECIMAL.
@@ -265,7 +303,8 @@ pub fn unary_type(op: UnOp, a: &SqlType, constant: Option<&Value>) -> SqlType {
                 if beyond {
                     return SqlType::decimal(precision(a).max(19), 0).with_nullable(a.nullable);
                 }
-                bigint(false, a.nullable)
+                let shown = a.length + u32::from(a.is_unsigned());
+                bigint(shown.saturating_sub(1), false, a.nullable)
             }
             Domain::Decimal => SqlType {
                 unsigned: false,
@@ -278,11 +317,7 @@ pub fn unary_type(op: UnOp, a: &SqlType, constant: Option<&Value>) -> SqlType {
                 } else {
                     NOT_FIXED_DECIMALS
                 };
-                let ty = SqlType {
-                    decimals,
-                    ..SqlType::new(TypeKind::Double)
-                };
-                ty.with_nullable(a.nullable)
+                SqlType::double(decimals).with_nullable(a.nullable)
             }
         },
     }

@@ -154,6 +154,23 @@ impl SqlType {
         }
     }
 
+    /// DOUBLE as an expression has it: in full, or with so many decimals.
+    pub fn double(decimals: u8) -> Self {
+        /// Digits that a double always holds, and sign and point.
+        const WHOLE: u32 = 15 + 2;
+        /// All digits, sign, point and exponent.
+        const IN_FULL: u32 = 23;
+        Self {
+            length: if decimals < NOT_FIXED_DECIMALS {
+                WHOLE + u32::from(decimals)
+            } else {
+                IN_FULL
+            },
+            decimals,
+            ..Self::new(TypeKind::Double)
+        }
+    }
+
     /// The same type, NULL allowed or not.
     pub fn with_nullable(mut self, nullable: bool) -> Self {
         self.nullable = nullable;
@@ -171,6 +188,11 @@ impl SqlType {
                 | TypeKind::BigInt
                 | TypeKind::Year
         )
+    }
+
+    /// A number without a sign: UNSIGNED, YEAR, BIT.
+    pub fn is_unsigned(&self) -> bool {
+        self.unsigned || matches!(self.kind, TypeKind::Year | TypeKind::Bit)
     }
 
     /// CHAR, VARCHAR and the TEXT family, in any collation (also binary).

@@ -171,7 +171,7 @@ impl Column<'_> {
         out.extend_from_slice(&charset.0.to_le_bytes());
         let length = display_length(self.ty, charset, results.is_some());
         out.extend_from_slice(&length.to_le_bytes());
-        out.push(type_code(self.ty));
+        out.push(self.type_code());
         out.extend_from_slice(&(self.flags | self.type_flags()).to_le_bytes());
         out.push(self.decimals());
         out.extend_from_slice(&[0, 0]);
@@ -180,6 +180,15 @@ impl Column<'_> {
     /// Does the column stand in a table, or is it the value of an expression?
     fn is_of_table(&self) -> bool {
         !self.table.is_empty() || !self.org_name.is_empty()
+    }
+
+    /// The code of the type: a computed text has one of its own for its size.
+    fn type_code(&self) -> u8 {
+        match self.ty.kind {
+            TypeKind::MediumText if !self.is_of_table() => coltype::MEDIUM_BLOB,
+            TypeKind::LongText if !self.is_of_table() => coltype::LONG_BLOB,
+            _ => type_code(self.ty),
+        }
     }
 
     fn decimals(&self) -> u8 {
@@ -205,7 +214,9 @@ impl Column<'_> {
             flags |= colflag::ZEROFILL;
         }
         flags |= match &ty.kind {
-            TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
+                if self.is_of_table() =>
+            {
                 colflag::BLOB
             }
             TypeKind::Json if self.is_of_table() => colflag::BLOB,

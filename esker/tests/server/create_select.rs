@@ -108,7 +108,7 @@ fn columns_are_those_of_the_query() {
     assert_eq!(
         definition(&mut c, "b"),
         "`i` int NOT NULL DEFAULT '0', `big` bigint NOT NULL DEFAULT '0', `de` decimal(2,1) NOT NULL DEFAULT '0.0', \
-         `s` varchar(3) NOT NULL DEFAULT '', `nu` binary(0) DEFAULT NULL, `da` date NOT NULL, \
+         `s` varchar(3) NOT NULL DEFAULT '', `nu` varbinary(0) DEFAULT NULL, `da` date NOT NULL, \
          `plus` bigint DEFAULT NULL, `cat` varchar(21) CHARACTER SET latin1 DEFAULT NULL, \
          `many` bigint NOT NULL DEFAULT '0', `av` decimal(14,4) DEFAULT NULL"
     );

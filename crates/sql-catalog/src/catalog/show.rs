@@ -139,7 +139,7 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
     out.push(' ');
     out.push_str(&type_text(ty));
     if has_charset(ty) {
-        if ty.collation.charset() != def.collation.charset() || column.explicit_collation {
+        if ty.collation != def.collation || column.explicit_collation {
             let _ = write!(out, " CHARACTER SET {}", ty.collation.charset().name());
         }
         let ai_ci = Collation::UTF8MB4_0900_AI_CI;

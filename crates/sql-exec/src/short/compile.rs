@@ -10,7 +10,7 @@ use esker_types::{SqlType, TypeKind};
 use super::access::{Access, Names, Wanted, access, has_all, key_part, order_columns, row_count};
 use super::{AggKind, GeneralPath, Limit, Output, ShortSelect};
 use esker_sql_catalog::catalog::{TableDef, same_name};
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_plan::bind::column_flags;
 use esker_sql_syntax::ast::{
     Call, Expr, NamedTable, Query, QueryBody, Select, SelectItem, TableRef,
@@ -185,6 +185,7 @@ fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
         ty: def.ty.clone(),
         flags: column_flags(table, col),
         coercibility: Coercibility::of_column(&def.ty),
+        stored_as: StoredAs::Same,
     }
 }
 

@@ -13,7 +13,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
-use super::{BindEnv, errors, json, literal, subquery};
+use super::{BindEnv, errors, json, subquery};
 use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold};
 
 /// The comparison operator, if it is one.
@@ -223,11 +223,11 @@ fn bind_pair(
     } else if r.ty.kind == TypeKind::Json {
         l = json::as_truth(env, scope, left, l)?;
     }
-    if let (Some(bytes), true) = (number_literal(left), r.ty.is_numeric()) {
-        l = literal::literal_number(bytes);
+    if let (Some(number), true) = (number_literal(left), r.ty.is_numeric()) {
+        l = number;
     }
-    if let (Some(bytes), true) = (number_literal(right), l.ty.is_numeric()) {
-        r = literal::literal_number(bytes);
+    if let (Some(number), true) = (number_literal(right), l.ty.is_numeric()) {
+        r = number;
     }
     Ok((l, r))
 }
@@ -432,7 +432,7 @@ pub(super) fn bind_in(
     let mut members = Vec::with_capacity(list.len());
     for member in list {
         members.push(match number_literal(member) {
-            Some(bytes) if bound.ty.is_numeric() => literal::literal_number(bytes),
+            Some(number) if bound.ty.is_numeric() => number,
             _ => bind_any(env, scope, member)?,
         });
     }

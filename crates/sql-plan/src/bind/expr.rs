@@ -304,24 +304,15 @@ pub(super) fn numeric_operand(
     arg: &ast::Expr,
 ) -> SqlResult<Expr> {
     match number_literal(arg) {
-        Some(bytes) => Ok(literal::literal_number(bytes)),
+        Some(number) => Ok(number),
         None => bind_expr(env, scope, arg),
     }
 }
 
-/// The bytes of a hexadecimal or bit literal without introducer.
-pub fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
+/// A hexadecimal or bit literal without introducer as a number.
+pub fn number_literal(e: &ast::Expr) -> Option<Expr> {
     match e {
-        ast::Expr::Literal(
-            ast::Literal::Hex {
-                bytes,
-                charset: None,
-            }
-            | ast::Literal::Bit {
-                bytes,
-                charset: None,
-            },
-        ) => Some(bytes),
+        ast::Expr::Literal(literal) => literal::as_number(literal),
         ast::Expr::Subquery(query) => subquery::only_item(query).and_then(number_literal),
         _ => None,
     }
@@ -401,7 +392,7 @@ fn bind_cast(
     let name = json::name_of(arg);
     // BINARY and hexadecimal literals keep their bytes; numbers are numbers.
     let arg = match number_literal(arg) {
-        Some(bytes) if ty.is_numeric() => literal::literal_number(bytes),
+        Some(number) if ty.is_numeric() => number,
         _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
         _ => bind_expr(env, scope, arg)?,
     };

@@ -7,6 +7,7 @@
 use esker_sql_syntax::ast::{DataType, Literal, TypeName};
 use esker_types::cast::date_flags;
 use esker_types::collation::{Charset, Coercibility, Collation, char_count};
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::temporal::{DateFlags, parse_datetime, parse_time};
 use esker_types::{Date, Decimal, SqlError, SqlResult, SqlType, TypeKind, Value};
 
@@ -45,11 +46,34 @@ pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Ex
     })
 }
 
-/// A hexadecimal or bit literal as the number it is in arithmetic and numeric comparisons.
-pub fn literal_number(bytes: &[u8]) -> Expr {
-    let tail = &bytes[bytes.len().saturating_sub(8)..];
+/// A hexadecimal or bit literal as the number it is in arithmetic and numeric comparisons: bits have a sign if they fit
+/// into a BIGINT.
+pub(super) fn as_number(literal: &Literal) -> Option<Expr> {
+    let (bytes, signed) = match literal {
+        Literal::Hex {
+            bytes,
+            charset: None,
+        } => (bytes, false),
+        Literal::Bit {
+            bytes,
+            charset: None,
+        } => (bytes, true),
+        _ => return None,
+    };
+    let tail = &bytes[bytes.len().saturating_sub(size_of::<u64>())..];
     let v = tail.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
-    Expr::constant(Value::UInt(v), SqlType::bigint(true).with_nullable(false))
+    let value = match i64::try_from(v) {
+        Ok(v) if signed => Value::Int(v),
+        _ => Value::UInt(v),
+    };
+    let unsigned = matches!(value, Value::UInt(_));
+    // As many digits as so many bytes may have.
+    let most = u64::MAX >> (u64::BITS - 8 * tail.len().max(1) as u32);
+    let ty = SqlType {
+        length: most.ilog10() + 1 + u32::from(!unsigned),
+        ..SqlType::bigint(unsigned)
+    };
+    Some(Expr::constant(value, ty.with_nullable(false)))
 }
 
 fn integer(v: u64) -> Expr {
@@ -70,7 +94,10 @@ fn integer(v: u64) -> Expr {
 
 fn decimal(text: &str) -> Expr {
     let (value, _) = Decimal::parse(text.as_bytes());
-    let ty = SqlType::decimal(value.precision().max(1), value.scale()).with_nullable(false);
+    // A zero before the point counts.
+    let whole = u32::from(!text.starts_with('.'));
+    let digits = value.precision().max(u32::from(value.scale()) + whole);
+    let ty = SqlType::decimal(digits.max(1), value.scale()).with_nullable(false);
     Expr::constant(Value::Decimal(value), ty)
 }
 
@@ -212,16 +239,22 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         Ok(with_fraction(SqlType::new(kind), digits).with_nullable(true))
     };
     Ok(match ty.name {
-        TypeName::BigInt | TypeName::Int | TypeName::Bool => SqlType::bigint(ty.unsigned),
+        TypeName::BigInt | TypeName::Int | TypeName::Bool => SqlType {
+            length: 21,
+            ..SqlType::bigint(ty.unsigned)
+        },
         TypeName::Decimal => decimal_type(ty)?,
         TypeName::Float => match ty.length {
             Some(p) if p > 53 => {
                 return Err(errors::precision_too_big(p, "CAST", 53));
             }
-            Some(p) if p > 24 => SqlType::new(TypeKind::Double),
-            _ => SqlType::new(TypeKind::Float),
+            Some(p) if p > 24 => SqlType::double(NOT_FIXED_DECIMALS),
+            _ => SqlType {
+                kind: TypeKind::Float,
+                ..SqlType::double(NOT_FIXED_DECIMALS)
+            },
         },
-        TypeName::Double => SqlType::new(TypeKind::Double),
+        TypeName::Double => SqlType::double(NOT_FIXED_DECIMALS),
         TypeName::Date => SqlType::new(TypeKind::Date),
         TypeName::Time => fraction(TypeKind::Time)?,
         TypeName::DateTime | TypeName::Timestamp => fraction(TypeKind::DateTime)?,

@@ -71,7 +71,6 @@ pub use block::{
 pub use expr::number_literal;
 pub use frame::is_below_zero;
 pub use from::{bind_from, equated_slots};
-pub use literal::literal_number;
 pub use order::bind_row_order;
 pub use query::{bind_query, define_ctes};
 pub use recursive::{RecursiveBody, RecursiveTable};

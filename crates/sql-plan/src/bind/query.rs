@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::same_name;
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
 use esker_types::func::merge::merge_types;
@@ -337,6 +337,7 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
             _ => ColumnMeta {
                 org_name: column.name.clone(),
                 coercibility: merged.coercibility,
+                stored_as: StoredAs::Rows,
                 ..ColumnMeta::computed(column.name.clone(), merged.ret)
             },
         });

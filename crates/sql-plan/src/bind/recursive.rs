@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::same_name;
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
@@ -268,6 +268,7 @@ fn columns_of(seed: &BoundQuery, cte: &ast::Cte) -> SqlResult<Arc<[ColumnMeta]>>
         ColumnMeta {
             org_name: name.clone(),
             coercibility: c.coercibility,
+            stored_as: StoredAs::Rows,
             ..ColumnMeta::computed(name, ty.with_nullable(true))
         }
     };

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{DefaultDef, TableDef, same_name};
-use esker_sql_catalog::result::{ColumnMeta, meta_flag};
+use esker_sql_catalog::result::{ColumnMeta, StoredAs, meta_flag};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
 use esker_types::{SqlResult, SqlType, TypeKind};
@@ -461,6 +461,7 @@ impl ScopeTable {
                     ty: c.ty.clone(),
                     flags: column_flags(&def, i),
                     coercibility: Coercibility::of_column(&c.ty),
+                    stored_as: StoredAs::Same,
                 },
                 invisible: c.invisible,
             })
@@ -489,6 +490,7 @@ impl ScopeTable {
                     ty: c.ty.clone(),
                     flags: 0,
                     coercibility: Coercibility::of_column(&c.ty),
+                    stored_as: StoredAs::Same,
                 },
                 invisible: false,
             })

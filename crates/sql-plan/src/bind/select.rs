@@ -8,8 +8,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
+use esker_types::func::aggregate;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
@@ -304,7 +305,24 @@ fn item_meta(
             name,
             ..scope.column_at(at).meta.clone()
         },
-        None => ColumnMeta::computed(name, bound.ty.clone()),
+        None => ColumnMeta {
+            stored_as: stored_as(expr),
+            ..ColumnMeta::computed(name, bound.ty.clone())
+        },
+    }
+}
+
+/// What a table made of the value takes over of its type.
+fn stored_as(expr: &ast::Expr) -> StoredAs {
+    match expr {
+        ast::Expr::Call(call) => match &*call.name.text.to_ascii_lowercase() {
+            "any_value" => StoredAs::Value,
+            "ifnull" => StoredAs::Choice,
+            name if aggregate::lookup(name).is_some() => StoredAs::Same,
+            _ => StoredAs::Value,
+        },
+        ast::Expr::Column(_) | ast::Expr::Subquery(_) => StoredAs::Same,
+        _ => StoredAs::Value,
     }
 }
 

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use esker_engine::Seq;
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast::CreateTable;
 use esker_types::collation::Collation;
+use esker_types::ctx::SqlMode;
 use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::create::{self, Meta};
@@ -74,7 +76,7 @@ pub fn define(
     let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
     for (meta, origin) in query.iter().zip(origins) {
         names::check_column(&meta.name)?;
-        draft.take_selected(selected(meta, origin.as_ref()))?;
+        draft.take_selected(selected(meta, origin.as_ref(), ctx.eval.sql_mode))?;
     }
     if let Some(column) = draft
         .columns
@@ -136,18 +138,18 @@ pub fn publish(ctx: &mut DdlCtx<'_>, table: NewTable) -> SqlResult<Seq> {
 }
 
 /// The column that a column of the query makes.
-fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>) -> ColumnDef {
+fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>, mode: SqlMode) -> ColumnDef {
     let ty = match origin {
         Some(column) => column.ty.clone().with_nullable(meta.ty.nullable),
-        None => stored_type(&meta.ty),
+        None => stored_type(&meta.ty, meta.stored_as),
     };
     let default = match origin {
         Some(column) if column.auto_increment => DefaultDef::Value(implicit_value(&ty)),
-        Some(column) if column.generated.is_some() => implicit_default(&ty),
+        Some(column) if column.generated.is_some() => implicit_default(&ty, mode),
         Some(column) if !matches!(column.default, DefaultDef::None) => column.default.clone(),
         Some(_) if ty.nullable => DefaultDef::Value(Value::Null),
         Some(_) => DefaultDef::None,
-        None => implicit_default(&ty),
+        None => implicit_default(&ty, mode),
     };
     ColumnDef {
         id: 0,
@@ -165,20 +167,22 @@ fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>) -> ColumnDef {
 }
 
 /// The default of a column that an expression makes.
-fn implicit_default(ty: &SqlType) -> DefaultDef {
-    let has_none = matches!(
-        ty.kind,
-        TypeKind::Date
-            | TypeKind::DateTime
-            | TypeKind::Timestamp
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Json
-            | TypeKind::Enum(_)
-            | TypeKind::Set(_)
-    );
+fn implicit_default(ty: &SqlType, mode: SqlMode) -> DefaultDef {
+    let has_none = match ty.kind {
+        TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => {
+            mode.has(SqlMode::NO_ZERO_DATE)
+        }
+        _ => matches!(
+            ty.kind,
+            TypeKind::TinyText
+                | TypeKind::Text
+                | TypeKind::MediumText
+                | TypeKind::LongText
+                | TypeKind::Json
+                | TypeKind::Enum(_)
+                | TypeKind::Set(_)
+        ),
+    };
     match (ty.nullable, has_none) {
         (true, _) => DefaultDef::Value(Value::Null),
         (false, true) => DefaultDef::None,
@@ -187,47 +191,99 @@ fn implicit_default(ty: &SqlType) -> DefaultDef {
 }
 
 /// The type of a column that stores values of an expression of type `ty`.
-pub(super) fn stored_type(ty: &SqlType) -> SqlType {
-    let mut out = ty.clone();
-    out.zerofill = false;
-    match &ty.kind {
-        TypeKind::Null => {
-            out.kind = TypeKind::Char;
-            (out.length, out.collation, out.nullable) = (0, Collation::BINARY, true);
+pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
+    let out = match &ty.kind {
+        TypeKind::Null => SqlType::varchar(0, Collation::BINARY),
+        TypeKind::Decimal => stored_decimal(ty),
+        TypeKind::Char | TypeKind::VarChar if u64::from(ty.length) > MAX_VARCHAR_CHARS => {
+            text_of(bytes_of(ty), ty)
         }
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt => {
-            out.kind = match ty.length {
+        _ if stored_as == StoredAs::Value => stored_value(ty),
+        TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_) if stored_as == StoredAs::Choice => {
+            stored_value(ty)
+        }
+        kind if is_text(kind) => match stored_as {
+            StoredAs::Rows => text_of(bytes_of(ty), ty),
+            StoredAs::Choice => text_of(u64::from(u32::MAX), ty),
+            _ => text_of(u64::from(ty.length), ty),
+        },
+        // An integer is as long as its type.
+        _ if ty.is_integer() => SqlType {
+            unsigned: ty.unsigned,
+            ..SqlType::new(ty.kind.clone())
+        },
+        _ => ty.clone(),
+    };
+    SqlType {
+        zerofill: false,
+        nullable: ty.nullable || ty.kind == TypeKind::Null,
+        ..out
+    }
+}
+
+/// The type that a function's value calls for.
+fn stored_value(ty: &SqlType) -> SqlType {
+    let kind = match &ty.kind {
+        TypeKind::Year => TypeKind::Year,
+        _ if ty.is_integer() || ty.kind == TypeKind::Bit => {
+            let kind = match ty.length {
                 0..=INT_CHARS => TypeKind::Int,
                 _ => TypeKind::BigInt,
             };
-            out.length = SqlType::new(out.kind.clone()).length;
+            return SqlType {
+                unsigned: ty.is_unsigned(),
+                ..SqlType::new(kind)
+            };
         }
-        TypeKind::Decimal => {
-            // A literal has more digits than a column may.
-            out.decimals = ty.decimals.min(MAX_SCALE);
-            let whole = ty.length.saturating_sub(u32::from(ty.decimals));
-            let digits = whole + u32::from(out.decimals);
-            out.length = digits.clamp(1, MAX_PRECISION);
+        TypeKind::Double if ty.decimals < NOT_FIXED_DECIMALS => {
+            return SqlType {
+                decimals: ty.decimals,
+                unsigned: ty.unsigned,
+                ..SqlType::new(TypeKind::Double)
+            };
         }
-        TypeKind::Timestamp => out.kind = TypeKind::DateTime,
-        TypeKind::Char | TypeKind::VarChar => out.kind = text_kind(ty),
-        _ => {}
-    }
-    out
+        TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_) => TypeKind::VarChar,
+        kind if is_text(kind) => return text_of(u64::from(u32::MAX), ty),
+        kind => kind.clone(),
+    };
+    SqlType { kind, ..ty.clone() }
 }
 
-/// VARCHAR, or the smallest TEXT that takes so many characters.
-fn text_kind(ty: &SqlType) -> TypeKind {
-    let chars = u64::from(ty.length);
-    match chars * u64::from(ty.collation.charset().max_len()) {
-        _ if chars <= MAX_VARCHAR_CHARS => TypeKind::VarChar,
-        0..=65_535 => TypeKind::Text,
+/// A literal has more digits than a column may.
+fn stored_decimal(ty: &SqlType) -> SqlType {
+    let decimals = ty.decimals.min(MAX_SCALE);
+    let whole = ty.length.saturating_sub(u32::from(ty.decimals));
+    let digits = whole + u32::from(decimals);
+    SqlType {
+        decimals,
+        length: digits.clamp(1, MAX_PRECISION),
+        ..ty.clone()
+    }
+}
+
+fn is_text(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
+    )
+}
+
+/// Bytes that the characters of a text take at most.
+fn bytes_of(ty: &SqlType) -> u64 {
+    u64::from(ty.length) * u64::from(ty.collation.charset().max_len())
+}
+
+/// The smallest TEXT of so many bytes, in the collation of `ty`.
+fn text_of(bytes: u64, ty: &SqlType) -> SqlType {
+    let kind = match bytes {
+        0..=255 => TypeKind::TinyText,
+        256..=65_535 => TypeKind::Text,
         65_536..=16_777_215 => TypeKind::MediumText,
         _ => TypeKind::LongText,
+    };
+    SqlType {
+        collation: ty.collation,
+        ..SqlType::new(kind)
     }
 }
 

@@ -10,6 +10,7 @@ use esker_engine::TreeId;
 use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name,
 };
+use esker_sql_catalog::result::StoredAs;
 use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
@@ -361,7 +362,7 @@ impl Draft {
             }
             _ => e,
         })?;
-        let ty = stored_type(&ty).with_nullable(true);
+        let ty = stored_type(&ty, StoredAs::Value).with_nullable(true);
         if is_blob(&ty) {
             let text = "Cannot create a functional index on an expression that returns a BLOB or TEXT. Please consider using CAST.";
             return error(3757, text.to_owned());

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{TableDef, ViewDef};
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_plan::bind::{Params, column_flags};
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
@@ -150,6 +150,7 @@ impl Session {
                 ty: c.ty.clone(),
                 flags: column_flags(&table, nth),
                 coercibility: Coercibility::of_column(&c.ty),
+                stored_as: StoredAs::Same,
             })
             .collect())
     }

@@ -8,13 +8,16 @@ use std::cmp::Ordering;
 
 use super::call::{Call, int, is_int};
 use super::merge::{argument, merge_types};
-use super::ret::{compared_in, int_never_null};
+use super::ret::{compared_in, int_never_null, text_chars};
 use super::{ANY_ARGS, ArgType, FuncDef, LAZY, PURE, RetCtx, Signature, TOTAL, def};
 use crate::cast;
 use crate::cmp::{self, CmpKind, Operand};
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
+
+/// Most digits of a fraction of a second.
+const MAX_FRACTION: u8 = 6;
 
 pub(super) const DEFS: &[FuncDef] = &[
     def("if", 3, 3, LAZY, ret_if, if_),
@@ -81,11 +84,34 @@ fn nullif(c: &Call) -> SqlResult<Value> {
 }
 
 fn ret_greatest(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    merge_types(args, ctx, "greatest")
+    ret_extreme(args, ctx, "greatest")
 }
 
 fn ret_least(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    merge_types(args, ctx, "least")
+    ret_extreme(args, ctx, "least")
+}
+
+/// A moment among texts and numbers may get their fraction.
+fn ret_extreme(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Signature> {
+    let mut sig = merge_types(args, ctx, name)?;
+    if !matches!(sig.ret.kind, TypeKind::Char | TypeKind::VarChar) {
+        return Ok(sig);
+    }
+    let fraction = args.iter().map(|a| match a.ty.is_string() {
+        true => MAX_FRACTION,
+        false => a.ty.decimals.min(MAX_FRACTION),
+    });
+    let fraction = fraction.max().unwrap_or(0);
+    let with_fraction = |a: &ArgType| match a.ty.kind {
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => text_chars(&SqlType {
+            decimals: fraction,
+            ..a.ty.clone()
+        }),
+        _ => 0,
+    };
+    let longest = args.iter().map(with_fraction).max();
+    sig.ret.length = sig.ret.length.max(longest.unwrap_or(0));
+    Ok(sig)
 }
 
 fn greatest(c: &Call) -> SqlResult<Value> {

@@ -5,15 +5,13 @@
 //! error 1690 instead, or NULL where MySQL says so.
 
 use super::call::{Call, int, is_int};
-use super::ret::{
-    any_nullable, const_int, double, double_like, double_null, double_type, int as ret_int,
-};
+use super::ret::{any_nullable, const_int, double, double_like, double_null, int as ret_int};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
 use crate::arith::{self, ArithFacts, BinOp};
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -60,12 +58,6 @@ fn number_of(ty: &SqlType) -> Number {
     match ty.kind {
         _ if is_int(ty) => Number::Int,
         TypeKind::Decimal => Number::Decimal,
-        // Temporal values are exact: 20260102030405.
-        TypeKind::Date => Number::Int,
-        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp if ty.decimals > 0 => {
-            Number::Decimal
-        }
-        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => Number::Int,
         _ => Number::Double,
     }
 }
@@ -94,21 +86,12 @@ fn ret_same_number(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let ret = match number_of(ty) {
         Number::Int => SqlType {
             length: ty.length,
-            ..SqlType::bigint(ty.unsigned)
+            ..SqlType::bigint(ty.is_unsigned())
         },
-        Number::Decimal => decimal_type(ty),
+        Number::Decimal => ty.clone(),
         Number::Double => double_like(ty, 0),
     };
     Ok(Signature::plain(ret.with_nullable(ty.nullable)))
-}
-
-/// DECIMAL that holds what an exact type holds.
-fn decimal_type(ty: &SqlType) -> SqlType {
-    match ty.kind {
-        TypeKind::Decimal => SqlType::decimal(ty.length, ty.decimals),
-        TypeKind::Time => SqlType::decimal(7 + u32::from(ty.decimals), ty.decimals),
-        _ => SqlType::decimal(14 + u32::from(ty.decimals), ty.decimals),
-    }
 }
 
 fn abs(c: &Call) -> SqlResult<Value> {
@@ -139,10 +122,10 @@ fn ret_whole(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let ret = match number_of(ty) {
         Number::Int => SqlType {
             length: 21,
-            ..SqlType::bigint(ty.unsigned)
+            ..SqlType::bigint(ty.is_unsigned())
         },
         Number::Decimal => {
-            let digits = decimal_type(ty).length - u32::from(ty.decimals);
+            let digits = ty.length - u32::from(ty.decimals);
             if digits >= WHOLE_AS_DECIMAL {
                 SqlType::decimal((digits + 1).min(65), 0)
             } else {
@@ -152,7 +135,7 @@ fn ret_whole(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
                 }
             }
         }
-        Number::Double => double_type(),
+        Number::Double => SqlType::double(NOT_FIXED_DECIMALS),
     };
     Ok(Signature::plain(ret.with_nullable(ty.nullable)))
 }
@@ -190,6 +173,7 @@ fn exact_int(c: &Call) -> SqlResult<Value> {
     match &c.args[0] {
         Value::UInt(v) => Ok(Value::UInt(*v)),
         Value::Bit(v, _) => Ok(Value::UInt(*v)),
+        _ if c.types.ret.unsigned => Ok(Value::UInt(c.int(0)?.unsigned_abs())),
         _ => int(c.int(0)?),
     }
 }
@@ -207,11 +191,11 @@ fn ret_rounded(args: &[ArgType], _: &RetCtx, rounds: bool) -> SqlResult<Signatur
     let ret = match number_of(ty) {
         Number::Int => SqlType {
             length: 21,
-            ..SqlType::bigint(ty.unsigned)
+            ..SqlType::bigint(ty.is_unsigned())
         },
-        Number::Double => double_type(),
+        Number::Double => SqlType::double(NOT_FIXED_DECIMALS),
         Number::Decimal => {
-            let exact = decimal_type(ty);
+            let exact = SqlType::decimal(ty.length, ty.decimals);
             match if args.len() == 1 {
                 Some(0)
             } else {
@@ -221,7 +205,9 @@ fn ret_rounded(args: &[ArgType], _: &RetCtx, rounds: bool) -> SqlResult<Signatur
                 Some(wanted) => {
                     let old = u32::from(exact.decimals);
                     let scale = wanted.clamp(0, i64::from(old)) as u32;
-                    let carry = u32::from(rounds && scale < old);
+                    // A number without decimals counts as cut, too.
+                    let cut = scale < old || wanted <= 0;
+                    let carry = u32::from(rounds && cut);
                     SqlType::decimal((exact.length + scale + carry - old).min(65), scale as u8)
                 }
             }
@@ -365,7 +351,7 @@ fn ret_pi(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
         SqlType {
             length: 8,
             decimals: 6,
-            ..double_type()
+            ..SqlType::double(NOT_FIXED_DECIMALS)
         }
         .with_nullable(false),
     ))
@@ -480,7 +466,9 @@ fn radians(c: &Call) -> SqlResult<Value> {
 }
 
 fn ret_rand(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
-    Ok(Signature::plain(double_type().with_nullable(false)))
+    Ok(Signature::plain(
+        SqlType::double(NOT_FIXED_DECIMALS).with_nullable(false),
+    ))
 }
 
 /// MySQL's generator behind RAND(seed). For a constant seed the executor keeps one for each call

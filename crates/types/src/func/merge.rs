@@ -5,7 +5,7 @@
 //! (numbers among strings become text, never the other way round).
 
 use super::call::Call;
-use super::ret::{collation_of, exact_digits, string_type, text_chars};
+use super::ret::{collation_of, exact_digits, string_type, text_chars, text_units};
 use super::{ArgType, RetCtx, Signature};
 use crate::cast;
 use crate::collation::{Coercibility, Collation};
@@ -36,6 +36,8 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
     if matches!(merged.kind, TypeKind::Enum(_) | TypeKind::Set(_)) && args.len() > 1 {
         merged = string_type(u64::from(text_chars(&merged)), merged.collation);
     }
+    // An expression's DECIMAL has a sign.
+    merged.unsigned &= merged.kind != TypeKind::Decimal;
     merged.zerofill &= args.len() == 1;
     merged.nullable = nullable;
     let mut sig = Signature::plain(merged);
@@ -49,6 +51,10 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
             sig.collation = Collation::BINARY;
         }
         sig.ret.collation = sig.collation;
+        if sig.collation.is_binary() && matches!(sig.ret.kind, TypeKind::Char | TypeKind::VarChar) {
+            let bytes = args.iter().map(|a| text_units(&a.ty, sig.collation)).max();
+            sig.ret.length = u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX);
+        }
     }
     Ok(sig)
 }

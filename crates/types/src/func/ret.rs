@@ -19,16 +19,25 @@ const MAX_MEDIUM_BYTES: u64 = 16_777_215;
 pub fn text_chars(ty: &SqlType) -> u32 {
     match ty.kind {
         TypeKind::Null => 0,
-        TypeKind::Decimal => ty.length + 1 + u32::from(ty.decimals > 0),
-        TypeKind::Bit => ty.length.div_ceil(8),
+        TypeKind::Decimal => ty.length + u32::from(!ty.unsigned) + u32::from(ty.decimals > 0),
         TypeKind::Date => 10,
         TypeKind::Time => 10 + fraction_chars(ty.decimals),
         TypeKind::DateTime | TypeKind::Timestamp => 19 + fraction_chars(ty.decimals),
-        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-            ty.length / ty.collation.charset().max_len()
+        TypeKind::LongText | TypeKind::Json => {
+            ty.length.min(u32::MAX / ty.collation.charset().max_len())
         }
-        TypeKind::Json => ty.length / ty.collation.charset().max_len(),
         _ => ty.length,
+    }
+}
+
+/// What a text of type `ty` takes of the length of one in `to`: characters, or bytes.
+pub fn text_units(ty: &SqlType, to: Collation) -> u64 {
+    let chars = u64::from(text_chars(ty));
+    let is_text = ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    if to.is_binary() && is_text {
+        chars * u64::from(ty.collation.charset().max_len())
+    } else {
+        chars
     }
 }
 
@@ -40,7 +49,7 @@ fn fraction_chars(decimals: u8) -> u32 {
     }
 }
 
-/// A string type of up to `chars` characters.
+/// A string type of up to `chars` characters; that of a TEXT is its length.
 pub fn string_type(chars: u64, collation: Collation) -> SqlType {
     let unit = u64::from(collation.charset().max_len());
     let bytes = chars.saturating_mul(unit);
@@ -52,9 +61,8 @@ pub fn string_type(chars: u64, collation: Collation) -> SqlType {
     } else {
         TypeKind::LongText
     };
-    let length = bytes.min(u64::from(u32::MAX)) as u32;
     SqlType {
-        length,
+        length: chars.min(u64::from(u32::MAX)) as u32,
         collation,
         ..SqlType::new(kind)
     }
@@ -131,14 +139,18 @@ fn string_operand(arg: &ArgType, ctx: &RetCtx) -> StringOperand {
         return StringOperand {
             collation: arg.ty.collation,
             coercibility: Coercibility::Implicit,
-            portable: true,
+            portable: false,
         };
     }
-    // Bits are bytes.
-    let text = matches!(
-        arg.ty.kind,
-        TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Bit
-    );
+    // Bits are bytes, as those of a column.
+    if arg.ty.kind == TypeKind::Bit {
+        return StringOperand {
+            collation: Collation::BINARY,
+            coercibility: Coercibility::Implicit,
+            portable: false,
+        };
+    }
+    let text = matches!(arg.ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
     if !arg.ty.is_string() && !text {
         return StringOperand {
             collation: ctx.collation_connection,
@@ -259,38 +271,25 @@ pub fn uint_null<const W: u32>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature
     }))
 }
 
-/// DOUBLE as functions return it.
-pub fn double_type() -> SqlType {
-    SqlType {
-        length: 23,
-        decimals: NOT_FIXED_DECIMALS,
-        ..SqlType::new(TypeKind::Double)
-    }
-}
-
 /// DOUBLE that shows the decimals of a floating argument and `more`, if it shows a fixed number of them.
 pub fn double_like(arg: &SqlType, more: u8) -> SqlType {
     let is_real = matches!(arg.kind, TypeKind::Float | TypeKind::Double);
-    if !is_real || arg.decimals >= NOT_FIXED_DECIMALS {
-        return double_type();
+    if !is_real && !arg.is_temporal() || arg.decimals >= NOT_FIXED_DECIMALS {
+        return SqlType::double(NOT_FIXED_DECIMALS);
     }
-    let decimals = arg.decimals.saturating_add(more).min(NOT_FIXED_DECIMALS);
-    SqlType {
-        decimals,
-        ..SqlType::new(TypeKind::Double)
-    }
+    SqlType::double(arg.decimals.saturating_add(more).min(NOT_FIXED_DECIMALS))
 }
 
 /// DOUBLE; NULL only from a NULL argument.
 pub fn double(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(
-        double_type().with_nullable(any_nullable(args)),
+        SqlType::double(NOT_FIXED_DECIMALS).with_nullable(any_nullable(args)),
     ))
 }
 
 /// DOUBLE that may be NULL.
 pub fn double_null(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
-    Ok(Signature::plain(double_type()))
+    Ok(Signature::plain(SqlType::double(NOT_FIXED_DECIMALS)))
 }
 
 /// A string of at most `N` characters in the connection's collation that may be NULL.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::call::{Call, int, string};
 use super::ret::{
     any_nullable, collation_of, const_int, int as ret_int, like_args, same_text, string_type,
-    text_chars,
+    text_chars, text_units,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
 use crate::error::SqlResult;
@@ -96,13 +96,15 @@ fn reverse(c: &Call) -> SqlResult<Value> {
     string(out)
 }
 
-fn total_chars(args: &[ArgType]) -> u64 {
-    args.iter().map(|a| u64::from(text_chars(&a.ty))).sum()
+/// Characters of all texts together, or bytes where they become bytes.
+fn total_chars(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<u64> {
+    let (collation, _) = collation_of(args, ctx, name)?;
+    Ok(args.iter().map(|a| text_units(&a.ty, collation)).sum())
 }
 
 fn ret_concat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let all: Vec<usize> = (0..args.len()).collect();
-    like_args(args, &all, total_chars(args), ctx, "concat")
+    like_args(args, &all, total_chars(args, ctx, "concat")?, ctx, "concat")
 }
 
 fn concat(c: &Call) -> SqlResult<Value> {
@@ -132,9 +134,9 @@ fn join(c: &Call, name: &str, separator: &[u8], first: usize) -> SqlResult<Value
 fn ret_concat_ws(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let all: Vec<usize> = (0..args.len()).collect();
     let separators = u64::from(text_chars(&args[0].ty)) * (args.len() as u64).saturating_sub(2);
-    let chars = total_chars(&args[1..]) + separators;
+    let chars = total_chars(&args[1..], ctx, "concat_ws")? + separators;
     let sig = like_args(args, &all, chars, ctx, "concat_ws")?;
-    Ok(sig.nullable(args[0].ty.nullable))
+    Ok(sig.nullable(any_nullable(args)))
 }
 
 fn concat_ws(c: &Call) -> SqlResult<Value> {

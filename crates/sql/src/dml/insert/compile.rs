@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{DefaultDef, TableDef};
 use esker_sql_plan::bind::{
-    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, check_hints, errors, literal_number,
-    number_literal,
+    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, check_hints, errors, number_literal,
 };
 use esker_sql_plan::plan::{QueryPlan, plan_bound};
 use esker_sql_syntax::ast::{self, Insert, InsertSource};
@@ -261,9 +260,7 @@ pub(in crate::dml) fn compile_cell(
         }
         // A hexadecimal or bit literal is a number to a numeric column.
         value => match number_literal(value) {
-            Some(bytes) if table.columns[col].ty.is_numeric() => {
-                Ok(Cell::Expr(literal_number(bytes)))
-            }
+            Some(number) if table.columns[col].ty.is_numeric() => Ok(Cell::Expr(number)),
             _ => {
                 let bound = bind_expr(env, scope, value)?;
                 env.meets(&bound, &table.columns[col].ty);

@@ -13,7 +13,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::errors;
 use crate::func::ret::{double_like, exact_digits, int_never_null};
 use crate::func::{ANY_ARGS, ArgType, RetCtx, Signature};
-use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType};
+use crate::sqltype::SqlType;
 use crate::value::Value;
 
 pub(super) const DEFS: &[AggDef] = &[
@@ -104,27 +104,13 @@ impl AggState for Count {
 
 /// Digits that a sum has beyond its terms.
 const SUM_DIGITS: u32 = 22;
-/// Digits that a double always holds.
-const DOUBLE_DIGITS: u32 = 15;
 const MAX_DIGITS: u32 = crate::decimal::MAX_PRECISION;
 
 fn ret_sum(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(match exact_digits(&args[0].ty) {
         Some((digits, scale)) => SqlType::decimal((digits + SUM_DIGITS).min(MAX_DIGITS), scale),
-        None => real_sum(&args[0].ty, 0),
+        None => double_like(&args[0].ty, 0),
     }))
-}
-
-/// DOUBLE with the decimals of the terms and `more`.
-fn real_sum(term: &SqlType, more: u8) -> SqlType {
-    let ty = double_like(term, more);
-    if ty.decimals >= NOT_FIXED_DECIMALS {
-        return ty;
-    }
-    SqlType {
-        length: DOUBLE_DIGITS + 2 + u32::from(ty.decimals),
-        ..ty
-    }
 }
 
 fn ret_avg(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -134,7 +120,7 @@ fn ret_avg(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
             let decimals = (u32::from(scale) + more).min(u32::from(crate::decimal::MAX_SCALE));
             SqlType::decimal((digits + more).min(MAX_DIGITS), decimals as u8)
         }
-        None => real_sum(&args[0].ty, ctx.div_precision_increment),
+        None => double_like(&args[0].ty, ctx.div_precision_increment),
     }))
 }
 

@@ -4,7 +4,7 @@
 //! **Invariant**: members of an object are in the order of documents, the last of equal keys stays.
 
 use super::read::{check_text, value};
-use super::{json, ret_json, ret_json_never_null, ret_text};
+use super::{json, ret_json, ret_text};
 use crate::cast;
 use crate::error::SqlResult;
 use crate::errors;
@@ -19,20 +19,13 @@ use crate::value::Value;
 const ESCAPE_CHARS: u64 = 6;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
-    def(
-        "json_array",
-        0,
-        ANY_ARGS,
-        TOTAL,
-        ret_json_never_null,
-        json_array,
-    ),
+    def("json_array", 0, ANY_ARGS, TOTAL, ret_json, json_array),
     def(
         "json_object",
         0,
         ANY_ARGS,
         TOTAL_EVEN,
-        ret_json_never_null,
+        ret_json,
         json_object,
     ),
     def("json_quote", 1, 1, PURE, ret_quoted, json_quote),

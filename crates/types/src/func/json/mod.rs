@@ -34,11 +34,6 @@ fn ret_json(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
-/// A JSON value that is never NULL.
-fn ret_json_never_null(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    Ok(ret_json(args, ctx)?.nullable(false))
-}
-
 /// A text in utf8mb4 that may be NULL.
 fn ret_text(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let ty = SqlType {
