@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::column::{Target, decimal_as_64_bits, integer_from_decimal};
-use super::text::to_str;
+use super::text::{f64_within, to_str};
 use crate::collation::{BadChar, Charset, char_count, char_len, char_offset};
 use crate::decimal::is_space;
 use crate::error::SqlResult;
@@ -31,7 +31,22 @@ pub(super) fn to_string_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlR
     let is_string = matches!(v, Value::Str(_) | Value::Label(..));
     let from_binary = matches!(v, Value::Bit(..))
         || (is_string && from.collation.is_binary() && from.kind != TypeKind::Null);
-    let text = text_of(v, from);
+    let double = match v {
+        Value::Double(v) => Some(v),
+        _ => None,
+    };
+    let mut text = text_of(v, from);
+    // Doubles are rounded to what there is room for.
+    if let Some(v) = double
+        && byte_limit(t.ty).is_none()
+        && text.len() > t.ty.length as usize
+        && let Some((shorter, is_enough)) = f64_within(v, t.ty.length as usize)
+    {
+        if !is_enough {
+            t.too_long()?;
+        }
+        text = shorter.into_bytes();
+    }
     if t.ty.collation.is_binary() {
         return to_binary_column(t, text, if is_string { from } else { t.ty });
     }

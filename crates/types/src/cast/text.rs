@@ -111,6 +111,45 @@ pub fn write_f64(v: f64, out: &mut Vec<u8>) {
     layout_scientific(&text, out);
 }
 
+/// A double in at most `width` characters, with as many digits as find room: plain where that shows no fewer of them.
+/// False beside it: too few of them. None: not even one finds room.
+pub(super) fn f64_within(v: f64, width: usize) -> Option<(String, bool)> {
+    /// Numbers with the point further to the left are not rounded to zero.
+    const MIN_POINT_ROUNDED_TO_ZERO: isize = -3;
+    let room = width.checked_sub(usize::from(v < 0.0))?;
+    let exact = format!("{v:e}");
+    let (digits, exponent) = exact.split_once('e')?;
+    // The point stands before digit number `point`.
+    let point = exponent.parse::<isize>().ok()? + 1;
+    // A point is given room where there are more digits than one.
+    let around = usize::from(digits.trim_start_matches('-').len() > 1) + 1 + exponent.len();
+    let in_scientific = room.checked_sub(around).filter(|n| *n > 0);
+    let whole = point.max(1) as usize;
+    let in_plain = room.checked_sub(whole).map(|rest| {
+        let decimals = rest.saturating_sub(1);
+        (decimals, decimals as isize + point)
+    });
+    let text = match (in_plain, in_scientific) {
+        (Some((decimals, shown)), Some(n)) if shown >= n as isize => format!("{v:.decimals$}"),
+        (_, Some(n)) => format!("{v:.precision$e}", precision = n - 1),
+        (Some((decimals, _)), None) if point > MIN_POINT_ROUNDED_TO_ZERO => {
+            format!("{v:.decimals$}")
+        }
+        _ if room > 1 + exponent.len() => return Some((format!("{v:.0e}"), false)),
+        _ => return None,
+    };
+    let (mantissa, tail) = text.split_at(text.find('e').unwrap_or(text.len()));
+    let mantissa = match mantissa.contains('.') {
+        true => mantissa.trim_end_matches('0').trim_end_matches('.'),
+        false => mantissa,
+    };
+    let shown = match mantissa {
+        "-0" => "0",
+        other => other,
+    };
+    Some((format!("{shown}{tail}"), true))
+}
+
 /// Appends a FLOAT without scale: at most six significant digits.
 pub fn write_f32(v: f64, out: &mut Vec<u8>) {
     let mut text = SmallVec::<[u8; 32]>::new();
