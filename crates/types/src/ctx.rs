@@ -305,6 +305,8 @@ pub struct EvalSettings {
     pub now_micros: i64,
     /// div_precision_increment (0-30, default 4).
     pub div_precision_increment: u8,
+    /// default_week_format (0-7, default 0).
+    pub default_week_format: u8,
     /// max_allowed_packet, bytes.
     pub max_allowed_packet: u64,
     /// group_concat_max_len, bytes.

@@ -42,6 +42,7 @@ pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&Eva
         time_zone: TimeZone::UTC,
         now_micros,
         div_precision_increment: 4,
+        default_week_format: 0,
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,

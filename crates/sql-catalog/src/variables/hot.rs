@@ -58,6 +58,8 @@ pub struct SessionVars {
     pub group_concat_max_len: u64,
     /// div_precision_increment.
     pub div_precision_increment: u8,
+    /// default_week_format.
+    pub default_week_format: u8,
     /// max_execution_time; None = no limit.
     pub max_execution_time: Option<Duration>,
     /// wait_timeout.
@@ -205,6 +207,7 @@ impl SessionVars {
             max_allowed_packet: number("max_allowed_packet"),
             group_concat_max_len: number("group_concat_max_len"),
             div_precision_increment: number("div_precision_increment") as u8,
+            default_week_format: number("default_week_format") as u8,
             max_execution_time: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
             wait_timeout: seconds("wait_timeout"),
             net_read_timeout: seconds("net_read_timeout"),

@@ -234,31 +234,43 @@ impl Session {
         }
     }
 
+    /// Numbers that are kept beside the variables.
+    fn set_number(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
+        let name = id.def().name;
+        let (value, clamped) = match given {
+            None => (value::default_of(id.def()), false),
+            Some(given) => value::from_value(id.def(), given)?,
+        };
+        let number = match value {
+            VarValue::UInt(n) => n,
+            _ => 0,
+        };
+        match name {
+            "insert_id" => self.context.insert_id.set(number),
+            "rand_seed1" | "rand_seed2" => {
+                let (one, two) = self.context.seeds.get().unwrap_or_default();
+                let seeds = if name == "rand_seed1" {
+                    (number, two)
+                } else {
+                    (one, number)
+                };
+                self.context.seeds.set(Some(seeds));
+            }
+            _ => self.context.last_insert_id.set(number),
+        }
+        self.mark_variable(name);
+        Ok(Taken {
+            clamped,
+            idle: false,
+        })
+    }
+
     fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
         let name = id.def().name;
         if id.def().scope != Scope::Global {
             match name {
-                "last_insert_id" | "identity" => {
-                    self.context.last_insert_id.set(given.map_or(0, as_u64));
-                    self.mark_variable(name);
-                    return Ok(Taken::default());
-                }
-                "insert_id" => {
-                    self.context.insert_id.set(given.map_or(0, as_u64));
-                    self.mark_variable(name);
-                    return Ok(Taken::default());
-                }
-                "rand_seed1" | "rand_seed2" => {
-                    let seed = given.map_or(0, as_u64);
-                    let (one, two) = self.context.seeds.get().unwrap_or_default();
-                    let seeds = if name == "rand_seed1" {
-                        (seed, two)
-                    } else {
-                        (one, seed)
-                    };
-                    self.context.seeds.set(Some(seeds));
-                    self.mark_variable(name);
-                    return Ok(Taken::default());
+                "last_insert_id" | "identity" | "insert_id" | "rand_seed1" | "rand_seed2" => {
+                    return self.set_number(id, given);
                 }
                 "gtid_next" => {
                     let shown = self.set_gtid_next(given)?;
@@ -400,14 +412,6 @@ impl Session {
 
 fn charset_named(name: &str) -> SqlResult<Charset> {
     Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
-}
-
-fn as_u64(v: &Value) -> u64 {
-    match v {
-        Value::Int(i) => *i as u64,
-        Value::UInt(u) => *u,
-        _ => 0,
-    }
 }
 
 fn printed(v: &Value) -> String {

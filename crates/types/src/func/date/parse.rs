@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         self.digits(width).map(|(n, _)| n)
     }
 
-    /// One of `names` (or of their abbreviations), from 1.
+    /// One of `names` (or of their abbreviations), from 1: whole, or as many letters as only one begins with.
     fn name(&mut self, names: &[&str], short: bool) -> Option<u32> {
         let letters = self
             .rest
@@ -189,15 +189,17 @@ impl<'a> Reader<'a> {
             .take_while(|b| b.is_ascii_alphabetic())
             .count();
         let word = &self.rest[..letters];
-        let fits = |n: &&&str| {
-            let full = if short {
-                &n.as_bytes()[..SHORT]
-            } else {
-                n.as_bytes()
-            };
-            full.eq_ignore_ascii_case(word)
+        let begins = |n: &&str| {
+            let end = if short { SHORT } else { n.len() };
+            let start = n.as_bytes()[..end].get(..letters);
+            letters > 0 && start.is_some_and(|start| start.eq_ignore_ascii_case(word))
         };
-        let at = names.iter().position(|n| fits(&n))?;
+        let mut found = (0..names.len()).filter(|at| begins(&names[*at]));
+        // No name begins with a whole other one.
+        let at = match (found.next(), found.next()) {
+            (Some(at), None) => at,
+            _ => return None,
+        };
         self.rest = &self.rest[letters..];
         Some(at as u32 + 1)
     }

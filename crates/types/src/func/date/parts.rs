@@ -179,23 +179,21 @@ fn month_name(c: &Call) -> SqlResult<Value> {
     })
 }
 
-/// Mode of WEEK() when none is given (`default_week_format`).
-const DEFAULT_WEEK_MODE: u32 = 0;
 /// Makes the week belong to the year that has most of it.
 const WEEK_YEAR: u32 = 2;
 /// Mode of WEEKOFYEAR: ISO 8601.
 const ISO_MODE: u32 = 3;
 
-fn mode(c: &Call) -> SqlResult<u32> {
+fn mode(c: &Call, default: u8) -> SqlResult<u32> {
     if c.has(1) && !c.null(1) {
         Ok(c.int(1)? as u32 & 7)
     } else {
-        Ok(DEFAULT_WEEK_MODE)
+        Ok(u32::from(default))
     }
 }
 
 fn week_number(c: &Call) -> SqlResult<Value> {
-    let mode = mode(c)?;
+    let mode = mode(c, c.ctx.default_week_format)?;
     of_day(c, |d| number(week(d, mode).0))
 }
 
@@ -204,11 +202,12 @@ fn week_of_year(c: &Call) -> SqlResult<Value> {
 }
 
 fn extract_week(c: &Call) -> SqlResult<Value> {
-    of_date(c, |d| number(week(d, DEFAULT_WEEK_MODE).0))
+    let mode = u32::from(c.ctx.default_week_format);
+    of_date(c, |d| number(week(d, mode).0))
 }
 
 fn year_week(c: &Call) -> SqlResult<Value> {
-    let mode = mode(c)? | WEEK_YEAR;
+    let mode = mode(c, 0)? | WEEK_YEAR;
     of_day(c, |d| {
         let (week, year) = week(d, mode);
         number(year * 100 + week)
