@@ -285,6 +285,11 @@ fn transactions_and_errors() {
             .expect("warnings only");
         assert_eq!((c.affected_rows(), c.get_warnings()), (1, 2));
         assert_eq!(c.info(), "Records: 2  Duplicates: 1  Warnings: 2");
+        // What shows them has none of its own.
+        for sql in ["SHOW WARNINGS", "SELECT @@warning_count"] {
+            let shown: Vec<mysql_async::Row> = c.query(sql).await.expect("shown");
+            assert_eq!((shown.is_empty(), c.get_warnings()), (false, 0), "{sql}");
+        }
     });
 }
 

@@ -45,6 +45,10 @@ pub fn column_type(ty: &DataType, column: &str, default: Collation) -> SqlResult
         TypeName::Float => float(ty, column)?,
         TypeName::Double => real(TypeKind::Double, ty, column)?,
         TypeName::Bit => bit(ty, column)?,
+        TypeName::Year if ty.length.is_some_and(|n| n != 4) => {
+            let text = "Invalid display width. Use YEAR instead.";
+            return Err(SqlError::new(1818, "HY000", text));
+        }
         TypeName::Year => SqlType::new(TypeKind::Year),
         TypeName::Date => SqlType::new(TypeKind::Date),
         TypeName::Time => temporal(TypeKind::Time, 10, ty, column)?,

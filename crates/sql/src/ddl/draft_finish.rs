@@ -296,6 +296,13 @@ fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32
     if ty.kind == TypeKind::Json {
         return Err(esker_sql_plan::bind::json::used_as_key(&column.name));
     }
+    if ty.is_string() && ty.length == 0 {
+        let text = format!(
+            "The used storage engine can't index column '{}'",
+            column.name
+        );
+        return Err(SqlError::new(1167, "42000", text));
+    }
     match prefix {
         None if is_blob(ty) => {
             let text = format!(

@@ -216,6 +216,8 @@ pub struct Session {
     pub(crate) locks: LockSet,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) warning_total: u64,
+    /// Did the last statement show the warnings of the one before?
+    shows_diagnostics: bool,
     /// A commit that a statement made on the side (SET autocommit = 1).
     pending_commit: Cell<Seq>,
     /// What replies without rows inside the open transaction did not wait for.
@@ -309,6 +311,7 @@ impl Session {
             locks,
             warnings: Vec::new(),
             warning_total: 0,
+            shows_diagnostics: false,
             owed: 0,
             pending_commit: Cell::new(0),
             statement_lock_wait: None,
@@ -509,9 +512,13 @@ impl Session {
         self.vars.results
     }
 
-    /// Warnings of the last statement.
+    /// Warnings of the last statement: none of one that shows those before it.
     pub fn warning_count(&self) -> u64 {
-        self.warning_total
+        if self.shows_diagnostics {
+            0
+        } else {
+            self.warning_total
+        }
     }
 
     /// A future that resolves when a reply that depends on `seq` may be given: it is durable, and everybody sees it.
@@ -607,6 +614,7 @@ impl Session {
     fn clear_warnings(&mut self) {
         self.warnings.clear();
         self.warning_total = 0;
+        self.shows_diagnostics = false;
     }
 }
 

@@ -119,7 +119,9 @@ impl Session {
             Statement::Explain(explain) => explain.analyzed_query(),
             _ => None,
         };
-        if !keeps_diagnostics(statement) {
+        if keeps_diagnostics(statement) {
+            self.shows_diagnostics = true;
+        } else {
             self.clear_warnings();
         }
         let hints = hints::of(statement);

@@ -255,6 +255,9 @@ pub(in crate::dml) fn compile_cell(
         ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
             match table.columns[col].default {
                 DefaultDef::Expr(_) => Err(errors::default_expression()),
+                DefaultDef::None if table.auto_column != Some(col) => {
+                    Err(esker_types::errors::no_default(&table.columns[col].name))
+                }
                 _ => Ok(Cell::Default),
             }
         }

@@ -116,7 +116,9 @@ impl Run<'_, '_> {
         )?;
         row.append(&mut self.row);
         row.extend_from_slice(&self.source);
-        let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
+        // NULL for a NOT NULL column is an error unless a list of several rows is stored.
+        let several = matches!(&insert.rows, super::Rows::Values(rows) if rows.len() > 1);
+        let lenient = insert.ignore || (several && !self.env.ctx.sql_mode.is_strict());
         changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
         let place = self.env.txn.savepoint();
         let keys = (&insert.foreign, 0);
