@@ -273,12 +273,13 @@ fn join(
     }))
 }
 
-/// A join in parentheses. One with a RIGHT JOIN at its left edge becomes a list of one, so that no
-/// table is multiplied into it: that would change which rows it preserves.
+/// A join in parentheses. One with a RIGHT JOIN, NATURAL or USING at its left edge becomes a list of one, so that no
+/// table is multiplied into it: that would change which rows it preserves, or which columns are common.
 fn parenthesised(table: TableRef) -> TableRef {
     let mut edge = &table;
     while let TableRef::Join(join) = edge {
-        if join.kind == JoinKind::Right {
+        let has_common = join.natural || matches!(join.on, Some(JoinOn::Using(_)));
+        if join.kind == JoinKind::Right || has_common {
             return TableRef::List(vec![table]);
         }
         edge = &join.left;
