@@ -5,10 +5,12 @@ Sources, all public:
   - uca900.bin: allkeys-9.0.0.txt, as shipped by pyuca 1.2 on PyPI (pip install pyuca==1.2)
   - uca400.bin, uca520.bin, general_ci.bin, latin1.bin and the older half of case.bin: what a
     MariaDB 10.11 server answers for WEIGHT_STRING, UPPER and LOWER of every code point
+  - tailored.bin: WEIGHT_STRING of every code point in a MySQL 8.4 or 9
   - the newer half of case.bin: Python's simple case mappings, for characters of Unicode 9.0
 
   collation-tables.py --mariadb-socket PATH --out DIR        writes the tables
   collation-tables.py --mysql HOST:PORT                      compares them with a MySQL 8 or 9
+  collation-tables.py --mysql HOST:PORT --out DIR            writes tailored.bin
 
 The tables are part of the on-disk format of indexes: a change of any byte that is already released
 makes existing indexes wrong. This script is kept so that anybody can check where they come from.
@@ -23,6 +25,9 @@ import subprocess
 # MySQL stores so many collation elements of a character (U+FDFA has 18 in DUCET).
 MAX_ELEMENTS = 8
 LATIN1 = ["swedish_ci", "german1_ci", "danish_ci", "general_ci", "general_cs", "spanish_ci"]
+# Tailorings of unicode_ci that have no contractions, in the order of enum Language.
+LANGUAGES = """esperanto estonian german2 hungarian icelandic latvian persian polish roman romanian sinhala slovenian
+spanish swedish turkish vietnamese""".split()
 ALL_CHARS = """
 create database if not exists esker_tables; use esker_tables;
 create or replace table d (n int primary key);
@@ -100,7 +105,12 @@ def pack(entries, levels):
     out += struct.pack("<H", len(pairs))
     for second, third in pairs:
         out += struct.pack("<HB", second, third)
-    index = {pair: i for i, pair in enumerate(pairs)}
+    return bytes(out + entries_of(entries, {pair: i for i, pair in enumerate(pairs)}))
+
+
+def entries_of(entries, index):
+    """The characters of a table; `index` numbers the pairs of second and third weight, if there are any."""
+    out = bytearray()
     last_cp, last_primary = -1, 0
     for cp in sorted(entries):
         ces = entries[cp]
@@ -109,7 +119,7 @@ def pack(entries, levels):
         for ce in ces:
             out += varint(zigzag(ce[0] - last_primary))
             last_primary = ce[0]
-            if levels > 1:
+            if index:
                 out += varint(index[ce[1:]])
         last_cp = cp
     return bytes(out)
@@ -146,6 +156,19 @@ def old_uca(rows, column, supplementary):
         if cp < 128 or w != old_rule(cp, supplementary):
             entries[cp] = [(x,) for x in w]
     return entries
+
+
+def tailored(server):
+    """For each language: how many characters weigh something else than in unicode_ci, and they as in uca400.bin."""
+    server.make_chars()
+    names = ["unicode", *LANGUAGES]
+    rows = server.chars(*(f"hex(weight_string(c collate utf8mb4_{n}_ci))" for n in names))
+    out = bytearray()
+    for column in range(1, len(names)):
+        other = {cp: [(w,) for w in weights(row[column])] for cp, row in rows.items() if row[column] != row[0]}
+        assert all(len(other[cp]) == 1 for cp in other if cp < 128)
+        out += varint(len(other)) + entries_of(other, {})
+    return bytes(out)
 
 
 def general_ci(rows):
@@ -273,14 +296,18 @@ def compare_mysql(server):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mariadb-socket")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("crates/types/data"))
+    parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--mysql")
     args = parser.parse_args()
     if args.mysql:
         host, port = args.mysql.split(":")
-        compare_mysql(Server(["-h", host, "-P", port]))
+        server = Server(["-h", host, "-P", port])
+        if args.out:
+            (args.out / "tailored.bin").write_bytes(tailored(server))
+        else:
+            compare_mysql(server)
     if args.mariadb_socket:
-        generate(Server(["-S", args.mariadb_socket]), args.out)
+        generate(Server(["-S", args.mariadb_socket]), args.out or pathlib.Path("crates/types/data"))
 
 
 if __name__ == "__main__":

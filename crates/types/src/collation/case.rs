@@ -3,12 +3,13 @@
 //! Neighbours: `mod.rs` picks the table of a collation; `weights` reads the pairs.
 //! `case.bin` has six lists of pairs (upper, lower) x (general_ci and older, unicode_520, 0900).
 //!
-//! **Invariants**: the number of characters never changes; the tables never change.
+//! **Invariants**: the number of characters never changes; the tables never change. Only Turkish has other pairs:
+//! `i` and `İ`, `ı` and `I`.
 
 use std::sync::LazyLock;
 
 use super::charset::{Charset, decode_char};
-use super::list::{Collation, Family, OldUca};
+use super::list::{Collation, Family, Language, OldUca};
 use super::weights::read_counted_pairs;
 
 pub(super) static CASE: &[u8] = include_bytes!("../../data/case.bin");
@@ -51,7 +52,7 @@ fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
     if collation.is_binary() {
         return s.to_vec();
     }
-    if s.is_ascii() {
+    if s.is_ascii() && !is_turkish(collation) {
         return match to {
             To::Upper => s.to_ascii_uppercase(),
             To::Lower => s.to_ascii_lowercase(),
@@ -74,7 +75,16 @@ fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
     out
 }
 
+fn is_turkish(collation: Collation) -> bool {
+    collation.family() == Family::OldUca(OldUca::Tailored(Language::Turkish))
+}
+
 fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
+    match (cp, to) {
+        (0x69, To::Upper) if is_turkish(collation) => return 0x130,
+        (0x49, To::Lower) if is_turkish(collation) => return 0x131,
+        _ => {}
+    }
     if let Some(c) = u8::try_from(cp).ok().filter(u8::is_ascii) {
         return u32::from(match to {
             To::Upper => c.to_ascii_uppercase(),
@@ -125,6 +135,8 @@ mod tests {
         assert_eq!(up(Collation::LATIN1_SWEDISH_CI, "šéÿµ÷"), "šÉÿµ÷");
         assert_eq!(low(Collation::LATIN1_BIN, "ŠÉ×"), "Šé×");
         assert_eq!(up(Collation::BINARY, "abc"), "abc");
+        assert_eq!(up(Collation::UTF8MB4_TURKISH_CI, "xi"), "Xİ");
+        assert_eq!(low(Collation::UTF8MB3_TURKISH_CI, "XIİ"), "xıi");
         assert_eq!(upper(new, b"a\xFFb\xC3"), b"A\xFFB\xC3");
     }
 }

@@ -55,7 +55,34 @@ pub(super) enum OldUca {
     V400,
     /// `*_unicode_520_ci`.
     V520,
+    /// `*_unicode_ci` but for some characters of a language.
+    Tailored(Language),
 }
+
+/// The tailorings of `*_unicode_ci`, in the order of `tailored.bin`. Languages that sort two letters as one are
+/// missing.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Language {
+    Esperanto,
+    Estonian,
+    German2,
+    Hungarian,
+    Icelandic,
+    Latvian,
+    Persian,
+    Polish,
+    Roman,
+    Romanian,
+    Sinhala,
+    Slovenian,
+    Spanish,
+    Swedish,
+    Turkish,
+    Vietnamese,
+}
+
+/// Number of [`Language`]s.
+pub(super) const LANGUAGES: usize = Language::Vietnamese as usize + 1;
 
 /// What `SHOW COLLATION` says about a collation.
 #[derive(Copy, Clone, Debug)]
@@ -108,23 +135,87 @@ collations! {
     LATIN1_SPANISH_CI = 94 "latin1_spanish_ci" Latin1 false 1 true Family::Simple(Simple::Spanish);
     LATIN1_SWEDISH_CI = 8 "latin1_swedish_ci" Latin1 true 1 true Family::Simple(Simple::Swedish);
     UTF8MB3_BIN = 83 "utf8mb3_bin" Utf8mb3 false 1 true Family::CodePoints;
+    UTF8MB3_ESPERANTO_CI = 209 "utf8mb3_esperanto_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Esperanto));
+    UTF8MB3_ESTONIAN_CI = 198 "utf8mb3_estonian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Estonian));
     UTF8MB3_GENERAL_CI = 33 "utf8mb3_general_ci" Utf8mb3 true 1 true
         Family::Simple(Simple::GeneralCi);
+    UTF8MB3_GERMAN2_CI = 212 "utf8mb3_german2_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::German2));
+    UTF8MB3_HUNGARIAN_CI = 210 "utf8mb3_hungarian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Hungarian));
+    UTF8MB3_ICELANDIC_CI = 193 "utf8mb3_icelandic_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Icelandic));
+    UTF8MB3_LATVIAN_CI = 194 "utf8mb3_latvian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Latvian));
+    UTF8MB3_PERSIAN_CI = 208 "utf8mb3_persian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Persian));
+    UTF8MB3_POLISH_CI = 197 "utf8mb3_polish_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Polish));
+    UTF8MB3_ROMAN_CI = 207 "utf8mb3_roman_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Roman));
+    UTF8MB3_ROMANIAN_CI = 195 "utf8mb3_romanian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Romanian));
+    UTF8MB3_SINHALA_CI = 211 "utf8mb3_sinhala_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Sinhala));
+    UTF8MB3_SLOVENIAN_CI = 196 "utf8mb3_slovenian_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Slovenian));
+    UTF8MB3_SPANISH_CI = 199 "utf8mb3_spanish_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Spanish));
+    UTF8MB3_SWEDISH_CI = 200 "utf8mb3_swedish_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Swedish));
+    UTF8MB3_TURKISH_CI = 201 "utf8mb3_turkish_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Turkish));
     UTF8MB3_UNICODE_520_CI = 214 "utf8mb3_unicode_520_ci" Utf8mb3 false 8 true
         Family::OldUca(OldUca::V520);
     UTF8MB3_UNICODE_CI = 192 "utf8mb3_unicode_ci" Utf8mb3 false 8 true
         Family::OldUca(OldUca::V400);
+    UTF8MB3_VIETNAMESE_CI = 215 "utf8mb3_vietnamese_ci" Utf8mb3 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Vietnamese));
     UTF8MB4_0900_AI_CI = 255 "utf8mb4_0900_ai_ci" Utf8mb4 true 0 false Family::Uca900(1);
     UTF8MB4_0900_AS_CI = 305 "utf8mb4_0900_as_ci" Utf8mb4 false 0 false Family::Uca900(2);
     UTF8MB4_0900_AS_CS = 278 "utf8mb4_0900_as_cs" Utf8mb4 false 0 false Family::Uca900(3);
     UTF8MB4_0900_BIN = 309 "utf8mb4_0900_bin" Utf8mb4 false 1 false Family::Bytes;
     UTF8MB4_BIN = 46 "utf8mb4_bin" Utf8mb4 false 1 true Family::CodePoints;
+    UTF8MB4_ESPERANTO_CI = 241 "utf8mb4_esperanto_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Esperanto));
+    UTF8MB4_ESTONIAN_CI = 230 "utf8mb4_estonian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Estonian));
     UTF8MB4_GENERAL_CI = 45 "utf8mb4_general_ci" Utf8mb4 false 1 true
         Family::Simple(Simple::GeneralCi);
+    UTF8MB4_GERMAN2_CI = 244 "utf8mb4_german2_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::German2));
+    UTF8MB4_HUNGARIAN_CI = 242 "utf8mb4_hungarian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Hungarian));
+    UTF8MB4_ICELANDIC_CI = 225 "utf8mb4_icelandic_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Icelandic));
+    UTF8MB4_LATVIAN_CI = 226 "utf8mb4_latvian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Latvian));
+    UTF8MB4_PERSIAN_CI = 240 "utf8mb4_persian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Persian));
+    UTF8MB4_POLISH_CI = 229 "utf8mb4_polish_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Polish));
+    UTF8MB4_ROMAN_CI = 239 "utf8mb4_roman_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Roman));
+    UTF8MB4_ROMANIAN_CI = 227 "utf8mb4_romanian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Romanian));
+    UTF8MB4_SINHALA_CI = 243 "utf8mb4_sinhala_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Sinhala));
+    UTF8MB4_SLOVENIAN_CI = 228 "utf8mb4_slovenian_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Slovenian));
+    UTF8MB4_SPANISH_CI = 231 "utf8mb4_spanish_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Spanish));
+    UTF8MB4_SWEDISH_CI = 232 "utf8mb4_swedish_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Swedish));
+    UTF8MB4_TURKISH_CI = 233 "utf8mb4_turkish_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Turkish));
     UTF8MB4_UNICODE_520_CI = 246 "utf8mb4_unicode_520_ci" Utf8mb4 false 8 true
         Family::OldUca(OldUca::V520);
     UTF8MB4_UNICODE_CI = 224 "utf8mb4_unicode_ci" Utf8mb4 false 8 true
         Family::OldUca(OldUca::V400);
+    UTF8MB4_VIETNAMESE_CI = 247 "utf8mb4_vietnamese_ci" Utf8mb4 false 8 true
+        Family::OldUca(OldUca::Tailored(Language::Vietnamese));
 }
 
 /// Largest id in [`ALL`] plus one.

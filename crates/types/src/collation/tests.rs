@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use proptest::prelude::*;
 
+use super::list::{Family, OldUca};
 use super::{Collation, case, weights};
 use crate::ctx::NoSession;
 use crate::testing::Killed;
@@ -46,7 +47,7 @@ fn tables_are_frozen() {
         weights::GENERAL_CI,
     ]
     .into_iter()
-    .chain([weights::LATIN1, case::CASE])
+    .chain([weights::LATIN1, case::CASE, weights::TAILORED])
     .map(checksum)
     .collect::<Vec<_>>();
     assert_eq!(
@@ -58,17 +59,23 @@ fn tables_are_frozen() {
             17125017943188787286,
             7402427850064460015,
             1109826629824516754,
+            14589697482978082854,
         ]
     );
 }
 
-/// The keys of every character, as one checksum: freezes the algorithm as well as the tables.
+/// The keys of every character, as one checksum: freezes the algorithm as well as the tables. Languages differ from
+/// `unicode_ci` among the first characters.
 #[test]
 fn keys_are_frozen() {
     let mut sums = Vec::new();
     for info in Collation::all() {
+        let (end, step) = match info.family {
+            Family::OldUca(OldUca::Tailored(_)) => (0x2000, 1),
+            _ => (0x11_0000, 7),
+        };
         let mut all = Vec::new();
-        for c in (0..0x11_0000).filter_map(char::from_u32).step_by(7) {
+        for c in (0..end).filter_map(char::from_u32).step_by(step) {
             info.collation
                 .sort_key(format!("{c} {c}x ").as_bytes(), &mut all);
         }
@@ -88,19 +95,96 @@ fn keys_are_frozen() {
             ("latin1_spanish_ci", 12086214101275887848),
             ("latin1_swedish_ci", 8505612315256792152),
             ("utf8mb3_bin", 15406161477228775032),
+            ("utf8mb3_esperanto_ci", 13517439393454376145),
+            ("utf8mb3_estonian_ci", 13289185841907908553),
             ("utf8mb3_general_ci", 3689400308975934748),
+            ("utf8mb3_german2_ci", 5543477737736537721),
+            ("utf8mb3_hungarian_ci", 5914922219889782121),
+            ("utf8mb3_icelandic_ci", 6068134061124228841),
+            ("utf8mb3_latvian_ci", 11832077870540630177),
+            ("utf8mb3_persian_ci", 9922023987118306257),
+            ("utf8mb3_polish_ci", 12318794754848080673),
+            ("utf8mb3_roman_ci", 17774615520602584593),
+            ("utf8mb3_romanian_ci", 3989398613994781369),
+            ("utf8mb3_sinhala_ci", 7230222872102250701),
+            ("utf8mb3_slovenian_ci", 3659619681673548513),
+            ("utf8mb3_spanish_ci", 11169688297553813465),
+            ("utf8mb3_swedish_ci", 11728622755320737257),
+            ("utf8mb3_turkish_ci", 9769275365180158357),
             ("utf8mb3_unicode_520_ci", 7346671858051468019),
             ("utf8mb3_unicode_ci", 6754431700695567990),
+            ("utf8mb3_vietnamese_ci", 1005174651678823249),
             ("utf8mb4_0900_ai_ci", 10954493990617385058),
             ("utf8mb4_0900_as_ci", 12076075308886339370),
             ("utf8mb4_0900_as_cs", 8707067096994148084),
             ("utf8mb4_0900_bin", 3803336345609352051),
             ("utf8mb4_bin", 15406161477228775032),
+            ("utf8mb4_esperanto_ci", 13517439393454376145),
+            ("utf8mb4_estonian_ci", 13289185841907908553),
             ("utf8mb4_general_ci", 3689400308975934748),
+            ("utf8mb4_german2_ci", 5543477737736537721),
+            ("utf8mb4_hungarian_ci", 5914922219889782121),
+            ("utf8mb4_icelandic_ci", 6068134061124228841),
+            ("utf8mb4_latvian_ci", 11832077870540630177),
+            ("utf8mb4_persian_ci", 9922023987118306257),
+            ("utf8mb4_polish_ci", 12318794754848080673),
+            ("utf8mb4_roman_ci", 17774615520602584593),
+            ("utf8mb4_romanian_ci", 3989398613994781369),
+            ("utf8mb4_sinhala_ci", 7230222872102250701),
+            ("utf8mb4_slovenian_ci", 3659619681673548513),
+            ("utf8mb4_spanish_ci", 11169688297553813465),
+            ("utf8mb4_swedish_ci", 11728622755320737257),
+            ("utf8mb4_turkish_ci", 9769275365180158357),
             ("utf8mb4_unicode_520_ci", 7346671858051468019),
             ("utf8mb4_unicode_ci", 6754431700695567990),
+            ("utf8mb4_vietnamese_ci", 1005174651678823249),
         ]
     );
+}
+
+/// What MySQL 9.7 sorts, from the smallest letter on; `=` stands between equal ones.
+#[test]
+fn languages_have_their_alphabets() {
+    let alphabets = [
+        (
+            Collation::UTF8MB4_ESPERANTO_CI,
+            "c ĉ=Ĉ d g ĝ h ĥ j ĵ s ŝ u ŭ v",
+        ),
+        (Collation::UTF8MB4_SWEDISH_CI, "y=ü z å ä=æ ö=ø"),
+        (Collation::UTF8MB4_GERMAN2_CI, "ad ae=ä=Æ af oe=ö ss=ß ue=ü"),
+        (Collation::UTF8MB4_SPANISH_CI, "n=N nz ñ=Ñ o"),
+        (
+            Collation::UTF8MB4_TURKISH_CI,
+            "c ç d g ğ h ı=I i=İ j o ö p s ş u ü v",
+        ),
+        (Collation::UTF8MB3_ESTONIAN_CI, "s š z ž t v w õ ä ö ü x"),
+        (Collation::UTF8MB3_LATVIAN_CI, "c č d i y j k ķ l s š z ž"),
+        (Collation::UTF8MB3_ROMAN_CI, "i=j k u=v w"),
+    ];
+    for (collation, alphabet) in alphabets {
+        let letters: Vec<&str> = alphabet.split(' ').collect();
+        let compare = |a: &str, b: &str| collation.compare(a.as_bytes(), b.as_bytes());
+        for pair in letters.windows(2) {
+            let [a, b] = [pair[0], pair[1]].map(|l| l.split('=').next().unwrap());
+            assert_eq!(
+                compare(a, b),
+                Ordering::Less,
+                "{} {a} {b}",
+                collation.name()
+            );
+        }
+        for equal in letters
+            .iter()
+            .flat_map(|l| l.split('=').zip(l.split('=').skip(1)))
+        {
+            assert_eq!(
+                compare(equal.0, equal.1),
+                Ordering::Equal,
+                "{} {equal:?}",
+                collation.name()
+            );
+        }
+    }
 }
 
 /// Hexadecimal WEIGHT_STRINGs of MySQL 9.7.

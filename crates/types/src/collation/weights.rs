@@ -8,6 +8,8 @@
 //!   pairs and the pairs; then per code point, ascending:
 //!   `varint((code point - previous - 1) << 4 | elements)` and per element
 //!   `varint(zigzag(primary - previous primary))`, followed by `varint(pair)` if there are pairs.
+//! - `tailored.bin`: for each `Language` the varint number of characters that weigh something else than in
+//!   `uca400.bin`, and these as there.
 //! - `general_ci.bin`: `varint(code point - previous)`, `varint(zigzag(weight - code point))` where
 //!   the weight is not the code point.
 //! - `latin1.bin`: six tables of 256 weights.
@@ -16,14 +18,15 @@
 //! plane and of unassigned characters follow UTS #10's implicit rules as MySQL applies them; a
 //! malformed byte weighs [`MALFORMED`].
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::charset::to_latin1;
-use super::list::{OldUca, Simple};
+use super::list::{LANGUAGES, Language, OldUca, Simple};
 
 pub(super) static UCA900: &[u8] = include_bytes!("../../data/uca900.bin");
 pub(super) static UCA400: &[u8] = include_bytes!("../../data/uca400.bin");
 pub(super) static UCA520: &[u8] = include_bytes!("../../data/uca520.bin");
+pub(super) static TAILORED: &[u8] = include_bytes!("../../data/tailored.bin");
 pub(super) static GENERAL_CI: &[u8] = include_bytes!("../../data/general_ci.bin");
 pub(super) static LATIN1: &[u8] = include_bytes!("../../data/latin1.bin");
 
@@ -304,33 +307,61 @@ impl Uca {
         let pairs: Vec<(u32, u32)> = (0..stream.u16())
             .map(|_| (u32::from(stream.u16()), u32::from(stream.byte())))
             .collect();
-        let mut uca = Self {
+        let mut uca = Self::empty(version);
+        uca.read(&mut stream, &pairs, usize::MAX);
+        uca
+    }
+
+    /// The table of `*_unicode_ci` with the characters of a language.
+    fn tailored(language: Language) -> Self {
+        let mut stream = Stream(TAILORED);
+        let mut uca = Self::load(UCA400, Version::V400);
+        for _ in 0..language as usize {
+            let count = stream.varint() as usize;
+            // The characters of the languages before are read into a table that nobody sees.
+            Self::empty(Version::V400).read(&mut stream, &[], count);
+        }
+        let count = stream.varint() as usize;
+        uca.read(&mut stream, &[], count);
+        uca
+    }
+
+    fn empty(version: Version) -> Self {
+        Self {
             ascii: [[0; 128]; 3],
             blocks: vec![0; 0x11_0000 >> 8],
             entries: vec![IMPLICIT; 256],
             elements: Vec::new(),
             version,
-        };
+        }
+    }
+
+    /// Reads at most `count` characters, or all; those that were there before get other weights.
+    fn read(&mut self, stream: &mut Stream, pairs: &[(u32, u32)], count: usize) {
         let (mut next_cp, mut primary) = (0, 0);
-        while !stream.0.is_empty() {
+        for _ in 0..count {
+            if stream.0.is_empty() {
+                break;
+            }
             let head = stream.varint();
             let cp = next_cp + (head >> 4);
             next_cp = cp + 1;
-            let start = uca.elements.len();
+            let start = self.elements.len();
             for _ in 0..head & 0xF {
                 primary += stream.signed();
                 let (secondary, tertiary) = match pairs.is_empty() {
                     true => (0, 0),
                     false => pairs[stream.varint() as usize],
                 };
-                uca.elements.push(pack(primary as u32, secondary, tertiary));
+                self.elements
+                    .push(pack(primary as u32, secondary, tertiary));
             }
-            uca.set(cp, start);
+            self.set(cp, start);
         }
-        for (level, ascii) in (1..).zip(&mut uca.ascii) {
-            *ascii = std::array::from_fn(|cp| unpack(uca.entries[256 + cp], level));
+        for level in 1..=3 {
+            self.ascii[level - 1] =
+                std::array::from_fn(|cp| unpack(self.entry(cp as u32), level as u8));
         }
-        uca
     }
 
     /// Makes the elements from `start` on the entry of `cp`.
@@ -412,9 +443,13 @@ impl Uca {
     pub(super) fn old(which: OldUca) -> &'static Self {
         static V400: LazyLock<Uca> = LazyLock::new(|| Uca::load(UCA400, Version::V400));
         static V520: LazyLock<Uca> = LazyLock::new(|| Uca::load(UCA520, Version::V520));
+        static TAILORED: [OnceLock<Uca>; LANGUAGES] = [const { OnceLock::new() }; LANGUAGES];
         match which {
             OldUca::V400 => &V400,
             OldUca::V520 => &V520,
+            OldUca::Tailored(language) => {
+                TAILORED[language as usize].get_or_init(|| Uca::tailored(language))
+            }
         }
     }
 }
