@@ -155,34 +155,35 @@ fn ret_char<const CS: usize>(args: &[ArgType], _ctx: &RetCtx) -> SqlResult<Signa
     Ok(Signature::plain(string_type(chars, collation)))
 }
 
-/// The bytes of CHAR(): each number big-endian without leading zeros.
-fn char_bytes(c: &Call) -> SqlResult<Vec<u8>> {
+/// The bytes of CHAR(): each number big-endian, without leading zeros but for whole units of `unit` bytes.
+pub(super) fn char_bytes(c: &Call, unit: usize) -> SqlResult<Vec<u8>> {
+    debug_assert!(matches!(unit, 1 | 2 | 4));
     let mut out = Vec::new();
     for i in (0..c.argc()).filter(|i| !c.null(*i)) {
         let code = (c.int(i)? as u32).to_be_bytes();
         let first = code.iter().position(|b| *b != 0).unwrap_or(3);
-        out.extend_from_slice(&code[first..]);
+        out.extend_from_slice(&code[first - first % unit..]);
     }
     Ok(out)
 }
 
+/// The warning 1300 for bytes that are no characters; the first three of them are shown.
+pub(super) fn invalid_characters(c: &Call, charset: &str, bytes: &[u8]) -> SqlResult<()> {
+    let shown: String = bytes.iter().take(3).map(|b| format!("{b:02X}")).collect();
+    let text = format!("Invalid {charset} character string: '{shown}'");
+    c.raise(1300, "HY000", text)
+}
+
 fn char_binary(c: &Call) -> SqlResult<Value> {
-    char_bytes(c).and_then(string)
+    char_bytes(c, 1).and_then(string)
 }
 
 fn char_in(c: &Call, charset: Charset) -> SqlResult<Value> {
-    let bytes = char_bytes(c)?;
+    let bytes = char_bytes(c, 1)?;
     match charset.decode(&bytes) {
         Ok(s) => string(s),
         Err(bad) => {
-            let rest = &bytes[bad.0..];
-            let shown: String = rest.iter().take(6).map(|b| format!("{b:02X}")).collect();
-            let name = charset.name();
-            c.raise(
-                1300,
-                "HY000",
-                format!("Invalid {name} character string: '{shown}'"),
-            )?;
+            invalid_characters(c, charset.name(), &bytes[bad.0..])?;
             Ok(Value::Null)
         }
     }
@@ -227,21 +228,11 @@ fn convert(c: &Call, charset: Charset) -> SqlResult<Value> {
         let kept = charset.decode_lossy(&charset.encode_lossy(&s)).into_owned();
         return string(kept);
     }
-    match charset.decode(&c.text(0)) {
+    let bytes = c.text(0);
+    match charset.decode(&bytes) {
         Ok(s) => string(s),
-        Err(_) => {
-            let name = charset.name();
-            let shown: String = c
-                .text(0)
-                .iter()
-                .take(6)
-                .map(|b| format!("{b:02X}"))
-                .collect();
-            c.raise(
-                1300,
-                "HY000",
-                format!("Invalid {name} character string: '{shown}'"),
-            )?;
+        Err(bad) => {
+            invalid_characters(c, charset.name(), &bytes[bad.0..])?;
             Ok(Value::Null)
         }
     }

@@ -1,7 +1,7 @@
 //! The function registry: every scalar function a statement may call, and the aggregates.
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
-//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `weight`, `regexp` (with
+//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `wide`, `weight`, `regexp` (with
 //! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
 //! `number_format`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
@@ -33,6 +33,7 @@ mod ret;
 mod search;
 mod string;
 mod weight;
+mod wide;
 mod xml;
 
 use std::collections::HashMap;
@@ -255,6 +256,7 @@ const MODULES: &[&[FuncDef]] = &[
     search::DEFS,
     monitor::DEFS,
     encode::DEFS,
+    wide::DEFS,
     weight::DEFS,
     regexp::DEFS,
     hash::DEFS,
