@@ -175,12 +175,25 @@ pub(super) fn compare_case(
         adapt_listed(env, &mut operand, &when);
         adapt_listed(env, &mut when, &operand);
         let kind = match is_textual(&operand.ty) && is_textual(&when.ty) {
+            _ if is_json(&operand) || is_json(&when) => kind_of_json_in_case(&operand, &when),
             true => cmp::cmp_kind(self::operand(&operand), self::operand(&when), common),
             false => kind_of(&operand, &when, "case")?,
         };
         compare_as(env, CmpOp::Eq, kind, operand, when)
     });
     compared.collect()
+}
+
+fn is_json(e: &Expr) -> bool {
+    e.ty.kind == TypeKind::Json
+}
+
+/// Unlike `=`, CASE takes a JSON value for its text, or beside a number for a number.
+fn kind_of_json_in_case(operand: &Expr, when: &Expr) -> CmpKind {
+    match operand.ty.is_numeric() || when.ty.is_numeric() {
+        true => CmpKind::Double,
+        false => CmpKind::Str(Collation::UTF8MB4_BIN),
+    }
 }
 
 fn compare_adapted(env: &BindEnv<'_>, op: CmpOp, left: Expr, right: Expr) -> SqlResult<Expr> {

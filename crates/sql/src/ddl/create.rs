@@ -39,6 +39,7 @@ const IGNORED_OPTIONS: &[&str] = &[
     "MIN_ROWS",
     "PACK_KEYS",
     "PAGE_CHECKSUM",
+    "PASSWORD",
     "STATS_AUTO_RECALC",
     "STATS_PERSISTENT",
     "STATS_SAMPLE_PAGES",
