@@ -440,7 +440,6 @@ impl Trees {
         if tree.is_dropped() {
             return Ok(false);
         }
-        debug_assert!(flushed_seq.is_none_or(|seq| seq >= tree.flushed_seq()));
         let old = Arc::clone(&tree.superversion().version);
         let levels = old
             .levels()
