@@ -7,7 +7,7 @@
 //!   was acknowledged is in the log.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use esker_vfs::{DirLock, Env};
 use esker_wal::{FlushMode, FlushPolicy, LogSpace, Lsn, WaitCause, Wal, WalConfig, WalStats};
@@ -35,6 +35,7 @@ use crate::recovery::{
     self, ForceRecovery, Recovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed,
 };
 use crate::tree::{StorageStats, SuperVersion, Tree, Trees, TreesConfig};
+use crate::txn::ordered::{self, CommitStage, DecidingLog, Harden, Ordered};
 use crate::txn::prepared::{self, PreparedTable};
 use crate::txn::{Commit, Home, Isolation, Txn, TxnEnv, TxnLimits};
 use crate::{EngineError, Result, Seq, TreeId};
@@ -83,6 +84,7 @@ impl Engine {
             trees,
             snapshots: Arc::default(),
             prepared: PreparedTable::default(),
+            ordered: OnceLock::new(),
             scans,
             limits: TxnLimits {
                 bytes: config.max_txn_bytes,
@@ -144,7 +146,7 @@ impl Engine {
     pub fn create_tree(&self) -> Result<Tree> {
         self.core.recovery.ready()?;
         // What is not durable yet a crash may take back, and give its sequences to others.
-        self.core.env.trees.create(self.core.env.commit.stable())
+        self.core.env.trees.create(self.core.env.commit.settled())
     }
 
     /// Removes a tree. The caller guarantees that nobody begins to use it; readers that are in it go on. Everything
@@ -274,22 +276,86 @@ impl Engine {
     /// Second phase of a two-phase commit: commits what was prepared under `id`. The record of the decision gets this
     /// attachment, if it has bytes.
     pub fn commit_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        prepared::commit_prepared(&self.core.env, &*self.core, id, attachment)
+        self.alone(|| prepared::commit_prepared(&self.core.env, &*self.core, id, attachment))
     }
 
     /// Second phase of a two-phase commit: forgets what was prepared under `id`. The record of the decision gets this
     /// attachment, if it has bytes.
     pub fn rollback_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        prepared::rollback_prepared(&self.core.env, &*self.core, id, attachment)
+        self.alone(|| prepared::rollback_prepared(&self.core.env, &*self.core, id, attachment))
+    }
+
+    /// A change of this log alone; a second log knows nothing of it.
+    fn alone(&self, change: impl FnOnce() -> Result<Commit>) -> Result<Commit> {
+        let announced = self.is_decided_elsewhere();
+        let announced = announced.then(|| self.core.env.commit.assured.announce());
+        let commit = change()?;
+        if let (Some(announced), Some(seq)) = (announced, commit.seq) {
+            announced.placed(seq);
+        }
+        Ok(commit)
+    }
+
+    /// From now on this log decides about transactions with an attachment, which are prepared first. The first one gets
+    /// the number `next`.
+    ///
+    /// # Panics
+    /// There is one already.
+    pub fn decide_by(&self, log: Arc<dyn DecidingLog>, next: u64, harden: Harden) {
+        let ordered = Ordered::new(log, next, harden);
+        let is_first = self.core.env.ordered.set(ordered).is_ok();
+        assert!(is_first, "one log decides");
+    }
+
+    /// Does a second log decide about transactions with an attachment? Their commits block then.
+    #[inline]
+    pub fn is_decided_elsewhere(&self) -> bool {
+        self.core.env.ordered.get().is_some()
+    }
+
+    /// After a restart, before anything else: commits the transactions that a second log has, in its order, and rolls
+    /// the other ones back that were prepared for it; durable on return. `last` is the number of the last one there.
+    /// How many were committed, and how many were not.
+    pub fn decide_prepared(&self, last: u64) -> Result<(u64, u64)> {
+        self.core.recovery.ready()?;
+        ordered::decide(&self.core.env, &*self.core, last)
+    }
+
+    /// Runs `f` while no commit is on its way to the second log or from there, and all decisions are durable.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn while_all_is_decided<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        match self.core.env.ordered.get() {
+            Some(ordered) => ordered.pause(&self.core.env, f),
+            None => Ok(f()),
+        }
+    }
+
+    /// Returns when the second log knows of every commit that is visible by now.
+    pub fn await_decisions(&self) {
+        if let Some(ordered) = self.core.env.ordered.get() {
+            ordered.await_decisions();
+        }
+    }
+
+    /// Runs a stage of commits that were entered by hand ([`Txn::enter_commit`]); false if there is nothing to do next.
+    pub fn run_commit_stage(&self, stage: CommitStage) -> bool {
+        let ordered = self.core.env.ordered.get();
+        ordered.is_some_and(|ordered| ordered.run(&self.core.env, &*self.core, stage))
     }
 
     /// Logs an attachment that belongs to no transaction, for those who follow the log. It is durable with the returned
-    /// sequence; recovery does not look at it.
+    /// sequence; recovery does not look at it. Where a second log decides it goes there, and is durable on return: the
+    /// sequence is 0.
     ///
     /// # Panics
     /// If it has no bytes.
     pub fn note(&self, attachment: &[u8]) -> Result<Seq> {
         self.core.recovery.ready()?;
+        if self.is_decided_elsewhere() {
+            return ordered::note(&self.core.env, self, attachment).map(|()| 0);
+        }
         let mut buffers = EntryBuffers::default();
         commit::note(&self.core.env.commit, &mut buffers, [&[], attachment])
     }
@@ -373,7 +439,11 @@ impl Engine {
 
     fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
         self.core.recovery.ready()?;
-        commit::change_counter(&self.core.env.commit, how, tree, value)
+        let change = || {
+            let seq = commit::change_counter(&self.core.env.commit, how, tree, value)?;
+            Ok(Commit { seq: Some(seq) })
+        };
+        Ok(self.alone(change)?.seq.unwrap_or(0))
     }
 
     /// Begins to fill a tree that was just made and that nobody else knows. About `memory_bytes` are used for sorting;
@@ -386,7 +456,7 @@ impl Engine {
         TreeBuilder::new(
             &env.trees,
             tree,
-            env.commit.stable(),
+            env.commit.settled(),
             memory_bytes,
             &env.commit.budget,
         )

@@ -131,6 +131,9 @@ pub enum EngineError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The log that decides about transactions refused one; it is rolled back.
+    #[error("{0}")]
+    SecondLog(Arc<str>),
     /// A backup cannot be taken or used, and nothing is damaged.
     #[error("backup: {0}")]
     Backup(Arc<str>),

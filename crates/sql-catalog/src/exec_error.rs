@@ -116,6 +116,9 @@ pub fn engine_error(e: &EngineError) -> SqlError {
                 "transactions and statements together need more than the {limit_bytes} bytes that esker_memory_limit leaves them"
             ));
         }
+        EngineError::SecondLog(what) => {
+            return errors::binlog_failed(what);
+        }
         EngineError::KeyTooLong { .. } => (1071, "42000"),
         EngineError::ValueTooLong { .. } => (1118, "42000"),
         EngineError::DiskFull(_) => (1021, "HY000"),

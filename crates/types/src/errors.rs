@@ -281,6 +281,12 @@ pub fn session_variable(name: impl Display) -> SqlError {
     SqlError::new(1228, "HY000", text)
 }
 
+/// 1598
+pub fn binlog_failed(why: impl Display) -> SqlError {
+    let text = format!("Binary logging not possible. Message: {why}");
+    SqlError::new(1598, "HY000", text)
+}
+
 /// 1231: MySQL's text for a variable is [`wrong_value`]; settings at start say more.
 pub fn wrong_setting(why: impl Display) -> SqlError {
     SqlError::new(1231, "42000", why.to_string())

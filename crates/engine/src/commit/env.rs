@@ -12,6 +12,7 @@ use std::sync::Arc;
 use esker_vfs::Clock;
 use esker_wal::{Driven, Turn, Wal};
 
+use super::assured::Assured;
 use super::counters::Counters;
 use super::gate::Gate;
 use super::held::HeldLocks;
@@ -55,6 +56,7 @@ pub(crate) struct CommitEnv {
     pub(crate) log: Log,
     pub(crate) watermark: Arc<Watermark>,
     pub(crate) gate: Gate,
+    pub(crate) assured: Assured,
     pub(crate) counters: Counters,
     pub(crate) locks: Arc<LockManager>,
     pub(crate) held: Arc<HeldLocks>,
@@ -76,6 +78,7 @@ impl CommitEnv {
         Arc::new(CommitEnv {
             log,
             gate: Gate::new(&watermark),
+            assured: Assured::default(),
             watermark,
             counters,
             held: HeldLocks::new(&locks, clock),
@@ -97,14 +100,30 @@ impl CommitEnv {
     /// not happened for anybody. Never falls.
     #[inline]
     pub(crate) fn stable(&self) -> Seq {
+        self.gate
+            .told_up_to(Some(self.survives(self.log.durable())))
+    }
+
+    /// The same of what no crash gives another place in the log: new trees begin here.
+    pub(crate) fn settled(&self) -> Seq {
         self.gate.told_up_to(Some(self.log.durable()))
+    }
+
+    /// Everything up to here survives a crash, where the log is durable up to `durable`: a second log makes up for the
+    /// rest.
+    #[inline]
+    fn survives(&self, durable: Seq) -> Seq {
+        durable.max(self.assured.up_to(durable))
     }
 
     /// The newest sequence that may be told.
     #[inline]
     pub(crate) fn tellable(&self) -> Seq {
-        let waits = !self.switches.async_commit();
-        self.gate.told_up_to(waits.then(|| self.durable_seq()))
+        if self.switches.async_commit() {
+            return self.gate.told_up_to(None);
+        }
+        self.gate
+            .told_up_to(Some(self.survives(self.durable_seq())))
     }
 
     /// Whether a reply that depends on `seq` may be given.

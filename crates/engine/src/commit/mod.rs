@@ -14,8 +14,8 @@
 //! record, `record` has its bytes, `id` names prepared transactions.
 //!
 //! Parts: `env` (what the pipeline works on) · `entry` → `record`, `id` (making and reading records) · `log` ·
-//! `watermark`, `gate` → `level` (what is visible, what may be told, and waiting for it) · `acks` (acknowledgement in
-//! groups) · `counters` · `held` · `switches`.
+//! `watermark`, `gate` → `level` (what is visible, what may be told, and waiting for it), `assured` (what may be told
+//! because a second log has it) · `acks` (acknowledgement in groups) · `counters` · `held` · `switches`.
 //!
 //! **Invariants**
 //! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole
@@ -24,6 +24,7 @@
 //! - A dependent transaction appends after the one it depends on: a prefix of the log is always consistent.
 
 pub(crate) mod acks;
+pub(crate) mod assured;
 pub(crate) mod counters;
 pub(crate) mod entry;
 pub(crate) mod env;

@@ -5,8 +5,9 @@
 //! **Invariants**
 //! - Transactions know what is above them only as their [`Home`], which lives as long as they do.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::ordered::Ordered;
 use super::prepared::PreparedTable;
 use super::snapshots::Snapshots;
 use crate::commit::env::{Background, CommitEnv};
@@ -33,6 +34,8 @@ pub(crate) struct TxnEnv {
     pub(crate) trees: Trees,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) prepared: PreparedTable,
+    /// Where a second log decides.
+    pub(crate) ordered: OnceLock<Ordered>,
     /// The threads that help with scans.
     pub(crate) scans: ScanPool,
     pub(crate) limits: TxnLimits,

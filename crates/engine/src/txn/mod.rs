@@ -5,7 +5,7 @@
 //!
 //! Parts: `attachment` (opaque bytes for the log) · `env` (what all share) · `snapshots` (which versions must live) ·
 //! `tombstones` (passed by scans) → `visible` → `cursor` (scans) · `ranges` (range locks and what others have not
-//! committed) · [`Txn`] · `prepared` (two-phase commit).
+//! committed) · [`Txn`] · `prepared` (two-phase commit) → `ordered` (the same in groups, with a second log).
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -17,6 +17,7 @@ mod attachment;
 mod attachment_tests;
 mod cursor;
 pub(crate) mod env;
+pub(crate) mod ordered;
 pub(crate) mod prepared;
 mod ranges;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use smallvec::SmallVec;
 use attachment::Attachment;
 pub use cursor::{Cursor, Near};
 pub(crate) use env::{Home, TxnEnv, TxnLimits};
+pub use ordered::{CommitStage, DecidedEntry, DecidingLog, Harden, PendingCommit};
 pub(crate) use snapshots::SnapshotSlot;
 
 use crate::batch::{OwnWrites, Sight, WRITE_OVERHEAD_BYTES, WriteSet};
@@ -646,7 +648,27 @@ impl Txn {
     /// Commits. On return the writes are visible to later snapshots and the locks are free (without early lock release:
     /// free as soon as the commit is durable), but nothing is durable yet: whoever tells the world awaits
     /// [`Engine::wait_durable`] first. On an error nothing was written, and the transaction is rolled back.
+    ///
+    /// With a log that decides ([`Engine::decide_by`](crate::Engine::decide_by)) a transaction with an attachment
+    /// blocks until that log has it; then it may be told at once.
     pub fn commit(&mut self) -> Result<Commit> {
+        match self.env.ordered.get() {
+            None => self.commit_alone(),
+            Some(_) => ordered::commit(self),
+        }
+    }
+
+    /// Begins a commit for a log that decides; [`Engine::run_commit_stage`](crate::Engine::run_commit_stage) goes on
+    /// with it. For simulations: [`Txn::commit`] does all of it.
+    ///
+    /// # Panics
+    /// There is no such log.
+    pub fn enter_commit(&mut self) -> Result<PendingCommit> {
+        ordered::enter(self)
+    }
+
+    /// Commits in this log alone.
+    fn commit_alone(&mut self) -> Result<Commit> {
         let makes_room = self.makes_room();
         let batch = Batch {
             writes: &mut self.writes,
@@ -672,7 +694,12 @@ impl Txn {
     /// new; the decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled
     /// back.
     pub fn prepare(&mut self, id: &PreparedId) -> Result<Seq> {
+        let env = Arc::clone(&self.env);
+        let announced = env.ordered.get().map(|_| env.commit.assured.announce());
         let result = prepared::prepare(self, id);
+        if let (Some(announced), Ok(seq)) = (announced, &result) {
+            announced.placed(*seq);
+        }
         self.end();
         result
     }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use super::{Commit, Txn, TxnEnv};
 use crate::batch::WriteSet;
 use crate::commit;
-use crate::commit::entry::{Entry, EntryBuffers};
+use crate::commit::entry::{AttachmentPieces, Entry, EntryBuffers};
 use crate::commit::env::Background;
 use crate::commit::id::PreparedId;
 use crate::commit::log::Place;
@@ -152,17 +152,32 @@ impl PreparedTable {
     }
 }
 
-/// Logs the writes and locks of `txn` and moves them to the table. `txn` is then as new.
+/// Logs the writes, the locks and the attachment of `txn`, and moves them to the table. `txn` is then as new.
 pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
-    let (env, home) = (Arc::clone(&txn.env), Arc::clone(&txn.home));
-    home.ready()?;
+    admit(txn)?;
+    let attachment = std::mem::take(&mut txn.attachment);
+    prepare_admitted(txn, id, attachment.pieces())
+}
+
+/// Whether `txn` can be prepared; waits while background work is too far behind.
+pub(super) fn admit(txn: &Txn) -> Result<()> {
+    txn.home.ready()?;
     if txn.writes.has_spilled() {
-        let limit_bytes = env.txn_memory();
+        let limit_bytes = txn.env.txn_memory();
         return Err(EngineError::TxnTooLarge { limit_bytes });
     }
-    home.admit_writer(&txn.writes)?;
+    txn.home.admit_writer(&txn.writes)
+}
+
+/// [`prepare`] of a transaction that was admitted, with this attachment.
+pub(super) fn prepare_admitted(
+    txn: &mut Txn,
+    id: &PreparedId,
+    attachment: AttachmentPieces<'_>,
+) -> Result<Seq> {
+    let env = Arc::clone(&txn.env);
     env.prepared.reserve(id)?;
-    match log_prepare(&env, txn, id) {
+    match log_prepare(&env, txn, id, attachment) {
         Ok(place) => {
             let Place { start, seq } = place;
             let writes = std::mem::take(&mut txn.writes);
@@ -185,10 +200,14 @@ pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
     }
 }
 
-fn log_prepare(env: &TxnEnv, txn: &mut Txn, id: &PreparedId) -> Result<Place> {
+fn log_prepare(
+    env: &TxnEnv,
+    txn: &mut Txn,
+    id: &PreparedId,
+    attachment: AttachmentPieces<'_>,
+) -> Result<Place> {
     let commit = &*env.commit;
     let _charge = commit::charge_record(commit, &txn.writes, &mut txn.buffers)?;
-    let attachment = txn.attachment.pieces();
     let mut entry = Entry::new(RecordKind::Prepare, &mut txn.buffers, attachment);
     entry.put_locks(id, &commit.locks, &txn.owner);
     entry.put_body(&txn.counters, &txn.writes);
@@ -205,7 +224,35 @@ pub(crate) fn commit_prepared(
     attachment: &[u8],
 ) -> Result<Commit> {
     background.ready()?;
-    let (mut txn, place) = log_decision(env, id, true, attachment)?;
+    let decision = Decision {
+        commits: true,
+        attachment,
+        makes_room: false,
+    };
+    apply_commit(env, background, id, decision)
+}
+
+/// Commits a prepared transaction about which another log has decided: it must be possible, also on a full disk.
+pub(super) fn commit_decided(
+    env: &TxnEnv,
+    background: &dyn Background,
+    id: &PreparedId,
+) -> Result<Commit> {
+    let decision = Decision {
+        commits: true,
+        attachment: &[],
+        makes_room: true,
+    };
+    apply_commit(env, background, id, decision)
+}
+
+fn apply_commit(
+    env: &TxnEnv,
+    background: &dyn Background,
+    id: &PreparedId,
+    decision: Decision<'_>,
+) -> Result<Commit> {
+    let (mut txn, place) = log_decision(env, id, decision)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(background, &txn.writes, txn.start, place.seq);
     Ok(conclude(env, id, &mut txn, place))
@@ -219,8 +266,32 @@ pub(crate) fn rollback_prepared(
     attachment: &[u8],
 ) -> Result<Commit> {
     background.ready()?;
-    let (mut txn, place) = log_decision(env, id, false, attachment)?;
+    let decision = Decision {
+        commits: false,
+        attachment,
+        makes_room: false,
+    };
+    let (mut txn, place) = log_decision(env, id, decision)?;
     Ok(conclude(env, id, &mut txn, place))
+}
+
+/// As [`commit_decided`], for a transaction that is rolled back.
+pub(super) fn roll_back_decided(env: &TxnEnv, id: &PreparedId) -> Result<Commit> {
+    let decision = Decision {
+        commits: false,
+        attachment: &[],
+        makes_room: true,
+    };
+    let (mut txn, place) = log_decision(env, id, decision)?;
+    Ok(conclude(env, id, &mut txn, place))
+}
+
+/// What is logged of a decision.
+struct Decision<'a> {
+    commits: bool,
+    attachment: &'a [u8],
+    /// It may use what is held back on a full disk.
+    makes_room: bool,
 }
 
 /// The decision is logged and applied.
@@ -234,15 +305,15 @@ fn conclude(env: &TxnEnv, id: &PreparedId, txn: &mut PreparedTxn, place: Place) 
 fn log_decision(
     env: &TxnEnv,
     id: &PreparedId,
-    commits: bool,
-    attachment: &[u8],
+    decision: Decision<'_>,
 ) -> Result<(PreparedTxn, Place)> {
     let txn = env.prepared.take(id)?;
     let mut buffers = EntryBuffers::default();
-    let mut entry = Entry::decision(commits, id, txn.seq, &mut buffers, [&[], attachment]);
+    let attachment = [&[], decision.attachment];
+    let mut entry = Entry::decision(decision.commits, id, txn.seq, &mut buffers, attachment);
     let written = txn.writes.trees().iter();
     entry.touches(written.map(|writes| writes.tree.id().0));
-    match entry.append(&env.commit.log, false) {
+    match entry.append(&env.commit.log, decision.makes_room) {
         Ok(place) => {
             assert!(txn.seq < place.seq, "a decision comes behind its prepare");
             Ok((txn, place))

@@ -1,0 +1,258 @@
+//! The ordered commit with a second log in memory: stages by hand and by threads, refusals, restarts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use esker_vfs::sim::SimEnv;
+use parking_lot::Mutex;
+
+use super::{CommitStage, DecidedEntry, DecidingLog, Harden};
+use crate::engine::tests::{engine_on, memory_engine};
+use crate::{
+    Engine, EngineError, Isolation, LockMode, LockOutcome, PendingCommit, Result, Seq, Tree, View,
+    WaitPolicy,
+};
+
+/// Keeps what it is given, and says what it was told to.
+#[derive(Default)]
+struct Memory {
+    written: Mutex<Vec<(u64, Vec<u8>)>>,
+    groups: Mutex<Vec<usize>>,
+    synced: Mutex<usize>,
+    commits: Mutex<Vec<Option<Seq>>>,
+    refuses: AtomicBool,
+    pauses: AtomicBool,
+    paused: Mutex<Vec<usize>>,
+}
+
+impl DecidingLog for Memory {
+    fn write(&self, group: &[DecidedEntry<'_>]) -> Result<()> {
+        if self.refuses.swap(false, Ordering::SeqCst) {
+            return Err(EngineError::DiskFull("the second log".into()));
+        }
+        let entries = group.iter().map(|e| (e.number, e.attachment.to_vec()));
+        self.written.lock().extend(entries);
+        self.groups.lock().push(group.len());
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        *self.synced.lock() = self.written.lock().len();
+        Ok(())
+    }
+
+    fn committed(&self, commits: &[Option<Seq>]) {
+        let mut all = self.commits.lock();
+        all.extend_from_slice(commits);
+        assert!(
+            all.len() <= *self.synced.lock(),
+            "nothing commits before it is synced"
+        );
+    }
+
+    fn wants_pause(&self) -> bool {
+        self.pauses.swap(false, Ordering::SeqCst)
+    }
+
+    fn pause(&self, _: Seq) {
+        let (written, commits) = (self.written.lock().len(), self.commits.lock().len());
+        assert_eq!(written, commits, "nothing is under way");
+        self.paused.lock().push(written);
+    }
+
+    fn fail(&self, error: &EngineError) {
+        panic!("{error}");
+    }
+}
+
+fn open(harden: Harden) -> (Engine, Tree, Arc<Memory>) {
+    let engine = memory_engine();
+    let tree = engine.create_tree().unwrap();
+    let log = Arc::new(Memory::default());
+    engine.decide_by(log.clone(), 1, harden);
+    (engine, tree, log)
+}
+
+fn enter(engine: &Engine, tree: &Tree, key: &[u8]) -> PendingCommit {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    lock(&mut txn, tree, key);
+    txn.put(tree, key, b"value").unwrap();
+    txn.attach(key).unwrap();
+    txn.enter_commit().unwrap()
+}
+
+fn lock(txn: &mut crate::Txn, tree: &Tree, key: &[u8]) {
+    let outcome = txn.lock(tree.id(), key, LockMode::Exclusive, WaitPolicy::NoWait);
+    assert!(matches!(outcome, Ok(LockOutcome::Granted { .. })));
+}
+
+fn is_locked(engine: &Engine, tree: &Tree, key: &[u8]) -> bool {
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let outcome = txn.lock(tree.id(), key, LockMode::Exclusive, WaitPolicy::NoWait);
+    matches!(outcome, Err(EngineError::LockNotAvailable))
+}
+
+fn has(engine: &Engine, tree: &Tree, key: &[u8]) -> bool {
+    let txn = engine.begin(Isolation::ReadCommitted);
+    txn.get(tree, key, View::Latest).unwrap().is_some()
+}
+
+fn finish(engine: &Engine) {
+    for stage in [CommitStage::Flush, CommitStage::Sync, CommitStage::Commit] {
+        engine.run_commit_stage(stage);
+    }
+}
+
+#[test]
+fn a_group_is_hardened_once_and_commits_in_its_order_behind_the_second_log() {
+    let (engine, tree, log) = open(Harden::PerGroup);
+    let durable = engine.durable_seq();
+    let pending = [b"c", b"a", b"b"].map(|key| enter(&engine, &tree, key));
+    assert_eq!(
+        engine.durable_seq(),
+        durable,
+        "nobody has hardened anything"
+    );
+    let flushes = engine.stats().log.flushes;
+    assert!(engine.run_commit_stage(CommitStage::Flush));
+    assert_eq!(engine.stats().log.flushes, flushes + 1);
+    let written: Vec<_> = log.written.lock().iter().map(|(n, _)| *n).collect();
+    assert_eq!((written, &**log.groups.lock()), (vec![1, 2, 3], &[3][..]));
+    // The next group is prepared and written while the first one is synced.
+    let next = enter(&engine, &tree, b"d");
+    assert!(!engine.run_commit_stage(CommitStage::Flush), "it follows");
+    assert!(engine.run_commit_stage(CommitStage::Sync));
+    assert!(pending[0].result().is_none() && !has(&engine, &tree, b"a"));
+    assert!(is_locked(&engine, &tree, b"a"));
+    engine.run_commit_stage(CommitStage::Commit);
+    let seqs: Vec<_> = pending
+        .iter()
+        .chain([&next])
+        .map(|p| p.result().unwrap().unwrap().seq.unwrap())
+        .collect();
+    assert!(seqs.is_sorted(), "{seqs:?}");
+    assert_eq!(
+        *log.commits.lock(),
+        seqs.iter().copied().map(Some).collect::<Vec<_>>()
+    );
+    assert!(has(&engine, &tree, b"a") && !is_locked(&engine, &tree, b"a"));
+}
+
+#[test]
+fn what_is_decided_may_be_told_before_it_is_durable_but_not_what_this_log_alone_has() {
+    let (engine, tree, _) = open(Harden::PerGroup);
+    let pending = enter(&engine, &tree, b"a");
+    finish(&engine);
+    let seq = pending.result().unwrap().unwrap().seq.unwrap();
+    assert!(engine.durable_seq() < seq && engine.may_be_told(seq));
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.put(&tree, b"alone", b"").unwrap();
+    let alone = txn.commit().unwrap().seq.unwrap();
+    assert!(!engine.may_be_told(alone));
+    let pending = enter(&engine, &tree, b"b");
+    engine.run_commit_stage(CommitStage::Flush);
+    assert!(engine.may_be_told(alone), "hardened with the group");
+    engine.run_commit_stage(CommitStage::Sync);
+    txn.put(&tree, b"alone", b"again").unwrap();
+    let alone = txn.commit().unwrap().seq.unwrap();
+    engine.run_commit_stage(CommitStage::Commit);
+    let seq = pending.result().unwrap().unwrap().seq.unwrap();
+    assert!(
+        alone < seq && !engine.may_be_told(seq),
+        "a snapshot there sees what may be lost"
+    );
+    engine.wait_durable(seq).block().unwrap();
+    assert!(engine.may_be_told(seq));
+}
+
+#[test]
+fn what_the_second_log_refuses_is_rolled_back_and_its_numbers_are_given_again() {
+    let (engine, tree, log) = open(Harden::PerGroup);
+    let first = enter(&engine, &tree, b"a");
+    finish(&engine);
+    assert!(first.result().unwrap().is_ok());
+    log.refuses.store(true, Ordering::SeqCst);
+    let refused = [b"b", b"c"].map(|key| enter(&engine, &tree, key));
+    assert!(!engine.run_commit_stage(CommitStage::Flush));
+    for pending in &refused {
+        let result = pending.result().unwrap();
+        assert!(matches!(result, Err(EngineError::DiskFull(_))));
+    }
+    assert!(!has(&engine, &tree, b"b") && !is_locked(&engine, &tree, b"b"));
+    assert!(
+        !engine.run_commit_stage(CommitStage::Flush),
+        "nothing is left"
+    );
+    let again = enter(&engine, &tree, b"b");
+    finish(&engine);
+    assert!(again.result().unwrap().is_ok() && has(&engine, &tree, b"b"));
+    let written: Vec<_> = log.written.lock().iter().map(|(n, _)| *n).collect();
+    assert_eq!(written, [1, 2], "no number is missing");
+    assert_eq!(engine.prepared_count(), 0);
+}
+
+#[test]
+fn a_restart_commits_what_the_second_log_has_and_rolls_the_others_back() {
+    // How far the last commit came, and whether it is there afterwards.
+    for (stages, last, is_there) in [(0, 1, false), (1, 1, false), (1, 2, true), (2, 2, true)] {
+        let machine = SimEnv::new(1);
+        let engine = engine_on(&machine);
+        let tree = engine.create_tree().unwrap();
+        engine.decide_by(Arc::new(Memory::default()), 1, Harden::PerGroup);
+        let _first = enter(&engine, &tree, b"a");
+        finish(&engine);
+        let _second = enter(&engine, &tree, b"b");
+        for stage in [CommitStage::Flush, CommitStage::Sync].iter().take(stages) {
+            engine.run_commit_stage(*stage);
+        }
+        let id = tree.id();
+        let machine = machine.crash(7);
+        let engine = engine_on(&machine);
+        let tree = engine.tree(id).unwrap();
+        let (committed, rolled_back) = engine.decide_prepared(last).unwrap();
+        // The decision about the first one was not durable unless the second one was hardened.
+        assert!(committed + rolled_back >= 1, "{stages} {last}");
+        assert!(has(&engine, &tree, b"a"), "it was told");
+        assert_eq!(has(&engine, &tree, b"b"), is_there, "{stages} {last}");
+        assert_eq!(engine.prepared_count(), 0);
+        let engine = engine_on(&machine.crash(8));
+        assert_eq!(engine.prepared_count(), 0, "decisions are durable");
+    }
+}
+
+#[test]
+fn sessions_lead_and_follow_until_all_is_committed_in_one_order() {
+    const SESSIONS: u64 = 6;
+    const COMMITS: u64 = 40;
+    for harden in [Harden::PerGroup, Harden::PerTransaction] {
+        let (engine, tree, log) = open(harden);
+        std::thread::scope(|scope| {
+            for session in 0..SESSIONS {
+                let (engine, tree, log) = (&engine, &tree, &log);
+                scope.spawn(move || {
+                    let mut txn = engine.begin(Isolation::ReadCommitted);
+                    for n in 0..COMMITS {
+                        let key = [session.to_be_bytes(), n.to_be_bytes()].concat();
+                        txn.put(tree, &key, b"").unwrap();
+                        txn.attach(&key).unwrap();
+                        if n % 8 == 0 {
+                            log.pauses.store(true, Ordering::SeqCst);
+                        }
+                        let seq = txn.commit().unwrap().seq.unwrap();
+                        assert!(engine.visible_seq() >= seq);
+                        assert!(txn.get(tree, &key, View::Latest).unwrap().is_some());
+                        engine.note(b"note").unwrap();
+                    }
+                });
+            }
+        });
+        let written = log.written.lock();
+        let total = SESSIONS * COMMITS * 2;
+        let numbers: Vec<_> = written.iter().map(|(n, _)| *n).collect();
+        assert_eq!(numbers, (1..=total).collect::<Vec<_>>());
+        let seqs: Vec<_> = log.commits.lock().iter().flatten().copied().collect();
+        assert!(seqs.is_sorted() && seqs.len() as u64 == total / 2);
+        assert!(!log.paused.lock().is_empty());
+        assert_eq!(engine.prepared_count(), 0);
+    }
+}
