@@ -99,6 +99,14 @@ impl Deriver {
         self.writer.gtid_mode = on;
     }
 
+    /// Forgets what came behind these: their numbers are given again.
+    pub(crate) fn go_back(&mut self, numbers: Numbers, executed: GtidSet) {
+        debug_assert!(numbers.ordinal <= self.numbers.ordinal);
+        self.numbers = numbers;
+        self.executed = executed;
+        self.history.restart(numbers.sequence);
+    }
+
     /// A file has been begun: sequence numbers start again.
     pub fn begin_file(&mut self) {
         self.numbers.sequence = 0;

@@ -11,7 +11,7 @@ use esker_binlog::event::query::Settings;
 use esker_binlog::event::rows::{self, Bitmap, Image, RowChange, RowFlags, Rows};
 use esker_binlog::event::table_map::{self, Detail, TableMap};
 use esker_binlog::event::{Checksum, Event, EventType, payload};
-use esker_binlog::files::{Config, FileNumber, FileSet, Names, Scan};
+use esker_binlog::files::{Commits, Config, FileNumber, FileSet, Names, Scan};
 use esker_binlog::gtid::{Sid, Source};
 use esker_binlog::image::{Shape, ShapeColumn};
 use esker_types::collation::Collation;
@@ -285,6 +285,7 @@ fn write_file(dir: &Path, checksum: Checksum, attachments: &[Vec<u8>]) -> PathBu
         version: "8.4.0".into(),
         max_size: 1 << 30,
         checksum,
+        commits: Commits::OneSync,
     };
     let mut set = FileSet::open(Arc::new(OsFs::new()), config, 8, 1_700_000_000).expect("open");
     for (n, attachment) in attachments.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! The binary log under power loss: transactions with attachments, files derived from them, crashes at random I/O.
+//! The binary log under power loss: transactions with attachments, crashes at random I/O; either files are derived from
+//! the log (one sync), or they decide about what is prepared (two-phase), stage by stage.
 //!
 //! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of
 //! the `esker` binary does the same over the protocol. **Invariants checked** after every crash: what the files say,
-//! applied to nothing, is what a scan of the table gives; every transaction that was durable is in the files, once,
+//! applied to nothing, is what a scan of the table gives; every transaction that could be told is in the files, once,
 //! in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is still there.
 
 use std::collections::BTreeMap;
@@ -14,12 +15,14 @@ use esker_binlog::attachment::{Head, Numbering, What, head_bytes, push_event};
 use esker_binlog::derive::Writer;
 use esker_binlog::event::group::GtidEvent;
 use esker_binlog::event::{Checksum, EventType};
-use esker_binlog::files::{Config, FileSet, Names, Scan};
+use esker_binlog::files::{Commits, Config, FileSet, GroupedFiles, Names, Published, Scan};
 use esker_binlog::gtid::{Sid, Source};
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Follower, Isolation, Mode, Seq, Tree, View,
+    CommitStage, DecidedEntry, DecidingLog, Direction, Engine, EngineConfig, EngineError, Follower,
+    Harden, Isolation, Mode, PendingCommit, Seq, Tree, Txn, View,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
+use parking_lot::Mutex;
 
 /// The name under which the log is kept.
 const FOLLOWER: &str = "binlog";
@@ -44,7 +47,7 @@ pub struct Report {
 
 type Table = BTreeMap<u8, Vec<u8>>;
 
-fn engine_config() -> EngineConfig {
+fn engine_config(commits: Commits) -> EngineConfig {
     let mut config = EngineConfig::new("/db");
     config.mode = Mode::Manual;
     config.memory_limit = 1 << 20;
@@ -53,11 +56,14 @@ fn engine_config() -> EngineConfig {
     config.log_buffer_bytes = 64 << 10;
     config.log_limit_bytes = 256 << 10;
     config.on_fatal = Arc::new(|_| {});
-    config.followers = vec![FOLLOWER];
+    config.followers = match commits {
+        Commits::OneSync => vec![FOLLOWER],
+        Commits::TwoPhase => Vec::new(),
+    };
     config
 }
 
-fn files_config() -> Config {
+fn files_config(commits: Commits) -> Config {
     Config {
         names: Names::new(PathBuf::from("/db/binlog"), "binlog"),
         writer: Writer {
@@ -69,6 +75,7 @@ fn files_config() -> Config {
         version: "8.4.0".to_owned(),
         max_size: MAX_FILE,
         checksum: Checksum::Crc32,
+        commits,
     }
 }
 
@@ -103,50 +110,194 @@ impl std::fmt::Display for Stop {
 struct Life {
     engine: Engine,
     table: Tree,
-    set: FileSet,
-    follower: Follower,
+    files: Files,
+}
+
+/// How its transactions come into the files.
+enum Files {
+    Derived(Box<FileSet>, Box<Follower>),
+    Deciding(Arc<Deciding>),
+}
+
+/// The files as the log that decides.
+struct Deciding {
+    files: GroupedFiles,
+    failed: Mutex<Option<EngineError>>,
+}
+
+impl Deciding {
+    /// An error of the files, after which the process would end, the simulation ends this life.
+    fn refused(e: &esker_binlog::Error) -> EngineError {
+        EngineError::Log(e.to_string().into())
+    }
+}
+
+impl DecidingLog for Deciding {
+    fn write(&self, group: &[DecidedEntry<'_>]) -> Result<(), EngineError> {
+        let attachments = group.iter().map(|entry| entry.attachment);
+        let appended = self.files.append(group[0].number, attachments);
+        appended.map(drop).map_err(|e| Self::refused(&e))
+    }
+
+    fn sync(&self) -> Result<(), EngineError> {
+        let synced = self.files.sync(1);
+        synced.map(drop).map_err(|e| Self::refused(&e))
+    }
+
+    fn committed(&self, commits: &[Option<Seq>]) {
+        if self.failed.lock().is_none() {
+            self.files.committed(commits);
+        }
+    }
+
+    fn wants_pause(&self) -> bool {
+        self.files.is_full()
+    }
+
+    fn pause(&self, _: Seq) {}
+
+    fn fail(&self, error: &EngineError) {
+        self.failed.lock().get_or_insert_with(|| error.clone());
+    }
 }
 
 impl Life {
-    fn begin(sim: &SimEnv) -> Result<Self, Stop> {
-        let engine = Engine::open(sim.env(), engine_config())?;
+    fn begin(sim: &SimEnv, commits: Commits) -> Result<Self, Stop> {
+        let engine = Engine::open(sim.env(), engine_config(commits))?;
         let table = match engine.tree_ids().first() {
             Some(id) => engine.tree(*id).ok_or(EngineError::NoSuchTree(*id))?,
             None => engine.create_tree()?,
         };
         let fs = sim.env().fs;
-        let set = FileSet::open(fs, files_config(), engine.durable_seq(), 100)?;
-        let follower = engine.follow(FOLLOWER, set.lsn())?;
+        let set = FileSet::open(fs, files_config(commits), engine.durable_seq(), 100)?;
+        let files = match commits {
+            Commits::OneSync => {
+                let follower = engine.follow(FOLLOWER, set.lsn())?;
+                Files::Derived(Box::new(set), Box::new(follower))
+            }
+            Commits::TwoPhase => {
+                let last = set.ordinal();
+                engine.decide_prepared(last)?;
+                let deciding = Arc::new(Deciding {
+                    files: GroupedFiles::new(set),
+                    failed: Mutex::default(),
+                });
+                engine.decide_by(deciding.clone(), last + 1, Harden::PerGroup);
+                Files::Deciding(deciding)
+            }
+        };
         Ok(Self {
             engine,
             table,
-            set,
-            follower,
+            files,
         })
     }
 
-    /// Brings the files to the end of what is durable.
-    fn derive(&mut self) -> Result<(), Stop> {
-        loop {
-            let mut read: Vec<(Seq, Vec<u8>)> = Vec::new();
-            let more = self.follower.next(&mut |record| {
-                read.push((record.seq, record.attachment.to_vec()));
-                Ok(())
-            })?;
-            for (seq, attachment) in read {
-                self.set.append(seq, &attachment)?;
-            }
-            if !more {
-                break;
+    fn published(&self) -> Arc<Published> {
+        match &self.files {
+            Files::Derived(set, _) => set.published(),
+            Files::Deciding(deciding) => deciding.files.published(),
+        }
+    }
+
+    /// Brings the files to the end of what is durable; takes what is under way a step further.
+    fn derive(&mut self, stage: CommitStage) -> Result<(), Stop> {
+        match &mut self.files {
+            Files::Derived(set, follower) => derive(set, follower),
+            Files::Deciding(deciding) => {
+                self.engine.run_commit_stage(stage);
+                let failed = deciding.failed.lock().clone();
+                failed.map_or(Ok(()), |e| Err(e.into()))
             }
         }
-        self.set.skip_to(self.follower.at().max(self.set.lsn()));
-        Ok(self.set.write()?)
     }
 
     fn sync(&mut self) -> Result<(), Stop> {
-        let lsn = self.set.sync()?;
-        Ok(self.follower.release(lsn)?)
+        match &mut self.files {
+            Files::Derived(set, follower) => {
+                derive(set, follower)?;
+                let lsn = set.sync()?;
+                Ok(follower.release(lsn)?)
+            }
+            Files::Deciding(_) => {
+                self.finish()?;
+                match &self.files {
+                    Files::Deciding(deciding) => Ok(deciding.files.note()?),
+                    Files::Derived(..) => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Everything that is under way ends.
+    fn finish(&mut self) -> Result<(), Stop> {
+        for stage in [CommitStage::Flush, CommitStage::Sync, CommitStage::Commit] {
+            self.derive(stage)?;
+        }
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> Result<(), Stop> {
+        self.finish()?;
+        match &mut self.files {
+            Files::Derived(set, _) => Ok(set.rotate(100)?),
+            Files::Deciding(deciding) => {
+                let end = self.engine.visible_seq();
+                let rotated = self
+                    .engine
+                    .while_all_is_decided(|| deciding.files.paused(end, |set| set.rotate(100)));
+                Ok(rotated??)
+            }
+        }
+    }
+
+    /// The engine's commit, or its beginning.
+    fn commit(&self, txn: &mut Txn) -> Result<Committed, Stop> {
+        Ok(match self.files {
+            Files::Derived(..) => Committed::At(txn.commit()?.seq.unwrap_or(0)),
+            Files::Deciding(_) => Committed::Pending(txn.enter_commit()?),
+        })
+    }
+}
+
+fn derive(set: &mut FileSet, follower: &mut Follower) -> Result<(), Stop> {
+    loop {
+        let mut read: Vec<(Seq, Vec<u8>)> = Vec::new();
+        let more = follower.next(&mut |record| {
+            read.push((record.seq, record.attachment.to_vec()));
+            Ok(())
+        })?;
+        for (seq, attachment) in read {
+            set.append(seq, &attachment)?;
+        }
+        if !more {
+            break;
+        }
+    }
+    set.skip_to(follower.at().max(set.lsn()));
+    Ok(set.write()?)
+}
+
+/// How far the commit of a transaction is.
+enum Committed {
+    /// Its record is at this place.
+    At(Seq),
+    Pending(PendingCommit),
+    /// It may be told.
+    Told,
+}
+
+impl Committed {
+    fn is_told(&mut self, durable: Seq) -> bool {
+        let is_told = match self {
+            Self::At(seq) => *seq <= durable,
+            Self::Pending(pending) => matches!(pending.result(), Some(Ok(_))),
+            Self::Told => true,
+        };
+        if is_told {
+            *self = Self::Told;
+        }
+        is_told
     }
 }
 
@@ -160,11 +311,11 @@ struct Decoded {
 }
 
 impl Decoded {
-    fn read(sim: &SimEnv, set: &FileSet) -> Result<Self, Stop> {
-        let names = files_config().names;
+    fn read(sim: &SimEnv, published: &Published) -> Result<Self, Stop> {
+        let names = files_config(Commits::default()).names;
         let mut decoded = Self::default();
         let mut open: Vec<Vec<u8>> = Vec::new();
-        for file in set.published().view().files {
+        for file in published.view().files {
             decoded.files += 1;
             let fs = sim.env().fs;
             let scan = Scan::open(&*fs, &names.path(file.number), Some(file.size));
@@ -205,13 +356,14 @@ impl Decoded {
 
 /// One database over several lives.
 struct World {
+    commits: Commits,
     dice: SimRng,
     /// Number of the next transaction.
     next: u64,
-    /// Transactions that were committed, with their sequences; 0 if from an earlier life.
-    committed: Vec<(Seq, u64)>,
-    /// How many of them were durable at some time.
-    durable: usize,
+    /// Transactions that were committed, in the order of the log.
+    committed: Vec<(Committed, u64)>,
+    /// How many of them could be told at some time.
+    told: usize,
     /// What synced files had.
     synced: Vec<u64>,
 }
@@ -220,13 +372,14 @@ struct World {
 ///
 /// # Panics
 /// When a promise is broken; the message has the seed.
-pub fn run(seed: u64, lives: u32) -> Report {
+pub fn run(seed: u64, lives: u32, commits: Commits) -> Report {
     let mut sim = SimEnv::new(seed);
     let mut world = World {
+        commits,
         dice: SimRng::new(seed ^ 0xB109),
         next: 1,
         committed: Vec::new(),
-        durable: 0,
+        told: 0,
         synced: Vec::new(),
     };
     let mut report = Report::default();
@@ -239,8 +392,8 @@ pub fn run(seed: u64, lives: u32) -> Report {
             // The power goes again while the first crash is repaired.
             let ops = sim.fs.ops();
             sim.fs.halt_at(ops + 1 + world.dice.below(60));
-            if let Ok(mut repaired) = Life::begin(&sim) {
-                let _ = repaired.derive().and_then(|()| repaired.sync());
+            if let Ok(mut repaired) = Life::begin(&sim, commits) {
+                let _ = repaired.sync();
             }
             sim = sim.crash(seed.wrapping_mul(37) + u64::from(life));
         }
@@ -252,12 +405,19 @@ pub fn run(seed: u64, lives: u32) -> Report {
 
 impl World {
     fn live(&mut self, sim: &SimEnv, seed: u64) {
-        let ended = Life::begin(sim).and_then(|mut life| {
+        let ended = Life::begin(sim, self.commits).and_then(|mut life| {
             for _ in 0..STEPS {
-                self.step(sim, &mut life)?;
+                let ended = self.step(sim, &mut life);
+                // What a stage has told before the power went counts, too.
                 let durable = life.engine.durable_seq();
-                let known = self.committed.iter().take_while(|(seq, _)| *seq <= durable);
-                self.durable = self.durable.max(known.count());
+                let mut rest = self.committed[self.told..].iter_mut();
+                while rest
+                    .next()
+                    .is_some_and(|(committed, _)| committed.is_told(durable))
+                {
+                    self.told += 1;
+                }
+                ended?;
             }
             Ok(())
         });
@@ -273,18 +433,17 @@ impl World {
             8 => {
                 life.engine.maintain()?;
             }
-            9 => life.derive()?,
+            9 => {
+                let stages = [CommitStage::Flush, CommitStage::Sync, CommitStage::Commit];
+                life.derive(stages[self.dice.below(3) as usize])?;
+            }
             10 => {
-                life.derive()?;
                 life.sync()?;
                 if self.dice.chance(20) {
-                    self.synced = Decoded::read(sim, &life.set)?.numbers;
+                    self.synced = Decoded::read(sim, &life.published())?.numbers;
                 }
             }
-            _ => {
-                life.derive()?;
-                life.set.rotate(100)?;
-            }
+            _ => life.rotate()?,
         }
         Ok(())
     }
@@ -332,17 +491,15 @@ impl World {
             spooled: None,
             write_set: None,
         }))?;
-        let seq = txn.commit()?.seq.unwrap_or(0);
-        self.committed.push((seq, number));
+        self.committed.push((life.commit(&mut txn)?, number));
         Ok(())
     }
 
     /// Opens with the power on, and compares.
     fn recover(&mut self, sim: &SimEnv, seed: u64) -> Report {
-        let restarted = Life::begin(sim).and_then(|mut life| {
-            life.derive()?;
+        let restarted = Life::begin(sim, self.commits).and_then(|mut life| {
             life.sync()?;
-            let decoded = Decoded::read(sim, &life.set)?;
+            let decoded = Decoded::read(sim, &life.published())?;
             Ok((life, decoded))
         });
         let restarted = restarted.unwrap_or_else(|e| panic!("seed {seed}: {e} at the restart"));
@@ -355,17 +512,18 @@ impl World {
             "seed {seed}: {numbers:?} is no beginning of {committed:?}"
         );
         assert!(
-            numbers.len() >= self.durable,
-            "seed {seed}: {} of {} durable transactions",
+            numbers.len() >= self.told,
+            "seed {seed}: {} of {} transactions that were told",
             numbers.len(),
-            self.durable
+            self.told
         );
         assert!(
             numbers.starts_with(&self.synced),
             "seed {seed}: synced files have lost something"
         );
-        self.committed = numbers.iter().map(|number| (0, *number)).collect();
-        self.durable = numbers.len();
+        let told = numbers.iter().map(|number| (Committed::Told, *number));
+        self.committed = told.collect();
+        self.told = numbers.len();
         self.synced.clone_from(numbers);
         Report {
             transactions: numbers.len() as u64,

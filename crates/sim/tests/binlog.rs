@@ -1,5 +1,6 @@
 //! Power loss at random I/O under a binary log: 40 seeds, or `ESKER_SIM_SEEDS`, from `ESKER_SIM_FIRST_SEED` on.
 
+use esker_binlog::files::Commits;
 use esker_sim::binlog;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -11,11 +12,20 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn files_have_what_the_table_has_after_power_loss() {
+    crash(Commits::OneSync);
+}
+
+#[test]
+fn prepared_transactions_end_as_the_files_say_after_power_loss() {
+    crash(Commits::TwoPhase);
+}
+
+fn crash(commits: Commits) {
     let first = setting("ESKER_SIM_FIRST_SEED", 1);
     let seeds = setting("ESKER_SIM_SEEDS", 40);
     let (mut transactions, mut files) = (0, 0);
     for seed in first..first + seeds {
-        let report = binlog::run(seed, 4);
+        let report = binlog::run(seed, 4, commits);
         transactions += report.transactions;
         files += report.files;
     }
@@ -27,5 +37,8 @@ fn files_have_what_the_table_has_after_power_loss() {
 
 #[test]
 fn a_seed_repeats_itself() {
-    assert_eq!(binlog::run(7, 3), binlog::run(7, 3));
+    for commits in [Commits::OneSync, Commits::TwoPhase] {
+        let run = || binlog::run(7, 3, commits);
+        assert_eq!(run(), run());
+    }
 }

@@ -19,7 +19,7 @@ use esker_server::client::Client;
 use esker_types::Value;
 use esker_vfs::OsFs;
 
-use crate::common::{Ask, Dice, Server, output, setting};
+use crate::common::{Ask, Dice, Server, free_port, output, serve_command, setting};
 
 const ARGS: [&str; 4] = [
     "--log-bin=ON",
@@ -27,6 +27,8 @@ const ARGS: [&str; 4] = [
     "--max-binlog-size=65536",
     "--binlog-row-metadata=FULL",
 ];
+/// The same files, but they decide about transactions.
+const TWO_PHASE: &str = "--esker-binlog-commit=TWO-PHASE";
 const CLIENTS: u64 = 4;
 const ROWS: u64 = 40;
 
@@ -224,14 +226,43 @@ fn work(server: &Server, client: u64, round: u64, seed: u64) {
     }
 }
 
+/// Inserts rows one by one until the server is gone. How many it has acknowledged.
+fn tell(server: &Server, round: u64) -> u64 {
+    let Ok(mut c) = server.try_connect() else {
+        return 0;
+    };
+    (0..)
+        .take_while(|n| quietly(&mut c, &format!("INSERT INTO d.told VALUES ({round}, {n})")))
+        .count() as u64
+}
+
 #[test]
 fn the_files_have_what_the_tables_have_after_kill_9() {
+    kill_9(&[&ARGS]);
+}
+
+#[test]
+fn files_that_decide_have_what_the_tables_have_after_kill_9() {
+    let per_group = [&ARGS[..], &[TWO_PHASE]].concat();
+    let per_transaction = [&per_group[..], &["--esker-binlog-harden=PER-TRANSACTION"]].concat();
+    kill_9(&[&per_group, &per_transaction]);
+}
+
+#[test]
+fn a_crash_may_come_between_one_way_to_commit_and_the_other() {
+    let two_phase = [&ARGS[..], &[TWO_PHASE]].concat();
+    kill_9(&[&ARGS, &two_phase]);
+}
+
+/// Kills the server again and again; it is started with one of these after the other.
+fn kill_9(starts: &[&[&str]]) {
     let dir = tempfile::tempdir().expect("dir");
-    let mut server = Server::start(dir.path(), &ARGS);
+    let mut server = Server::start(dir.path(), starts[0]);
     let mut c = server.connect();
     c.run("CREATE DATABASE d");
     c.run("CREATE TABLE d.keyed (id INT PRIMARY KEY, n INT, v VARCHAR(20), UNIQUE (n, id))");
     c.run("CREATE TABLE d.plain (a INT, b VARCHAR(300))");
+    c.run("CREATE TABLE d.told (round INT, n INT, PRIMARY KEY (round, n))");
     let seed = setting("ESKER_BINLOG_SEED", 1);
     let mut dice = Dice::new(seed);
     let mut groups = 0;
@@ -241,20 +272,30 @@ fn the_files_have_what_the_tables_have_after_kill_9() {
     while round < rounds || (groups <= 20 && round < 10 * rounds) {
         round += 1;
         let life = Duration::from_millis(50 + dice.roll(250));
-        std::thread::scope(|scope| {
+        let told = std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let server = &server;
                 scope.spawn(move || work(server, client, round, seed));
             }
+            let told = scope.spawn(|| tell(&server, round));
             std::thread::sleep(life);
             server.kill_from_outside();
+            told.join().expect("counts")
         });
         server.kill();
+        server.set_args(starts[round as usize % starts.len()]);
         server.restart();
         c = server.connect();
+        let kept = c.value(&format!(
+            "SELECT COUNT(*) FROM d.told WHERE round = {round}"
+        ));
+        assert!(
+            kept.parse::<u64>().expect("a number") >= told,
+            "{kept} of {told}"
+        );
         let shown = c.rows("SHOW BINARY LOG STATUS");
         let replayed = Replayed::of(dir.path());
-        replayed.assert_is(&mut c, &["d.keyed", "d.plain"]);
+        replayed.assert_is(&mut c, &["d.keyed", "d.plain", "d.told"]);
         let executed = replayed.executed.to_string();
         assert_eq!(shown[0][4].as_deref(), Some(&*executed));
         assert_eq!(replayed.executed.count(), replayed.groups as u64);
@@ -293,8 +334,17 @@ fn read_with_tools(dir: &Path, groups: usize) {
 
 #[test]
 fn statements_show_and_manage_the_files() {
+    show_and_manage(&ARGS);
+}
+
+#[test]
+fn statements_show_and_manage_files_that_decide() {
+    show_and_manage(&[&ARGS[..], &[TWO_PHASE]].concat());
+}
+
+fn show_and_manage(args: &[&str]) {
     let dir = tempfile::tempdir().expect("dir");
-    let mut server = Server::start(dir.path(), &ARGS);
+    let mut server = Server::start(dir.path(), args);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; USE d");
     c.run("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)");
@@ -381,8 +431,17 @@ fn statements_show_and_manage_the_files() {
 
 #[test]
 fn a_query_fills_a_table_in_one_group() {
+    fill(&ARGS);
+}
+
+#[test]
+fn a_query_fills_a_table_in_one_group_of_files_that_decide() {
+    fill(&[&ARGS[..], &[TWO_PHASE]].concat());
+}
+
+fn fill(args: &[&str]) {
     let dir = tempfile::tempdir().expect("dir");
-    let server = Server::start(dir.path(), &ARGS);
+    let server = Server::start(dir.path(), args);
     let mut c = server.connect();
     c.run(
         "CREATE DATABASE d; CREATE TABLE d.a (id INT PRIMARY KEY); INSERT INTO d.a VALUES (1), (2)",
@@ -424,9 +483,20 @@ fn a_query_fills_a_table_in_one_group() {
 
 #[test]
 fn transactions_larger_than_their_cache_stay_whole() {
+    let begin = "XA START 'x'";
+    large(&[], begin, "XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'");
+}
+
+#[test]
+fn large_transactions_stay_whole_in_files_that_decide() {
+    large(&[TWO_PHASE], "BEGIN", "COMMIT");
+}
+
+/// Transactions larger than their cache; one begins and ends in its own way.
+fn large(more: &[&str], begin: &str, end: &str) {
     const BIG: &str = "INSERT INTO d.big SELECT NULL, REPEAT(n, 40) FROM d.n";
     let dir = tempfile::tempdir().expect("dir");
-    let args = [&ARGS[..], &["--binlog-cache-size=4096"]].concat();
+    let args = [&ARGS[..], &["--binlog-cache-size=4096"], more].concat();
     let mut server = Server::start(dir.path(), &args);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.n (n INT PRIMARY KEY)");
@@ -440,9 +510,7 @@ fn transactions_larger_than_their_cache_stay_whole() {
         "BEGIN; INSERT INTO d.n VALUES (1); SAVEPOINT s; {BIG}"
     ));
     c.run("ROLLBACK TO s; COMMIT");
-    c.run(&format!(
-        "XA START 'x'; {BIG}; XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'"
-    ));
+    c.run(&format!("{begin}; {BIG}; {end}"));
     c.run("CREATE TABLE d.copy AS SELECT * FROM d.big");
     let used = "SHOW GLOBAL STATUS LIKE 'Binlog_cache_disk_use'";
     assert_eq!(c.lines(used), ["Binlog_cache_disk_use|5"]);
@@ -527,6 +595,57 @@ fn statements_that_change_nothing_are_logged_and_temporary_tables_are_not() {
             "use `d`; DROP TABLE IF EXISTS `gone` /* generated by server */",
         ]
     );
+}
+
+/// What a server that must not start wrote to its log.
+fn refused(dir: &Path, args: &[&str]) -> String {
+    let out = serve_command()
+        .arg(format!("--port={}", free_port()))
+        .arg(format!("--datadir={}", dir.join("data").display()))
+        .args(args)
+        .output()
+        .expect("runs");
+    assert!(!out.status.success(), "it started");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn two_phases_cannot_be_together_with_xa() {
+    let dir = tempfile::tempdir().expect("dir");
+    let args = [&ARGS[..], &[TWO_PHASE]].concat();
+    let mut server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    assert_eq!(c.value("SELECT @@esker_binlog_commit"), "ONE-SYNC");
+    c.run("CREATE DATABASE test; CREATE TABLE test.t (a INT PRIMARY KEY)");
+    c.run("XA START 'x'; INSERT INTO test.t VALUES (1); XA END 'x'; XA PREPARE 'x'");
+    server.stop();
+    let text = refused(dir.path(), &args);
+    assert!(text.contains("XA transactions are prepared"), "{text}");
+    server.restart();
+    c = server.connect();
+    c.run("XA COMMIT 'x'");
+    server.stop();
+    server.set_args(&args);
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.value("SELECT @@esker_binlog_commit"), "TWO-PHASE");
+    assert_eq!(
+        c.code("SET GLOBAL esker_binlog_commit = 'ONE-SYNC'"),
+        Some(1238)
+    );
+    assert_eq!(c.code("XA START 'y'"), Some(1235));
+    // What it depends on is in the files: nothing is behind, and nothing keeps the log.
+    c.run("SET GLOBAL sync_binlog = 3; INSERT INTO test.t VALUES (2); SET sql_log_bin = OFF");
+    c.run("INSERT INTO test.t VALUES (3); SET sql_log_bin = ON; SET autocommit = OFF");
+    c.run("INSERT INTO test.t VALUES (4); BEGIN; INSERT INTO test.t VALUES (5); COMMIT");
+    let infos = c.lines("SHOW BINLOG EVENTS IN 'binlog.000003'").join("\n");
+    assert_eq!(infos.matches("Write_rows").count(), 3, "{infos}");
+    let lag = "SHOW GLOBAL STATUS LIKE 'Esker_binlog_lag_bytes'";
+    assert_eq!(c.lines(lag), ["Esker_binlog_lag_bytes|0"]);
+    server.kill();
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.value("SELECT COUNT(*) FROM test.t"), "5");
 }
 
 #[test]

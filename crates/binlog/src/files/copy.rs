@@ -27,7 +27,7 @@ pub(super) struct Copies {
     /// There at the start.
     left: Vec<SpoolId>,
     /// Copied, and not synced.
-    spent: Vec<SpoolId>,
+    pub(super) spent: Vec<SpoolId>,
 }
 
 /// A transaction whose beginning is in the binary log.

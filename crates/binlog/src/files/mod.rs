@@ -2,11 +2,15 @@
 //!
 //! In flow order: `names`, `index`, `position` (how far the log is in the files), `start` (what a start finds), `set`
 //! (the writer's side), `head` (what files begin with), `copy` (of what large transactions have in spool files),
-//! `places` (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes
-//! the events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from
-//! the log above the last position.
+//! `group` → `grouped` (where the files decide about transactions), `places` (where transactions end), `view` (the
+//! readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a crash at any
+//! moment the files can be brought to what they would have been, from the log above the last position.
 
 mod copy;
+mod group;
+#[cfg(test)]
+mod group_tests;
+mod grouped;
 mod head;
 pub(crate) mod index;
 mod names;
@@ -19,9 +23,11 @@ mod start;
 mod tests;
 mod view;
 
+pub use group::{Commits, Group, SyncPoint};
+pub use grouped::GroupedFiles;
 pub use names::{FileNumber, Names};
 pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet};
-pub use start::were_left_open;
+pub use start::left_open;
 pub use view::{FileInfo, Newer, Published, Reached, Reading, View};

@@ -31,6 +31,8 @@ pub(super) enum State {
     Open = 0,
     /// It ended with STOP.
     Closed = 1,
+    /// It is being written, and decides about transactions: there may be more of them behind the offset.
+    TwoPhase = 2,
 }
 
 /// A position.
@@ -139,6 +141,7 @@ fn decode(bytes: &[u8]) -> Option<(u64, Position)> {
     let file = FileNumber(r.u32().ok()?);
     let state = match r.u32().ok()? & 0xff {
         0 => State::Open,
+        2 => State::TwoPhase,
         _ => State::Closed,
     };
     let offset = r.u64().ok()?;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use esker_vfs::{File, Fs, OpenMode};
 
 use super::copy::{Copies, Copying};
+use super::group::{Commits, last_whole};
 use super::head::{FIRST_FLAGS_AT, begin_file, stamp};
 use super::index;
 use super::names::{FileNumber, Names};
@@ -46,42 +47,54 @@ pub struct Config {
     pub max_size: u64,
     /// What stands behind bodies.
     pub checksum: Checksum,
+    /// How transactions come into them.
+    pub commits: Commits,
+}
+
+impl Config {
+    /// The state of a file that is being written.
+    fn open_state(&self) -> State {
+        match self.commits {
+            Commits::OneSync => State::Open,
+            Commits::TwoPhase => State::TwoPhase,
+        }
+    }
 }
 
 /// The files.
 pub struct FileSet {
     fs: Arc<dyn Fs>,
-    config: Config,
-    deriver: Deriver,
-    positions: Positions,
-    published: Arc<Published>,
-    files: VecDeque<FileInfo>,
-    file: Arc<dyn File>,
+    pub(super) config: Config,
+    pub(super) deriver: Deriver,
+    pub(super) positions: Positions,
+    pub(super) published: Arc<Published>,
+    pub(super) files: VecDeque<FileInfo>,
+    pub(super) file: Arc<dyn File>,
     /// Checksum of the file that is written; that of the configuration begins with the next one.
     checksum: Checksum,
     /// The size limit of the file that is written.
     max_size: u64,
     /// What of the file is written.
-    written: u64,
+    pub(super) written: u64,
     /// Events behind that.
-    pending: Vec<u8>,
+    pub(super) pending: Vec<u8>,
     /// Everything in the log below is in `written` and `pending`.
-    lsn: u64,
+    pub(super) lsn: u64,
     /// The last position.
-    synced: Position,
+    pub(super) synced: Position,
     purged: GtidSet,
     /// A rotation that was begun, with its time; it goes on at the next write if the disk was full.
-    rotation: Option<u32>,
+    pub(super) rotation: Option<u32>,
     /// The last file has its ROTATE.
     ended: bool,
     /// A reset that was begun, with its time: its mark is durable. It goes on likewise.
-    resetting: Option<u32>,
+    pub(super) resetting: Option<u32>,
     /// How often the files have begun again while the server runs.
     resets: u64,
     /// Ends of transactions that readers have not been told of.
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// Transactions in spool files.
-    copies: Copies,
+    pub(super) copies: Copies,
 }
 
 impl FileSet {
@@ -138,7 +151,7 @@ impl FileSet {
         let synced = Position {
             lsn,
             file: number,
-            state: State::Open,
+            state: config.open_state(),
             offset: written,
             numbers,
             max_size: config.max_size,
@@ -184,10 +197,14 @@ impl FileSet {
         fs: Arc<dyn Fs>,
         config: Config,
         (positions, copies): (Positions, Copies),
-        position: Position,
+        mut position: Position,
         now: u32,
     ) -> Result<Self> {
         let names = &config.names;
+        assert!(
+            position.state == State::Closed || position.state == config.open_state(),
+            "files that were left open are ended in the way they were written"
+        );
         let numbers = listed_files(&*fs, names, position.file)?;
         let path = names.path(position.file);
         let file = fs.open(&path, OpenMode::ReadWrite)?;
@@ -198,8 +215,11 @@ impl FileSet {
                 what: format!("it was synced up to {}", position.offset),
             });
         }
+        if position.state == State::TwoPhase {
+            position = last_whole(&*fs, names, &position)?;
+        }
         file.set_len(position.offset)?;
-        if position.state == State::Open {
+        if position.state != State::Closed {
             file.write_all_at(&FLAG_IN_USE.to_le_bytes(), FIRST_FLAGS_AT)?;
         }
         let summary = summarise(&*fs, &path, Some(position.offset))?;
@@ -241,8 +261,16 @@ impl FileSet {
             places: vec![place],
             copies,
         };
-        if position.state == State::Closed {
-            set.next_file(now, now)?;
+        match position.state {
+            State::Open => {}
+            State::Closed => set.next_file(now, now)?,
+            State::TwoPhase => {
+                // What the engine is to commit now stays there. No spool file is needed any more.
+                set.caught_up();
+                let end = set.sync_point();
+                end.sync()?;
+                set.note_synced(&end)?;
+            }
         }
         set.publish();
         Ok(set)
@@ -268,7 +296,7 @@ impl FileSet {
         self.synced.offset == self.end()
     }
 
-    fn number(&self) -> FileNumber {
+    pub(super) fn number(&self) -> FileNumber {
         self.files[self.files.len() - 1].number
     }
 
@@ -333,11 +361,12 @@ impl FileSet {
             offset: self.end(),
             gno: gtid.map_or(0, |gtid| gtid.gno),
         });
-        if self.end() >= self.max_size {
+        if self.end() >= self.max_size && self.config.commits == Commits::OneSync {
             // In the order of the log, so a repetition rotates at the same place.
             return self.rotate(time);
         }
         match self.pending.len() >= WRITE_BYTES {
+            true if self.config.commits == Commits::TwoPhase => self.write_pending(),
             true => self.write(),
             false => Ok(()),
         }
@@ -378,7 +407,7 @@ impl FileSet {
         Ok(())
     }
 
-    fn write_pending(&mut self) -> Result<()> {
+    pub(super) fn write_pending(&mut self) -> Result<()> {
         if !self.pending.is_empty() {
             self.file.write_all_at(&self.pending, self.written)?;
             self.written += self.pending.len() as u64;
@@ -390,10 +419,11 @@ impl FileSet {
     /// Writes and syncs; the log may go up to the LSN that is returned.
     pub fn sync(&mut self) -> Result<u64> {
         self.write()?;
-        if self.synced.lsn != self.lsn || self.synced.max_size != self.config.max_size {
+        let is_noted = self.synced.lsn == self.lsn && self.is_synced();
+        if !is_noted || self.synced.max_size != self.config.max_size {
             crate::synced(self.file.sync_data())?;
             self.max_size = self.config.max_size;
-            self.note_position(State::Open)?;
+            self.note_position(self.config.open_state())?;
             self.publish();
         }
         self.copies.remove_spent()?;
@@ -474,7 +504,7 @@ impl FileSet {
         self.max_size = self.config.max_size;
         self.deriver.begin_file();
         (self.rotation, self.ended) = (None, false);
-        self.note_position(State::Open)
+        self.note_position(self.config.open_state())
     }
 
     fn publish(&mut self) {

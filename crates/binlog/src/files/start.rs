@@ -8,19 +8,24 @@ use std::path::Path;
 
 use esker_vfs::{Fs, OpenMode};
 
+use super::group::Commits;
 use super::index;
 use super::names::{FileNumber, Names};
 use super::position::{Positions, State};
 use crate::gtid::GtidSet;
 use crate::{Error, Result};
 
-/// Are there files that were being written when the server ended?
-pub fn were_left_open(fs: &dyn Fs, names: &Names) -> Result<bool> {
+/// How transactions came into the files that were being written when the server ended, if there are any.
+pub fn left_open(fs: &dyn Fs, names: &Names) -> Result<Option<Commits>> {
     if !fs.exists(&names.other("position"))? {
-        return Ok(false);
+        return Ok(None);
     }
     let (_, position) = Positions::open(fs, names)?;
-    Ok(position.is_some_and(|p| p.state == State::Open))
+    Ok(position.and_then(|position| match position.state {
+        State::Open => Some(Commits::OneSync),
+        State::TwoPhase => Some(Commits::TwoPhase),
+        State::Closed => None,
+    }))
 }
 
 /// The files of the index up to the last one that counts; what a crash left besides is removed.

@@ -15,7 +15,7 @@ use crate::spool::{Spooled, Spools};
 
 const MAX_SIZE: u64 = 2000;
 
-fn config(max_size: u64) -> Config {
+pub(super) fn config(max_size: u64) -> Config {
     let sid = Sid([7; 16]);
     Config {
         names: Names::new("/data/binlog".into(), "binlog"),
@@ -28,6 +28,7 @@ fn config(max_size: u64) -> Config {
         version: "8.4.0".into(),
         max_size,
         checksum: Checksum::Crc32,
+        commits: crate::files::Commits::OneSync,
     }
 }
 
@@ -36,7 +37,7 @@ fn open(fs: &SimFs) -> crate::Result<FileSet> {
 }
 
 /// The attachment of transaction `n`: one event whose body tells it, of a length of its own.
-fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
+pub(super) fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let body = format!("{n}:{}", "x".repeat((n * 37 % 300) as usize));
     push_event(EventType::RowsQuery, 0, 100, body.as_bytes(), &mut bytes);
@@ -62,8 +63,17 @@ fn head_of(n: u64, gtid: Option<Gtid>, spooled: Option<Spooled>) -> Vec<u8> {
     })
 }
 
+/// The attachment of transaction `n`, whose events are in a spool file.
+pub(super) fn spooled_attachment(n: u64, spooled: Spooled) -> Vec<u8> {
+    head_of(n, None, Some(spooled))
+}
+
 /// Writes the events of a transaction into a spool file, with something that is rolled back.
-fn spool(spools: &Arc<Spools>, events: u64, event_bytes: usize) -> crate::Result<Spooled> {
+pub(super) fn spool(
+    spools: &Arc<Spools>,
+    events: u64,
+    event_bytes: usize,
+) -> crate::Result<Spooled> {
     let mut spool = spools.create()?;
     for event in 0..events {
         let kept = spool.bytes();
@@ -77,7 +87,7 @@ fn spool(spools: &Arc<Spools>, events: u64, event_bytes: usize) -> crate::Result
     spool.seal()
 }
 
-fn spool_files(fs: &SimFs) -> usize {
+pub(super) fn spool_files(fs: &SimFs) -> usize {
     fs.list("/data/binlog/spool".as_ref()).expect("list").len()
 }
 
@@ -153,7 +163,7 @@ fn assert_lengths(fs: &SimFs) {
     }
 }
 
-fn executed(fs: &SimFs) -> GtidSet {
+pub(super) fn executed(fs: &SimFs) -> GtidSet {
     let names = config(MAX_SIZE).names;
     let list = fs.list(names.dir()).expect("list");
     let last = list.iter().filter_map(|name| names.number(name)).max();

@@ -54,6 +54,7 @@ impl Rig {
             version: "8.4.0".into(),
             max_size: 1 << 20,
             checksum: Checksum::Crc32,
+            commits: crate::files::Commits::OneSync,
         };
         let set = FileSet::open(Arc::new(fs.clone()), config, 8, 100).expect("opens");
         let log = Log {

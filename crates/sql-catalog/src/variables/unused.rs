@@ -394,7 +394,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("ssl_session_cache_timeout", G, SET, VarKind::UInt { min: 0, max: 86_400 }, "300"),
     unused("stored_program_cache", G, SET, VarKind::UInt { min: 16, max: 524_288 }, "256"),
     unused("stored_program_definition_cache", G, SET, VarKind::UInt { min: 256, max: 524_288 }, "256"),
-    unused("sync_binlog", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1"),
     unused("sync_master_info", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "10000"),
     unused("sync_relay_log_info", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "10000"),
     unused("sync_source_info", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "10000"),

@@ -127,10 +127,11 @@ impl Instance {
         }
         let command = match name {
             "max_binlog_size" => Command::MaxSize(value.as_u64()),
+            "sync_binlog" => Command::SyncEvery(value.as_u64()),
             "esker_log_pinned_limit" => Command::PinnedLimit(value.as_u64()),
             "esker_binlog_space_limit" => Command::SpaceLimit(value.as_u64()),
-            "binlog_checksum" => Command::Checksum(super::writer::checksum(value.as_text())),
-            "gtid_mode" => Command::GtidMode(super::writer::gives_gtids(value.as_text())),
+            "binlog_checksum" => Command::Checksum(super::upkeep::checksum(value.as_text())),
+            "gtid_mode" => Command::GtidMode(super::upkeep::gives_gtids(value.as_text())),
             "binlog_expire_logs_seconds" | "binlog_expire_logs_auto_purge" => {
                 let is_on = self.variable_is_on("binlog_expire_logs_auto_purge");
                 let seconds = self.variable_u64("binlog_expire_logs_seconds");

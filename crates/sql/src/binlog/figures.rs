@@ -53,7 +53,7 @@ impl Instance {
         let figures = self.binlog.figures();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let view = self.binlog.view().unwrap_or_default();
-        let behind = match self.binlog.is_on() {
+        let behind = match self.binlog.is_on() && !self.binlog.decides() {
             true => self.engine.durable_seq().saturating_sub(view.lsn),
             false => 0,
         };

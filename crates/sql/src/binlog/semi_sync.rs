@@ -122,6 +122,11 @@ impl SemiSync {
         }
     }
 
+    /// Is it wanted?
+    pub(super) fn is_enabled(&self) -> bool {
+        self.0.lock().wanted.is_enabled
+    }
+
     /// Goes on to where the replicas are, and looks at the clock.
     pub(super) fn advance(&self, engine: &Engine, published: &Published) {
         let mut state = self.0.lock();

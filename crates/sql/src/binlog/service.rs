@@ -10,11 +10,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use esker_binlog::files::{Names, Published, View, were_left_open};
+use esker_binlog::files::{Commits, Names, Published, View, left_open};
+use esker_binlog::spool::Spools;
 use esker_engine::{Engine, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{Globals, VarValue};
@@ -25,6 +26,7 @@ use super::cache::CacheLimits;
 use super::figures::Figures;
 use super::owned::OwnedGtids;
 use super::semi_sync::SemiSync;
+use super::two_phase::{self, Keeper};
 use super::writer::{Command, FOLLOWER, FileWriter, Order, StartArgs, failed};
 
 /// Folder of the files in the data directory, and what they are called.
@@ -47,7 +49,68 @@ pub(crate) struct Binlog {
     /// GTIDs that sessions have taken.
     pub(crate) owned: OwnedGtids,
     semi_sync: Arc<SemiSync>,
+    /// The files have what the engine has, before it has it.
+    decides: bool,
     engine: Option<Engine>,
+}
+
+/// The thread that serves the files.
+enum Server {
+    OneSync(Box<FileWriter>),
+    TwoPhase(Box<Keeper>),
+}
+
+impl Server {
+    fn open(
+        args: &StartArgs<'_>,
+        names: Names,
+        commits: Commits,
+        semi_sync: &Arc<SemiSync>,
+    ) -> SqlResult<Self> {
+        Ok(match commits {
+            Commits::OneSync => {
+                let mut writer = FileWriter::open(args, names)?;
+                writer.serve(Arc::clone(semi_sync));
+                Self::OneSync(Box::new(writer))
+            }
+            Commits::TwoPhase => {
+                let mut keeper = Keeper::open(args, names)?;
+                keeper.begin(args, Arc::clone(semi_sync));
+                Self::TwoPhase(Box::new(keeper))
+            }
+        })
+    }
+
+    /// What readers of the files see.
+    fn published(&self) -> Arc<Published> {
+        match self {
+            Self::OneSync(writer) => writer.published(),
+            Self::TwoPhase(keeper) => keeper.files().published(),
+        }
+    }
+
+    /// Where sessions put the events of large transactions.
+    fn spools(&self) -> Arc<Spools> {
+        match self {
+            Self::OneSync(writer) => writer.spools(),
+            Self::TwoPhase(keeper) => keeper.files().spools(),
+        }
+    }
+
+    /// What it counts.
+    fn figures(&self) -> Arc<Figures> {
+        match self {
+            Self::OneSync(writer) => writer.figures(),
+            Self::TwoPhase(keeper) => keeper.figures(),
+        }
+    }
+
+    fn run(self, inbox: &Receiver<Order>) {
+        match self {
+            Self::OneSync(writer) => writer.run(inbox),
+            Self::TwoPhase(keeper) => keeper.run(inbox),
+        }
+    }
 }
 
 struct Running {
@@ -57,7 +120,32 @@ struct Running {
 
 /// Does the engine have to keep its log for the writer until it comes?
 pub(crate) fn follows(env: &esker_vfs::Env, data_dir: &std::path::Path, globals: &Globals) -> bool {
-    globals.named("log_bin").is_on() || were_left_open(&*env.fs, &names(data_dir)).unwrap_or(true)
+    match left_open(&*env.fs, &names(data_dir)) {
+        Ok(Some(Commits::OneSync)) | Err(_) => true,
+        Ok(_) => globals.named("log_bin").is_on() && wanted(globals) == Commits::OneSync,
+    }
+}
+
+/// esker_binlog_commit.
+fn wanted(globals: &Globals) -> Commits {
+    match globals.named("esker_binlog_commit").as_text() {
+        "TWO-PHASE" => Commits::TwoPhase,
+        _ => Commits::OneSync,
+    }
+}
+
+/// Ends files that were left open by a server that did it in another way, or has none now.
+fn end_files(args: &StartArgs<'_>, names: Names, commits: Commits) -> SqlResult<()> {
+    match commits {
+        Commits::TwoPhase => Keeper::open(args, names)?.close(),
+        Commits::OneSync => {
+            let mut writer = FileWriter::open(args, names)?;
+            writer.catch_up().map_err(|e| e.into_sql())?;
+            writer.close()?;
+            let unfollowed = args.engine.unfollow(FOLLOWER);
+            unfollowed.map_err(|e| engine_error(&e))
+        }
+    }
 }
 
 fn names(data_dir: &std::path::Path) -> Names {
@@ -74,25 +162,29 @@ impl Binlog {
         let names = names(args.data_dir);
         let fs = &args.env.fs;
         let is_on = args.globals.named("log_bin").is_on();
+        let commits = wanted(args.globals);
+        if is_on && commits == Commits::TwoPhase {
+            two_phase::check(args.engine)?;
+        }
+        let left = left_open(&**fs, &names).map_err(|e| failed(&e))?;
+        if let Some(left) = left
+            && !(is_on && left == commits)
+        {
+            end_files(args, names.clone(), left)?;
+        }
+        if !(is_on && commits == Commits::TwoPhase) {
+            // Those of a backup, of which the files know nothing: it is of a moment before they were decided.
+            two_phase::decide(args.engine, 0)?;
+        }
         if !is_on {
-            let left_open = were_left_open(&**fs, &names).map_err(|e| failed(&e))?;
-            if left_open {
-                let mut writer = FileWriter::open(args, names)?;
-                writer.catch_up().map_err(|e| e.into_sql())?;
-                writer.close()?;
-                args.engine
-                    .unfollow(FOLLOWER)
-                    .map_err(|e| engine_error(&e))?;
-            }
             return Ok(Self::default());
         }
         let semi_sync = Arc::new(SemiSync::default());
         semi_sync.configure(args.globals, args.engine);
-        let mut writer = FileWriter::open(args, names.clone())?;
-        writer.serve(Arc::clone(&semi_sync));
-        let published = writer.published();
-        let figures = writer.figures();
-        let cache_limits = CacheLimits::new(writer.spools(), args.globals);
+        let server = Server::open(args, names.clone(), commits, &semi_sync)?;
+        let (published, spools) = (server.published(), server.spools());
+        let figures = server.figures();
+        let cache_limits = CacheLimits::new(spools, args.globals);
         let tell = |name, path: PathBuf| {
             let text = path.display().to_string();
             args.globals.tell(name, VarValue::Text(text.into()));
@@ -102,7 +194,7 @@ impl Binlog {
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()
             .name("binlog".into())
-            .spawn(move || writer.run(&inbox))
+            .spawn(move || server.run(&inbox))
             .map_err(|e| failed(&e.into()))?;
         Ok(Self {
             on: AtomicBool::new(true),
@@ -113,6 +205,7 @@ impl Binlog {
             cache_limits: Some(cache_limits),
             owned: OwnedGtids::default(),
             semi_sync,
+            decides: commits == Commits::TwoPhase,
             engine: Some(args.engine.clone()),
         })
     }
@@ -120,6 +213,11 @@ impl Binlog {
     /// Is there a binary log?
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
+    }
+
+    /// Do the files decide about transactions? They have at once what the engine has.
+    pub(crate) fn decides(&self) -> bool {
+        self.decides
     }
 
     /// What the writer has counted.
@@ -161,6 +259,12 @@ impl Binlog {
     /// space or does not get there in time.
     pub(super) fn view_at(&self, seq: Seq) -> Option<View> {
         let published = self.published.as_ref()?;
+        if let Some(engine) = self.engine.as_ref().filter(|_| self.decides) {
+            engine.await_decisions();
+            let mut view = published.view();
+            view.lsn = view.lsn.max(seq);
+            return Some(view);
+        }
         let begun = Instant::now();
         loop {
             let view = published.wait(SHOW_STEP, |view| view.lsn >= seq);

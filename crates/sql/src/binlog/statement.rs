@@ -101,7 +101,12 @@ impl Session {
             *self.capture.beginning() = Some(beginning);
         }
         self.capture.tables().set_detail(detail);
-        let limits = self.context.instance.binlog.cache_limits();
+        let binlog = &self.context.instance.binlog;
+        if binlog.decides() {
+            // What is prepared is in one record of the log.
+            self.txn.set_may_spill(false);
+        }
+        let limits = binlog.cache_limits();
         self.capture.cache().open(limits);
         self.capture.begin_statement(Start {
             vars: &self.vars.log,

@@ -15,19 +15,18 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
-use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published};
-use esker_binlog::gtid::{GtidSet, Sid, Source};
+use esker_binlog::files::{Commits, FileNumber, FileSet, Names, Published};
+use esker_binlog::gtid::GtidSet;
 use esker_binlog::spool::Spools;
 use esker_engine::{Charge, Engine, Follower, MemoryUse, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
-use esker_vfs::Clock;
 
 use super::figures::Figures;
 use super::semi_sync::SemiSync;
+use super::upkeep::{Upkeep, files_config};
 
 /// The name under which the log is kept.
 pub(crate) const FOLLOWER: &str = "binlog";
@@ -41,8 +40,6 @@ const GATHER: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(20);
 /// It tries again this often on a full disk.
 const STALLED: Duration = Duration::from_secs(1);
-/// Files are looked at for their age this often.
-const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
 /// What the writer is told to do.
 pub(super) enum Command {
@@ -56,6 +53,7 @@ pub(super) enum Command {
     Expire(u32),
     SpaceLimit(u64),
     PinnedLimit(u64),
+    SyncEvery(u64),
     Stop,
 }
 
@@ -65,6 +63,14 @@ impl Command {
         matches!(
             self,
             Self::PurgeTo(_) | Self::Expire(_) | Self::SpaceLimit(_) | Self::PinnedLimit(_)
+        )
+    }
+
+    /// Does it end the file that is written?
+    pub(super) fn is_about_the_end(&self) -> bool {
+        matches!(
+            self,
+            Self::Rotate | Self::Reset | Self::AddPurged(_) | Self::Checksum(_) | Self::GtidMode(_)
         )
     }
 }
@@ -81,11 +87,7 @@ pub(crate) struct StartArgs<'a> {
 
 /// 1598: what a file of the binary log ran into.
 pub(super) fn failed(e: &esker_binlog::Error) -> SqlError {
-    SqlError::new(
-        1598,
-        "HY000",
-        format!("Binary logging not possible. Message: {e}"),
-    )
+    errors::binlog_failed(e)
 }
 
 /// 1021: the writer waits for space.
@@ -129,19 +131,12 @@ impl From<esker_engine::EngineError> for Trouble {
 pub(super) struct FileWriter {
     set: FileSet,
     follower: Follower,
-    clock: Arc<dyn Clock>,
-    names: Names,
-    fs: Arc<dyn esker_vfs::Fs>,
+    upkeep: Upkeep,
     /// Attachments that were read and are not in the files yet.
     read: Vec<(Seq, Vec<u8>)>,
     /// Of attachments and of events that are not written.
     memory: Charge,
     last_sync: Instant,
-    last_expiry: Instant,
-    /// binlog_expire_logs_seconds; 0: never.
-    expires: u32,
-    /// esker_binlog_space_limit; 0: none.
-    space_limit: u64,
     /// esker_log_pinned_limit.
     pinned_limit: u64,
     figures: Arc<Figures>,
@@ -153,39 +148,23 @@ pub(super) struct FileWriter {
 impl FileWriter {
     pub(super) fn open(args: &StartArgs<'_>, names: Names) -> SqlResult<Self> {
         let globals = args.globals;
-        let config = Config {
-            names: names.clone(),
-            writer: author(globals)?,
-            version: globals.named("version").as_text().to_owned(),
-            max_size: globals.named("max_binlog_size").as_u64(),
-            checksum: checksum(globals.named("binlog_checksum").as_text()),
-        };
-        let clock = Arc::clone(&args.env.clock);
+        let config = files_config(globals, names.clone(), Commits::OneSync)?;
+        let upkeep = Upkeep::new(args, names);
         let fs = Arc::clone(&args.env.fs);
-        let now = seconds(&*clock);
         // A new set begins here: what was committed before belongs to no file.
         let end = args.engine.durable_seq();
-        let set = FileSet::open(Arc::clone(&fs), config, end, now).map_err(|e| failed(&e))?;
+        let set = FileSet::open(fs, config, end, upkeep.now()).map_err(|e| failed(&e))?;
         let follower = args
             .engine
             .follow(FOLLOWER, set.lsn())
             .map_err(|e| engine_error(&e))?;
-        let expires = match globals.named("binlog_expire_logs_auto_purge").is_on() {
-            true => globals.named("binlog_expire_logs_seconds").as_u64() as u32,
-            false => 0,
-        };
         Ok(Self {
             set,
             follower,
-            clock,
-            names,
-            fs,
+            upkeep,
             read: Vec::new(),
             memory: Charge::new(args.engine.memory(), MemoryUse::Followers),
             last_sync: Instant::now(),
-            last_expiry: Instant::now(),
-            expires,
-            space_limit: globals.named("esker_binlog_space_limit").as_u64(),
             pinned_limit: globals.named("esker_log_pinned_limit").as_u64(),
             figures: Arc::default(),
             engine: args.engine.clone(),
@@ -243,7 +222,7 @@ impl FileWriter {
             Err(TryRecvError::Empty) => {}
         }
         self.sync_if_due()?;
-        self.expire_if_due()?;
+        self.upkeep.expire_if_due(&mut self.set)?;
         self.tell_sessions();
         match self.follower.wait().block_for(IDLE) {
             Ok(true) => std::thread::sleep(GATHER),
@@ -281,7 +260,7 @@ impl FileWriter {
         self.set.write()?;
         self.count_memory();
         self.set.caught_up();
-        let now = self.clock.wall_micros();
+        let now = self.upkeep.now_micros();
         self.figures.caught_up.store(now, Ordering::Relaxed);
         Ok(())
     }
@@ -315,31 +294,9 @@ impl FileWriter {
         let is_awaited = !self.set.is_synced() && self.set.published().has_streams();
         if is_due || is_awaited || behind >= SYNC_BYTES {
             self.sync()?;
-            self.keep_space_limit()?;
+            self.upkeep.keep_space_limit(&mut self.set)?;
         }
         Ok(())
-    }
-
-    /// Removes the oldest files where all together have more bytes than they may.
-    fn keep_space_limit(&mut self) -> Result<(), Trouble> {
-        if self.space_limit == 0 {
-            return Ok(());
-        }
-        let view = self.set.published().view();
-        let mut total: u64 = view.files.iter().map(|f| f.size).sum();
-        let mut keep = view.files.iter().peekable();
-        while total > self.space_limit
-            && let Some(oldest) = keep.next()
-            && keep.peek().is_some()
-        {
-            total -= oldest.size;
-        }
-        match keep.peek() {
-            Some(first) if first.number != view.files[0].number => {
-                Ok(self.set.purge_to(first.number)?)
-            }
-            _ => Ok(()),
-        }
     }
 
     fn sync(&mut self) -> Result<(), Trouble> {
@@ -350,45 +307,17 @@ impl FileWriter {
     }
 
     fn obey(&mut self, command: Command) -> Result<(), Trouble> {
-        let now = seconds(&*self.clock);
         match command {
-            Command::Rotate => self.set.rotate(now)?,
-            Command::PurgeTo(number) => self.set.purge_to(number)?,
-            Command::Reset => self.set.reset(now)?,
-            Command::AddPurged(gtids) => self.set.add_purged(&gtids, now)?,
-            Command::MaxSize(bytes) => self.set.set_max_size(bytes),
-            Command::Checksum(checksum) => self.set.set_checksum(checksum, now)?,
-            Command::GtidMode(on) => self.set.set_gtid_mode(on, now)?,
-            Command::Expire(seconds) => self.expires = seconds,
-            Command::SpaceLimit(bytes) => {
-                self.space_limit = bytes;
-                self.keep_space_limit()?;
-            }
             Command::PinnedLimit(bytes) => self.pinned_limit = bytes,
-            Command::Stop => {}
+            command => self.upkeep.obey(&mut self.set, command)?,
         }
         Ok(())
     }
 
     pub(super) fn close(&mut self) -> SqlResult<()> {
-        let now = seconds(&*self.clock);
-        let lsn = self.set.close(now).map_err(|e| failed(&e))?;
+        let lsn = self.set.close(self.upkeep.now()).map_err(|e| failed(&e))?;
         let lsn = lsn.min(self.follower.at());
         self.follower.release(lsn).map_err(|e| engine_error(&e))
-    }
-
-    /// Removes files whose last event is older than `binlog_expire_logs_seconds`.
-    fn expire_if_due(&mut self) -> Result<(), Trouble> {
-        if self.expires == 0 || self.last_expiry.elapsed() < EXPIRE_EVERY {
-            return Ok(());
-        }
-        self.last_expiry = Instant::now();
-        let before = seconds(&*self.clock).saturating_sub(self.expires);
-        let view = self.set.published().view();
-        match super::admin::first_younger(&*self.fs, &self.names, &view, before)? {
-            Some(number) => Ok(self.set.purge_to(number)?),
-            None => Ok(()),
-        }
     }
 
     /// Waits where the disk is full, and ends the process otherwise: what the files have is not known any more.
@@ -438,7 +367,7 @@ impl FileWriter {
                 let _ = reply.send(done);
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
-            Err(RecvTimeoutError::Timeout) => self.expire_if_due()?,
+            Err(RecvTimeoutError::Timeout) => self.upkeep.expire_if_due(&mut self.set)?,
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -453,45 +382,4 @@ impl FileWriter {
         }
         Ok(())
     }
-}
-
-fn seconds(clock: &dyn Clock) -> u32 {
-    u32::try_from(clock.wall_micros().div_euclid(1_000_000)).unwrap_or(0)
-}
-
-pub(super) fn checksum(name: &str) -> Checksum {
-    match name {
-        "NONE" => Checksum::None,
-        _ => Checksum::Crc32,
-    }
-}
-
-/// Do new transactions get GTIDs in this gtid_mode?
-pub(super) fn gives_gtids(mode: &str) -> bool {
-    matches!(mode, "ON" | "ON_PERMISSIVE")
-}
-
-/// Who writes the files.
-fn author(globals: &Globals) -> SqlResult<Author> {
-    let uuid = globals.named("server_uuid");
-    let sid: Sid = uuid
-        .as_text()
-        .parse()
-        .map_err(|_| errors::wrong_setting("server_uuid is no UUID"))?;
-    let version = globals.named("version");
-    Ok(Author {
-        source: Source::untagged(sid),
-        server_id: globals.named("server_id").as_u64() as u32,
-        server_version: version_number(version.as_text()),
-        gtid_mode: gives_gtids(globals.named("gtid_mode").as_text()),
-    })
-}
-
-/// `8.4.0-x` as 80400.
-fn version_number(version: &str) -> u32 {
-    let mut parts = version
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    let mut next = || parts.next().unwrap_or(0);
-    next() * 10_000 + next() * 100 + next()
 }

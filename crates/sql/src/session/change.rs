@@ -364,7 +364,9 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        let may_block = || self.context.instance.engine.holds_writers();
+        let engine = &self.context.instance.engine;
+        let may_block =
+            || engine.holds_writers() || (self.commits_at_end() && engine.is_decided_elsewhere());
         let keys = compiled.foreign_keys();
         // How many rows a cascade reaches is not known.
         let is_long = || compiled.cost_rows() > INLINE_ROWS || keys.cascades();

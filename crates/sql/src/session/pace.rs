@@ -193,7 +193,7 @@ impl Pace {
     }
 
     /// Leaves the worker, on a shared one.
-    fn leave(&self) {
+    pub(super) fn leave(&self) {
         if self.shared.get() {
             (self.leave)();
             self.has_left.set(true);

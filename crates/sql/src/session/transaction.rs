@@ -129,6 +129,10 @@ impl Session {
         if let Some(table) = self.filling.take() {
             return self.commit_filled(table);
         }
+        if self.txn.attachment_bytes() > 0 && self.context.instance.engine.is_decided_elsewhere() {
+            // An implicit commit blocks, too.
+            self.context.pace.leave();
+        }
         let result = match self.seal() {
             Ok(()) => self.txn.commit(),
             Err(e) => {

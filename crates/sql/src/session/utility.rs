@@ -57,6 +57,7 @@ impl Session {
             Statement::Commit(_)
                 if mode == Mode::Inline
                     && (self.context.instance.engine.holds_writers()
+                        || self.context.instance.engine.is_decided_elsewhere()
                         || self.txn.has_spilled()
                         || self.capture.has_spooled()) =>
             {
