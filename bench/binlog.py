@@ -1,13 +1,19 @@
-"""'bench/compare binlog': what the binary log costs, on Esker with and without it and on its peers with it."""
+"""'bench/compare binlog': what the binary log costs, on Esker with and without it and on its peers with it.
+
+'--two-phase' compares the ways to commit instead: one sync, two phases, and two phases with the engine's log hardened
+for each transaction; '--tables 100 --threads 32,64,128,256 --tests oltp_update_non_index' is the source's own case."""
 import time
 
 import machine, oltp, servers
-from servers import BINLOG, ESKER, INNODB, MYSQL
+from servers import BINLOG, ESKER, HARDEN_EACH, INNODB, MYSQL, TWO_PHASE
 
 TESTS = "oltp_update_non_index,oltp_insert,oltp_delete,oltp_read_write"
 # On every server with a binary log: row events, and what is acknowledged is in it after a crash.
 MORE = {
     BINLOG: ["--log-bin=ON", "--gtid-mode=ON"],
+    TWO_PHASE: ["--log-bin=ON", "--gtid-mode=ON", "--esker-binlog-commit=TWO-PHASE"],
+    HARDEN_EACH: ["--log-bin=ON", "--gtid-mode=ON", "--esker-binlog-commit=TWO-PHASE",
+                  "--esker-binlog-harden=PER-TRANSACTION"],
     INNODB: ["--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1", "--server-id=1"],
     MYSQL: ["--sync-binlog=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
 }
@@ -19,10 +25,11 @@ def options(parser):
     parser.add_argument("--tests", default=TESTS)
     parser.add_argument("--threads", default="16,64,256")
     oltp.case_options(parser, "of each case")
+    parser.add_argument("--two-phase", action="store_true", help="Esker's ways to commit, without peers")
 
 
 def counts(server):
-    return {name: int(server.status(name)) for name in COUNTED} if server.name == BINLOG else {}
+    return {name: int(server.status(name)) for name in COUNTED} if server.name in (BINLOG, TWO_PHASE, HARDEN_EACH) else {}
 
 
 def measure(server, test, threads, args):
@@ -48,6 +55,8 @@ def median(runs):
 def run(args, directory):
     """Every case on all servers, in rounds; all servers on one line."""
     machine.require(machine.SYSBENCH)
+    if args.two_phase and not args.servers:
+        args.servers = f"{BINLOG},{TWO_PHASE},{HARDEN_EACH}"
     if args.no_peer and not args.servers:
         args.servers = f"{BINLOG},{ESKER}"
     if args.delay_us:
@@ -59,7 +68,8 @@ def run(args, directory):
         print(f"{disk.name}: {args.tables} x {args.size} rows, binary log on but for {ESKER}\n"
               f"{'test':22}{'threads':>8}" + "".join(f"{s.name + ' tps':>18}" for s in running)
               + "".join(f"{'x ' + s.name:>16}" for s in running[1:])
-              + f"{'syncs/commit':>14}{'binlog syncs/s':>16}", flush=True)
+              + f"{'syncs/commit':>14}{'binlog syncs/s':>16}" * max(1, sum(bool(counts(s)) for s in running)),
+              flush=True)
         return [case for test in args.tests.split(",") for threads in map(int, args.threads.split(","))
                 for case in [one_case(running, test, threads, args)]]
 
@@ -78,7 +88,9 @@ def one_case(running, test, threads, args):
         ratio, _ = oltp.ratios(first, case[s.name])
         case[s.name]["ratio"] = ratio
         line += f"{ratio:>16.2f}"
-    for name, width in ("log_syncs_per_commit", 14), ("binlog_syncs_per_second", 16):
-        line += f"{first.get(name, float('nan')):>{width}.3f}"
+    counted = [case[s.name] for s in running if "log_syncs_per_commit" in case[s.name]] or [first]
+    for of in counted:
+        for name, width in ("log_syncs_per_commit", 14), ("binlog_syncs_per_second", 16):
+            line += f"{of.get(name, float('nan')):>{width}.3f}"
     print(line, flush=True)
     return case

@@ -4,8 +4,8 @@ import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
 
-ESKER, NO_ELR, BINLOG, INNODB, MYROCKS, MYSQL = NAMES = (
-    "esker", "esker-no-elr", "esker-binlog", "innodb", "myrocks", "mysql")
+ESKER, NO_ELR, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
+    "esker", "esker-no-elr", "esker-binlog", "esker-two-phase", "esker-harden-each", "innodb", "myrocks", "mysql")
 
 
 class Server:
@@ -107,8 +107,8 @@ def start_mysql(name, directory, disk, args, more):
     return server
 
 
-STARTERS = {ESKER: start_esker, NO_ELR: start_esker, BINLOG: start_esker, INNODB: start_mariadb,
-            MYROCKS: start_mariadb, MYSQL: start_mysql}
+STARTERS = {ESKER: start_esker, NO_ELR: start_esker, BINLOG: start_esker, TWO_PHASE: start_esker,
+            HARDEN_EACH: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
 NEEDED = {INNODB: machine.MARIADB, MYROCKS: machine.MYROCKS}
 
 
