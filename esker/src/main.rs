@@ -3,13 +3,14 @@
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people (`show`, `log` and `log_format` for the server's log, and `bar` for progress);
-//! `server_options` says which server; `generate` makes man pages and completions.
+//! `heap` is the allocator; `server_options` says which server; `generate` makes man pages and completions.
 
 mod backup;
 mod bar;
 mod bench;
 mod check;
 mod generate;
+mod heap;
 mod inspect;
 mod log;
 mod log_format;
@@ -24,11 +25,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-// Many small buffers of many sessions on two or more threads: the system allocator keeps more memory
-// and takes longer. Without huge pages: one small thing that is left in one would keep 2 MiB.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How options of `serve` begin that are no settings, but may stand among them.
 const NO_SETTINGS: [&str; 5] = [

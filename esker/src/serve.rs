@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::bar::Bar;
-use crate::{log, log_format};
+use crate::{heap, log, log_format};
 use esker_server::{Config, Hooks};
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -69,6 +69,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     let hooks = Hooks {
         progress,
         reopen_logs: Arc::new(log::reopen),
+        reclaim: heap::reclaim,
         ready: |address, instance: &_| announce(address, instance, &data_dir),
     };
     esker_server::run(config, hooks).map_err(|e| e.to_string())?;

@@ -56,8 +56,7 @@ impl Engine {
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let budget = MemoryBudget::new(config.memory_limit);
-        let resident = env.resident;
-        budget.set_resident(move || usize::try_from(resident()?.now).ok());
+        budget.set_process(env.resident, env.reclaim);
         let log_buffer = Charge::of(&budget, MemoryUse::LogBuffer, config.log_buffer_bytes);
         let cache = BlockCache::governed(&budget);
         let on_fatal = Arc::clone(&config.on_fatal);

@@ -116,6 +116,8 @@ pub struct Hooks<R: FnOnce(SocketAddr, &Instance)> {
     pub progress: OnProgress,
     /// Called at SIGHUP and FLUSH LOGS.
     pub reopen_logs: ReopenLogs,
+    /// Gives what the heap keeps free back to the system.
+    pub reclaim: fn(),
     /// Called with the address once statements may run.
     pub ready: R,
 }
@@ -129,7 +131,10 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
     hooks: Hooks<R>,
 ) -> Result<(), StartError> {
     panics::log_panics();
-    let env = Env::os();
+    let env = Env {
+        reclaim: hooks.reclaim,
+        ..Env::os()
+    };
     let starting = begin(&config, &env)?;
     let tls = tls_acceptor(
         &config,
@@ -321,6 +326,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         progress,
         reopen_logs,
         ready,
+        reclaim: _,
     } = hooks;
     let mut doors = Doors::open(&config.bind_address, config.port, backlog).await?;
     let address = doors.address()?;

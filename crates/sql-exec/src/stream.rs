@@ -13,6 +13,7 @@ use esker_sql_catalog::result::RowSink;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_plan::plan::profile::Profile;
+use esker_types::ctx::MANY_BYTES;
 use esker_types::{EvalCtx, Value};
 
 use super::ExecCtx;
@@ -104,6 +105,11 @@ impl RowStream {
                 self.plan.columns.len(),
                 "a row has the columns that were announced"
             );
+            let bytes: usize = row.iter().map(Value::text_len).sum();
+            if bytes >= MANY_BYTES {
+                // The packet is as long once more.
+                env.eval.ctx.session.may_make(bytes)?;
+            }
             sink.begin_row();
             for (value, column) in row.iter().zip(self.plan.columns.iter()) {
                 sink.value(value.as_ref(), &column.ty);

@@ -2,7 +2,8 @@
 //! MariaDB extras.
 //!
 //! Neighbours: `session` calls [`parse`] and [`digest`](digest::digest); `bind`, `ddl`, `dml` read the
-//! [`ast`]. Knows no catalog and no session beyond the SQL mode.
+//! [`ast`]. Knows no catalog and no session beyond the SQL mode and
+//! the [`Watch`] on long texts.
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query` (with
 //! `item_name`), `table_ref`, `dml`, `ddl`, `column`, `alter`, `account`, `admin`, `replication`, `show`, `xa` →
@@ -40,8 +41,10 @@ mod tests;
 mod window;
 mod xa;
 
+use std::fmt;
 use std::ops::Range;
 
+use esker_types::ctx::SessionInfo;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use ast::{Span, Statement};
@@ -66,6 +69,23 @@ pub struct ParseOptions<'a> {
     /// Replace the literals that start at these offsets (ascending, as
     /// [`digest`](digest::digest) lists them) by parameters numbered in this order.
     pub lift: Option<&'a [usize]>,
+    /// Who is asked whether a long text may be read on.
+    pub watch: Option<Watch<'a>>,
+}
+
+/// Who bounds the reading of a long text.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Knows whether the statement may go on, and whether there is memory for its tree.
+    pub session: &'a dyn SessionInfo,
+    /// parser_max_mem_size: bytes of the tree.
+    pub most_bytes: u64,
+}
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watch({})", self.most_bytes)
+    }
 }
 
 /// One parsed statement.
@@ -142,7 +162,11 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
         return Err(SqlError::new(1065, "42000", "Query was empty"));
     }
     let mut parser = Parser::new(src, begin, opts);
-    let stmt = parser.statement()?;
+    let stmt = parser.statement();
+    if let Some(error) = parser.stopped.take() {
+        return Err(error);
+    }
+    let stmt = stmt?;
     let stop = parser.cur.start;
     let mut rest = None;
     if parser.is(Tok::Semicolon) {

@@ -15,6 +15,11 @@ use super::{AccountPlaces, MAX_NESTING, ParseOptions};
 /// Longest excerpt of the statement in a syntax error, in bytes.
 const NEAR_BYTES: usize = 80;
 
+/// After so many tokens the reader of a long text asks whether it may go on.
+const TOKENS_PER_LOOK: u32 = 4096;
+/// What a token takes in the tree, about: a literal in a list is two of them.
+const TREE_BYTES_PER_TOKEN: u64 = 128;
+
 /// A recursive descent parser over one statement.
 #[derive(Clone)]
 pub(super) struct Parser<'a> {
@@ -49,6 +54,10 @@ pub(super) struct Parser<'a> {
     pub(super) places: Option<Box<Places>>,
     /// Optimizer hints.
     pub(super) hinting: Hinting,
+    /// Tokens consumed so far.
+    tokens: u32,
+    /// Why the text was not read to its end.
+    pub(super) stopped: Option<SqlError>,
 }
 
 /// Places in the text of a query that is stored: what it names without a database, and its `*`.
@@ -84,6 +93,8 @@ impl<'a> Parser<'a> {
             accounts: AccountPlaces::default(),
             places: None,
             hinting: Hinting::default(),
+            tokens: 0,
+            stopped: None,
         }
     }
 
@@ -106,7 +117,32 @@ impl<'a> Parser<'a> {
         let token = self.cur;
         self.prev_end = token.end;
         self.cur = self.lex.next_token();
+        self.tokens += 1;
+        if self.tokens.is_multiple_of(TOKENS_PER_LOOK) {
+            self.look();
+        }
         token
+    }
+
+    /// May the text be read on? If not, it ends here.
+    #[cold]
+    fn look(&mut self) {
+        let Some(watch) = self.opts.watch else {
+            return;
+        };
+        let bytes = u64::from(self.tokens) * TREE_BYTES_PER_TOKEN;
+        let asked = match bytes > watch.most_bytes {
+            true => Err(errors::parser_memory_exceeded(watch.most_bytes)),
+            false => {
+                let more = u64::from(TOKENS_PER_LOOK) * TREE_BYTES_PER_TOKEN;
+                watch.session.go_on(more as usize)
+            }
+        };
+        if let Err(error) = asked {
+            self.stopped.get_or_insert(error);
+            self.lex = Lexer::new(self.src, self.src.len(), self.opts.sql_mode);
+            self.cur = self.lex.next_token();
+        }
     }
 
     /// The token after the current one.

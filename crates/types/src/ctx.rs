@@ -203,6 +203,13 @@ pub trait SessionInfo {
     fn go_on(&self, _bytes: usize) -> SqlResult<()> {
         Ok(())
     }
+    /// Asked before a value of `bytes` bytes is made, if they are many ([`MANY_BYTES`]): is there memory for it?
+    ///
+    /// # Errors
+    /// 1041.
+    fn may_make(&self, _bytes: usize) -> SqlResult<()> {
+        Ok(())
+    }
     /// Bounds on regular expressions.
     fn regexp_limits(&self) -> RegexpLimits {
         RegexpLimits::default()

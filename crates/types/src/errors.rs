@@ -29,6 +29,14 @@ pub fn out_of_memory(what: impl Display) -> SqlError {
     SqlError::new(1041, "HY000", format!("Out of memory; {what}"))
 }
 
+/// 3170: the tree of a text takes more than parser_max_mem_size.
+pub fn parser_memory_exceeded(bytes: u64) -> SqlError {
+    let text = format!(
+        "Memory capacity of {bytes} bytes for 'parser_max_mem_size' exceeded. Parser bailed out for this query."
+    );
+    SqlError::new(3170, "HY000", text)
+}
+
 /// 1044: `account` is `'user'@'host'`.
 pub fn database_denied(account: impl Display, schema: impl Display) -> SqlError {
     let text = format!("Access denied for user {account} to database '{schema}'");

@@ -42,6 +42,8 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     /// Memory of the process that is resident, if that is known.
     pub resident: fn() -> Option<Resident>,
+    /// Gives what the heap keeps free back to the system, as far as the heap can.
+    pub reclaim: fn(),
 }
 
 impl Env {
@@ -52,6 +54,7 @@ impl Env {
             clock: Arc::new(OsClock::new()),
             random: Arc::new(OsRandom),
             resident: machine::resident,
+            reclaim: || (),
         }
     }
 }

@@ -18,6 +18,13 @@ pub struct Resident {
     pub files: u64,
 }
 
+impl Resident {
+    /// What is resident now and no page of a file: the heap, mostly.
+    pub fn beside_files(self) -> u64 {
+        self.now.saturating_sub(self.files)
+    }
+}
+
 /// The machine's name.
 pub fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;

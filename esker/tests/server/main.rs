@@ -32,6 +32,7 @@ mod isolation;
 mod load;
 mod locking;
 mod matrix;
+mod memory;
 mod online_ddl;
 mod oracle;
 mod package;

@@ -20,15 +20,19 @@ mod tests;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use esker_vfs::machine::Resident;
 use parking_lot::Mutex;
 
 use crate::{EngineError, Result};
-use shares::{Picture, Shares};
+use shares::{MOST_UNCOUNTED, Picture, Shares};
 
 /// The limit is divided anew when something has grown by one part in so many of it.
 const STEPS: usize = 256;
 /// Peaks of memtables and of what is not counted are forgotten by one part in so many at each look.
 const PEAK_DECAY: usize = 64;
+
+/// However small the limit is, values that nobody counts may have this much together.
+const LEAST_VALUES_BYTES: usize = 64 << 20;
 
 /// Largest allocation that comes from a class of sizes.
 const LARGEST_CLASS_BYTES: usize = 64 << 10;
@@ -133,8 +137,19 @@ pub(crate) trait Governed: Send + Sync {
     fn trim(&self);
 }
 
-/// Says how many bytes of the process are resident, if that is known.
-type Resident = Box<dyn Fn() -> Option<usize> + Send + Sync>;
+/// What the budget asks of the process.
+struct Process {
+    resident: Box<dyn Fn() -> Option<Resident> + Send + Sync>,
+    reclaim: fn(),
+}
+
+impl Process {
+    /// What is resident beside files and `counted`, bytes.
+    fn uncounted(&self, counted: usize) -> usize {
+        let on_heap = (self.resident)().map_or(0, Resident::beside_files);
+        (on_heap as usize).saturating_sub(counted)
+    }
+}
 
 /// Whoever is to hear that memtables have more than their share.
 type Alarm = Box<dyn Fn() + Send + Sync>;
@@ -151,7 +166,7 @@ pub struct MemoryBudget {
     divided: Mutex<Divided>,
     cache: OnceLock<Weak<dyn Governed>>,
     alarm: OnceLock<Alarm>,
-    resident: OnceLock<Resident>,
+    process: OnceLock<Process>,
 }
 
 impl MemoryBudget {
@@ -166,7 +181,7 @@ impl MemoryBudget {
             divided: Mutex::default(),
             cache: OnceLock::new(),
             alarm: OnceLock::new(),
-            resident: OnceLock::new(),
+            process: OnceLock::new(),
         };
         budget.divide();
         Arc::new(budget)
@@ -243,12 +258,15 @@ impl MemoryBudget {
         let _ = self.alarm.set(Box::new(alarm));
     }
 
-    /// How to find out what is resident; set once. What nobody has charged is taken off the limit from then on.
-    pub(crate) fn set_resident(
+    /// How to find out what is resident, and to give back what is free; set once. What nobody has charged is taken off
+    /// the limit from then on, and values are [bounded](Self::admit_values).
+    pub(crate) fn set_process(
         &self,
-        resident: impl Fn() -> Option<usize> + Send + Sync + 'static,
+        resident: impl Fn() -> Option<Resident> + Send + Sync + 'static,
+        reclaim: fn(),
     ) {
-        let _ = self.resident.set(Box::new(resident));
+        let resident = Box::new(resident);
+        let _ = self.process.set(Process { resident, reclaim });
     }
 
     /// Takes `bytes` for a statement, or refuses: then the caller needs less, writes to disk, or gives up.
@@ -277,6 +295,46 @@ impl MemoryBudget {
                 limit_bytes,
             }),
         }
+    }
+
+    /// Whether what nobody counts may grow by this: values that a statement works on, trees of texts and documents.
+    /// Nobody but the system knows their sizes, so this asks it.
+    ///
+    /// # Errors
+    /// [`EngineError::OutOfMemory`].
+    pub fn admit_values(&self, bytes: usize) -> Result<()> {
+        let Some(process) = self.process.get() else {
+            return Ok(());
+        };
+        let limit_bytes = self.values_limit();
+        let fits = || process.uncounted(self.total()).saturating_add(bytes) <= limit_bytes;
+        if fits() {
+            return Ok(());
+        }
+        // What others have freed may be with the heap still.
+        (process.reclaim)();
+        match fits() {
+            true => Ok(()),
+            false => Err(EngineError::OutOfMemory {
+                wanted_bytes: bytes,
+                limit_bytes,
+            }),
+        }
+    }
+
+    /// A statement that has [asked](Self::admit_values) is over: what it leaves with the heap of its thread goes back
+    /// to the system, where values have much.
+    pub fn values_are_gone(&self) {
+        if let Some(process) = self.process.get()
+            && process.uncounted(self.total()) > self.values_limit() / 2
+        {
+            (process.reclaim)();
+        }
+    }
+
+    /// What nobody counts may come to this.
+    fn values_limit(&self) -> usize {
+        (self.limit() / MOST_UNCOUNTED).max(LEAST_VALUES_BYTES)
     }
 
     /// Whether who can do without, by writing to disk, should take this much more for a statement: a quarter of what
@@ -341,10 +399,11 @@ impl MemoryBudget {
             cache.trim();
         }
         let before = self.total();
-        let resident = self.resident.get().and_then(|resident| resident());
+        let resident = self.process.get().and_then(|p| (p.resident)());
         // What is given back meanwhile was counted.
         let counted = before.max(self.total());
-        let uncounted = resident.map_or(0, |bytes| bytes.saturating_sub(counted));
+        let uncounted = resident.map_or(0, |r| (r.now as usize).saturating_sub(counted));
+        self.values_are_gone();
         if let Some(mut divided) = self.divided.try_lock() {
             divided.memtables_peak -= divided.memtables_peak / PEAK_DECAY;
             divided.uncounted_peak -= divided.uncounted_peak / PEAK_DECAY;

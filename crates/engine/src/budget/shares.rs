@@ -15,7 +15,7 @@
 /// the allocator.
 const LEAST_UNCOUNTED: usize = 16;
 /// However much of it there is, no more than one part in so many of the limit is taken off for it.
-const MOST_UNCOUNTED: usize = 4;
+pub(super) const MOST_UNCOUNTED: usize = 4;
 /// Memtables and cache have at least one part in so many of the limit together, whatever is fixed or demanded.
 const LEAST_ROOM: usize = 8;
 /// The cache has at least one part in so many of the limit.

@@ -102,6 +102,44 @@ fn the_cache_gives_way_to_memtables_and_demands_and_comes_back() {
     drop(cache);
 }
 
+/// A process with this much on its heap.
+fn on_heap(bytes: u64) -> Resident {
+    Resident {
+        now: bytes,
+        peak: bytes,
+        files: 0,
+    }
+}
+
+#[test]
+fn values_that_nobody_counts_are_bounded() {
+    static RECLAIMED: AtomicU64 = AtomicU64::new(0);
+    let budget = MemoryBudget::new(64 * MIB);
+    budget
+        .admit_values(usize::MAX)
+        .expect("no process is known");
+    let resident = Arc::new(AtomicU64::new(100 << 20));
+    let told = Arc::clone(&resident);
+    let reclaim = || {
+        RECLAIMED.fetch_add(1, Ordering::Relaxed);
+    };
+    budget.set_process(move || Some(on_heap(told.load(Ordering::Relaxed))), reclaim);
+    let tables = Charge::of(&budget, MemoryUse::Memtables, 40 * MIB);
+    budget.admit_values(4 * MIB).expect("60 of 64");
+    assert_eq!(RECLAIMED.load(Ordering::Relaxed), 0);
+    let refused = budget.admit_values(5 * MIB);
+    assert!(matches!(refused, Err(EngineError::OutOfMemory { .. })));
+    assert_eq!(RECLAIMED.load(Ordering::Relaxed), 1);
+    resident.store(50 << 20, Ordering::Relaxed);
+    budget.admit_values(5 * MIB).expect("10 of 64");
+    drop(tables);
+    // Of a larger limit a part is for them.
+    resident.store(0, Ordering::Relaxed);
+    budget.set_limit(1024 * MIB);
+    budget.admit_values(256 * MIB).expect("a quarter");
+    assert!(budget.admit_values(257 * MIB).is_err());
+}
+
 #[test]
 fn what_is_resident_and_not_charged_is_taken_off_and_forgotten_slowly() {
     let budget = MemoryBudget::new(64 * MIB);
@@ -109,7 +147,7 @@ fn what_is_resident_and_not_charged_is_taken_off_and_forgotten_slowly() {
     let alone = budget.cache_capacity();
     let resident = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&resident);
-    budget.set_resident(move || Some(told.load(Ordering::Relaxed) as usize));
+    budget.set_process(move || Some(on_heap(told.load(Ordering::Relaxed))), || ());
     let tables = Charge::of(&budget, MemoryUse::Memtables, 10 * MIB);
     let counted = budget.cache_capacity();
     resident.store(20 << 20, Ordering::Relaxed);

@@ -78,6 +78,8 @@ pub struct SessionVars {
     pub notes: bool,
     /// esker_query_memory_limit, bytes.
     pub query_memory_limit: u64,
+    /// parser_max_mem_size, bytes.
+    pub parser_bytes: u64,
     /// sort_buffer_size, bytes.
     pub sort_bytes: u64,
     /// join_buffer_size, bytes.
@@ -217,6 +219,7 @@ impl SessionVars {
             max_error_count: number("max_error_count") as usize,
             notes: v.named("sql_notes").is_on(),
             query_memory_limit: number("esker_query_memory_limit"),
+            parser_bytes: number("parser_max_mem_size"),
             sort_bytes: number("sort_buffer_size"),
             join_bytes: number("join_buffer_size"),
             table_bytes: number("tmp_table_size"),

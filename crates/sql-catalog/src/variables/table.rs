@@ -342,6 +342,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("original_commit_timestamp", S, SET, VarKind::UInt { min: 0, max: 36_028_797_018_963_968 }, "36028797018963968"),
     var("original_server_version", S, SET, VarKind::UInt { min: 0, max: 999_999 }, "999999"),
     var("parallel_read_threads", B, SET, VarKind::UInt { min: 1, max: 256 }, "4"),
+    var("parser_max_mem_size", B, SET, VarKind::UInt { min: 10_000_000, max: u64::MAX }, "18446744073709551615"),
     var("partial_revokes", G, SET, VarKind::Bool, "OFF"),
     var("password_history", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     var("password_require_current", G, SET, VarKind::Bool, "OFF"),

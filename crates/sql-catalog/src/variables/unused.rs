@@ -282,7 +282,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("optimizer_trace_limit", B, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "1"),
     unused("optimizer_trace_max_mem_size", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "1048576"),
     unused("optimizer_trace_offset", B, SET, VarKind::Int { min: i64::MIN, max: i64::MAX }, "-1"),
-    unused("parser_max_mem_size", B, SET, VarKind::UInt { min: 10_000_000, max: u64::MAX }, "18446744073709551615"),
     unused("performance_schema_accounts_size", G, FIX, VarKind::Int { min: -1, max: 1_048_576 }, "-1"),
     unused("performance_schema_digests_size", G, FIX, VarKind::Int { min: -1, max: 1_048_576 }, "10000"),
     unused("performance_schema_error_size", G, FIX, VarKind::UInt { min: 0, max: 1_048_576 }, "5814"),

@@ -210,6 +210,11 @@ const QUERY_NESTING: u32 = 8;
 /// Most query blocks of a statement with its common table expressions put where they are named.
 const MAX_BLOCKS: u32 = 16_384;
 
+/// After so many expressions a long statement asks whether it may go on.
+const EXPRS_PER_LOOK: u32 = 1024;
+/// What an expression takes in a plan, about.
+const PLAN_BYTES_PER_EXPR: usize = 256;
+
 /// Size of the statement so far. The parser bounds what is written; a common table expression that
 /// names others makes more of it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -220,6 +225,8 @@ pub(crate) struct Nesting {
     deepest: u32,
     /// Query blocks met.
     blocks: u32,
+    /// Expressions met.
+    exprs: u32,
 }
 
 /// Puts the depth back when a level is left.
@@ -348,8 +355,15 @@ impl<'a> BindEnv<'a> {
     /// One expression further in, until the guard goes.
     ///
     /// # Errors
-    /// 1473.
+    /// 1473; the statement may not go on, or there is no memory for its plan.
     pub(crate) fn enter_expr(&self) -> SqlResult<Level<'_>> {
+        let mut n = self.nesting.get();
+        n.exprs = n.exprs.wrapping_add(1);
+        self.nesting.set(n);
+        if n.exprs.is_multiple_of(EXPRS_PER_LOOK) {
+            let bytes = EXPRS_PER_LOOK as usize * PLAN_BYTES_PER_EXPR;
+            self.ctx.session.go_on(bytes)?;
+        }
         self.enter(1, 0)
     }
 
@@ -392,6 +406,7 @@ impl<'a> BindEnv<'a> {
             depth: outside.depth,
             deepest: outside.depth,
             blocks: 0,
+            exprs: 0,
         });
         let bound = bind();
         let inside = self.nesting.replace(outside);

@@ -34,6 +34,7 @@ fn swallow(sql: &[u8]) {
             params: i % 2 == 0,
             multi: true,
             lift: None,
+            watch: None,
         };
         let mut next = Some(0);
         while let Some(start) = next {

@@ -71,7 +71,16 @@ pub struct SessionContext {
     /// Temporary tables.
     pub(crate) temporary: RefCell<TemporaryTables>,
     user_vars: RefCell<UserVariables>,
+    /// Bytes worked on since it was asked what memory there is.
+    worked: Cell<usize>,
+    /// It was asked since the last request ended.
+    has_asked: Cell<bool>,
 }
+
+/// Values of this size ask for memory; smaller ones are part of what a connection costs.
+const LARGE_VALUE: usize = 1 << 20;
+/// After work on so many bytes a statement asks whether there is memory to go on.
+const LOOK_AT_MEMORY: usize = 4 << 20;
 
 /// The user variables of a session, and the memory they take.
 #[derive(Default)]
@@ -122,6 +131,8 @@ impl SessionContext {
             gtid_next: GtidNext::default(),
             temporary: RefCell::default(),
             user_vars: RefCell::default(),
+            worked: Cell::new(0),
+            has_asked: Cell::new(false),
         }
     }
 
@@ -223,6 +234,20 @@ impl SessionContext {
     /// The statement is killed, or out of time.
     pub(crate) fn check(&self) -> SqlResult<()> {
         self.pace.look(&self.process)
+    }
+
+    /// A request is over.
+    pub(super) fn give_back(&self) {
+        if self.has_asked.take() {
+            self.instance.engine.memory().values_are_gone();
+        }
+    }
+
+    /// Is there memory for so many bytes that nobody counts?
+    fn ask_for(&self, bytes: usize) -> SqlResult<()> {
+        self.has_asked.set(true);
+        let memory = self.instance.engine.memory();
+        memory.admit_values(bytes).map_err(|e| engine_error(&e))
     }
 
     /// Sets a user variable.
@@ -331,7 +356,18 @@ impl SessionInfo for SessionContext {
         self.process.is_killed()
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
-        self.pace.look_at_bytes(bytes, &self.process)
+        self.pace.look_at_bytes(bytes, &self.process)?;
+        // Work on many bytes may leave many behind.
+        let worked = self.worked.get().saturating_add(bytes);
+        let is_due = worked >= LOOK_AT_MEMORY;
+        self.worked.set(if is_due { 0 } else { worked });
+        if is_due { self.ask_for(0) } else { Ok(()) }
+    }
+    fn may_make(&self, bytes: usize) -> SqlResult<()> {
+        match bytes < LARGE_VALUE {
+            true => Ok(()),
+            false => self.ask_for(bytes),
+        }
     }
     fn regexp_limits(&self) -> RegexpLimits {
         let globals = &self.instance.globals;

@@ -94,7 +94,7 @@ use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
-use esker_sql_syntax::{AccountPlaces, ParseOptions};
+use esker_sql_syntax::{AccountPlaces, ParseOptions, Watch};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
@@ -585,9 +585,13 @@ impl Session {
         }
     }
 
-    pub(crate) fn parse_options(&self) -> ParseOptions<'static> {
+    pub(crate) fn parse_options(&self) -> ParseOptions<'_> {
         ParseOptions {
             sql_mode: self.vars.sql_mode,
+            watch: Some(Watch {
+                session: &self.context,
+                most_bytes: self.vars.parser_bytes,
+            }),
             ..ParseOptions::default()
         }
     }

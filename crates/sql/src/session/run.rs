@@ -74,9 +74,8 @@ impl Session {
     /// Parses the next statement of the request.
     pub(super) fn parse_next(&mut self, running: &mut Running) -> SqlResult<Work> {
         let options = ParseOptions {
-            sql_mode: self.vars.sql_mode,
             multi: self.client.multi_statements,
-            ..ParseOptions::default()
+            ..self.parse_options()
         };
         let text = &running.text;
         // A request that fails to parse has no next statement.

@@ -195,6 +195,7 @@ impl Session {
                     self.recycle(running);
                 }
                 self.end_command();
+                self.context.give_back();
                 false
             }
         }

@@ -140,6 +140,7 @@ impl<'a> Call<'a> {
             self.raise(1301, "HY000", message)?;
         } else if len >= MANY_BYTES as u128 {
             self.ctx.session.go_on(len as usize)?;
+            self.ctx.session.may_make(len as usize)?;
         }
         Ok(large)
     }

@@ -48,7 +48,7 @@ use crate::collation::{Coercibility, Collation};
 use crate::ctx::{EvalCtx, MANY_BYTES};
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
-use crate::sqltype::SqlType;
+use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
 /// Any number of further arguments ([`FuncDef::max_args`]).
@@ -245,6 +245,10 @@ impl FuncDef {
         let bytes: usize = args.iter().map(Value::text_len).sum();
         if bytes >= MANY_BYTES {
             ctx.session.go_on(bytes)?;
+            if types.ret.is_string() || types.ret.kind == TypeKind::Json {
+                // Results are about as long as what they are made of; those that are longer ask for themselves.
+                ctx.session.may_make(bytes)?;
+            }
         }
         (self.eval)(&Call { ctx, args, types })
     }

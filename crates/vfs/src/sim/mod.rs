@@ -151,6 +151,7 @@ impl SimEnv {
             clock: self.clock.clone(),
             random: self.random.clone(),
             resident: || None,
+            reclaim: || (),
         }
     }
 
