@@ -40,7 +40,7 @@ pub use modify::{
 };
 pub use order::{compare, hash64};
 pub use path::{ArrayIndex, Leg, Path, parse_path};
-pub use print::{depth, pretty, print, quote, unquoted};
+pub use print::{depth, pretty, print, put_escaped, quote, unquoted};
 pub use scalar::from_value;
 pub use seek::{exists, extract_one, seek, walk};
 pub use text::{Fault, parse};

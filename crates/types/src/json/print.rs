@@ -91,6 +91,12 @@ fn bare(v: &View<'_>, out: &mut Vec<u8>) {
 /// Appends a text in quotes, escaped.
 pub fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
+    put_escaped(text, out);
+    out.push(b'"');
+}
+
+/// Appends a text, escaped as in quotes.
+pub fn put_escaped(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\' | ..0x20)) {
         out.extend_from_slice(&rest[..at]);
@@ -98,7 +104,6 @@ pub fn quote(text: &[u8], out: &mut Vec<u8>) {
         rest = &rest[at + 1..];
     }
     out.extend_from_slice(rest);
-    out.push(b'"');
 }
 
 fn escape(byte: u8, out: &mut Vec<u8>) {

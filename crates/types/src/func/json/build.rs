@@ -6,12 +6,13 @@
 use super::read::{check_text, value};
 use super::{json, ret_json, ret_text};
 use crate::cast;
+use crate::ctx::{MANY_BYTES, Work};
 use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::{Call, string};
 use crate::func::ret::{any_nullable, string_type, text_chars};
 use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def};
-use crate::json::{Json, JsonRef, null_key, object, parse, quote, unquoted};
+use crate::json::{Json, JsonRef, null_key, object, parse, put_escaped, unquoted};
 use crate::sqltype::TypeKind;
 use crate::value::Value;
 
@@ -78,8 +79,13 @@ fn ret_sized(args: &[ArgType], ctx: &RetCtx, chars: u64) -> SqlResult<Signature>
 
 fn json_quote(c: &Call) -> SqlResult<Value> {
     check_text(c, 0, "json_quote")?;
-    let mut out = Vec::new();
-    quote(&c.text(0), &mut out);
+    let mut work = Work::new(c.ctx.session);
+    let mut out = vec![b'"'];
+    for part in c.text(0).chunks(MANY_BYTES) {
+        work.done(part.len())?;
+        put_escaped(part, &mut out);
+    }
+    out.push(b'"');
     string(out)
 }
 
