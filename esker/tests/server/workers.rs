@@ -9,7 +9,7 @@ use crate::common::{Ask, Server, eventually};
 use crate::hostile::Raw;
 
 /// Each looks small to the optimizer, and has no end to speak of.
-const ENDLESS: [&str; 6] = [
+const ENDLESS: [&str; 16] = [
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
      FROM q a,q b,q c,q d WHERE MD5(CONCAT(a.n,b.n,c.n)) LIKE '%zz'",
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT a.n, COUNT(*) \
@@ -21,6 +21,27 @@ const ENDLESS: [&str; 6] = [
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) FROM q a,q b \
      WHERE REGEXP_LIKE(REPEAT('ab', 10000 + a.n * b.n), '(a|b)*c')",
     "SELECT BENCHMARK(1000000000000, MD5('x'))",
+    // Hash joins, groups, distinct rows, set operations, windows, correlated subqueries, documents, changes.
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) FROM q a \
+     JOIN q b ON a.n % 3 = b.n % 3 JOIN q c ON b.n % 5 = c.n % 5 JOIN q d ON c.n % 7 = d.n % 7",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT DISTINCT (a.n*b.n+c.n*d.n) % 9 \
+     FROM q a,q b,q c,q d ORDER BY 1",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT a.n FROM q a,q b,q c,q d \
+     UNION SELECT 0",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT MAX(x) FROM (SELECT \
+     RANK() OVER (ORDER BY SHA2(REPEAT('x', 200000 + a.n), 512), b.n) x FROM q a,q b) y",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT (SELECT COUNT(*) FROM q b \
+     WHERE (SELECT COUNT(*) FROM q c,q d WHERE c.n <> b.n AND d.n <> a.n) > 0) FROM q a",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) FROM q a,q b \
+     WHERE JSON_LENGTH(CONCAT('[', REPEAT('[1],', 10000 + a.n), b.n, ']'), '$**[0]') = 0",
+    "INSERT INTO d.t WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
+     FROM q a,q b,q c,q d WHERE a.n <> b.n",
+    "UPDATE d.t SET id = (WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
+     FROM q a,q b,q c,q d WHERE a.n <> b.n) WHERE id < 0 OR SLEEP(0) = 0",
+    "DELETE FROM d.t WHERE id = (WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) \
+     SELECT COUNT(*) FROM q a,q b,q c,q d WHERE a.n <> b.n)",
+    "CREATE TABLE d.made WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
+     FROM q a,q b,q c,q d WHERE a.n <> b.n",
 ];
 
 /// Values that are quickly made.
@@ -49,6 +70,15 @@ fn server(args: &[&str]) -> (Server, tempfile::TempDir) {
     (server, dir)
 }
 
+/// A server with a table `d.t` of one row.
+fn server_with_table() -> (Server, tempfile::TempDir) {
+    let (server, dir) = server(&[]);
+    server.connect().run(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7)",
+    );
+    (server, dir)
+}
+
 /// The ids of sessions that run a statement which begins so.
 fn running(c: &mut Client, sql: &str) -> Vec<String> {
     let start = sql.chars().take(60).collect::<String>().replace('\'', "''");
@@ -68,9 +98,8 @@ fn code(result: Result<(), ClientError>) -> u16 {
 
 #[test]
 fn statements_without_end_take_no_worker_and_are_killed() {
-    let (server, _dir) = server(&[]);
+    let (server, _dir) = server_with_table();
     let mut c = server.connect();
-    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7)");
     for sql in ENDLESS.into_iter().chain(OVER_LARGE_VALUES) {
         let mut hostile = server.connect();
         hostile.run(&format!("{LIMIT}; {LARGE_VALUES}"));
@@ -88,7 +117,7 @@ fn statements_without_end_take_no_worker_and_are_killed() {
 
 #[test]
 fn a_statement_whose_client_has_hung_up_ends() {
-    let (server, _dir) = server(&[]);
+    let (server, _dir) = server_with_table();
     let mut c = server.connect();
     for sql in ENDLESS {
         let mut gone = Raw::root(&server);
@@ -100,8 +129,21 @@ fn a_statement_whose_client_has_hung_up_ends() {
 }
 
 #[test]
+fn a_time_limit_ends_any_query() {
+    let (server, _dir) = server_with_table();
+    let mut c = server.connect();
+    c.run(LARGE_VALUES);
+    c.run("SET max_execution_time = 300");
+    let queries = ENDLESS.into_iter().chain(OVER_LARGE_VALUES);
+    for sql in queries.filter(|sql| sql.starts_with("WITH") || sql.starts_with("SELECT")) {
+        assert_eq!(c.code(sql), Some(3024), "{sql}");
+    }
+    assert_eq!(c.value("SELECT id FROM d.t"), "7");
+}
+
+#[test]
 fn the_server_ends_beside_a_hundred_statements_without_end() {
-    let (mut server, _dir) = server(&[]);
+    let (mut server, _dir) = server_with_table();
     let mut c = server.connect();
     let endless = ENDLESS.into_iter().cycle().take(93);
     let mut hostile = Vec::new();
@@ -200,9 +242,6 @@ fn user_variables_are_bounded() {
         other.code("SET @v = REPEAT('x', 8000000)").is_none()
     });
     // Values are never made larger than a packet may be.
-    assert_eq!(
-        other.value("SELECT CONCAT(@v, @v, @v, @v, @v, @v, @v, @v, @v) IS NULL"),
-        "1"
-    );
+    assert_eq!(other.value("SELECT REPEAT(@v, 9) IS NULL"), "1");
     assert!(other.lines("SHOW WARNINGS").concat().contains("1301"));
 }
