@@ -231,6 +231,14 @@ fn old_passwords_are_not_taken_again() {
     let mut root = server.connect();
     root.run("CREATE USER a IDENTIFIED BY '1' PASSWORD HISTORY 2");
     assert_eq!(root.code("ALTER USER a IDENTIFIED BY '1'"), Some(3638));
+    // That is said before that the account is there.
+    assert_eq!(root.code("CREATE USER a IDENTIFIED BY '1'"), Some(3638));
+    assert_eq!(root.code("CREATE USER a IDENTIFIED BY '0'"), Some(1396));
+    assert_eq!(
+        root.code("CREATE USER a IDENTIFIED BY '1' PASSWORD HISTORY 0"),
+        Some(1396)
+    );
+    root.run("CREATE USER IF NOT EXISTS a IDENTIFIED BY '1'");
     root.run("ALTER USER a IDENTIFIED BY '2'");
     assert_eq!(root.code("SET PASSWORD FOR a = '1'"), Some(3638));
     root.run("ALTER USER a IDENTIFIED BY '3'; ALTER USER a IDENTIFIED BY '1'");
@@ -239,6 +247,21 @@ fn old_passwords_are_not_taken_again() {
     root.run("ALTER USER a PASSWORD REUSE INTERVAL DEFAULT; SET GLOBAL password_history = 1");
     assert_eq!(root.code("ALTER USER a IDENTIFIED BY '4'"), Some(3638));
     root.run("SET GLOBAL password_history = DEFAULT; ALTER USER a IDENTIFIED BY '4'");
+}
+
+#[test]
+fn half_of_a_login_lock_is_kept() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    let kept = "SELECT User_attributes->'$.Password_locking' FROM mysql.user WHERE User = 'a'";
+    root.run("CREATE USER a FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 2");
+    root.run("ALTER USER a FAILED_LOGIN_ATTEMPTS 0");
+    assert_eq!(
+        root.value(kept),
+        r#"{"failed_login_attempts": 0, "password_lock_time_days": 2}"#
+    );
+    root.run("ALTER USER a PASSWORD_LOCK_TIME 0");
+    assert_eq!(root.value(kept), "NULL");
 }
 
 #[test]

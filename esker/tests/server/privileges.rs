@@ -435,6 +435,35 @@ fn dynamic_privileges_are_told_apart() {
 }
 
 #[test]
+fn nobody_grants_or_drops_more_than_is_theirs() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER boss; GRANT SELECT ON *.* TO boss WITH GRANT OPTION;
+         CREATE USER dropper; GRANT DROP ROLE ON *.* TO dropper; CREATE USER u; CREATE ROLE r, s",
+    );
+    // GRANT OPTION on *.* is about static privileges.
+    let mut boss = connect_as(&server, "boss");
+    for privilege in ["ROLE_ADMIN", "SYSTEM_USER", "SELECT, CONNECTION_ADMIN"] {
+        for change in ["GRANT", "REVOKE"] {
+            let to = if change == "GRANT" { "TO" } else { "FROM" };
+            let sql = format!("{change} {privilege} ON *.* {to} boss");
+            assert_eq!(boss.code(&sql), Some(1227), "{sql}");
+        }
+    }
+    root.run("GRANT ROLE_ADMIN ON *.* TO boss WITH GRANT OPTION");
+    boss.run("GRANT ROLE_ADMIN ON *.* TO u");
+    // DROP ROLE is about accounts that are locked, as roles are.
+    let mut dropper = connect_as(&server, "dropper");
+    for sql in ["DROP ROLE u", "DROP ROLE root@localhost", "DROP ROLE r, u"] {
+        assert_eq!(dropper.code(sql), Some(1227), "{sql}");
+    }
+    assert_eq!(dropper.code("DROP ROLE nobody"), Some(1396));
+    dropper.run("DROP ROLE r");
+    root.run("DROP ROLE s, u");
+}
+
+#[test]
 fn roles_are_granted_activated_and_revoked() {
     let (server, _dir) = server();
     let mut root = server.connect();

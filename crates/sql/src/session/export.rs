@@ -30,13 +30,12 @@ pub(super) fn is_file(into: Option<&IntoClause>) -> bool {
 }
 
 impl Session {
-    /// Runs a query into a file.
+    /// Runs a query of a session with FILE into a file.
     pub(super) fn export(
         &mut self,
         into: &IntoClause,
         source: &mut RowSource,
     ) -> Result<Done, ExecError> {
-        self.require_file()?;
         let (path, mut sink): (&[u8], Box<dyn Export>) = match into {
             IntoClause::Vars(_) => {
                 return Err(SqlError::not_supported("SELECT INTO").into());

@@ -34,9 +34,7 @@ impl Session {
                 users,
                 grant_option,
             } => {
-                let scope = self.grant_scope(target)?;
-                let asked = Asked::new(privileges, &scope, *grant_option)?;
-                self.check_may_grant(&asked, &scope)?;
+                let (asked, scope) = self.asked(privileges, target, *grant_option)?;
                 if add {
                     self.check_granted_exists(&asked, &scope)?;
                 }
@@ -72,6 +70,22 @@ impl Session {
         }
     }
 
+    /// What GRANT or REVOKE of privileges names, and where, if the session may give it.
+    ///
+    /// # Errors
+    /// It may not, or there is no such thing.
+    pub(super) fn asked(
+        &self,
+        privileges: &[Privilege],
+        target: &GrantTarget,
+        grant_option: bool,
+    ) -> SqlResult<(Asked, GrantScope)> {
+        let scope = self.grant_scope(target)?;
+        let asked = Asked::new(privileges, &scope, grant_option)?;
+        self.check_may_grant(&asked, &scope)?;
+        Ok((asked, scope))
+    }
+
     fn grant_scope(&self, target: &GrantTarget) -> SqlResult<GrantScope> {
         Ok(match target {
             GrantTarget::Global => GrantScope::Global,
@@ -100,7 +114,8 @@ impl Session {
             GrantScope::Global => {
                 let dynamic = asked.whole.and(Privileges::DYNAMIC);
                 if !access.grantable().contains(dynamic) {
-                    return self.context.require("GRANT OPTION");
+                    // GRANT OPTION on *.* is about static privileges: each dynamic one has its own.
+                    return Err(errors::privilege_needed("GRANT OPTION"));
                 }
                 let only_dynamic = !dynamic.is_empty() && dynamic == asked.whole;
                 match only_dynamic || access.global().contains(fixed) {
@@ -194,7 +209,7 @@ fn cannot_revoke_all() -> SqlError {
 pub(super) type OnColumns = Vec<(Privileges, Vec<Box<str>>)>;
 
 /// What GRANT or REVOKE names.
-struct Asked {
+pub(super) struct Asked {
     /// On the whole place.
     whole: Privileges,
     /// On columns.

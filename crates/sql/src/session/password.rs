@@ -172,6 +172,17 @@ impl<'a> PasswordChange<'a> {
         )
     }
 
+    /// May the account have the password that it would be made with?
+    ///
+    /// # Errors
+    /// 3638.
+    pub(super) fn check_history(&self, account: &Account, spec: &UserSpec) -> SqlResult<()> {
+        match spec.auth.as_ref().map(|auth| &auth.secret) {
+            Some(AuthSecret::Password(clear)) => self.check_unused(account, Some(clear)),
+            _ => Ok(()),
+        }
+    }
+
     /// PASSWORD HISTORY and PASSWORD REUSE INTERVAL.
     fn check_unused(&self, account: &Account, clear: Option<&Vec<u8>>) -> SqlResult<()> {
         let Some(clear) = clear.filter(|p| !p.is_empty()) else {

@@ -51,9 +51,18 @@ impl Session {
             Statement::AlterUser(alter) => named(&mut alter.users.iter().map(|u| &u.account)),
             Statement::DropUser { users, .. } => named(&mut users.iter()),
             Statement::RenameUser(pairs) => named(&mut pairs.iter().map(|(from, _)| from)),
+            Statement::SetPassword(_) if self.context.require_to_change_others().is_err() => Ok(()),
             Statement::SetPassword(set) => named(&mut std::iter::once(&set.account)),
             Statement::Grant(grant) | Statement::Revoke(grant) => match &**grant {
-                Grant::Privileges { users, .. } => named(&mut users.iter().map(|u| &u.account)),
+                Grant::Privileges {
+                    privileges,
+                    target,
+                    users,
+                    grant_option,
+                } => match self.asked(privileges, target, *grant_option) {
+                    Ok(_) => named(&mut users.iter().map(|u| &u.account)),
+                    Err(_) => Ok(()),
+                },
                 Grant::Roles { users, .. } | Grant::Proxy { users, .. } => named(&mut users.iter()),
                 Grant::All { users } if self.context.require("CREATE USER").is_ok() => {
                     named(&mut users.iter())

@@ -97,9 +97,14 @@ impl Session {
         let names = self.names_of(roles);
         self.context.check_not_above(&names)?;
         self.check_not_mandatory(&names)?;
+        let drops_users = self.context.require("CREATE USER");
         let mut missing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in &names {
+                // Like MySQL: with DROP ROLE alone, only what is locked as roles are.
+                if find(list, name).is_some_and(|account| !account.locked) {
+                    drops_users.clone()?;
+                }
                 let before = list.len();
                 list.retain(|a| a.user != name.0 || a.host != name.1);
                 if list.len() == before {

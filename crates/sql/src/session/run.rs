@@ -166,6 +166,9 @@ impl Session {
     ) -> Result<Done, ExecError> {
         let adapted = self.adapted(query);
         let query = adapted.as_ref().unwrap_or(query);
+        if export::is_file(query.into.as_ref()) {
+            self.context.require("FILE")?;
+        }
         let plan = self.plan(query, params)?;
         self.check_join_size(plan.cost_rows)?;
         self.no_index_used = plan.scans_a_table();

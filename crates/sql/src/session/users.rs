@@ -73,14 +73,20 @@ impl Session {
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 check_name(&name.0, &name.1)?;
-                if position(list, &name).is_some() {
+                let change = PasswordChange::new(&self.context, "CREATE USER", now);
+                if let Some(at) = position(list, &name) {
+                    if !statement.if_exists {
+                        // Like MySQL: what forbids the password is said first.
+                        let mut copy = list[at].clone();
+                        apply_options(&mut copy, statement)?;
+                        change.check_history(&copy, spec)?;
+                    }
                     existing.push(shown(&name.0, &name.1));
                     continue;
                 }
                 let mut account = Account::named(&name.0, &name.1);
                 account.policy.changed = Some(now);
                 apply_options(&mut account, statement)?;
-                let change = PasswordChange::new(&self.context, "CREATE USER", now);
                 let password = change.apply(&mut account, spec)?;
                 account.policy.expired |= expires_now(statement);
                 if account.policy.expired && account.user.is_empty() {

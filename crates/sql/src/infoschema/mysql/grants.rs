@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_sql_catalog::accounts::policy::{LockTime, Transport};
+use esker_sql_catalog::accounts::policy::{LockTime, LoginLock, Transport};
 use esker_sql_catalog::accounts::{Account, GrantScope, Plugin, Privileges};
 use esker_types::Value;
 use esker_types::ctx::NoSession;
@@ -200,7 +200,7 @@ fn attributes(account: &Account) -> Value {
         members.insert("additional_password".to_owned(), second.into());
     }
     let lock = account.policy.login_lock;
-    if lock.is_on() {
+    if lock != LoginLock::default() {
         let days = match lock.time {
             LockTime::Days(days) => i64::from(days),
             LockTime::Unbounded => -1,
