@@ -25,7 +25,7 @@ pub(super) enum Before<'a> {
     Step,
     /// It was told to go there, or has met a put that is too new: there may be versions it has not seen.
     Seek,
-    /// From this bound of its range.
+    /// From this bound of its range: it has seen all versions from there on.
     Bound(Cow<'a, [u8]>),
 }
 
@@ -102,7 +102,6 @@ impl TombstoneWalk {
                 (Direction::Forward, Before::Seek) | (Direction::Backward, Before::Step) => {
                     following(key)
                 }
-                (Direction::Forward, Before::Bound(bound)) if *bound == *key => following(key),
                 (_, Before::Bound(bound)) => bound.into_owned(),
             });
         self.length += 1;

@@ -120,6 +120,26 @@ proptest! {
     }
 }
 
+/// A range begins at a key that is a row for others only: what the walk learns behind it must not reach there.
+#[test]
+fn a_bound_that_is_a_row_for_others_stays_one() {
+    for bound in [3, 4] {
+        let engine = engine();
+        let tree = engine.create_tree().unwrap();
+        commit(&engine, &tree, (4..10).map(|k| (k, None)));
+        let old = engine.begin(Isolation::RepeatableRead);
+        old.snapshot();
+        commit(&engine, &tree, std::iter::once((bound, Some(1))));
+        engine.flush_all().unwrap();
+        let everything =
+            |txn, low| scan(txn, &tree, (low, KEYS), Direction::Forward, View::Snapshot);
+        assert_eq!(everything(&old, bound), []);
+        let new = engine.begin(Isolation::RepeatableRead);
+        assert_eq!(everything(&new, bound), [(bound, 1)]);
+        assert_eq!(everything(&new, 0), [(bound, 1)]);
+    }
+}
+
 #[test]
 fn a_deleted_head_is_stepped_over_once() {
     let engine = engine();

@@ -192,14 +192,8 @@ impl VisibleIter {
                     self.go_past(&end)?;
                     return self.find_forward();
                 }
-                match &self.range.lower {
-                    Bound::Unbounded => self.iter.seek_to_first()?,
-                    Bound::Included(key) => self.iter.seek_version(key, self.sight.upto())?,
-                    Bound::Excluded(key) => {
-                        let following = following(key);
-                        self.iter.seek_version(&following, self.sight.upto())?;
-                    }
-                }
+                // Also versions of the bound that are too new are met: a put there ends what a stretch may claim.
+                self.iter.seek(&self.range.first_possible())?;
                 self.find_forward()
             }
             Direction::Backward => {
