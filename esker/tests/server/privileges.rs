@@ -453,6 +453,20 @@ fn nobody_grants_or_drops_more_than_is_theirs() {
     }
     root.run("GRANT ROLE_ADMIN ON *.* TO boss WITH GRANT OPTION");
     boss.run("GRANT ROLE_ADMIN ON *.* TO u");
+    // As a privilege of the list GRANT OPTION is about those that an account has, too.
+    root.run("CREATE USER v; GRANT ROLE_ADMIN ON *.* TO v");
+    let options = |root: &mut Client| {
+        let grants = root.lines("SHOW GRANTS FOR v");
+        let with = grants
+            .iter()
+            .map(|grant| grant.ends_with(" WITH GRANT OPTION"));
+        with.collect::<Vec<_>>()
+    };
+    root.run("GRANT SELECT ON *.* TO v WITH GRANT OPTION");
+    assert_eq!(options(&mut root), [true, false]);
+    root.run("GRANT BINLOG_ADMIN ON *.* TO v; GRANT GRANT OPTION ON *.* TO v");
+    assert_eq!(options(&mut root), [true, true]);
+    connect_as(&server, "v").run("GRANT BINLOG_ADMIN ON *.* TO u");
     // DROP ROLE is about accounts that are locked, as roles are.
     let mut dropper = connect_as(&server, "dropper");
     for sql in ["DROP ROLE u", "DROP ROLE root@localhost", "DROP ROLE r, u"] {

@@ -216,6 +216,8 @@ pub(super) struct Asked {
     columns: OnColumns,
     /// GRANT OPTION.
     option: bool,
+    /// As a privilege of the list, not behind WITH.
+    names_option: bool,
 }
 
 impl Asked {
@@ -226,6 +228,7 @@ impl Asked {
             whole: Privileges::NONE,
             columns: Vec::new(),
             option,
+            names_option: false,
         };
         let most = match scope {
             GrantScope::Global => Privileges::ALL,
@@ -237,7 +240,7 @@ impl Asked {
                 "ALL" | "ALL PRIVILEGES" => most,
                 "USAGE" => Privileges::NONE,
                 "GRANT OPTION" => {
-                    asked.option = true;
+                    (asked.option, asked.names_option) = (true, true);
                     continue;
                 }
                 name => Privileges::named(name).ok_or_else(|| {
@@ -310,6 +313,15 @@ impl Asked {
             return Ok(());
         }
         account.change_grant(scope, whole, option, add);
+        if add && self.names_option && *scope == GrantScope::Global {
+            // As MySQL does it: that is the option of every dynamic privilege, too. WITH GRANT OPTION is not.
+            let held = account.grants.iter().filter(|g| g.scope == *scope);
+            let held = held.fold(Privileges::NONE, |all, g| all.or(g.privileges));
+            let dynamic = held.and(Privileges::DYNAMIC);
+            if !dynamic.is_empty() {
+                account.change_grant(scope, dynamic, true, true);
+            }
+        }
         let GrantScope::Table(schema, table) = scope else {
             return Ok(());
         };
