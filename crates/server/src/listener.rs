@@ -328,6 +328,11 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         ready,
         reclaim: _,
     } = hooks;
+    // Before the first door opens: whoever sees it open may send a signal at once.
+    let stop_wish = Arc::new(Notify::new());
+    let mut stop = StopSignal::new(stop_wish.clone())?;
+    let hangups = signal(SignalKind::hangup())?;
+    ignore_user_signals()?;
     let mut doors = Doors::open(&config.bind_address, config.port, backlog).await?;
     let address = doors.address()?;
     let local = starting.variable_text("socket");
@@ -346,10 +351,6 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         page.map(|listener| AbortOnDrop(tokio::spawn(page::serve(listener, stage.subscribe()))));
     let init_file = starting.variable_text("init_file");
     let pid_file = PidFile::write(&config.data_dir, &starting.variable_text("pid_file"))?;
-    let stop_wish = Arc::new(Notify::new());
-    let mut stop = StopSignal::new(stop_wish.clone())?;
-    let hangups = signal(SignalKind::hangup())?;
-    ignore_user_signals()?;
     let mut report = Report::new(progress);
     let started = startup::wait(starting, &doors, stop.wait(), &mut report).await?;
     let Some(Started { instance, guests }) = started else {
