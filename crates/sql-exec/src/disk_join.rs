@@ -230,7 +230,7 @@ impl<'p> Joiner<'p> {
         let mut parts = Partitions::new(self.temp, level, self.budget)?;
         let mut reader = side.0.read(side.1);
         while let Some(record) = reader.next()? {
-            tick(env)?;
+            env.tick()?;
             let (key, _) = key_of(record.get(before..).unwrap_or_default())?;
             parts.push(key, |out| out.extend_from_slice(record))?;
         }
@@ -256,7 +256,7 @@ impl<'p> Joiner<'p> {
             let mut lefts = left.0.read(left.1);
             let mut nth = 0;
             while let Some(record) = lefts.next()? {
-                tick(env)?;
+                env.tick()?;
                 if self.probe(&table, record, &mut writer, row, env)? {
                     matched[nth / 64] |= 1 << (nth % 64);
                 }
@@ -274,7 +274,7 @@ impl<'p> Joiner<'p> {
             let mut lefts = left.0.read(left.1);
             let mut nth = 0;
             while let Some(record) = lefts.next()? {
-                tick(env)?;
+                env.tick()?;
                 if matched[nth / 64] >> (nth % 64) & 1 == 0 {
                     let (ordinal, _, mut stored) = left_parts(record)?;
                     read_row(&mut stored, &mut values)?;
@@ -306,7 +306,7 @@ impl<'p> Joiner<'p> {
         fill(self.plan.left_slots.iter(), &mut values, row);
         let mut matched = false;
         for right in found {
-            tick(env)?;
+            env.tick()?;
             for (slot, value) in self.plan.right_slots.iter().zip(right) {
                 row[*slot as usize].clone_from(value);
             }
@@ -341,7 +341,7 @@ impl Table {
                     (key.into(), values)
                 }
             };
-            tick(env)?;
+            env.tick()?;
             let bytes = row_bytes(&values) + key.len() as u64 + ENTRY_BYTES;
             if self.bytes > 0 && !may_keep(env, self.bytes, bytes, Budget::Join) {
                 *pending = Some((key, values));
@@ -353,10 +353,6 @@ impl Table {
             self.rows.entry(key).or_default().push(values);
         }
     }
-}
-
-fn tick(env: &ExecEnv<'_>) -> ExecResult<()> {
-    env.exec.map_or(Ok(()), |exec| Ok(exec.tick()?))
 }
 
 /// Splits what begins with a key into the key and the rest.

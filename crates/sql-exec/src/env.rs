@@ -7,7 +7,7 @@
 use std::ops::Deref;
 
 use esker_sql_catalog::exec_error::ExecResult;
-use esker_sql_plan::expr::{EvalEnv, OuterRow, Queries, Subquery, UserVars};
+use esker_sql_plan::expr::{EvalEnv, OuterRow, Queries, Subquery, TURN_BYTES, UserVars};
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::subquery;
@@ -58,8 +58,8 @@ impl Queries for Executor<'_> {
         subquery::evaluate(query, row, &env)
     }
 
-    fn tick(&self) -> SqlResult<()> {
-        self.exec.map_or(Ok(()), ExecCtx::tick)
+    fn tick(&self, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        tick(self.exec, ctx)
     }
 }
 
@@ -74,7 +74,26 @@ pub struct ExecEnv<'a> {
     pub states: &'a SubqueryStates,
 }
 
+/// Counts a row that was looked at. Where no tables are read, as in the tasks of a scan that only join what was read
+/// before, the session is asked.
+#[inline]
+fn tick(exec: Option<&ExecCtx<'_>>, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+    match exec {
+        Some(exec) => exec.tick(),
+        None => ctx.session.go_on(TURN_BYTES),
+    }
+}
+
 impl<'a> ExecEnv<'a> {
+    /// Counts a row that was looked at; now and then asks whether the statement may go on. Every loop over rows does.
+    ///
+    /// # Errors
+    /// The statement was killed, or has run out of time.
+    #[inline]
+    pub fn tick(&self) -> SqlResult<()> {
+        tick(self.exec, self.eval.ctx)
+    }
+
     /// The same environment one query level further in.
     pub fn nested<'b>(&self, outer: &'b OuterRow<'b>) -> ExecEnv<'b>
     where

@@ -564,9 +564,7 @@ fn part(
     };
     let (mut reader, mut values) = (file.read(run), Vec::new());
     while let Some(record) = reader.next()? {
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         groups.add_stored(plan, record, &mut values, env)?;
     }
     groups.hand_over(plan, sorter, env)?;

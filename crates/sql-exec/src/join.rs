@@ -200,8 +200,8 @@ impl RightSide {
                 None => false,
             },
         };
-        if found && let Some(exec) = env.exec {
-            exec.tick()?;
+        if found {
+            env.tick()?;
         }
         Ok(found)
     }

@@ -180,8 +180,6 @@ fn pull(
     env.ctx.diagnostics.strict_write.set(before);
     stored?;
     debug_assert_eq!(out.len(), columns.len());
-    if let Some(exec) = env.exec {
-        exec.tick()?;
-    }
+    env.tick()?;
     Ok(true)
 }

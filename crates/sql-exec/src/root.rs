@@ -156,13 +156,14 @@ impl RootExec {
                 break;
             }
             self.tail.found += 1;
-            if self.tail.skip > 0 {
-                self.tail.skip -= 1;
-            } else if self.tail.left > 0 {
+            if self.tail.skip == 0 && self.tail.left > 0 {
                 self.tail.left -= 1;
                 self.tail.given += 1;
                 return Ok(Some(&self.out));
             }
+            // Not before a row that is given: the row of a SLEEP that KILL ends is the statement's answer.
+            env.tick()?;
+            self.tail.skip = self.tail.skip.saturating_sub(1);
         }
         self.tail.left = 0;
         debug_assert!(self.tail.given <= self.tail.found);
@@ -211,6 +212,7 @@ impl RootExec {
                 true => state.next_new(plan, block, order, &mut self.out, env)?,
                 false => state.next_row(plan, block, env)?,
             } {
+                env.tick()?;
                 self.tail.found += 1;
                 order_key(order, &state.row, env, &mut key)?;
                 if sorter.wants(&key) {
@@ -237,6 +239,7 @@ impl RootExec {
             }
         } else {
             while self.produce(plan, env)? {
+                env.tick()?;
                 self.tail.found += 1;
                 order_key(order, &self.out, env, &mut key)?;
                 if sorter.wants(&key) {

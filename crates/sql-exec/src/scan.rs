@@ -231,6 +231,7 @@ impl ScanState {
                     return Ok(false);
                 };
                 loop {
+                    env.tick()?;
                     // A lateral table sees the row so far; others refer further out, never to it.
                     let found = if plan.lateral {
                         let copy = row.to_vec();
@@ -267,6 +268,7 @@ impl ScanState {
             return Ok(false);
         };
         for mut values in rows {
+            env.tick()?;
             for &(column, slot) in &plan.columns {
                 row[slot as usize] = std::mem::take(&mut values[column]);
             }
@@ -288,9 +290,7 @@ impl ScanState {
             return Ok(false);
         };
         while let Some(values) = cursor.next(rows)? {
-            if let Some(exec) = env.exec {
-                exec.tick()?;
-            }
+            env.tick()?;
             for &(column, slot) in &plan.columns {
                 row[slot as usize].clone_from(&values[column]);
             }

@@ -20,6 +20,9 @@ use super::sort::SortedRows;
 use super::spill::{DistinctRows, First};
 use crate::ExecEnv;
 
+/// Rough bytes of a kept key beyond its own.
+const KEY_BYTES: u64 = 32;
+
 /// State of a chain of set operations.
 pub(super) struct SetOpsState {
     operands: Vec<RootExec>,
@@ -163,9 +166,7 @@ impl SetOpsState {
         for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
             out.push(convert(env.ctx, value.clone(), &from.ty, &to.ty)?);
         }
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         Ok(true)
     }
 
@@ -183,11 +184,12 @@ impl SetOpsState {
                 SetOp::Except | SetOp::Intersect => {
                     let mut counts: HashMap<Box<[u8]>, u64> = HashMap::new();
                     for row in &right {
-                        *counts.entry(result_key(columns, row)).or_default() += 1;
+                        let key = self.key_of(columns, row, env)?;
+                        *counts.entry(key).or_default() += 1;
                     }
                     let keep_found = *op == SetOp::Intersect;
-                    rows.retain(|row| {
-                        let Some(n) = counts.get_mut(&result_key(columns, row)) else {
+                    rows = self.retain(rows, columns, env, |key| {
+                        let Some(n) = counts.get_mut(&key) else {
                             return !keep_found;
                         };
                         let found = *n > 0;
@@ -195,15 +197,47 @@ impl SetOpsState {
                             *n -= 1;
                         }
                         found == keep_found
-                    });
+                    })?;
                 }
             }
             if !all {
                 let mut seen = HashSet::new();
-                rows.retain(|row| seen.insert(result_key(columns, row)));
+                rows = self.retain(rows, columns, env, |key| seen.insert(key))?;
             }
         }
         Ok(rows)
+    }
+
+    /// The rows whose keys `keep` wants.
+    fn retain(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+        columns: &[ColumnMeta],
+        env: &ExecEnv<'_>,
+        mut keep: impl FnMut(Box<[u8]>) -> bool,
+    ) -> ExecResult<Vec<Vec<Value>>> {
+        let mut kept = Vec::new();
+        for row in rows {
+            if keep(self.key_of(columns, &row, env)?) {
+                kept.push(row);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The key of a row, charged as if it were kept.
+    fn key_of(
+        &mut self,
+        columns: &[ColumnMeta],
+        row: &[Value],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<Box<[u8]>> {
+        env.tick()?;
+        let key = result_key(columns, row);
+        let bytes = key.len() as u64 + KEY_BYTES;
+        charge(env, bytes, Purpose::Hash)?;
+        self.bytes += bytes;
+        Ok(key)
     }
 
     fn read(

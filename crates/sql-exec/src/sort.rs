@@ -152,9 +152,7 @@ impl Sorter {
         };
         let mut writer = RunWriter::new(block_bytes(budget));
         for entry in entries.iter().take(self.limit.unwrap_or(usize::MAX)) {
-            if let Some(exec) = env.exec {
-                exec.tick()?;
-            }
+            env.tick()?;
             writer.push(file, |out| {
                 write_key(&entry.key, out);
                 write_row(entry.row.iter(), out);
@@ -205,7 +203,10 @@ impl SortedRows {
     /// The next row.
     pub fn next(&mut self, env: &ExecEnv<'_>) -> ExecResult<Option<Vec<Value>>> {
         match &mut self.0 {
-            Sorted::Memory(entries, _) => Ok(entries.next().map(|e| e.row)),
+            Sorted::Memory(entries, _) => {
+                env.tick()?;
+                Ok(entries.next().map(|e| e.row))
+            }
             Sorted::Runs(merge) => {
                 let Some((_, mut payload)) = merge.next(env)? else {
                     return Ok(None);

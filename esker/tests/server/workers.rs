@@ -9,7 +9,7 @@ use crate::common::{Ask, Server, eventually};
 use crate::hostile::Raw;
 
 /// Each looks small to the optimizer, and has no end to speak of.
-const ENDLESS: [&str; 16] = [
+const ENDLESS: [&str; 20] = [
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
      FROM q a,q b,q c,q d WHERE MD5(CONCAT(a.n,b.n,c.n)) LIKE '%zz'",
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT a.n, COUNT(*) \
@@ -42,6 +42,22 @@ const ENDLESS: [&str; 16] = [
      SELECT COUNT(*) FROM q a,q b,q c,q d WHERE a.n <> b.n)",
     "CREATE TABLE d.made WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
      FROM q a,q b,q c,q d WHERE a.n <> b.n",
+    // Joins within the tasks of a scan; rows that are no table's.
+    "SELECT COUNT(*) FROM d.many a JOIN d.many b ON a.s <> b.s JOIN d.many c ON b.s <> c.s",
+    "SELECT COUNT(*) FROM d.many WHERE id > (SELECT COUNT(*) FROM d.many a JOIN d.many b ON a.s <> b.s \
+     WHERE a.id <> (SELECT COUNT(*) FROM d.many c JOIN d.many e ON c.s <> e.s JOIN d.many f ON f.s <> e.s))",
+    "SELECT COUNT(*) FROM (VALUES ROW(1), ROW(2), ROW(3)) v JOIN d.many a ON a.id <> v.column_0 \
+     JOIN d.many b ON a.s <> b.s JOIN d.many c ON b.s <> c.s",
+    "SELECT COUNT(*) FROM JSON_TABLE(CONCAT('[', REPEAT('1,', 30000), '1]'), '$[*]' COLUMNS (a INT PATH '$')) x \
+     JOIN JSON_TABLE(CONCAT('[', REPEAT('2,', 30000), '2]'), '$[*]' COLUMNS (a INT PATH '$')) y ON x.a <> y.a \
+     JOIN d.many ON d.many.id <> x.a",
+];
+
+/// Schema changes that work long on each row.
+const LONG_CHANGES: [&str; 2] = [
+    "ALTER TABLE d.many ADD COLUMN hash CHAR(128) AS (SHA2(REPEAT(s, 100000), 512)) STORED",
+    "ALTER TABLE d.many MODIFY s VARCHAR(41), ADD COLUMN hash CHAR(128) AS (SHA2(REPEAT(s, 100000), 512)) STORED, \
+     ALGORITHM=COPY",
 ];
 
 /// Values that are quickly made.
@@ -70,11 +86,14 @@ fn server(args: &[&str]) -> (Server, tempfile::TempDir) {
     (server, dir)
 }
 
-/// A server with a table `d.t` of one row.
+/// A server with a table `d.t` of one row and a table `d.many`.
 fn server_with_table() -> (Server, tempfile::TempDir) {
     let (server, dir) = server(&[]);
     server.connect().run(
-        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7)",
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7); \
+         CREATE TABLE d.many (id INT PRIMARY KEY, s VARCHAR(40)); \
+         INSERT INTO d.many WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) \
+         SELECT a.n*10+b.n, MD5(a.n*10+b.n) FROM q a, q b WHERE b.n<=10",
     );
     (server, dir)
 }
@@ -100,7 +119,8 @@ fn code(result: Result<(), ClientError>) -> u16 {
 fn statements_without_end_take_no_worker_and_are_killed() {
     let (server, _dir) = server_with_table();
     let mut c = server.connect();
-    for sql in ENDLESS.into_iter().chain(OVER_LARGE_VALUES) {
+    let all = ENDLESS.into_iter().chain(OVER_LARGE_VALUES);
+    for sql in all.chain(LONG_CHANGES) {
         let mut hostile = server.connect();
         hostile.run(&format!("{LIMIT}; {LARGE_VALUES}"));
         let ended = std::thread::spawn(move || code(hostile.query(sql, &mut |_| ())));
@@ -113,6 +133,32 @@ fn statements_without_end_take_no_worker_and_are_killed() {
         // 3024 would be its time limit: nobody else had a turn before.
         assert_eq!(ended.join().expect("no panic"), 1317, "{sql}");
     }
+}
+
+#[test]
+fn a_load_of_a_file_without_end_is_killed() {
+    let dir = tempfile::tempdir().expect("folder");
+    // A hole of 1 TiB, of which every byte ends a line.
+    let file = dir.path().join("hole");
+    let made = std::fs::File::create(&file).and_then(|f| f.set_len(1 << 40));
+    made.expect("a file with a hole");
+    let folder = dir.path().to_str().expect("UTF-8");
+    let (server, _dir) = server(&[&format!("--secure-file-priv={folder}")]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (s VARCHAR(10), KEY (s))");
+    let load = format!(
+        "LOAD DATA INFILE '{}' INTO TABLE d.t LINES TERMINATED BY '\\0'",
+        file.display()
+    );
+    let mut hostile = server.connect();
+    let text = load.clone();
+    let ended = std::thread::spawn(move || code(hostile.query(&text, &mut |_| ())));
+    eventually("it runs", || !running(&mut c, &load).is_empty());
+    for id in running(&mut c, &load) {
+        c.run(&format!("KILL QUERY {id}"));
+    }
+    assert_eq!(ended.join().expect("no panic"), 1317);
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "0");
 }
 
 #[test]

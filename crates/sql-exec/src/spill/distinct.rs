@@ -124,9 +124,7 @@ fn part(
     let mut seen: HashSet<Box<[u8]>> = HashSet::new();
     let (mut bytes, mut later) = (0, None);
     while let Some(record) = reader.next()? {
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         let (ordinal, key, mut rest) = parts(record).ok_or_else(|| damaged("temporary record"))?;
         if seen.contains(key) {
             continue;

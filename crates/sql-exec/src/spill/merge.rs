@@ -116,9 +116,7 @@ impl Merge {
 
     /// Key and payload of the next record.
     pub fn next(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<(&[u8], &[u8])>> {
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         if std::mem::take(&mut self.given)
             && let Some(mut top) = self.heads.peek_mut()
         {

@@ -38,9 +38,7 @@ pub(super) fn run(
     let mut running = Running::new(def, types, call);
     let mut last: Option<(Span, Value)> = None;
     for (row, span) in part.zip(frames) {
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         let value = match &last {
             Some((at, value)) if at == span => value.clone(),
             _ => running.value(sorted, *span, env)?,
@@ -151,9 +149,7 @@ fn extremes(
     let mut next = part.start;
     let mut key = Vec::new();
     for (row, &(start, end)) in part.zip(frames) {
-        if let Some(exec) = env.exec {
-            exec.tick()?;
-        }
+        env.tick()?;
         while next < end as usize {
             let value = &sorted.rows[next][arg];
             if !value.is_null() {

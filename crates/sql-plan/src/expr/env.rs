@@ -44,7 +44,7 @@ pub trait Queries {
     ///
     /// # Errors
     /// The statement was killed, or has run out of time.
-    fn tick(&self) -> SqlResult<()>;
+    fn tick(&self, ctx: &EvalCtx<'_>) -> SqlResult<()>;
 }
 
 /// What calls keep from row to row while the statement runs.
@@ -71,6 +71,10 @@ pub struct OuterRow<'a> {
     /// The next enclosing query.
     pub up: Option<&'a OuterRow<'a>>,
 }
+
+/// What a row, or a turn of a loop, counts for where no rows are counted, in bytes of values that are looked at. A session
+/// asks after many of them, a thread that helps with a scan after 256.
+pub const TURN_BYTES: usize = 256;
 
 /// Everything an expression may reach besides the current row.
 #[derive(Clone, Copy)]
@@ -110,6 +114,17 @@ impl<'a> EvalEnv<'a> {
         EvalEnv {
             outer: Some(outer),
             ..*self
+        }
+    }
+
+    /// Counts a turn of a loop.
+    ///
+    /// # Errors
+    /// The statement was killed, or has run out of time.
+    pub fn turn(&self) -> SqlResult<()> {
+        match self.queries {
+            Some(queries) => queries.tick(self.ctx),
+            None => self.ctx.session.go_on(TURN_BYTES),
         }
     }
 

@@ -231,18 +231,12 @@ impl FuncCall {
             ref n => cast::to_i64(env.ctx, n)?.unsigned_abs(),
         };
         for _ in 0..times {
-            match env.queries {
-                Some(queries) => queries.tick()?,
-                None => env.ctx.session.go_on(TURN_BYTES)?,
-            }
+            env.turn()?;
             repeated.eval_ref(row, env)?;
         }
         Ok(result)
     }
 }
-
-/// What one turn of BENCHMARK counts for where no rows are counted, bytes.
-const TURN_BYTES: usize = 64;
 
 /// Implicit conversion between static types (results of CASE, columns of UNION, …).
 pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> SqlResult<Value> {

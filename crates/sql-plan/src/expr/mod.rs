@@ -26,7 +26,7 @@ use esker_types::collation::{Coercibility, Collation};
 use esker_types::func::{FuncDef, Signature};
 use esker_types::{SqlType, TypeKind, Value};
 
-pub use env::{CallStates, EvalEnv, NoVars, OuterRow, Queries, UserVars};
+pub use env::{CallStates, EvalEnv, NoVars, OuterRow, Queries, TURN_BYTES, UserVars};
 
 use crate::plan::QueryPlan;
 

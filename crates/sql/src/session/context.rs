@@ -396,7 +396,15 @@ impl SessionInfo for SessionContext {
         self.instance.registry.find(id).is_ok()
     }
     fn digest_text(&self, statement: &[u8]) -> SqlResult<String> {
-        parse::parse(statement, ParseOptions::default())?;
+        let watch = parse::Watch {
+            session: self,
+            most_bytes: u64::MAX,
+        };
+        let options = ParseOptions {
+            watch: Some(watch),
+            ..ParseOptions::default()
+        };
+        parse::parse(statement, options)?;
         Ok(digest_text(statement, SqlMode::default()))
     }
     fn user_variable(&self, name: &str) -> Option<(Value, SqlType)> {
