@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use crate::cast::{self, to_decimal, to_f64, to_int, to_str};
 use crate::collation::Collation;
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, MANY_BYTES, Work};
 use crate::decimal::Decimal;
 use crate::error::SqlResult;
 use crate::errors;
@@ -232,7 +232,7 @@ pub fn compare<'a>(
         (ValueRef::Str(a), ValueRef::Str(b), CmpKind::Str(c))
             if types.0.collation.same_bytes(c) && types.1.collation.same_bytes(c) =>
         {
-            c.compare(a, b)
+            compare_texts(ctx, c, a, b)?
         }
         (ValueRef::Json(a), ValueRef::Json(b), CmpKind::Json) => {
             json::compare(JsonRef::new(a), JsonRef::new(b))
@@ -246,10 +246,20 @@ pub fn compare<'a>(
         (a, b, CmpKind::Double) => to_f64(ctx, a)?
             .partial_cmp(&to_f64(ctx, b)?)
             .unwrap_or(Ordering::Equal),
-        (a, b, CmpKind::Str(c)) => c.compare(&text_in(c, a, types.0), &text_in(c, b, types.1)),
+        (a, b, CmpKind::Str(c)) => {
+            compare_texts(ctx, c, &text_in(c, a, types.0), &text_in(c, b, types.1))?
+        }
         (a, b, CmpKind::Time) => time_of(ctx, a)?.cmp(&time_of(ctx, b)?),
         (a, b, CmpKind::DateTime) => moment_of(ctx, a)?.cmp(&moment_of(ctx, b)?),
     }))
+}
+
+#[inline]
+fn compare_texts(ctx: &EvalCtx, collation: Collation, a: &[u8], b: &[u8]) -> SqlResult<Ordering> {
+    match a.len().min(b.len()) < MANY_BYTES {
+        true => Ok(collation.compare(a, b)),
+        false => collation.compare_watched(a, b, &mut Work::new(ctx.session)),
+    }
 }
 
 /// The document that a comparison of JSON values takes for a value.

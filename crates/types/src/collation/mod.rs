@@ -23,6 +23,7 @@ mod weights;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::convert::Infallible;
 use std::hash::Hasher;
 
 pub use aggregate::{Coercibility, StringOperand, aggregate, aggregate_for, aggregate_operands};
@@ -51,6 +52,11 @@ fn old_level(which: list::OldUca) -> UcaLevel {
     }
 }
 
+/// Goes on with whatever is short enough.
+fn never_ask(_weights: usize) -> Result<(), Infallible> {
+    Ok(())
+}
+
 impl Collation {
     /// Are a string's bytes the same here and in `other`? Inside, texts are UTF-8, whatever their character set stores.
     pub fn same_bytes(self, other: Self) -> bool {
@@ -77,16 +83,38 @@ impl Collation {
 
     /// Order of two strings.
     pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        let Ok(order) = self.compare_asking(a, b, &mut never_ask);
+        order
+    }
+
+    /// Order of two strings, which may be large.
+    ///
+    /// # Errors
+    /// The statement is killed or out of time.
+    pub fn compare_watched(self, a: &[u8], b: &[u8], work: &mut Work<'_>) -> SqlResult<Ordering> {
+        self.compare_asking(a, b, &mut |weights| work.done(weights))
+    }
+
+    fn compare_asking<E>(
+        self,
+        a: &[u8],
+        b: &[u8],
+        ask: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Ordering, E> {
         match self.family() {
-            Family::Bytes => a.cmp(b),
-            Family::CodePoints => order::compare_padded_bytes(a, b),
-            Family::Simple(s) => order::compare(SimpleTable::get(s), a, b, true),
-            Family::OldUca(u) => order::compare(&old_level(u), a, b, true),
-            Family::Uca900(n) => levels_900(n)[..usize::from(n)]
-                .iter()
-                .map(|level| order::compare(level, a, b, false))
-                .find(|o| o.is_ne())
-                .unwrap_or(Ordering::Equal),
+            Family::Bytes => Ok(a.cmp(b)),
+            Family::CodePoints => Ok(order::compare_padded_bytes(a, b)),
+            Family::Simple(s) => order::compare(SimpleTable::get(s), a, b, true, ask),
+            Family::OldUca(u) => order::compare(&old_level(u), a, b, true, ask),
+            Family::Uca900(n) => {
+                for level in &levels_900(n)[..usize::from(n)] {
+                    let order = order::compare(level, a, b, false, ask)?;
+                    if order.is_ne() {
+                        return Ok(order);
+                    }
+                }
+                Ok(Ordering::Equal)
+            }
         }
     }
 
@@ -119,20 +147,30 @@ impl Collation {
 
     /// Appends the sort key of `s`: bytes whose order is that of [`Self::compare`]. Frozen for ever.
     pub fn sort_key(self, s: &[u8], out: &mut Vec<u8>) {
+        let Ok(()) = self.sort_key_asking(s, out, &mut never_ask);
+    }
+
+    fn sort_key_asking<E>(
+        self,
+        s: &[u8],
+        out: &mut Vec<u8>,
+        ask: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self.family() {
             Family::Bytes => out.extend_from_slice(s),
             Family::CodePoints => order::key_padded_bytes(s, out),
-            Family::Simple(t) => order::key_padded(SimpleTable::get(t), s, out),
-            Family::OldUca(u) => order::key_padded(&old_level(u), s, out),
+            Family::Simple(t) => order::key_padded(SimpleTable::get(t), s, out, ask)?,
+            Family::OldUca(u) => order::key_padded(&old_level(u), s, out, ask)?,
             Family::Uca900(n) => {
                 for level in &levels_900(n)[..usize::from(n)] {
                     if level.level > 1 {
                         out.extend_from_slice(&[0, 0]);
                     }
-                    order::key_no_pad(level, s, out);
+                    order::key_no_pad(level, s, out, ask)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// `text LIKE pattern ESCAPE escape` (`None`: no escape character).

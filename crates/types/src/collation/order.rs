@@ -69,6 +69,23 @@ impl<'a, W: Weigh> Cursor<'a, W> {
         }
     }
 
+    /// Calls `take` with every weight that is left.
+    pub(super) fn each<E>(
+        &mut self,
+        ask: &mut impl Ask<E>,
+        mut take: impl FnMut(u16),
+    ) -> Result<(), E> {
+        loop {
+            for _ in 0..WEIGHTS_PER_QUESTION {
+                let Some(weight) = self.next() else {
+                    return Ok(());
+                };
+                take(weight);
+            }
+            ask(WEIGHTS_PER_QUESTION)?;
+        }
+    }
+
     /// How the rest of the string compares with endless spaces.
     fn rest_to_spaces(&mut self) -> Ordering {
         let space = self.weigh.space();
@@ -112,8 +129,21 @@ fn whole_chars(a: &[u8], b: &[u8], mut n: usize) -> usize {
     n
 }
 
+/// Weights between two questions whether to go on.
+const WEIGHTS_PER_QUESTION: usize = 8 * 1024;
+
+/// Is told how many weights were looked at; an error ends the work.
+pub(super) trait Ask<E>: FnMut(usize) -> Result<(), E> {}
+impl<E, F: FnMut(usize) -> Result<(), E>> Ask<E> for F {}
+
 /// Compares on one level.
-pub(super) fn compare<W: Weigh>(weigh: &W, a: &[u8], b: &[u8], pad: bool) -> Ordering {
+pub(super) fn compare<W: Weigh, E>(
+    weigh: &W,
+    a: &[u8],
+    b: &[u8],
+    pad: bool,
+    ask: &mut impl Ask<E>,
+) -> Result<Ordering, E> {
     let mut n = common_prefix(a, b);
     let ascii = weigh.ascii();
     for (x, y) in a[n..].iter().zip(&b[n..]) {
@@ -125,25 +155,38 @@ pub(super) fn compare<W: Weigh>(weigh: &W, a: &[u8], b: &[u8], pad: bool) -> Ord
             if W::IGNORES_ZERO && (wx == 0 || wy == 0) {
                 break;
             }
-            return wx.cmp(&wy);
+            return Ok(wx.cmp(&wy));
         }
         n += 1;
     }
     let (mut a, mut b) = (Cursor::new(weigh, &a[n..]), Cursor::new(weigh, &b[n..]));
-    let space = weigh.space();
     loop {
-        match (a.next(), b.next()) {
-            (Some(x), Some(y)) if x == y => {}
-            (Some(x), Some(y)) => return x.cmp(&y),
-            (None, None) => return Ordering::Equal,
-            (Some(x), None) if pad => return x.cmp(&space).then_with(|| a.rest_to_spaces()),
-            (None, Some(y)) if pad => {
-                return y.cmp(&space).then_with(|| b.rest_to_spaces()).reverse();
-            }
-            (Some(_), None) => return Ordering::Greater,
-            (None, Some(_)) => return Ordering::Less,
+        if let Some(order) = compare_some(&mut a, &mut b, pad) {
+            return Ok(order);
         }
+        ask(WEIGHTS_PER_QUESTION)?;
     }
+}
+
+/// Compares the next weights; `None` if they are equal and more follow.
+fn compare_some<W: Weigh>(
+    a: &mut Cursor<'_, W>,
+    b: &mut Cursor<'_, W>,
+    pad: bool,
+) -> Option<Ordering> {
+    let space = a.weigh.space();
+    for _ in 0..WEIGHTS_PER_QUESTION {
+        return Some(match (a.next(), b.next()) {
+            (Some(x), Some(y)) if x == y => continue,
+            (Some(x), Some(y)) => x.cmp(&y),
+            (None, None) => Ordering::Equal,
+            (Some(x), None) if pad => x.cmp(&space).then_with(|| a.rest_to_spaces()),
+            (None, Some(y)) if pad => y.cmp(&space).then_with(|| b.rest_to_spaces()).reverse(),
+            (Some(_), None) => Ordering::Greater,
+            (None, Some(_)) => Ordering::Less,
+        });
+    }
+    None
 }
 
 /// Compares bytes with PAD SPACE.
@@ -277,7 +320,12 @@ impl Hash {
 }
 
 /// Appends the weights of one level of a NO PAD collation.
-pub(super) fn key_no_pad<W: Weigh>(weigh: &W, s: &[u8], out: &mut Vec<u8>) {
+pub(super) fn key_no_pad<W: Weigh, E>(
+    weigh: &W,
+    s: &[u8],
+    out: &mut Vec<u8>,
+    ask: &mut impl Ask<E>,
+) -> Result<(), E> {
     let ascii = weigh.ascii();
     let plain = s.iter().position(|b| *b >= 0x80).unwrap_or(s.len());
     out.reserve(2 * s.len());
@@ -299,9 +347,7 @@ pub(super) fn key_no_pad<W: Weigh>(weigh: &W, s: &[u8], out: &mut Vec<u8>) {
         }
     }
     let mut cursor = Cursor::new(weigh, &s[plain..]);
-    while let Some(w) = cursor.next() {
-        out.extend_from_slice(&w.to_be_bytes());
-    }
+    cursor.each(ask, |w| out.extend_from_slice(&w.to_be_bytes()))
 }
 
 /// Writes the units of PAD SPACE keys.
@@ -380,7 +426,12 @@ impl PadWriter<'_> {
 }
 
 /// Appends the key of a PAD SPACE collation.
-pub(super) fn key_padded<W: Weigh>(weigh: &W, s: &[u8], out: &mut Vec<u8>) {
+pub(super) fn key_padded<W: Weigh, E>(
+    weigh: &W,
+    s: &[u8],
+    out: &mut Vec<u8>,
+    ask: &mut impl Ask<E>,
+) -> Result<(), E> {
     let mut writer = PadWriter {
         out,
         space: weigh.space(),
@@ -388,11 +439,9 @@ pub(super) fn key_padded<W: Weigh>(weigh: &W, s: &[u8], out: &mut Vec<u8>) {
         spaces: 0,
     };
     let taken = writer.plain(weigh.ascii(), s);
-    let mut cursor = Cursor::new(weigh, &s[taken..]);
-    while let Some(w) = cursor.next() {
-        writer.weight(w);
-    }
+    Cursor::new(weigh, &s[taken..]).each(ask, |w| writer.weight(w))?;
     writer.end();
+    Ok(())
 }
 
 /// Appends the key of a PAD SPACE collation whose weights are the bytes.

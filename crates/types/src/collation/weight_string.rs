@@ -8,20 +8,24 @@ use super::list::{Collation, Family};
 use super::order::Cursor;
 use super::weights::{SimpleTable, Weigh};
 use super::{Charset, old_level};
+use crate::ctx::Work;
+use crate::error::SqlResult;
 
 /// Appends the weights of a text, and those of `spaces` more spaces.
-fn weights<W: Weigh>(weigh: &W, text: &[u8], spaces: usize) -> Vec<u8> {
+fn weights<W: Weigh>(
+    weigh: &W,
+    text: &[u8],
+    spaces: usize,
+    work: &mut Work<'_>,
+) -> SqlResult<Vec<u8>> {
     let mut out = Vec::new();
     let mut put = |weight: u16| match weigh.narrow() {
         true => out.push(weight as u8),
         false => out.extend_from_slice(&weight.to_be_bytes()),
     };
-    let mut cursor = Cursor::new(weigh, text);
-    while let Some(weight) = cursor.next() {
-        put(weight);
-    }
+    Cursor::new(weigh, text).each(&mut |weights| work.done(weights), &mut put)?;
     (0..spaces).for_each(|_| put(weigh.space()));
-    out
+    Ok(out)
 }
 
 /// Characters by their numbers, in as many bytes as those of the character set need.
@@ -44,16 +48,24 @@ fn code_points(charset: Charset, text: &[u8], spaces: usize) -> Vec<u8> {
 impl Collation {
     /// The weights of a text. `padding`: how many spaces it is to be filled up with, where spaces at the end do not
     /// count in this collation.
-    pub fn weight_string(self, text: &[u8], padding: Option<usize>) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// The statement is killed or out of time.
+    pub fn weight_string(
+        self,
+        text: &[u8],
+        padding: Option<usize>,
+        work: &mut Work<'_>,
+    ) -> SqlResult<Vec<u8>> {
         let spaces = padding.filter(|_| self.pad_space()).unwrap_or(0);
         match self.family() {
-            Family::CodePoints => code_points(self.charset(), text, spaces),
-            Family::Simple(table) => weights(SimpleTable::get(table), text, spaces),
-            Family::OldUca(uca) => weights(&old_level(uca), text, spaces),
+            Family::CodePoints => Ok(code_points(self.charset(), text, spaces)),
+            Family::Simple(table) => weights(SimpleTable::get(table), text, spaces, work),
+            Family::OldUca(uca) => weights(&old_level(uca), text, spaces, work),
             Family::Bytes | Family::Uca900(_) => {
                 let mut key = Vec::new();
-                self.sort_key(text, &mut key);
-                key
+                self.sort_key_asking(text, &mut key, &mut |weights| work.done(weights))?;
+                Ok(key)
             }
         }
     }

@@ -73,7 +73,12 @@ fn ret_strcmp(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn strcmp(c: &Call) -> SqlResult<Value> {
-    int(c.types.collation.compare(&c.text(0), &c.text(1)) as i64)
+    let mut work = Work::new(c.ctx.session);
+    let order = c
+        .types
+        .collation
+        .compare_watched(&c.text(0), &c.text(1), &mut work)?;
+    int(order as i64)
 }
 
 fn ret_find_in_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {

@@ -9,6 +9,7 @@ use super::call::{Call, string};
 use super::ret::{const_int, string_type, text_chars};
 use super::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
 use crate::collation::{Collation, char_count, char_offset};
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::sqltype::TypeKind;
 use crate::temporal::Time;
@@ -94,7 +95,10 @@ fn text(c: &Call) -> Vec<u8> {
 fn weight_string(c: &Call) -> SqlResult<Value> {
     match of_number(c) {
         Some(weight) => Ok(weight),
-        None => string(collation(c).weight_string(&text(c), None)),
+        None => {
+            let mut work = Work::new(c.ctx.session);
+            string(collation(c).weight_string(&text(c), None, &mut work)?)
+        }
     }
 }
 
@@ -113,7 +117,8 @@ fn of_chars(c: &Call) -> SqlResult<Value> {
     if c.too_large("weight_string", chars as u128 * u128::from(BYTES_PER_CHAR))? {
         return Ok(Value::Null);
     }
-    string(collation.weight_string(&text, Some(missing)))
+    let mut work = Work::new(c.ctx.session);
+    string(collation.weight_string(&text, Some(missing), &mut work)?)
 }
 
 /// AS BINARY(n): the bytes, so many, with zeros behind.
