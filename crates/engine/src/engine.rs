@@ -35,7 +35,7 @@ use crate::recovery::{
     self, ForceRecovery, Recovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed,
 };
 use crate::tree::{StorageStats, SuperVersion, Tree, Trees, TreesConfig};
-use crate::txn::ordered::{self, CommitStage, DecidingLog, Harden, Ordered};
+use crate::txn::ordered::{self, CommitStage, DecidingLog, Harden, Ordered, PendingCommit};
 use crate::txn::prepared::{self, PreparedTable};
 use crate::txn::{Commit, Home, Isolation, Txn, TxnEnv, TxnLimits};
 use crate::{EngineError, Result, Seq, TreeId};
@@ -190,8 +190,11 @@ impl Engine {
     /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed,
     /// everything the transaction does is refused with the reason.
     pub fn begin(&self, isolation: Isolation) -> Txn {
-        let home: Arc<dyn Home> = Arc::new(self.clone());
-        Txn::new(&self.core.env, &home, isolation)
+        Txn::new(&self.core.env, &self.home(), isolation)
+    }
+
+    fn home(&self) -> Arc<dyn Home> {
+        Arc::new(self.clone())
     }
 
     /// If this opening gave up a part of the log ([`ForceRecovery::PointInTime`]): the trees that were flushed later
@@ -273,15 +276,37 @@ impl Engine {
     }
 
     /// Second phase of a two-phase commit: commits what was prepared under `id`. The record of the decision gets this
-    /// attachment, if it has bytes.
+    /// attachment, if it has bytes; where a second log decides it goes there, and the call blocks until that log has
+    /// it.
     pub fn commit_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        self.alone(|| prepared::commit_prepared(&self.core.env, &*self.core, id, attachment))
+        let (env, core) = (&self.core.env, &*self.core);
+        match self.is_decided_elsewhere() && !attachment.is_empty() {
+            true => ordered::decide_branch(env, &self.home(), (id, true), attachment),
+            false => self.alone(|| prepared::commit_prepared(env, core, id, attachment)),
+        }
     }
 
-    /// Second phase of a two-phase commit: forgets what was prepared under `id`. The record of the decision gets this
-    /// attachment, if it has bytes.
+    /// Second phase of a two-phase commit: forgets what was prepared under `id`. For the attachment see
+    /// [`Engine::commit_prepared`].
     pub fn rollback_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        self.alone(|| prepared::rollback_prepared(&self.core.env, &*self.core, id, attachment))
+        let (env, core) = (&self.core.env, &*self.core);
+        match self.is_decided_elsewhere() && !attachment.is_empty() {
+            true => ordered::decide_branch(env, &self.home(), (id, false), attachment),
+            false => self.alone(|| prepared::rollback_prepared(env, core, id, attachment)),
+        }
+    }
+
+    /// Begins a decision about what was prepared under `id` for a log that decides, as [`Txn::enter_commit`].
+    ///
+    /// # Panics
+    /// There is no such log.
+    pub fn enter_decision(
+        &self,
+        id: &PreparedId,
+        commits: bool,
+        attachment: &[u8],
+    ) -> Result<PendingCommit> {
+        ordered::enter_decision(&self.core.env, &self.home(), (id, commits), attachment)
     }
 
     /// A change of this log alone; a second log knows nothing of it.

@@ -115,7 +115,7 @@ pub use tree::{OnFatal, Tree};
 pub use txn::{
     Commit, Cursor, Direction, Isolation, Near, SavepointId, SnapshotAt, Txn, View, WaitCanceller,
 };
-pub use txn::{CommitStage, DecidedEntry, DecidingLog, Harden, PendingCommit};
+pub use txn::{CommitStage, DecidedEntry, DecidingLog, Gathering, Harden, PendingCommit};
 pub use wait::Ticket;
 
 pub use esker_wal::{

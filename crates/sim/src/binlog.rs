@@ -1,25 +1,28 @@
 //! The binary log under power loss: transactions with attachments, crashes at random I/O; either files are derived from
-//! the log (one sync), or they decide about what is prepared (two-phase), stage by stage.
+//! the log (one sync), or they decide about what is prepared (two-phase), stage by stage. Some transactions are
+//! branches of a client's (XA): prepared first, and decided later, perhaps in another life.
 //!
 //! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of
 //! the `esker` binary does the same over the protocol. **Invariants checked** after every crash: what the files say,
 //! applied to nothing, is what a scan of the table gives; every transaction that could be told is in the files, once,
-//! in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is still there.
+//! in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is still there; prepared
+//! is what the files say is prepared, and not decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use esker_binlog::attachment::{Head, Numbering, What, head_bytes, push_event};
 use esker_binlog::derive::Writer;
-use esker_binlog::event::group::GtidEvent;
+use esker_binlog::event::group::{GtidEvent, XaPrepare};
+use esker_binlog::event::query::Query;
 use esker_binlog::event::{Checksum, EventType};
 use esker_binlog::files::{Commits, Config, FileSet, GroupedFiles, Names, Published, Scan};
 use esker_binlog::gtid::{Sid, Source};
 use esker_engine::{
     CommitStage, DecidedEntry, DecidingLog, Direction, Engine, EngineConfig, EngineError, Follower,
-    Harden, Isolation, Mode, PendingCommit, Seq, Tree, Txn, View,
+    Harden, Isolation, Mode, Namespace, PendingCommit, PreparedId, Seq, Tree, Txn, View,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 use parking_lot::Mutex;
@@ -258,6 +261,62 @@ impl Life {
             Files::Deciding(_) => Committed::Pending(txn.enter_commit()?),
         })
     }
+
+    /// The same for a branch that is prepared.
+    fn prepare(&self, txn: &mut Txn, branch: u64) -> Result<Committed, Stop> {
+        let id = branch_id(branch);
+        Ok(match self.files {
+            Files::Derived(..) => Committed::At(txn.prepare(&id)?),
+            Files::Deciding(_) => Committed::Pending(txn.enter_prepare(&id)?),
+        })
+    }
+
+    /// The same for the decision about it.
+    fn decide(&self, branch: u64, commits: bool, attachment: &[u8]) -> Result<Committed, Stop> {
+        let id = branch_id(branch);
+        let decided = match (&self.files, commits) {
+            (Files::Deciding(_), _) => {
+                let pending = self.engine.enter_decision(&id, commits, attachment)?;
+                return Ok(Committed::Pending(pending));
+            }
+            (Files::Derived(..), true) => self.engine.commit_prepared(&id, attachment)?,
+            (Files::Derived(..), false) => self.engine.rollback_prepared(&id, attachment)?,
+        };
+        Ok(Committed::At(decided.seq.unwrap_or(0)))
+    }
+
+    /// The branches that are prepared.
+    fn branches(&self) -> BTreeSet<u64> {
+        let prepared = self.engine.prepared().into_iter();
+        let branches = prepared.map(|(id, _)| {
+            assert_eq!(id.namespace(), Namespace::Xa, "all else is decided");
+            u64::from_le_bytes(id.bytes().try_into().expect("eight bytes"))
+        });
+        branches.collect()
+    }
+}
+
+fn branch_id(branch: u64) -> PreparedId {
+    PreparedId::xa(&branch.to_le_bytes())
+}
+
+/// What the files get of a transaction without its events.
+fn head(what: What, number: u64, xid: Option<XaPrepare>) -> Vec<u8> {
+    head_bytes(&Head {
+        what,
+        commit_micros: 100_000_000 + number,
+        begin_time: 100,
+        thread_id: 1,
+        numbering: Numbering::default(),
+        origin: None,
+        xid,
+        schema: b"d",
+        settings: b"",
+        has_statements: what == What::Statement,
+        compressed: false,
+        spooled: None,
+        write_set: None,
+    })
 }
 
 fn derive(set: &mut FileSet, follower: &mut Follower) -> Result<(), Stop> {
@@ -308,6 +367,8 @@ struct Decoded {
     /// Numbers of the transactions in order.
     numbers: Vec<u64>,
     files: u64,
+    /// What the branches that are prepared have done.
+    prepared: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
 impl Decoded {
@@ -332,6 +393,17 @@ impl Decoded {
                         let work = std::mem::take(&mut open);
                         decoded.apply(&work);
                     }
+                    Some(EventType::XaPrepare) => {
+                        let xid = XaPrepare::parse(event.body)?;
+                        let branch = u64::from_le_bytes(xid.gtrid.try_into().expect("eight bytes"));
+                        decoded.numbers.push(branch);
+                        let before = decoded.prepared.insert(branch, std::mem::take(&mut open));
+                        assert!(before.is_none(), "a branch is prepared once");
+                    }
+                    Some(EventType::Query) => {
+                        let text = Query::parse(event.body)?.text;
+                        decoded.decide(std::str::from_utf8(text).expect("UTF-8"));
+                    }
                     _ => {}
                 }
             }
@@ -340,11 +412,29 @@ impl Decoded {
         Ok(decoded)
     }
 
+    /// `DECIDE number branch commits`; other statements frame what has rows.
+    fn decide(&mut self, text: &str) {
+        let words: Vec<_> = text.split(' ').collect();
+        let ["DECIDE", number, branch, commits] = words[..] else {
+            return;
+        };
+        let work = self.prepared.remove(&branch.parse().expect("a branch"));
+        let work = work.expect("what is decided was prepared");
+        self.numbers.push(number.parse().expect("a number"));
+        if commits == "true" {
+            self.change(&work[1..]);
+        }
+    }
+
     /// The first event has the number of the transaction, the others change a key each.
     fn apply(&mut self, work: &[Vec<u8>]) {
         let (number, changes) = work.split_first().expect("a number");
         let number = number.as_slice().try_into().expect("eight bytes");
         self.numbers.push(u64::from_le_bytes(number));
+        self.change(changes);
+    }
+
+    fn change(&mut self, changes: &[Vec<u8>]) {
         for change in changes {
             match change[1] {
                 0 => drop(self.table.remove(&change[0])),
@@ -366,6 +456,8 @@ struct World {
     told: usize,
     /// What synced files had.
     synced: Vec<u64>,
+    /// Branches that are prepared, or soon will be, and that nobody has decided about.
+    branches: Vec<u64>,
 }
 
 /// Runs one seed with `lives` crashes.
@@ -381,6 +473,7 @@ pub fn run(seed: u64, lives: u32, commits: Commits) -> Report {
         committed: Vec::new(),
         told: 0,
         synced: Vec::new(),
+        branches: Vec::new(),
     };
     let mut report = Report::default();
     for life in 0..lives {
@@ -427,8 +520,10 @@ impl World {
     }
 
     fn step(&mut self, sim: &SimEnv, life: &mut Life) -> Result<(), Stop> {
-        match self.dice.below(12) {
-            0..=5 => self.transaction(life)?,
+        match self.dice.below(14) {
+            0..=5 => self.transaction(life, false)?,
+            12 => self.transaction(life, true)?,
+            13 => self.decide(life)?,
             6 | 7 => life.engine.flush_log()?,
             8 => {
                 life.engine.maintain()?;
@@ -448,7 +543,38 @@ impl World {
         Ok(())
     }
 
-    fn transaction(&mut self, life: &Life) -> Result<(), Stop> {
+    /// Decides about a branch whose client knows that it is prepared.
+    fn decide(&mut self, life: &Life) -> Result<(), Stop> {
+        let mut told = self.committed.iter().filter_map(|(committed, number)| {
+            matches!(committed, Committed::Told).then_some(*number)
+        });
+        let nth = self.branches.iter().position(|b| told.any(|t| t == *b));
+        let Some(nth) = nth else {
+            return Ok(());
+        };
+        let branch = self.branches.remove(nth);
+        let (number, commits) = (self.next, self.dice.chance(70));
+        self.next += 1;
+        let mut body = Vec::new();
+        let text = format!("DECIDE {number} {branch} {commits}");
+        let query = Query {
+            thread_id: 1,
+            seconds: 0,
+            error: 0,
+            schema: b"",
+            settings: b"",
+            text: text.as_bytes(),
+        };
+        query.write(&mut body);
+        let mut attachment = head(What::Statement, number, None);
+        push_event(EventType::Query, 0, 100, &body, &mut attachment);
+        let decided = life.decide(branch, commits, &attachment)?;
+        self.committed.push((decided, number));
+        Ok(())
+    }
+
+    /// A transaction; one that is a branch ends with its prepare.
+    fn transaction(&mut self, life: &Life, is_branch: bool) -> Result<(), Stop> {
         let number = self.next;
         self.next += 1;
         let mut txn = life.engine.begin(Isolation::RepeatableRead);
@@ -476,22 +602,24 @@ impl World {
             return Ok(());
         }
         txn.attach(&events)?;
-        txn.set_attachment_head(&head_bytes(&Head {
-            what: What::Transaction,
-            commit_micros: 100_000_000 + number,
-            begin_time: 100,
-            thread_id: 1,
-            numbering: Numbering::default(),
-            origin: None,
-            xid: None,
-            schema: b"d",
-            settings: b"",
-            has_statements: false,
-            compressed: false,
-            spooled: None,
-            write_set: None,
-        }))?;
-        self.committed.push((life.commit(&mut txn)?, number));
+        let committed = match is_branch {
+            true => {
+                let xid = XaPrepare {
+                    one_phase: false,
+                    format: 1,
+                    gtrid: number.to_le_bytes().to_vec(),
+                    bqual: Vec::new(),
+                };
+                txn.set_attachment_head(&head(What::XaPrepare, number, Some(xid)))?;
+                self.branches.push(number);
+                life.prepare(&mut txn, number)?
+            }
+            false => {
+                txn.set_attachment_head(&head(What::Transaction, number, None))?;
+                life.commit(&mut txn)?
+            }
+        };
+        self.committed.push((committed, number));
         Ok(())
     }
 
@@ -505,6 +633,13 @@ impl World {
         let restarted = restarted.unwrap_or_else(|e| panic!("seed {seed}: {e} at the restart"));
         let (life, decoded) = restarted;
         assert_eq!(decoded.table, scan(&life), "seed {seed}: files and table");
+        let branches: BTreeSet<u64> = decoded.prepared.keys().copied().collect();
+        assert_eq!(
+            branches,
+            life.branches(),
+            "seed {seed}: what is prepared in the files and in the engine"
+        );
+        self.branches = branches.into_iter().collect();
         let numbers = &decoded.numbers;
         let committed: Vec<u64> = self.committed.iter().map(|(_, number)| *number).collect();
         assert!(

@@ -19,7 +19,7 @@ use esker_server::client::Client;
 use esker_types::Value;
 use esker_vfs::OsFs;
 
-use crate::common::{Ask, Dice, Server, free_port, output, serve_command, setting};
+use crate::common::{Ask, Dice, Server, output, setting};
 
 const ARGS: [&str; 4] = [
     "--log-bin=ON",
@@ -178,7 +178,7 @@ fn quietly(c: &mut Client, sql: &str) -> bool {
 }
 
 /// Changes rows until the server is gone.
-fn work(server: &Server, client: u64, round: u64, seed: u64, with_xa: bool) {
+fn work(server: &Server, client: u64, round: u64, seed: u64) {
     let Ok(mut c) = server.try_connect() else {
         return;
     };
@@ -194,7 +194,7 @@ fn work(server: &Server, client: u64, round: u64, seed: u64, with_xa: bool) {
         };
         let insert = format!("INSERT INTO d.plain VALUES ({other}, NULL)");
         let xid = format!("{round}-{client}-{n}");
-        let steps: Vec<String> = match dice.roll(if with_xa { 6 } else { 5 }) {
+        let steps: Vec<String> = match dice.roll(6) {
             0 | 1 => vec![change],
             2 => vec!["BEGIN".into(), change, insert, "COMMIT".into()],
             3 => vec!["BEGIN".into(), insert, change, "ROLLBACK".into()],
@@ -267,8 +267,6 @@ fn kill_9(starts: &[&[&str]]) {
     let mut dice = Dice::new(seed);
     let mut groups = 0;
     let rounds = setting("ESKER_BINLOG_ROUNDS", 6);
-    // A server that is to commit in two phases does not start while XA transactions are prepared.
-    let with_xa = !starts.iter().any(|args| args.contains(&TWO_PHASE));
     let mut round = 0;
     // More of them where the machine is too busy to get much done in their time.
     while round < rounds || (groups <= 20 && round < 10 * rounds) {
@@ -277,7 +275,7 @@ fn kill_9(starts: &[&[&str]]) {
         let told = std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let server = &server;
-                scope.spawn(move || work(server, client, round, seed, with_xa));
+                scope.spawn(move || work(server, client, round, seed));
             }
             let told = scope.spawn(|| tell(&server, round));
             std::thread::sleep(life);
@@ -485,17 +483,16 @@ fn fill(args: &[&str]) {
 
 #[test]
 fn transactions_larger_than_their_cache_stay_whole() {
-    let begin = "XA START 'x'";
-    large(&[], begin, "XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'");
+    large(&[]);
 }
 
 #[test]
 fn large_transactions_stay_whole_in_files_that_decide() {
-    large(&[TWO_PHASE], "BEGIN", "COMMIT");
+    large(&[TWO_PHASE]);
 }
 
-/// Transactions larger than their cache; one begins and ends in its own way.
-fn large(more: &[&str], begin: &str, end: &str) {
+/// Transactions larger than their cache.
+fn large(more: &[&str]) {
     const BIG: &str = "INSERT INTO d.big SELECT NULL, REPEAT(n, 40) FROM d.n";
     let dir = tempfile::tempdir().expect("dir");
     let args = [&ARGS[..], &["--binlog-cache-size=4096"], more].concat();
@@ -512,7 +509,8 @@ fn large(more: &[&str], begin: &str, end: &str) {
         "BEGIN; INSERT INTO d.n VALUES (1); SAVEPOINT s; {BIG}"
     ));
     c.run("ROLLBACK TO s; COMMIT");
-    c.run(&format!("{begin}; {BIG}; {end}"));
+    c.run(&format!("XA START 'x'; {BIG}; XA END 'x'"));
+    c.run("XA PREPARE 'x'; XA COMMIT 'x'");
     c.run("CREATE TABLE d.copy AS SELECT * FROM d.big");
     let used = "SHOW GLOBAL STATUS LIKE 'Binlog_cache_disk_use'";
     assert_eq!(c.lines(used), ["Binlog_cache_disk_use|5"]);
@@ -599,20 +597,8 @@ fn statements_that_change_nothing_are_logged_and_temporary_tables_are_not() {
     );
 }
 
-/// What a server that must not start wrote to its log.
-fn refused(dir: &Path, args: &[&str]) -> String {
-    let out = serve_command()
-        .arg(format!("--port={}", free_port()))
-        .arg(format!("--datadir={}", dir.join("data").display()))
-        .args(args)
-        .output()
-        .expect("runs");
-    assert!(!out.status.success(), "it started");
-    String::from_utf8_lossy(&out.stderr).into_owned()
-}
-
 #[test]
-fn two_phases_cannot_be_together_with_xa() {
+fn a_branch_that_one_way_has_prepared_is_decided_in_the_other() {
     let dir = tempfile::tempdir().expect("dir");
     let args = [&ARGS[..], &[TWO_PHASE]].concat();
     let mut server = Server::start(dir.path(), &ARGS);
@@ -620,12 +606,6 @@ fn two_phases_cannot_be_together_with_xa() {
     assert_eq!(c.value("SELECT @@esker_binlog_commit"), "ONE-SYNC");
     c.run("CREATE DATABASE test; CREATE TABLE test.t (a INT PRIMARY KEY)");
     c.run("XA START 'x'; INSERT INTO test.t VALUES (1); XA END 'x'; XA PREPARE 'x'");
-    server.stop();
-    let text = refused(dir.path(), &args);
-    assert!(text.contains("XA transactions are prepared"), "{text}");
-    server.restart();
-    c = server.connect();
-    c.run("XA COMMIT 'x'");
     server.stop();
     server.set_args(&args);
     server.restart();
@@ -635,12 +615,45 @@ fn two_phases_cannot_be_together_with_xa() {
         c.code("SET GLOBAL esker_binlog_commit = 'ONE-SYNC'"),
         Some(1238)
     );
-    assert_eq!(c.code("XA START 'y'"), Some(1235));
+    c.run("XA COMMIT 'x'; XA START 'y'; UPDATE test.t SET a = 10; XA END 'y'; XA PREPARE 'y'");
+    server.kill();
+    server.set_args(&ARGS);
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.lines("XA RECOVER"), ["1|1|0|y"]);
+    c.run("SET innodb_lock_wait_timeout = 1");
+    assert_eq!(
+        c.code("DELETE FROM test.t"),
+        Some(1205),
+        "it keeps its locks"
+    );
+    c.run("XA COMMIT 'y'; XA START 'z'; DELETE FROM test.t; XA END 'z'; XA PREPARE 'z'");
+    server.stop();
+    server.set_args(&args);
+    server.restart();
+    c = server.connect();
+    c.run("XA ROLLBACK 'z'; UPDATE test.t SET a = 1 WHERE a = 10");
+    let texts = statements(&mut c);
+    let decisions: Vec<_> = texts.iter().filter(|text| text.contains("XA ")).collect();
+    let branch = |x: &str| ["START", "END", "COMMIT"].map(|verb| format!("XA {verb} X'{x}',X'',1"));
+    let mut expected = [branch("78"), branch("79"), branch("7a")].concat();
+    expected[8] = "XA ROLLBACK X'7a',X'',1".to_owned();
+    assert_eq!(decisions, expected.iter().collect::<Vec<_>>());
+    c.run("SET GLOBAL binlog_group_commit_sync_delay = 100");
+    assert!(c.rows("SHOW WARNINGS").is_empty());
+    c.run("SET GLOBAL binlog_group_commit_sync_no_delay_count = 1; FLUSH BINARY LOGS");
+    let last = c
+        .rows("SHOW BINARY LOGS")
+        .pop()
+        .and_then(|row| row[0].clone());
+    let last = last.expect("a file");
     // What it depends on is in the files: nothing is behind, and nothing keeps the log.
     c.run("SET GLOBAL sync_binlog = 3; INSERT INTO test.t VALUES (2); SET sql_log_bin = OFF");
     c.run("INSERT INTO test.t VALUES (3); SET sql_log_bin = ON; SET autocommit = OFF");
     c.run("INSERT INTO test.t VALUES (4); BEGIN; INSERT INTO test.t VALUES (5); COMMIT");
-    let infos = c.lines("SHOW BINLOG EVENTS IN 'binlog.000003'").join("\n");
+    let infos = c
+        .lines(&format!("SHOW BINLOG EVENTS IN '{last}'"))
+        .join("\n");
     assert_eq!(infos.matches("Write_rows").count(), 3, "{infos}");
     let lag = "SHOW GLOBAL STATUS LIKE 'Esker_binlog_lag_bytes'";
     assert_eq!(c.lines(lag), ["Esker_binlog_lag_bytes|0"]);

@@ -6,8 +6,13 @@ use std::collections::BTreeSet;
 use crate::common::{Ask, Server};
 
 fn server(table: &str) -> (Server, tempfile::TempDir) {
+    server_with(&[], table)
+}
+
+fn server_with(more: &[&str], table: &str) -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
-    let server = Server::start(dir.path(), &["--skip-ssl", "--innodb-lock-wait-timeout=1"]);
+    let args = [&["--skip-ssl", "--innodb-lock-wait-timeout=1"], more].concat();
+    let server = Server::start(dir.path(), &args);
     server
         .connect()
         .run(&format!("CREATE DATABASE d; USE d; {table}"));
@@ -36,7 +41,16 @@ const STEPS: [&str; 6] = [
 
 #[test]
 fn kill_9_between_every_two_steps() {
-    let (mut server, _dir) = server(ROWS);
+    kill_between_steps(&[]);
+}
+
+#[test]
+fn kill_9_between_every_two_steps_where_the_binary_log_decides() {
+    kill_between_steps(&["--log-bin=ON", "--esker-binlog-commit=TWO-PHASE"]);
+}
+
+fn kill_between_steps(more: &[&str]) {
+    let (mut server, _dir) = server_with(more, ROWS);
     let before = ["1|1", "2|2", "3|3"];
     for done in 1..=STEPS.len() {
         let mut c = server.connect();

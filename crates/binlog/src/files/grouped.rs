@@ -32,6 +32,12 @@ struct State {
     is_noted: bool,
 }
 
+impl State {
+    fn is_due(&self, every: u64) -> bool {
+        every > 0 && self.unsynced >= every
+    }
+}
+
 impl GroupedFiles {
     /// Shares a set that was opened for this.
     pub fn new(set: FileSet) -> Self {
@@ -72,11 +78,16 @@ impl GroupedFiles {
         Ok(transactions)
     }
 
+    /// Does the next [`GroupedFiles::sync`] with this number sync?
+    pub fn is_sync_due(&self, every: u64) -> bool {
+        self.state.lock().is_due(every)
+    }
+
     /// Syncs what was appended, if that is `every` groups by now; 0: never. Whether it has.
     pub fn sync(&self, every: u64) -> Result<bool> {
         let point = {
             let mut state = self.state.lock();
-            if every == 0 || state.unsynced < every {
+            if !state.is_due(every) {
                 return Ok(false);
             }
             state.unsynced = 0;

@@ -40,7 +40,7 @@ use smallvec::SmallVec;
 use attachment::Attachment;
 pub use cursor::{Cursor, Near};
 pub(crate) use env::{Home, TxnEnv, TxnLimits};
-pub use ordered::{CommitStage, DecidedEntry, DecidingLog, Harden, PendingCommit};
+pub use ordered::{CommitStage, DecidedEntry, DecidingLog, Gathering, Harden, PendingCommit};
 pub(crate) use snapshots::SnapshotSlot;
 
 use crate::batch::{OwnWrites, Sight, WRITE_OVERHEAD_BYTES, WriteSet};
@@ -667,6 +667,14 @@ impl Txn {
         ordered::enter(self)
     }
 
+    /// Begins to prepare for a log that decides, as [`Txn::enter_commit`].
+    ///
+    /// # Panics
+    /// There is no such log.
+    pub fn enter_prepare(&mut self, id: &PreparedId) -> Result<PendingCommit> {
+        ordered::enter_prepare(self, id)
+    }
+
     /// Commits in this log alone.
     fn commit_alone(&mut self) -> Result<Commit> {
         let makes_room = self.makes_room();
@@ -693,8 +701,13 @@ impl Txn {
     /// to the engine under `id`. They survive a crash when the returned sequence is durable. The transaction is then as
     /// new; the decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled
     /// back.
+    ///
+    /// With a log that decides a transaction with an attachment blocks until that log has it.
     pub fn prepare(&mut self, id: &PreparedId) -> Result<Seq> {
         let env = Arc::clone(&self.env);
+        if env.ordered.get().is_some() && self.attachment.bytes() > 0 {
+            return ordered::prepare(self, id);
+        }
         let announced = env.ordered.get().map(|_| env.commit.assured.announce());
         let result = prepared::prepare(self, id);
         if let (Some(announced), Ok(seq)) = (announced, &result) {

@@ -110,6 +110,11 @@ impl PreparedTable {
         self.slots.lock().len()
     }
 
+    /// Is there one under this identifier that waits for its decision?
+    pub(super) fn waits(&self, id: &PreparedId) -> bool {
+        matches!(self.slots.lock().get(id), Some(Slot::Waiting(_)))
+    }
+
     /// Trees that a transaction that waits has written to, or in which it holds locks; ascending.
     pub(crate) fn trees(&self, id: &PreparedId, locks: &LockManager) -> Vec<TreeId> {
         let slots = self.slots.lock();

@@ -185,6 +185,8 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("binlog_encryption", G, SET, VarKind::Bool, "OFF"),
     var("binlog_expire_logs_auto_purge", G, SET, VarKind::Bool, "ON"),
     var("binlog_expire_logs_seconds", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "2592000"),
+    var("binlog_group_commit_sync_delay", G, SET, VarKind::UInt { min: 0, max: 1_000_000 }, "0"),
+    var("binlog_group_commit_sync_no_delay_count", G, SET, VarKind::UInt { min: 0, max: 100_000 }, "0"),
     var("binlog_row_event_max_size", G, FIX, VarKind::UInt { min: 256, max: 18_446_744_073_709_551_360 }, "8192"),
     var("binlog_row_image", B, SET, VarKind::Enum(&["MINIMAL", "NOBLOB", "FULL"]), "FULL"),
     var("binlog_row_metadata", G, SET, VarKind::Enum(&["MINIMAL", "FULL"]), "MINIMAL"),

@@ -29,8 +29,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("binlog_direct_non_transactional_updates", B, SET, VarKind::Bool, "OFF"),
     unused("binlog_error_action", G, SET, VarKind::Enum(&["IGNORE_ERROR", "ABORT_SERVER"]), "ABORT_SERVER"),
     unused("binlog_format", B, SET, VarKind::Enum(&["MIXED", "STATEMENT", "ROW"]), "ROW"),
-    unused("binlog_group_commit_sync_delay", G, SET, VarKind::UInt { min: 0, max: 1_000_000 }, "0"),
-    unused("binlog_group_commit_sync_no_delay_count", G, SET, VarKind::UInt { min: 0, max: 100_000 }, "0"),
     unused("binlog_gtid_simple_recovery", G, FIX, VarKind::Bool, "ON"),
     unused("binlog_max_flush_queue_time", G, SET, VarKind::UInt { min: 0, max: 100_000 }, "0"),
     unused("binlog_order_commits", G, SET, VarKind::Bool, "ON"),

@@ -128,6 +128,9 @@ impl Instance {
         let command = match name {
             "max_binlog_size" => Command::MaxSize(value.as_u64()),
             "sync_binlog" => Command::SyncEvery(value.as_u64()),
+            "binlog_group_commit_sync_delay" | "binlog_group_commit_sync_no_delay_count" => {
+                Command::Gather(super::upkeep::gathering(&self.globals))
+            }
             "esker_log_pinned_limit" => Command::PinnedLimit(value.as_u64()),
             "esker_binlog_space_limit" => Command::SpaceLimit(value.as_u64()),
             "binlog_checksum" => Command::Checksum(super::upkeep::checksum(value.as_text())),

@@ -163,9 +163,6 @@ impl Binlog {
         let fs = &args.env.fs;
         let is_on = args.globals.named("log_bin").is_on();
         let commits = wanted(args.globals);
-        if is_on && commits == Commits::TwoPhase {
-            two_phase::check(args.engine)?;
-        }
         let left = left_open(&**fs, &names).map_err(|e| failed(&e))?;
         if let Some(left) = left
             && !(is_on && left == commits)

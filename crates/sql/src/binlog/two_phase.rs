@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 
 use esker_binlog::Error;
 use esker_binlog::files::{Commits, FileSet, GroupedFiles, Names};
-use esker_engine::{DecidedEntry, DecidingLog, Engine, EngineError, Harden, Namespace, Seq};
+use esker_engine::{DecidedEntry, DecidingLog, Engine, EngineError, Gathering, Harden, Seq};
 use esker_sql_catalog::exec_error::engine_error;
-use esker_types::{SqlResult, errors};
+use esker_types::SqlResult;
 use esker_vfs::Clock;
+use parking_lot::Mutex;
 
 use super::figures::Figures;
 use super::semi_sync::SemiSync;
-use super::upkeep::{Upkeep, files_config, seconds};
+use super::upkeep::{Upkeep, files_config, gathering, seconds};
 use super::writer::{Command, Order, StartArgs, failed};
 
 /// The thread looks this often whether something is due.
@@ -35,6 +36,8 @@ struct Deciding {
     files: GroupedFiles,
     /// sync_binlog.
     sync_every: AtomicU64,
+    /// What a sync waits for.
+    gathering: Mutex<Gathering>,
     figures: Arc<Figures>,
     clock: Arc<dyn Clock>,
 }
@@ -46,6 +49,16 @@ impl DecidingLog for Deciding {
             Ok(_) => Ok(()),
             Err(e @ Error::Sync(_)) => give_up(&e),
             Err(e) => Err(refused(&e)),
+        }
+    }
+
+    fn gathers(&self) -> Gathering {
+        match self
+            .files
+            .is_sync_due(self.sync_every.load(Ordering::Relaxed))
+        {
+            true => *self.gathering.lock(),
+            false => Gathering::default(),
         }
     }
 
@@ -154,6 +167,7 @@ impl Keeper {
         let deciding = Deciding {
             files: GroupedFiles::new(set),
             sync_every: args.globals.named("sync_binlog").as_u64().into(),
+            gathering: Mutex::new(gathering(args.globals)),
             figures: Arc::default(),
             clock: Arc::clone(&args.env.clock),
         };
@@ -218,6 +232,10 @@ impl Keeper {
         match command {
             Command::SyncEvery(groups) => {
                 deciding.sync_every.store(groups, Ordering::Relaxed);
+                Ok(())
+            }
+            Command::Gather(gathering) => {
+                *deciding.gathering.lock() = gathering;
                 Ok(())
             }
             command if command.is_about_the_end() => {
@@ -291,22 +309,4 @@ pub(super) fn decide(engine: &Engine, last: u64) -> SqlResult<()> {
         );
     }
     Ok(())
-}
-
-/// What cannot be together with `esker_binlog_commit = TWO-PHASE`.
-///
-/// # Errors
-/// 1231 with the reason.
-pub(super) fn check(engine: &Engine) -> SqlResult<()> {
-    let prepared = engine.prepared();
-    match prepared
-        .iter()
-        .any(|(id, _)| id.namespace() == Namespace::Xa)
-    {
-        true => Err(errors::wrong_setting(
-            "esker_binlog_commit = TWO-PHASE cannot be while XA transactions are prepared: start with ONE-SYNC and end \
-             them first",
-        )),
-        false => Ok(()),
-    }
 }

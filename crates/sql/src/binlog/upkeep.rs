@@ -12,6 +12,7 @@ use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
 use esker_binlog::files::{Commits, Config, FileSet, Names};
 use esker_binlog::gtid::{Sid, Source};
+use esker_engine::Gathering;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlResult, errors};
 use esker_vfs::{Clock, Fs};
@@ -76,7 +77,10 @@ impl Upkeep {
                 self.keep_space_limit(set)?;
             }
             // Of the thread.
-            Command::PinnedLimit(_) | Command::SyncEvery(_) | Command::Stop => {}
+            Command::PinnedLimit(_)
+            | Command::SyncEvery(_)
+            | Command::Gather(_)
+            | Command::Stop => {}
         }
         Ok(())
     }
@@ -113,6 +117,16 @@ impl Upkeep {
             Some(number) => set.purge_to(number),
             None => Ok(()),
         }
+    }
+}
+
+/// What a sync of TWO-PHASE waits for.
+pub(super) fn gathering(globals: &Globals) -> Gathering {
+    let delay = globals.named("binlog_group_commit_sync_delay");
+    let count = globals.named("binlog_group_commit_sync_no_delay_count");
+    Gathering {
+        at_most: Duration::from_micros(delay.as_u64()),
+        transactions: count.as_u64() as usize,
     }
 }
 

@@ -19,7 +19,7 @@ use esker_binlog::event::Checksum;
 use esker_binlog::files::{Commits, FileNumber, FileSet, Names, Published};
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::spool::Spools;
-use esker_engine::{Charge, Engine, Follower, MemoryUse, Seq};
+use esker_engine::{Charge, Engine, Follower, Gathering, MemoryUse, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
@@ -54,6 +54,7 @@ pub(super) enum Command {
     SpaceLimit(u64),
     PinnedLimit(u64),
     SyncEvery(u64),
+    Gather(Gathering),
     Stop,
 }
 

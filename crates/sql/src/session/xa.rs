@@ -249,9 +249,6 @@ impl Session {
         if self.in_transaction() || self.locks.has_explicit() {
             return Err(outside().into());
         }
-        if self.context.instance.binlog.decides() {
-            return Err(SqlError::not_supported("XA with esker_binlog_commit = TWO-PHASE").into());
-        }
         if !self.context.instance.xids().open(xid, self.connection_id()) {
             return Err(duplicate().into());
         }

@@ -9,8 +9,9 @@
 //! It is the classic way to keep a log with a format of its own beside the engine's: a transaction is prepared, its
 //! attachment stands in the second log, it commits. A crash in between leaves it prepared, and the second log says what
 //! becomes of it ([`decide`]). Neighbours: [`Txn::commit`] comes in where such a log is set; [`DecidingLog`] is
-//! implemented above; `prepared` has both phases; `stage` is a queue with its leader; `docs/decisions/binlog-commit.md`
-//! compares this with attachments in the engine's own log.
+//! implemented above; `prepared` has both phases; `stage` is a queue with its leader; `name` says what is prepared for
+//! which number, also a step of a client's transaction (X/Open XA); `docs/decisions/binlog-commit.md` compares this
+//! with attachments in the engine's own log.
 //!
 //! **Invariants**
 //! - Numbers of transactions ascend without a gap in the order of the second log, which is that of decisions.
@@ -18,20 +19,23 @@
 //! - What the second log refuses is rolled back, and its numbers are given again: to nobody else meanwhile.
 //! - A transaction that the second log has is committed, or the engine ends.
 
+mod name;
 mod stage;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::prepared;
-use super::{Commit, Home, Txn, TxnEnv};
+use super::{Commit, Home, Isolation, Txn, TxnEnv};
 use crate::commit::env::Background;
 use crate::commit::id::{Namespace, PreparedId};
 use crate::{EngineError, Result, Seq};
+use name::{Branch, Name, Step};
 use stage::{Done, Stage};
 
 /// What the second log gets of a transaction.
@@ -52,6 +56,11 @@ pub trait DecidingLog: Send + Sync {
     /// Nothing of the group stands there then.
     fn write(&self, group: &[DecidedEntry<'_>]) -> Result<()>;
 
+    /// How long the next sync waits for more to be written.
+    fn gathers(&self) -> Gathering {
+        Gathering::default()
+    }
+
     /// Makes durable what was written before.
     ///
     /// # Errors
@@ -71,6 +80,15 @@ pub trait DecidingLog: Send + Sync {
     /// The engine cannot do what this log has decided, or nobody knows what it has: the process ends, and the next
     /// start finds out. If it returns, the sessions get the error.
     fn fail(&self, error: &EngineError);
+}
+
+/// What a sync waits for, so that it serves more transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gathering {
+    /// So long at most, ...
+    pub at_most: Duration,
+    /// ... and only until so many transactions have come; 0: however many they are.
+    pub transactions: usize,
 }
 
 /// How often the engine's log is hardened for what is prepared.
@@ -95,7 +113,7 @@ pub enum CommitStage {
 
 /// A transaction on its way.
 struct Member {
-    number: u64,
+    name: Name,
     /// `None`: nothing but the attachment.
     prepare: Option<Seq>,
     attachment: Vec<u8>,
@@ -144,20 +162,22 @@ impl Ordered {
         }
     }
 
-    /// The place of a member is fixed: `prepare` logs it under its number.
+    /// The place of a member is fixed: `prepare` logs it under its number, and for the step of a client's transaction.
     fn enter(
         &self,
         attachment: Vec<u8>,
-        prepare: impl FnOnce(&PreparedId) -> Result<Option<Seq>>,
+        branch: Option<Branch>,
+        prepare: impl FnOnce(&Name) -> Result<Option<Seq>>,
     ) -> Result<PendingCommit> {
         let done = Arc::new(Done::default());
         let mut prepared_at = None;
         let leads = self.flush.enroll_with(|| {
             let number = self.next.load(Ordering::Relaxed);
-            prepared_at = prepare(&internal_id(number))?;
+            let name = Name { number, branch };
+            prepared_at = prepare(&name)?;
             self.next.store(number + 1, Ordering::Relaxed);
             Ok(Member {
-                number,
+                name,
                 prepare: prepared_at,
                 attachment,
                 done: Arc::clone(&done),
@@ -244,12 +264,11 @@ impl Ordered {
     /// The second log has not taken this group. Whoever stands behind it has later numbers and fails, too, so that its
     /// numbers can be given again.
     fn take_back(&self, env: &TxnEnv, mut failed: Vec<Member>, error: &EngineError) {
-        let first = failed[0].number;
+        let first = failed[0].name.number;
         self.flush.take_shut(|behind| {
             failed.extend(behind);
             for member in failed.iter().filter(|member| member.prepare.is_some()) {
-                let id = internal_id(member.number);
-                if let Err(e) = prepared::roll_back_decided(env, &id) {
+                if let Err(e) = member.name.roll_back(env) {
                     self.log.fail(&e);
                 }
             }
@@ -262,6 +281,13 @@ impl Ordered {
 
     fn run_sync(&self) -> bool {
         let _turn = self.sync.turn();
+        let gathering = self.log.gathers();
+        if !gathering.at_most.is_zero() {
+            let wanted = gathering.transactions;
+            self.sync.wait_for(gathering.at_most, |groups| {
+                wanted > 0 && groups.iter().map(Vec::len).sum::<usize>() >= wanted
+            });
+        }
         let groups = self.sync.take();
         if groups.is_empty() {
             return false;
@@ -313,7 +339,7 @@ impl Ordered {
         if member.prepare.is_none() {
             return Ok(Commit { seq: None });
         }
-        let decided = prepared::commit_decided(env, background, &internal_id(member.number));
+        let decided = member.name.commit(env, background);
         if let Err(error) = &decided {
             self.log.fail(error);
         }
@@ -341,15 +367,10 @@ impl Ordered {
 impl Member {
     fn entry(&self) -> DecidedEntry<'_> {
         DecidedEntry {
-            number: self.number,
+            number: self.name.number,
             attachment: &self.attachment,
         }
     }
-}
-
-/// Ascends with the number.
-fn internal_id(number: u64) -> PreparedId {
-    PreparedId::internal(&number.to_be_bytes())
 }
 
 fn second(env: &TxnEnv) -> &Ordered {
@@ -385,8 +406,8 @@ pub(super) fn enter(txn: &mut Txn) -> Result<PendingCommit> {
         false => txn.home.ready(),
     };
     let entered = admitted.and_then(|()| {
-        second(&env).enter(attachment, |id| match has_changes {
-            true => prepared::prepare_admitted(txn, id, [&[]; 2]).map(Some),
+        second(&env).enter(attachment, None, |name| match has_changes {
+            true => prepared::prepare_admitted(txn, &name.id(), [&[]; 2]).map(Some),
             false => Ok(None),
         })
     });
@@ -394,9 +415,85 @@ pub(super) fn enter(txn: &mut Txn) -> Result<PendingCommit> {
     entered
 }
 
+/// Prepares `txn` for its client in both logs.
+pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
+    let env = Arc::clone(&txn.env);
+    let pending = enter_prepare(txn, id)?;
+    let prepared = second(&env).finish(&env, &*txn.home, &pending)?;
+    Ok(prepared.seq.expect("its number was prepared"))
+}
+
+/// Prepares `txn` for its client, and puts that into the first queue. It is as new then.
+pub(super) fn enter_prepare(txn: &mut Txn, id: &PreparedId) -> Result<PendingCommit> {
+    let env = Arc::clone(&txn.env);
+    let attachment = txn.attachment.pieces().concat();
+    let branch = Branch {
+        step: Step::Prepare,
+        id: id.clone(),
+    };
+    let entered = prepared::admit(txn).and_then(|()| {
+        second(&env).enter(attachment, Some(branch), |name| {
+            prepare_number(&env, &txn.home, name)?;
+            let prepared = prepared::prepare_admitted(txn, id, [&[]; 2]);
+            if prepared.is_err()
+                && let Err(e) = prepared::roll_back_decided(&env, &name.id())
+            {
+                second(&env).log.fail(&e);
+            }
+            prepared.map(Some)
+        })
+    });
+    txn.end();
+    entered
+}
+
+/// The number of a step is prepared, with nothing.
+fn prepare_number(env: &Arc<TxnEnv>, home: &Arc<dyn Home>, name: &Name) -> Result<Seq> {
+    let mut nothing = Txn::new(env, home, Isolation::ReadCommitted);
+    prepared::prepare_admitted(&mut nothing, &name.id(), [&[]; 2])
+}
+
+/// Commits or rolls back, in both logs, what its client has had prepared under `id`.
+pub(crate) fn decide_branch(
+    env: &Arc<TxnEnv>,
+    home: &Arc<dyn Home>,
+    (id, commits): (&PreparedId, bool),
+    attachment: &[u8],
+) -> Result<Commit> {
+    let pending = enter_decision(env, home, (id, commits), attachment)?;
+    second(env).finish(env, &**home, &pending)
+}
+
+/// Puts the client's decision about what is prepared under `id` into the first queue.
+///
+/// # Errors
+/// There is no such transaction, or the log does not take it: it stays prepared.
+pub(crate) fn enter_decision(
+    env: &Arc<TxnEnv>,
+    home: &Arc<dyn Home>,
+    (id, commits): (&PreparedId, bool),
+    attachment: &[u8],
+) -> Result<PendingCommit> {
+    home.ready()?;
+    let step = match commits {
+        true => Step::Commit,
+        false => Step::RollBack,
+    };
+    let branch = Branch {
+        step,
+        id: id.clone(),
+    };
+    second(env).enter(attachment.to_vec(), Some(branch), |name| {
+        match env.prepared.waits(id) {
+            true => prepare_number(env, home, name).map(Some),
+            false => Err(EngineError::NoSuchPrepared),
+        }
+    })
+}
+
 /// Has the second log take an attachment that belongs to no transaction.
 pub(crate) fn note(env: &TxnEnv, home: &dyn Home, attachment: &[u8]) -> Result<()> {
-    let pending = second(env).enter(attachment.to_vec(), |_| Ok(None))?;
+    let pending = second(env).enter(attachment.to_vec(), None, |_| Ok(None))?;
     second(env).finish(env, home, &pending).map(drop)
 }
 
@@ -408,18 +505,14 @@ pub(crate) fn decide(env: &TxnEnv, background: &dyn Background, last: u64) -> Re
         if id.namespace() != Namespace::Internal {
             continue;
         }
-        let number = id.bytes().try_into().map(u64::from_be_bytes);
-        let number = number.map_err(|_| {
-            let what = format!("a prepared transaction has no number: {id:?}");
-            EngineError::corruption("the log", 0, what)
-        })?;
-        match number <= last {
+        let name = Name::read(&id)?;
+        match name.number <= last {
             true => {
-                let _durable_soon = prepared::commit_decided(env, background, &id)?;
+                let _durable_soon = name.commit(env, background)?;
                 committed += 1;
             }
             false => {
-                let _durable_soon = prepared::roll_back_decided(env, &id)?;
+                let _durable_soon = name.roll_back(env)?;
                 rolled_back += 1;
             }
         }

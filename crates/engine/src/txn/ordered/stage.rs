@@ -9,6 +9,8 @@
 //! - Stages keep the order: what leaves one is put into the next by whoever still has the turn.
 //! - A queue holds what sessions commit, each of them once: it is bounded by their number.
 
+use std::time::{Duration, Instant};
+
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::Result;
@@ -17,6 +19,7 @@ use crate::txn::Commit;
 /// The stage.
 pub(super) struct Stage<T> {
     queue: Mutex<Vec<T>>,
+    has_grown: Condvar,
     turn: Mutex<()>,
 }
 
@@ -24,6 +27,7 @@ impl<T> Default for Stage<T> {
     fn default() -> Self {
         Stage {
             queue: Mutex::default(),
+            has_grown: Condvar::new(),
             turn: Mutex::default(),
         }
     }
@@ -41,7 +45,15 @@ impl<T> Stage<T> {
         let mut queue = self.queue.lock();
         let item = make()?;
         queue.push(item);
+        self.has_grown.notify_one();
         Ok(queue.len() == 1)
+    }
+
+    /// Waits until there is enough in the queue, but not longer than that; for whoever has the turn.
+    pub(super) fn wait_for(&self, at_most: Duration, is_enough: impl Fn(&[T]) -> bool) {
+        let until = Instant::now() + at_most;
+        let mut queue = self.queue.lock();
+        while !is_enough(&queue) && !self.has_grown.wait_until(&mut queue, until).timed_out() {}
     }
 
     /// Waits for the turn.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use esker_vfs::sim::SimEnv;
 use parking_lot::Mutex;
 
-use super::{CommitStage, DecidedEntry, DecidingLog, Harden};
+use super::{CommitStage, DecidedEntry, DecidingLog, Gathering, Harden};
 use crate::engine::tests::{engine_on, memory_engine};
 use crate::{
-    Engine, EngineError, Isolation, LockMode, LockOutcome, PendingCommit, Result, Seq, Tree, View,
-    WaitPolicy,
+    Engine, EngineError, Isolation, LockMode, LockOutcome, PendingCommit, PreparedId, Result, Seq,
+    Tree, View, WaitPolicy,
 };
 
 /// Keeps what it is given, and says what it was told to.
@@ -23,6 +24,8 @@ struct Memory {
     refuses: AtomicBool,
     pauses: AtomicBool,
     paused: Mutex<Vec<usize>>,
+    gathering: Mutex<Gathering>,
+    syncs: Mutex<Vec<usize>>,
 }
 
 impl DecidingLog for Memory {
@@ -36,8 +39,14 @@ impl DecidingLog for Memory {
         Ok(())
     }
 
+    fn gathers(&self) -> Gathering {
+        *self.gathering.lock()
+    }
+
     fn sync(&self) -> Result<()> {
-        *self.synced.lock() = self.written.lock().len();
+        let written = self.written.lock().len();
+        self.syncs.lock().push(written);
+        *self.synced.lock() = written;
         Ok(())
     }
 
@@ -255,4 +264,129 @@ fn sessions_lead_and_follow_until_all_is_committed_in_one_order() {
         assert!(!log.paused.lock().is_empty());
         assert_eq!(engine.prepared_count(), 0);
     }
+}
+
+fn enter_prepare(engine: &Engine, tree: &Tree, key: &[u8]) -> PendingCommit {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    lock(&mut txn, tree, key);
+    txn.put(tree, key, b"value").unwrap();
+    txn.attach(key).unwrap();
+    txn.enter_prepare(&PreparedId::xa(key)).unwrap()
+}
+
+#[test]
+fn a_restart_does_with_a_branch_what_the_second_log_says_after_any_step() {
+    // The steps: prepare, then commit or roll back, each with how many of its stages are done before the crash.
+    for (step, stages, has_it) in (0..3)
+        .flat_map(|step| (0..3).map(move |stages| (step, stages)))
+        .flat_map(|(step, stages)| {
+            let may_have: &[bool] = if stages == 0 {
+                &[false]
+            } else {
+                &[false, true]
+            };
+            let may_have = if stages == 2 { &[true] } else { may_have };
+            may_have.iter().map(move |has_it| (step, stages, *has_it))
+        })
+    {
+        let case = format!("step {step}, {stages} stages, in the second log: {has_it}");
+        let machine = SimEnv::new(1);
+        let engine = engine_on(&machine);
+        let tree = engine.create_tree().unwrap();
+        engine.decide_by(Arc::new(Memory::default()), 1, Harden::PerGroup);
+        let id = PreparedId::xa(b"a");
+        let mut pending = enter_prepare(&engine, &tree, b"a");
+        if step > 0 {
+            finish(&engine);
+            assert!(pending.result().unwrap().is_ok());
+            assert!(is_locked(&engine, &tree, b"a") && !has(&engine, &tree, b"a"));
+            pending = engine.enter_decision(&id, step == 1, b"decision").unwrap();
+        }
+        for stage in [CommitStage::Flush, CommitStage::Sync].iter().take(stages) {
+            engine.run_commit_stage(*stage);
+        }
+        assert!(pending.result().is_none());
+        let tree_id = tree.id();
+        let last = u64::from(step > 0) + u64::from(has_it);
+        let mut machine = machine.crash(7);
+        for again in [false, true] {
+            let engine = engine_on(&machine);
+            let tree = engine.tree(tree_id).unwrap();
+            engine.decide_prepared(last).unwrap();
+            let left: Vec<_> = engine.prepared().into_iter().map(|(id, _)| id).collect();
+            let is_prepared = (step == 0) == has_it;
+            let expected = if is_prepared {
+                vec![id.clone()]
+            } else {
+                vec![]
+            };
+            assert_eq!(left, expected, "{case}, again: {again}");
+            assert_eq!(is_locked(&engine, &tree, b"a"), is_prepared, "{case}");
+            assert_eq!(has(&engine, &tree, b"a"), step == 1 && has_it, "{case}");
+            machine = machine.crash(8);
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_the_second_log_refuses_is_as_it_was_before() {
+    let (engine, tree, log) = open(Harden::PerGroup);
+    log.refuses.store(true, Ordering::SeqCst);
+    let pending = enter_prepare(&engine, &tree, b"a");
+    engine.run_commit_stage(CommitStage::Flush);
+    assert!(matches!(
+        pending.result().unwrap(),
+        Err(EngineError::DiskFull(_))
+    ));
+    assert_eq!(engine.prepared_count(), 0, "a prepare is rolled back");
+    assert!(!is_locked(&engine, &tree, b"a"));
+    let _prepared = enter_prepare(&engine, &tree, b"a");
+    finish(&engine);
+    let id = PreparedId::xa(b"a");
+    for commits in [true, false] {
+        log.refuses.store(true, Ordering::SeqCst);
+        let pending = engine.enter_decision(&id, commits, b"decision").unwrap();
+        engine.run_commit_stage(CommitStage::Flush);
+        assert!(pending.result().unwrap().is_err());
+        assert_eq!(engine.prepared_count(), 1, "nothing is decided");
+        assert!(is_locked(&engine, &tree, b"a"));
+    }
+    let pending = engine.enter_decision(&id, true, b"decision").unwrap();
+    finish(&engine);
+    let seq = pending.result().unwrap().unwrap().seq.unwrap();
+    assert!(has(&engine, &tree, b"a") && engine.may_be_told(seq));
+    assert!(matches!(
+        engine.enter_decision(&id, true, b"decision"),
+        Err(EngineError::NoSuchPrepared)
+    ));
+    let written: Vec<_> = log.written.lock().iter().map(|(n, _)| *n).collect();
+    assert_eq!(written, [1, 2], "no number is missing");
+}
+
+#[test]
+fn a_sync_waits_for_as_many_as_it_is_to_serve() {
+    const SESSIONS: usize = 3;
+    let (engine, tree, log) = open(Harden::PerGroup);
+    *log.gathering.lock() = Gathering {
+        at_most: Duration::from_secs(600),
+        transactions: SESSIONS,
+    };
+    std::thread::scope(|scope| {
+        for session in 0..SESSIONS as u8 {
+            let (engine, tree) = (&engine, &tree);
+            scope.spawn(move || {
+                let mut txn = engine.begin(Isolation::ReadCommitted);
+                txn.put(tree, &[session], b"").unwrap();
+                txn.attach(&[session]).unwrap();
+                txn.commit().unwrap()
+            });
+        }
+    });
+    assert_eq!(*log.syncs.lock(), [SESSIONS], "one for all");
+    *log.gathering.lock() = Gathering {
+        at_most: Duration::from_micros(1),
+        transactions: 0,
+    };
+    engine.note(b"note").unwrap();
+    assert_eq!(log.syncs.lock().len(), 2, "it does not wait for ever");
 }
