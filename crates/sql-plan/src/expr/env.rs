@@ -72,8 +72,8 @@ pub struct OuterRow<'a> {
     pub up: Option<&'a OuterRow<'a>>,
 }
 
-/// What a row, or a turn of a loop, counts for where no rows are counted, in bytes of values that are looked at. A session
-/// asks after many of them, a thread that helps with a scan after 256.
+/// What a row, or a turn of a loop, counts for where no rows are counted, in bytes of values that are looked at. A
+/// session asks after many of them, a thread that helps with a scan after 256.
 pub const TURN_BYTES: usize = 256;
 
 /// Everything an expression may reach besides the current row.
