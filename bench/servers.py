@@ -21,7 +21,8 @@ class Server:
         self.spawn()
         for _ in range(600):
             if self.process.poll() is not None:
-                sys.exit(f"{name} did not start; see {self.log.name}")
+                with open(self.log.name, errors="replace") as log:
+                    sys.exit(f"{name} did not start:\n{''.join(log.readlines()[-5:])}")
             if self.sql("SELECT 1", check=False).returncode == 0:
                 return
             time.sleep(0.1)
