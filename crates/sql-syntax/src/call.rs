@@ -436,6 +436,10 @@ impl Parser<'_> {
         let expr = self.expr()?;
         self.expect_kw(Kw::AS)?;
         let mut ty = self.cast_type()?;
+        if ty.name == TypeName::Char && ty.charset.as_deref() == Some("binary") {
+            ty.name = TypeName::Binary;
+            ty.charset = None;
+        }
         ty.array = self.eat_kw(Kw::ARRAY);
         self.expect(Tok::RParen)?;
         Ok(Expr::Cast {

@@ -273,22 +273,16 @@ fn join(
     }))
 }
 
-/// A join in parentheses. One with a RIGHT JOIN, NATURAL or USING at its left edge becomes a list of one, so that no
-/// table is multiplied into it: that would change which rows it preserves, or which columns are common.
+/// A join in parentheses: a list of one, so that no table is multiplied into it. That would change which rows a RIGHT
+/// JOIN preserves, which columns are common, and how a view prints it.
 fn parenthesised(table: TableRef) -> TableRef {
-    let mut edge = &table;
-    while let TableRef::Join(join) = edge {
-        let has_common = join.natural || matches!(join.on, Some(JoinOn::Using(_)));
-        if join.kind == JoinKind::Right || has_common {
-            return TableRef::List(vec![table]);
-        }
-        edge = &join.left;
+    match table {
+        TableRef::Join(_) => TableRef::List(vec![table]),
+        table => table,
     }
-    table
 }
 
-/// `a JOIN b …` without condition is `(a × b) …`: `b` is the leftmost table of the right side (within
-/// parentheses too, where it makes no difference to the rows or the columns).
+/// `a JOIN b …` without condition is `(a × b) …`: `b` is the leftmost table of the right side.
 fn multiply_into_leftmost(left: TableRef, right: TableRef, kind: JoinKind) -> TableRef {
     match right {
         TableRef::Join(mut inner) => {

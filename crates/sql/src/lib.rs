@@ -3,12 +3,12 @@
 //! Neighbours: `sql-syntax`, `sql-catalog`, `sql-plan` and `sql-exec` below (the floors of a query), `engine` below
 //! (keys, transactions), `server` above (connections and packets).
 //!
-//! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
-//! OUTFILE) · [`session`] (one client) · [`replica`] (replication channels), [`applier`] (transactions of other
-//! servers) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics), `querylog` (slow and general
-//! log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around),
-//! `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the
-//! sockets) · `query_tests` (tests that need every floor).
+//! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · `binlog` (the binary log) ·
+//! `textfile` (files of LOAD DATA and OUTFILE) · [`session`] (one client) · [`replica`] (replication channels),
+//! [`applier`] (transactions of other servers) · [`infoschema`], `show` (what clients ask about) · `statements`
+//! (statistics), `querylog` (slow and general log) · `xids` (XA transactions) · [`datadir`] (the data directory as a
+//! whole), `host` (the process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`]
+//! (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
 
 pub mod applier;
 pub mod binlog;
@@ -19,6 +19,7 @@ mod host;
 pub mod infoschema;
 mod instance;
 mod persisted;
+mod printer;
 #[cfg(test)]
 mod query_tests;
 mod querylog;

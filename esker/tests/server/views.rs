@@ -164,14 +164,16 @@ fn what_is_shown_of_views() {
         [
             "v",
             "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS \
-             SELECT id, s FROM t"
+             select `t`.`id` AS `id`,`t`.`s` AS `s` from `t`"
         ]
     );
     // Elsewhere the view and its tables have their database.
     let mut elsewhere = server.connect();
     let shown = elsewhere.lines("SHOW CREATE VIEW d.v");
     assert!(
-        shown[0].contains("VIEW `d`.`v` AS SELECT id, s FROM `d`.t"),
+        shown[0].contains(
+            "VIEW `d`.`v` AS select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`"
+        ),
         "{shown:?}"
     );
     assert_eq!(
@@ -188,8 +190,8 @@ fn what_is_shown_of_views() {
              FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
         ),
         [
-            "v|SELECT id, s FROM `d`.t|NO|root@localhost|DEFINER",
-            "w|SELECT 1 + 1|NO|root@localhost|DEFINER"
+            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|NO|root@localhost|DEFINER",
+            "w|select (1 + 1) AS `1 + 1`|NO|root@localhost|DEFINER"
         ]
     );
     assert_eq!(

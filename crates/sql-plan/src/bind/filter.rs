@@ -6,6 +6,8 @@
 //! Neighbours: `select` and changes of rows bind their WHERE here, `expr` the condition itself.
 //! **Invariant**: where an outer join adds rows of NULL, these are found as well.
 
+use std::borrow::Cow;
+
 use esker_sql_syntax::ast;
 use esker_types::temporal::{Date, DateTime};
 use esker_types::{SqlResult, TypeKind, Value};
@@ -20,9 +22,42 @@ use crate::expr::{CmpOp, Expr, ExprKind, Test};
 /// # Errors
 /// As [`bind_condition`].
 pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
-    let mut bound = bind_condition(env, scope, expr)?;
+    let mut bound = bind_condition(env, scope, &not_in(expr))?;
     find_zero_dates(env, scope, &mut bound)?;
     Ok(bound)
+}
+
+/// The condition with `NOT IN (SELECT …)` for `IN (SELECT …) IS FALSE`, as views have it: as a conjunct the two are the
+/// same, and the former can become a join.
+fn not_in(expr: &ast::Expr) -> Cow<'_, ast::Expr> {
+    match expr {
+        ast::Expr::Is {
+            expr: inner,
+            negated: false,
+            test: ast::IsTest::False,
+        } => match &**inner {
+            ast::Expr::InSubquery {
+                expr,
+                query,
+                negated: false,
+            } => Cow::Owned(ast::Expr::InSubquery {
+                expr: expr.clone(),
+                query: query.clone(),
+                negated: true,
+            }),
+            _ => Cow::Borrowed(expr),
+        },
+        ast::Expr::And(all) => {
+            let new: Vec<_> = all.iter().map(not_in).collect();
+            match new.iter().any(|e| matches!(e, Cow::Owned(_))) {
+                true => Cow::Owned(ast::Expr::And(
+                    new.into_iter().map(Cow::into_owned).collect(),
+                )),
+                false => Cow::Borrowed(expr),
+            }
+        }
+        _ => Cow::Borrowed(expr),
+    }
 }
 
 fn find_zero_dates(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &mut Expr) -> SqlResult<()> {

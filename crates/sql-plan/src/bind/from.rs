@@ -335,8 +335,10 @@ fn bind_join(
     scope.unseen.set(unseen);
     let right = right?;
     let common = match (&join.on, join.natural) {
-        (_, true) => natural_columns(scope, &left, &right)?,
-        (Some(ast::JoinOn::Using(names)), _) => using_columns(scope, &left, &right, names)?,
+        (_, true) => natural_columns(scope, &left.names, &right.names)?,
+        (Some(ast::JoinOn::Using(names)), _) => {
+            using_columns(scope, &left.names, &right.names, names)?
+        }
         _ => Vec::new(),
     };
     // What an outer join may null is nullable from here on.
@@ -359,7 +361,12 @@ fn bind_join(
         }
     }
     let on = (!conds.is_empty()).then(|| Expr::all_of(conds));
-    let names = joined_names(&left, &right, &common, join.kind == ast::JoinKind::Right);
+    let names = joined_names(
+        &left.names,
+        &right.names,
+        &common,
+        join.kind == ast::JoinKind::Right,
+    );
     let (first, end) = (left.first, right.end);
     let (kind, outer, inner) = match join.kind {
         ast::JoinKind::Inner => (JoinType::Inner, left, right),
@@ -403,13 +410,13 @@ fn bind_on(
 }
 
 /// Columns both sides have, in the left side's order.
-fn natural_columns(
+pub(super) fn natural_columns(
     scope: &Scope<'_>,
-    left: &Bound,
-    right: &Bound,
+    left: &[ColumnAt],
+    right: &[ColumnAt],
 ) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
     let mut pairs = Vec::new();
-    for &l in &left.names {
+    for &l in left {
         let column = scope.column_at(l);
         if column.invisible {
             continue;
@@ -424,10 +431,10 @@ fn natural_columns(
     Ok(pairs)
 }
 
-fn using_columns(
+pub(super) fn using_columns(
     scope: &Scope<'_>,
-    left: &Bound,
-    right: &Bound,
+    left: &[ColumnAt],
+    right: &[ColumnAt],
     names: &[ast::Ident],
 ) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
     let mut pairs = Vec::new();
@@ -441,9 +448,8 @@ fn using_columns(
 }
 
 /// The one column of this name in view; 1052 for several.
-fn one_of(scope: &Scope<'_>, side: &Bound, name: &str) -> SqlResult<Option<ColumnAt>> {
+fn one_of(scope: &Scope<'_>, side: &[ColumnAt], name: &str) -> SqlResult<Option<ColumnAt>> {
     let mut found = side
-        .names
         .iter()
         .filter(|at| same_name(&scope.column_at(**at).name, name));
     let first = found.next().copied();
@@ -454,9 +460,9 @@ fn one_of(scope: &Scope<'_>, side: &Bound, name: &str) -> SqlResult<Option<Colum
 }
 
 /// Visible columns of a join: common ones first, once.
-fn joined_names(
-    left: &Bound,
-    right: &Bound,
+pub(super) fn joined_names(
+    left: &[ColumnAt],
+    right: &[ColumnAt],
     common: &[(ColumnAt, ColumnAt)],
     right_wins: bool,
 ) -> Vec<ColumnAt> {
@@ -470,9 +476,9 @@ fn joined_names(
         (left, right)
     };
     let in_common = |at: &ColumnAt| common.iter().any(|(l, r)| l == at || r == at);
-    names.extend(first.names.iter().copied().filter(|at| in_common(at)));
-    names.extend(first.names.iter().copied().filter(|at| !in_common(at)));
-    names.extend(second.names.iter().copied().filter(|at| !in_common(at)));
+    names.extend(first.iter().copied().filter(|at| in_common(at)));
+    names.extend(first.iter().copied().filter(|at| !in_common(at)));
+    names.extend(second.iter().copied().filter(|at| !in_common(at)));
     names
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a
 //! catalog, a type's storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `account`,
-//! `admin`. **Invariants**: names keep the text as written (case included); string literals are bytes with
+//! `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case included);
+//! string literals are bytes with
 //! escapes already resolved; the height of any expression is bounded by
 //! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a
 //! stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or
@@ -16,6 +17,7 @@ mod expr;
 mod hint;
 mod query;
 mod statement;
+mod walk;
 
 pub use account::*;
 pub use admin::*;
@@ -25,6 +27,7 @@ pub use expr::*;
 pub use hint::*;
 pub use query::*;
 pub use statement::*;
+pub use walk::PartMut;
 
 use std::fmt;
 

@@ -50,9 +50,10 @@ fn joins() {
     );
     from(
         "a LEFT JOIN (b CROSS JOIN c) ON 1",
-        "(a left (b inner c) on)",
+        "(a left [(b inner c)] on)",
     );
     from("(a, b) LEFT JOIN c ON 1", "([a, b] left c on)");
+    from("a JOIN (b JOIN c ON 1)", "(a inner [(b inner c on)])");
     from("a NATURAL LEFT JOIN b", "(a natural left b)");
     from("a STRAIGHT_JOIN b ON 1", "(a straight b on)");
     from("a RIGHT OUTER JOIN b USING (x)", "(a right b using)");
@@ -60,7 +61,7 @@ fn joins() {
     from("((SELECT 1) UNION (SELECT 2)) x", "derived x");
     from(
         "((SELECT 1) x JOIN (SELECT 2) y)",
-        "(derived x inner derived y)",
+        "[(derived x inner derived y)]",
     );
     from("DUAL", "");
     let table =

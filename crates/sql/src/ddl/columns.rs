@@ -13,7 +13,7 @@ use esker_types::collation::Collation;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::names;
-use super::print::expr_text;
+use crate::printer::expr_text;
 
 /// Longest COMMENT of a column, in characters.
 const MAX_COMMENT_CHARS: usize = 1024;

@@ -19,8 +19,8 @@ use super::columns::{self, Inline, is_blob};
 use super::create_select::stored_type;
 use super::draft_keys::DraftKey;
 use super::names;
-use super::print::expr_text;
 use crate::dml::{HIDDEN_PREFIX, type_of_stored};
+use crate::printer::expr_text;
 
 /// Longest COMMENT of an index, in characters.
 const MAX_INDEX_COMMENT_CHARS: usize = 1024;

@@ -1,6 +1,6 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `columns`, `print` (definitions as written) · `draft` (a table being
+//! In flow order: `names` (which are allowed) · `columns` (definitions as written) · `draft` (a table being
 //! drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a whole) · `foreign` (what foreign keys
 //! need of other tables) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `convert`,
 //! `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is) ·
@@ -31,7 +31,6 @@ pub mod lock_tables;
 pub(crate) mod names;
 #[cfg(test)]
 mod oracle_tests;
-mod print;
 mod program;
 mod progress;
 mod schema;
@@ -55,7 +54,6 @@ use crate::binlog::LoggedStatement;
 
 pub use alter::PublishWait;
 pub use names::{TableName, resolve};
-pub(crate) use print::dictionary_text;
 pub use progress::Progress;
 pub(crate) use progress::Stage;
 pub use table::empty_memory_tables;

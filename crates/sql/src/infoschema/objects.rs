@@ -12,7 +12,7 @@ use esker_types::collation::Charset;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
-use crate::ddl::dictionary_text;
+use crate::printer::{dictionary_text, view_definition};
 
 use super::{
     Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, yes_no,
@@ -144,11 +144,16 @@ fn view(viewer: &Viewer, view: &ViewDef) -> Vec<Value> {
     let open =
         viewer.access.is_of(user, host) || have.contains(Privileges::of(&["SELECT", "SHOW VIEW"]));
     let definer = format!("{}@{}", view.definer.0, view.definer.1);
+    let query = if open {
+        view_definition(view)
+    } else {
+        "".into()
+    };
     vec![
         text("def"),
         text(&view.schema),
         text(&view.name),
-        text(if open { &*view.text } else { "" }),
+        text(&*query),
         text("NONE"),
         yes_no(false),
         text(definer),

@@ -10,14 +10,26 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{ViewColumn, ViewDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
-use esker_sql_plan::bind::{Params, Volatility, bind_query, within_view};
-use esker_sql_syntax::ast::{Account, CreateView, QueryBody, SelectItem};
-use esker_types::{SqlError, SqlResult, errors};
+use esker_sql_catalog::variables::value::sql_mode_of;
+use esker_sql_plan::bind::{BoundQuery, Params, Volatility, bind_query, qualify, within_view};
+use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
+use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use super::Session;
 use super::names::Purpose;
 use super::run::Done;
 use crate::ddl::{self, TableName};
+use crate::printer;
+
+/// Longest name of a column, as in every other place.
+const MAX_NAME_CHARS: usize = 64;
+
+/// A view's query, bound once.
+struct BoundView {
+    columns: Arc<[ColumnMeta]>,
+    /// Its canonical text, unless it has something that has none.
+    text: Option<Box<str>>,
+}
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
@@ -37,9 +49,14 @@ impl Session {
         }
         let definer = self.definer(create, &name)?;
         let committed = self.commit_transaction()?;
-        let columns = self.bind_view(create, &name)?;
+        let query = named_columns(&create.query);
+        let bound = self.bind_view(&query, &name)?;
+        let columns = bound.columns;
         self.commit_transaction()?;
-        let text = stored_text(create, &columns, self.context.database.as_deref());
+        let database = self.context.database.as_deref();
+        let text = bound
+            .text
+            .unwrap_or_else(|| stored_text(create, &columns, database));
         let variable = |name: &str| self.values.named(name).as_text().into();
         let def = ViewDef {
             schema: name.schema.as_str().into(),
@@ -100,29 +117,122 @@ impl Session {
         Ok((definer.0.into(), definer.1.into()))
     }
 
-    /// Binds the query with the privileges of the session: its columns.
-    fn bind_view(
-        &mut self,
-        create: &CreateView,
-        name: &TableName,
-    ) -> Result<Arc<[ColumnMeta]>, ExecError> {
+    /// Binds the query with the privileges of the session: its columns, and its text in the form in which views are
+    /// stored, unless it has something that has no such form.
+    fn bind_view(&mut self, query: &Query, name: &TableName) -> Result<BoundView, ExecError> {
         self.use_transaction();
         let (schema, own) = (
             Arc::from(name.schema.as_str()),
             Arc::from(name.name.as_str()),
         );
-        let (bound, reads_variables) = self.bind_quietly(Purpose::DefineView, |scope| {
+        let charset = self
+            .values
+            .named("character_set_connection")
+            .as_text()
+            .to_owned();
+        let mode = sql_mode_of(self.values.named("sql_mode").as_text());
+        let (bound, reads_variables, text) = self.bind_quietly(Purpose::DefineView, |scope| {
+            let bind = |query: &Query| {
+                let env = scope.env(Params::Values(&[]));
+                within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
+            };
+            let bound = bind(query)?;
+            let mut written_out = query.clone();
             let env = scope.env(Params::Values(&[]));
-            let bound = within_view(&env, &schema, &own, || {
-                bind_query(&env, &create.query, None, None)
-            })?;
-            Ok((bound, scope.names.variables.get()))
+            let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
+                .and_then(|()| printer::stored_query(&written_out, &charset))
+                .ok()
+                .filter(|text| {
+                    is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
+                });
+            Ok((bound, scope.names.variables.get(), text))
         })?;
         if bound.volatility == Volatility::Variables || reads_variables {
             let text = "View's SELECT contains a variable or parameter";
             return Err(SqlError::new(1351, "HY000", text).into());
         }
-        Ok(bound.columns)
+        Ok(BoundView {
+            columns: bound.columns,
+            text,
+        })
+    }
+}
+
+/// Does the canonical text give these columns, and print as itself?
+fn is_read_as(
+    text: &str,
+    mode: SqlMode,
+    (written_out, charset): (&Query, &str),
+    columns: &[ColumnMeta],
+    bind: impl Fn(&Query) -> SqlResult<BoundQuery>,
+) -> bool {
+    let Some(query) = printer::parsed(text, mode) else {
+        return false;
+    };
+    let same = |(a, b): (&ColumnMeta, &ColumnMeta)| {
+        a.name == b.name && a.ty.kind == b.ty.kind && a.ty.unsigned == b.ty.unsigned
+    };
+    printer::print_the_same(&query, written_out, charset)
+        && bind(&query).is_ok_and(|bound| {
+            bound.columns.len() == columns.len() && columns.iter().zip(&*bound.columns).all(same)
+        })
+}
+
+/// The query with other names for what cannot be the name of a column: too long, or twice there without having been
+/// given.
+fn named_columns(query: &Query) -> Query {
+    let mut query = query.clone();
+    let mut body = &mut query.body;
+    while let QueryBody::SetOps { first, .. } = body {
+        body = first;
+    }
+    if let QueryBody::Select(select) = body {
+        name_items(&mut select.items);
+    }
+    query
+}
+
+fn name_items(items: &mut [SelectItem]) {
+    let given: Vec<(Box<str>, bool)> = items
+        .iter()
+        .map(|item| match item {
+            SelectItem::Expr { alias: Some(a), .. } => (a.text.clone(), true),
+            SelectItem::Expr {
+                expr: Expr::Column(c),
+                ..
+            } => (c.name.text.clone(), true),
+            SelectItem::Expr { text, .. } => (text.clone(), false),
+            _ => ("".into(), true),
+        })
+        .collect();
+    let mut names: Vec<Box<str>> = given.iter().map(|(name, _)| name.clone()).collect();
+    for nth in 0..items.len() {
+        let (name, own) = &given[nth];
+        let alone = |names: &[Box<str>], new: &str| {
+            let others = names.iter().enumerate().filter(|(at, _)| *at != nth);
+            others.into_iter().all(|(_, other)| !same_name(other, new))
+        };
+        let valid =
+            name.chars().count() <= MAX_NAME_CHARS && !name.ends_with(' ') && !name.is_empty();
+        // Of two, the later one gets another name, unless it alone was given.
+        let first = names[..nth].iter().all(|other| !same_name(other, name));
+        let later_given = given[nth + 1..]
+            .iter()
+            .any(|(other, own)| *own && same_name(other, name));
+        if *own || valid && first && !later_given {
+            continue;
+        }
+        let new = if valid {
+            let numbered = (1..).map(|n| format!("Name_exp_{n}_{name}"));
+            let mut all = std::iter::once(format!("Name_exp_{name}")).chain(numbered);
+            all.find(|new| alone(&names, new)).unwrap_or_default()
+        } else {
+            format!("Name_exp_{}", nth + 1)
+        };
+        names[nth] = new.as_str().into();
+        if let SelectItem::Expr { alias, .. } = &mut items[nth] {
+            *alias = Some(Ident::new(new));
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
 //! `grants` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
-//! that stay 0) · `users` (SHOW CREATE USER) · `view_text` (SHOW CREATE VIEW).
+//! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
 //! position; LIKE applies to the first column.
 
@@ -17,7 +17,6 @@ mod server;
 pub(crate) mod status;
 mod uncounted;
 mod users;
-mod view_text;
 
 use std::sync::Arc;
 

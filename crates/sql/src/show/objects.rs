@@ -9,9 +9,9 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::view_text::create_view_text;
 use super::{Table, empty, t};
 use crate::infoschema::{self, TableSpec, Wanted};
+use crate::printer::shown_query;
 use crate::session::{Described, Session};
 
 pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
@@ -313,9 +313,13 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
 
 fn create_view(session: &Session, view: &ViewDef) -> Table {
     let current = session.context.database.as_deref();
+    let query = shown_query(view, current);
+    let at_home = current.is_some_and(|c| *c == *view.schema);
     let row = vec![
         t(&view.name),
-        t(create_view_text(view, current)),
+        t(esker_sql_catalog::catalog::show_create_view(
+            view, at_home, &query,
+        )),
         t(&*view.charset.0),
         t(&*view.charset.1),
     ];
