@@ -314,6 +314,8 @@ pub struct EvalSettings {
     pub div_precision_increment: u8,
     /// default_week_format (0-7, default 0).
     pub default_week_format: u8,
+    /// lc_time_names.
+    pub time_names: crate::func::TimeLocale,
     /// max_allowed_packet, bytes.
     pub max_allowed_packet: u64,
     /// group_concat_max_len, bytes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use esker_binlog::event::rows::RowFlags;
 use esker_engine::Isolation;
 use esker_types::collation::{Charset, Collation};
-use esker_types::func::BlockMode;
+use esker_types::func::{BlockMode, TimeLocale};
 use esker_types::temporal::zone::parse_time_zone;
 use esker_types::{SqlMode, SqlResult};
 use jiff::tz::TimeZone;
@@ -60,6 +60,8 @@ pub struct SessionVars {
     pub div_precision_increment: u8,
     /// default_week_format.
     pub default_week_format: u8,
+    /// lc_time_names.
+    pub time_names: TimeLocale,
     /// max_execution_time; None = no limit.
     pub max_execution_time: Option<Duration>,
     /// wait_timeout.
@@ -210,6 +212,7 @@ impl SessionVars {
             group_concat_max_len: number("group_concat_max_len"),
             div_precision_increment: number("div_precision_increment") as u8,
             default_week_format: number("default_week_format") as u8,
+            time_names: TimeLocale::named(v.named("lc_time_names").as_text()),
             max_execution_time: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
             wait_timeout: seconds("wait_timeout"),
             net_read_timeout: seconds("net_read_timeout"),

@@ -7,7 +7,7 @@
 //! **Invariants**: sorted by name (a test checks it), because lookup is a binary search. No setting is
 //! silent: each has its effect, is refused, or is warned of, as [`Effect`] says (a test sets every one).
 
-use esker_types::func::BlockMode;
+use esker_types::func::{BlockMode, LOCALES};
 
 /// Who has a value of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,7 +310,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("join_buffer_size", B, SET, VarKind::UInt { min: 128, max: u64::MAX }, "67108864"),
     var("last_insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     stays("lc_messages", B, SET, VarKind::Text, "en_US"),
-    moot("lc_time_names", B, VarKind::Enum(&["en_US"]), "en_US"),
+    var("lc_time_names", B, SET, VarKind::Enum(LOCALES), "en_US"),
     fact("license", G, VarKind::Text, "MIT OR Apache-2.0"),
     var("local_infile", G, SET, VarKind::Bool, "OFF"),
     var("lock_wait_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "31536000"),

@@ -61,6 +61,7 @@ pub(crate) fn eval_settings(sql_mode: SqlMode, time_zone: &TimeZone) -> EvalSett
         now_micros: NOW_MICROS,
         div_precision_increment: 4,
         default_week_format: 0,
+        time_names: esker_types::func::TimeLocale::default(),
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,

@@ -71,6 +71,7 @@ pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
         now_micros: NOW,
         div_precision_increment: 4,
         default_week_format: 0,
+        time_names: esker_types::func::TimeLocale::default(),
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,

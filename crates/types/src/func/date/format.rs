@@ -3,7 +3,7 @@
 //! Neighbours: `zone` (FROM_UNIXTIME with a format), `parse` for the way back.
 //! **Invariant**: a field that the value does not have (the name of month 0) makes the result NULL.
 
-use super::names::{DAYS, MONTHS, SHORT};
+use super::names::TimeLocale;
 use super::read::{duration, moment};
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
@@ -57,19 +57,24 @@ fn date_format(c: &Call) -> SqlResult<Value> {
     let Some(at) = moment(c, 0)? else {
         return Ok(Value::Null);
     };
-    write_format(&c.text(1), at, at.time()).map_or(Ok(Value::Null), string)
+    write_format(c.ctx.time_names, &c.text(1), at, at.time()).map_or(Ok(Value::Null), string)
 }
 
 fn time_format(c: &Call) -> SqlResult<Value> {
     let Some(time) = duration(c, 0)? else {
         return Ok(Value::Null);
     };
-    write_format(&c.text(1), DateTime::ZERO, time).map_or(Ok(Value::Null), string)
+    write_format(c.ctx.time_names, &c.text(1), DateTime::ZERO, time).map_or(Ok(Value::Null), string)
 }
 
 /// `format` filled in; hours come from `time`, which may have more than 23. `None` when a field
 /// does not exist, or nothing is written at all.
-pub(super) fn write_format(format: &[u8], at: DateTime, time: Time) -> Option<Vec<u8>> {
+pub(super) fn write_format(
+    names: TimeLocale,
+    format: &[u8],
+    at: DateTime,
+    time: Time,
+) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(format.len() + 16);
     if time.is_negative() {
         out.push(b'-');
@@ -78,7 +83,7 @@ pub(super) fn write_format(format: &[u8], at: DateTime, time: Time) -> Option<Ve
     while let Some(b) = rest.next() {
         match b {
             b'%' => match rest.next() {
-                Some(spec) => field(*spec, at, time, &mut out)?,
+                Some(spec) => field(names, *spec, at, time, &mut out)?,
                 None => out.push(b'%'),
             },
             _ => out.push(*b),
@@ -92,22 +97,19 @@ fn pad(out: &mut Vec<u8>, n: u32, width: usize) {
     out.extend_from_slice(format!("{n:0width$}").as_bytes());
 }
 
-fn field(spec: u8, at: DateTime, time: Time, out: &mut Vec<u8>) -> Option<()> {
+fn field(names: TimeLocale, spec: u8, at: DateTime, time: Time, out: &mut Vec<u8>) -> Option<()> {
     let date = at.date();
     let hour12 = |t: Time| (t.hour() % 24 + 11) % 12 + 1;
     let half = |t: Time| if t.hour() % 24 < 12 { "AM" } else { "PM" };
     match spec {
-        b'M' => out.extend_from_slice(
-            MONTHS
-                .get(date.month().wrapping_sub(1) as usize)?
-                .as_bytes(),
-        ),
-        b'b' => {
-            let name = MONTHS.get(date.month().wrapping_sub(1) as usize)?;
-            out.extend_from_slice(&name.as_bytes()[..SHORT]);
+        b'M' | b'b' => {
+            let name = names.month(date.month(), spec == b'b')?;
+            out.extend_from_slice(name.as_bytes());
         }
-        b'W' => out.extend_from_slice(day_name(at)?.as_bytes()),
-        b'a' => out.extend_from_slice(&day_name(at)?.as_bytes()[..SHORT]),
+        b'W' | b'a' => {
+            let name = names.day(day_of_week(at)?, spec == b'a');
+            out.extend_from_slice(name.as_bytes());
+        }
         b'D' => {
             pad(out, date.day(), 1);
             out.extend_from_slice(ordinal(date.day()).as_bytes());
@@ -158,10 +160,10 @@ fn has_date(at: DateTime) -> Option<()> {
     (at.date().month() != 0 || at.date().year() != 0).then_some(())
 }
 
-fn day_name(at: DateTime) -> Option<&'static str> {
+/// Monday is 0.
+fn day_of_week(at: DateTime) -> Option<usize> {
     has_date(at)?;
-    DAYS.get(weekday(day_number(at.date()), false) as usize)
-        .copied()
+    Some(weekday(day_number(at.date()), false) as usize)
 }
 
 fn ordinal(day: u32) -> &'static str {

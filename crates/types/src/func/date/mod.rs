@@ -10,7 +10,7 @@
 pub(super) mod diff;
 pub(super) mod format;
 pub(super) mod make;
-mod names;
+pub(super) mod names;
 pub(super) mod now;
 pub(super) mod parse;
 pub(super) mod parts;

@@ -4,7 +4,6 @@
 //! **Invariant**: functions that only read a field accept dates with zero parts; those that need a
 //! day of the calendar give NULL for them.
 
-use super::names::{DAYS, MONTHS};
 use super::read::{self, calendar_day, day, duration, moment_or_duration, storable};
 use super::ret_date;
 use crate::error::SqlResult;
@@ -168,14 +167,15 @@ fn day_in_year(c: &Call) -> SqlResult<Value> {
 
 fn day_name(c: &Call) -> SqlResult<Value> {
     of_day(c, |d| {
-        Value::str(DAYS[weekday(day_number(d), false) as usize])
+        let day = weekday(day_number(d), false) as usize;
+        Value::str(c.ctx.time_names.day(day, false))
     })
 }
 
 fn month_name(c: &Call) -> SqlResult<Value> {
-    of_date(c, |d| match d.month() {
-        0 => Value::Null,
-        m => Value::str(MONTHS[m as usize - 1]),
+    of_date(c, |d| {
+        let name = c.ctx.time_names.month(d.month(), false);
+        name.map_or(Value::Null, Value::str)
     })
 }
 

@@ -111,7 +111,7 @@ fn from_unixtime(c: &Call) -> SqlResult<Value> {
     if !c.has(1) {
         return Ok(Value::DateTime(at));
     }
-    write_format(&c.text(1), at, at.time()).map_or(Ok(Value::Null), string)
+    write_format(c.ctx.time_names, &c.text(1), at, at.time()).map_or(Ok(Value::Null), string)
 }
 
 fn ret_convert_tz(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
