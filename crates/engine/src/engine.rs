@@ -806,12 +806,16 @@ pub(crate) mod tests {
 
     /// The same on this machine.
     pub(crate) fn engine_on(machine: &SimEnv) -> Engine {
+        Engine::open(machine.env(), config()).expect("opens")
+    }
+
+    pub(crate) fn config() -> EngineConfig {
         let mut config = EngineConfig::new("/db");
         config.mode = Mode::Manual;
         config.max_txn_bytes = 8 << 20;
         config.log_segment_bytes = 1 << 20;
         config.log_buffer_bytes = 1 << 20;
-        Engine::open(machine.env(), config).expect("opens")
+        config
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl<'a> Followed<'a> {
                 }
             }
             match self.kind {
-                FollowedKind::Commit => reader.ingest(),
+                FollowedKind::Commit | FollowedKind::Prepare(_) => reader.ingest(),
                 _ => reader.finish().map(|()| None),
             }
         };

@@ -1,6 +1,6 @@
 //! The binary log under power loss: transactions with attachments, crashes at random I/O; either files are derived from
 //! the log (one sync), or they decide about what is prepared (two-phase), stage by stage. Some transactions are
-//! branches of a client's (XA): prepared first, and decided later, perhaps in another life.
+//! branches of a client's (XA): prepared first, and decided later, perhaps in another life. Some bring extents.
 //!
 //! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of
 //! the `esker` binary does the same over the protocol. **Invariants checked** after every crash: what the files say,
@@ -22,7 +22,8 @@ use esker_binlog::files::{Commits, Config, FileSet, GroupedFiles, Names, Publish
 use esker_binlog::gtid::{Sid, Source};
 use esker_engine::{
     CommitStage, DecidedEntry, DecidingLog, Direction, Engine, EngineConfig, EngineError, Follower,
-    Harden, Isolation, Mode, Namespace, PendingCommit, PreparedId, Seq, Tree, Txn, View,
+    Harden, Isolation, LockMode, Mode, Namespace, PendingCommit, PreparedId, Seq, Tree, Txn, View,
+    WaitPolicy,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 use parking_lot::Mutex;
@@ -34,6 +35,10 @@ const KEYS: u64 = 24;
 const LIFE_OPS: u64 = 300;
 /// Largest value, bytes: memtables fill, files rotate.
 const MAX_VALUE: u64 = 500;
+/// What a transaction keeps in memory, bytes; some change more.
+const TXN_MEMORY: u64 = 4 << 10;
+/// Changes of a transaction that does not fit there.
+const MANY_CHANGES: u64 = 20;
 /// A file is followed by another one from this size on.
 const MAX_FILE: u64 = 3000;
 /// Steps of a life whose power does not go.
@@ -46,6 +51,8 @@ pub struct Report {
     pub transactions: u64,
     /// Files at the end.
     pub files: u64,
+    /// Transactions that have brought extents, over all lives.
+    pub ingests: u64,
 }
 
 type Table = BTreeMap<u8, Vec<u8>>;
@@ -58,6 +65,7 @@ fn engine_config(commits: Commits) -> EngineConfig {
     config.log_segment_bytes = 64 << 10;
     config.log_buffer_bytes = 64 << 10;
     config.log_limit_bytes = 256 << 10;
+    config.txn_memory_bytes = TXN_MEMORY;
     config.on_fatal = Arc::new(|_| {});
     config.followers = match commits {
         Commits::OneSync => vec![FOLLOWER],
@@ -458,6 +466,8 @@ struct World {
     synced: Vec<u64>,
     /// Branches that are prepared, or soon will be, and that nobody has decided about.
     branches: Vec<u64>,
+    /// Commits that brought extents.
+    ingests: u64,
 }
 
 /// Runs one seed with `lives` crashes.
@@ -474,6 +484,7 @@ pub fn run(seed: u64, lives: u32, commits: Commits) -> Report {
         told: 0,
         synced: Vec::new(),
         branches: Vec::new(),
+        ingests: 0,
     };
     let mut report = Report::default();
     for life in 0..lives {
@@ -581,8 +592,17 @@ impl World {
         let mut events = Vec::new();
         let mut event = |body: &[u8]| push_event(EventType::RowsQuery, 0, 100, body, &mut events);
         event(&number.to_le_bytes());
-        for _ in 0..=self.dice.below(3) {
+        let changes = match !is_branch && self.dice.chance(12) {
+            true => MANY_CHANGES,
+            false => 1 + self.dice.below(3),
+        };
+        for _ in 0..changes {
             let key = self.dice.below(KEYS) as u8;
+            let (mode, wait) = (LockMode::Exclusive, WaitPolicy::NoWait);
+            match txn.lock(life.table.id(), &[key], mode, wait) {
+                Err(EngineError::LockNotAvailable) => return Ok(()),
+                locked => drop(locked?),
+            }
             match self.dice.chance(25) {
                 true => {
                     txn.delete(&life.table, &[key])?;
@@ -616,6 +636,7 @@ impl World {
             }
             false => {
                 txn.set_attachment_head(&head(What::Transaction, number, None))?;
+                self.ingests += u64::from(txn.has_spilled());
                 life.commit(&mut txn)?
             }
         };
@@ -663,6 +684,7 @@ impl World {
         Report {
             transactions: numbers.len() as u64,
             files: decoded.files,
+            ingests: self.ingests,
         }
     }
 }

@@ -23,15 +23,16 @@ fn prepared_transactions_end_as_the_files_say_after_power_loss() {
 fn crash(commits: Commits) {
     let first = setting("ESKER_SIM_FIRST_SEED", 1);
     let seeds = setting("ESKER_SIM_SEEDS", 40);
-    let (mut transactions, mut files) = (0, 0);
+    let (mut transactions, mut files, mut ingests) = (0, 0, 0);
     for seed in first..first + seeds {
         let report = binlog::run(seed, 4, commits);
         transactions += report.transactions;
         files += report.files;
+        ingests += report.ingests;
     }
     assert!(
-        transactions > 10 * seeds && files > 3 * seeds,
-        "{transactions} in {files}"
+        transactions > 10 * seeds && files > 3 * seeds && ingests > seeds,
+        "{transactions} in {files}, {ingests} large"
     );
 }
 

@@ -537,6 +537,48 @@ fn large(more: &[&str]) {
     read_with_tools(dir.path(), replayed.groups);
 }
 
+#[test]
+fn transactions_larger_than_memory_are_whole_in_files_that_decide() {
+    const MORE: &str = "INSERT INTO d.big (v) SELECT LEFT(CONCAT(v, v), 600) FROM d.big LIMIT 1000";
+    let dir = tempfile::tempdir().expect("dir");
+    let small = "--esker-transaction-memory=65536";
+    let args = [&ARGS[..], &[TWO_PHASE, small]].concat();
+    let mut server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.big (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(600), KEY (v))");
+    c.run("INSERT INTO d.big (v) VALUES (REPEAT('a', 100)), (REPEAT('b', 110))");
+    for _ in 0..4 {
+        c.run("INSERT INTO d.big (v) SELECT v FROM d.big");
+    }
+    c.run(&format!(
+        "BEGIN; {MORE}; {MORE}; {MORE}; {MORE}; {MORE}; ROLLBACK"
+    ));
+    c.run(&format!(
+        "BEGIN; {MORE}; {MORE}; SAVEPOINT s; {MORE}; ROLLBACK TO s; {MORE}"
+    ));
+    c.run(&format!(
+        "UPDATE d.big SET v = 'small' WHERE id % 3 = 0; {MORE}; {MORE}; COMMIT"
+    ));
+    let replayed = Replayed::of(dir.path());
+    replayed.assert_is(&mut c, &["d.big"]);
+    // One more, and the power switch.
+    c.run(&format!(
+        "DELETE FROM d.big WHERE id % 5 = 0; {MORE}; {MORE}"
+    ));
+    let sum = "SELECT COUNT(*), SUM(CRC32(v)) FROM d.big";
+    let before = c.lines(sum);
+    server.kill();
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.lines(sum), before);
+    assert_eq!(
+        c.lines(&format!("{sum} FORCE INDEX (v) WHERE v >= ''")),
+        before
+    );
+    let replayed = Replayed::of(dir.path());
+    replayed.assert_is(&mut c, &["d.big"]);
+}
+
 /// The texts of the statements in all files.
 fn statements(c: &mut Client) -> Vec<String> {
     let files = c.rows("SHOW BINARY LOGS");

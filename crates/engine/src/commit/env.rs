@@ -49,6 +49,9 @@ pub(crate) trait Ingest {
 
     /// Makes the extents part of their trees. Their commit record has this sequence.
     fn ingest(self: Box<Self>, seq: Seq);
+
+    /// A prepare record names them: they stay until it is decided about.
+    fn prepared(self: Box<Self>);
 }
 
 /// The environment.

@@ -8,8 +8,8 @@
 //! head              version u8 = 2 | flags u8 | length of the attachment varint, with flag bit 0 (ATTACHMENT)
 //!
 //! Commit            body | ingest, if it has extents
-//! Prepare           id | locks | body
-//! CommitPrepared    id | prepare seq varint
+//! Prepare           id | locks | body | ingest, if it has extents
+//! CommitPrepared    id | prepare seq varint | ingest, if it has extents
 //! RollbackPrepared  id | prepare seq varint
 //! CounterSet        how u8 (1 raise, 2 set) | tree varint | value varint
 //! Note              nothing

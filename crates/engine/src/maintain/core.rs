@@ -63,7 +63,7 @@ impl Core {
         };
         let weigh = || {
             // A full disk only keeps slots from being used until the next start.
-            if let Err(error) = self.env.trees.unstage_all() {
+            if let Err(error) = self.env.trees.unstage_all_but(&self.env.prepared.ingests()) {
                 tracing::warn!(%error, "extents of transactions that did not commit stay until the next start");
             }
             self.account_memory();

@@ -13,6 +13,9 @@
 //!   row locks.
 //! - The log is durable up to the flushed sequences that are staged.
 //! - After the record is appended nothing fails any more, unless the log does.
+//!
+//! Where a second log decides, the record is a prepare record, and the extents are ingested with its decision. Between
+//! the two others may flush: the row locks, which are kept, keep every key of the extents out of what they flush.
 
 use parking_lot::MutexGuard;
 
@@ -87,6 +90,10 @@ impl Ingest for Staged<'_> {
         if env.commit.log.harden(seq).is_ok() {
             env.trees.ingest(self.ingest, seq);
         }
+    }
+
+    fn prepared(mut self: Box<Self>) {
+        self.is_over = true;
     }
 }
 

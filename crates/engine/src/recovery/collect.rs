@@ -292,6 +292,8 @@ impl<'a> Collector<'a> {
             RecordKind::CommitPrepared | RecordKind::RollbackPrepared => {
                 let commits = record.kind == RecordKind::CommitPrepared;
                 let decision = Decision::read(record.payload, start, seq, commits)?;
+                let ingest = decision.ingest.map(|ingest| (seq, ingest));
+                self.part.ingests.extend(ingest);
                 self.part.decisions.push(decision);
                 Ok(())
             }
@@ -322,7 +324,8 @@ impl<'a> Collector<'a> {
     pub(super) fn committed(&mut self, prepare: &Prepare, seq: Seq) -> Result<(), EngineError> {
         let collected = prepare.writes().and_then(|mut reader| {
             self.writes(&mut reader, prepare.start, seq, Origin::Elsewhere)?;
-            reader.finish()
+            // The decision has brought them.
+            reader.ingest().map(drop)
         });
         collected.map_err(|what| prepare.damaged(what))
     }

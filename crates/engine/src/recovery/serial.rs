@@ -81,12 +81,15 @@ impl Serial<'_> {
                 let decision =
                     Decision::read(record.payload, start, seq, commits).map_err(malformed)?;
                 let prepare = self.two_phase.decide(&decision)?;
+                if let Some(ingest) = decision.ingest {
+                    self.target.trees.ingest(ingest, seq);
+                }
                 match prepare.filter(|_| commits) {
                     Some(prepare) => prepare
                         .writes()
                         .and_then(|mut writes| {
                             self.insert(&mut writes, prepare.start, seq)?;
-                            writes.finish()
+                            writes.ingest().map(drop)
                         })
                         .map_err(|what| prepare.damaged(what)),
                     None => Ok(()),

@@ -24,7 +24,7 @@ use crate::codec::Malformed;
 use crate::commit::id::PreparedId;
 use crate::commit::record::{Locked, Reader};
 use crate::lock::{LockManager, LockOutcome, WaitPolicy};
-use crate::tree::Trees;
+use crate::tree::{IngestId, Trees};
 use crate::txn::prepared::{PreparedTable, PreparedTxn};
 use crate::{EngineError, Result, Seq};
 
@@ -141,7 +141,7 @@ impl Prepare {
         });
         read.map_err(|what| self.damaged(what))?;
         locked?;
-        let writes = self.write_set(trees).map_err(|what| self.damaged(what))?;
+        let (writes, ingest) = self.write_set(trees).map_err(|what| self.damaged(what))?;
         for written in writes.trees() {
             owner.publish_writes(&writes, written.tree.id());
         }
@@ -153,6 +153,7 @@ impl Prepare {
                 seq,
                 writes,
                 owner,
+                ingest,
             },
         );
         Ok(())
@@ -164,7 +165,7 @@ impl Prepare {
         Ok(reader)
     }
 
-    fn write_set(&self, trees: &Trees) -> Result<WriteSet, Malformed> {
+    fn write_set(&self, trees: &Trees) -> Result<(WriteSet, Option<IngestId>), Malformed> {
         let mut set = WriteSet::default();
         let mut reader = self.writes()?;
         for _ in 0..reader.trees()? {
@@ -178,8 +179,7 @@ impl Prepare {
                 }
             }
         }
-        reader.finish()?;
-        Ok(set)
+        Ok((set, reader.ingest()?))
     }
 
     /// Damage in this record.
@@ -202,6 +202,8 @@ pub(super) struct Decision {
     pub(super) start: u64,
     pub(super) seq: Seq,
     pub(super) commits: bool,
+    /// What is in extents of it.
+    pub(super) ingest: Option<IngestId>,
 }
 
 impl Decision {
@@ -214,13 +216,14 @@ impl Decision {
         let mut reader = Reader::new(payload)?;
         let id = reader.id()?;
         let prepare = reader.seq()?;
-        reader.finish()?;
+        let ingest = reader.ingest()?;
         Ok(Decision {
             id,
             prepare,
             start,
             seq,
             commits,
+            ingest: ingest.filter(|_| commits),
         })
     }
 }

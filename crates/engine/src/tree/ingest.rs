@@ -19,7 +19,7 @@
 //! - Two groups that are staged at the same time have no key in common, for their transactions hold the row locks.
 //! - Numbers are ids of trees that will never be: none is given twice, so no earlier record can be about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::Change;
@@ -137,10 +137,11 @@ impl Trees {
         Ok(())
     }
 
-    /// After a replay: what is still staged was not committed.
-    pub(crate) fn unstage_all(&self) -> Result<()> {
+    /// After a replay: what is still staged was not committed, but for what waits for a decision.
+    pub(crate) fn unstage_all_but(&self, waits: &BTreeSet<IngestId>) -> Result<()> {
         let left: Vec<IngestId> = self.inner.meta.lock().staged.keys().copied().collect();
-        left.into_iter().try_for_each(|ingest| self.unstage(ingest))
+        let mut left = left.into_iter().filter(|ingest| !waits.contains(ingest));
+        left.try_for_each(|ingest| self.unstage(ingest))
     }
 }
 

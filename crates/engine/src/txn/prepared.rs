@@ -20,10 +20,11 @@ use super::{Commit, Txn, TxnEnv};
 use crate::batch::WriteSet;
 use crate::commit;
 use crate::commit::entry::{AttachmentPieces, Entry, EntryBuffers};
-use crate::commit::env::Background;
+use crate::commit::env::{Background, Ingest};
 use crate::commit::id::PreparedId;
 use crate::commit::log::Place;
 use crate::lock::{LockInfo, LockManager, LockOwner};
+use crate::tree::IngestId;
 use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
 
@@ -35,6 +36,8 @@ pub(crate) struct PreparedTxn {
     pub(crate) seq: Seq,
     pub(crate) writes: WriteSet,
     pub(crate) owner: Arc<LockOwner>,
+    /// What is staged for it in extents.
+    pub(crate) ingest: Option<IngestId>,
 }
 
 enum Slot {
@@ -146,6 +149,16 @@ impl PreparedTable {
         }
     }
 
+    /// What is staged for the transactions that wait.
+    pub(crate) fn ingests(&self) -> BTreeSet<IngestId> {
+        let slots = self.slots.lock();
+        let waiting = slots.values().filter_map(|slot| match slot {
+            Slot::Waiting(txn) => txn.ingest,
+            Slot::Preparing | Slot::Deciding { .. } => None,
+        });
+        waiting.collect()
+    }
+
     /// Identifiers and prepare sequences of the transactions that wait.
     pub(crate) fn list(&self) -> Vec<(PreparedId, Seq)> {
         let slots = self.slots.lock();
@@ -159,30 +172,36 @@ impl PreparedTable {
 
 /// Logs the writes, the locks and the attachment of `txn`, and moves them to the table. `txn` is then as new.
 pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
-    admit(txn)?;
+    admit_whole(txn)?;
     let attachment = std::mem::take(&mut txn.attachment);
-    prepare_admitted(txn, id, attachment.pieces())
+    prepare_admitted(txn, id, attachment.pieces(), None)
+}
+
+/// [`admit`] of a transaction whose writes are all to be in its record.
+pub(super) fn admit_whole(txn: &Txn) -> Result<()> {
+    if txn.writes.has_spilled() {
+        let limit_bytes = txn.env.txn_memory();
+        return Err(EngineError::TxnTooLarge { limit_bytes });
+    }
+    admit(txn)
 }
 
 /// Whether `txn` can be prepared; waits while background work is too far behind.
 pub(super) fn admit(txn: &Txn) -> Result<()> {
     txn.home.ready()?;
-    if txn.writes.has_spilled() {
-        let limit_bytes = txn.env.txn_memory();
-        return Err(EngineError::TxnTooLarge { limit_bytes });
-    }
     txn.home.admit_writer(&txn.writes)
 }
 
-/// [`prepare`] of a transaction that was admitted, with this attachment.
+/// [`prepare`] of a transaction that was admitted, with this attachment, and what is staged of its writes.
 pub(super) fn prepare_admitted(
     txn: &mut Txn,
     id: &PreparedId,
     attachment: AttachmentPieces<'_>,
+    staged: Option<&dyn Ingest>,
 ) -> Result<Seq> {
     let env = Arc::clone(&txn.env);
     env.prepared.reserve(id)?;
-    match log_prepare(&env, txn, id, attachment) {
+    match log_prepare(&env, txn, id, (attachment, staged)) {
         Ok(place) => {
             let Place { start, seq } = place;
             let writes = std::mem::take(&mut txn.writes);
@@ -193,6 +212,7 @@ pub(super) fn prepare_admitted(
                 seq,
                 writes,
                 owner,
+                ingest: staged.map(Ingest::id),
             };
             env.prepared.insert(id, prepared);
             // Completed only now: the watermark kept the log until the table does.
@@ -209,13 +229,16 @@ fn log_prepare(
     env: &TxnEnv,
     txn: &mut Txn,
     id: &PreparedId,
-    attachment: AttachmentPieces<'_>,
+    (attachment, staged): (AttachmentPieces<'_>, Option<&dyn Ingest>),
 ) -> Result<Place> {
     let commit = &*env.commit;
     let _charge = commit::charge_record(commit, &txn.writes, &mut txn.buffers)?;
     let mut entry = Entry::new(RecordKind::Prepare, &mut txn.buffers, attachment);
     entry.put_locks(id, &commit.locks, &txn.owner);
     entry.put_body(&txn.counters, &txn.writes);
+    if let Some(staged) = staged {
+        entry.put_ingest(staged.id(), staged.trees());
+    }
     let place = entry.append(&commit.log, false)?;
     commit::raise_counters(commit, &txn.counters, place.seq);
     Ok(place)
@@ -258,8 +281,25 @@ fn apply_commit(
     decision: Decision<'_>,
 ) -> Result<Commit> {
     let (mut txn, place) = log_decision(env, id, decision)?;
+    // What a reader finds in extents is in a log that no crash takes back.
+    let ingested = txn.ingest.map_or(Ok(()), |ingest| {
+        env.commit.log.harden(place.seq)?;
+        env.trees.ingest(ingest, place.seq);
+        Ok(())
+    });
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(background, &txn.writes, txn.start, place.seq);
+    let commit = conclude(env, id, &mut txn, place);
+    ingested.map(|()| commit)
+}
+
+fn apply_rollback(env: &TxnEnv, id: &PreparedId, decision: Decision<'_>) -> Result<Commit> {
+    let (mut txn, place) = log_decision(env, id, decision)?;
+    if let Some(ingest) = txn.ingest
+        && let Err(error) = env.trees.unstage(ingest)
+    {
+        tracing::warn!(%error, "extents of a transaction that did not commit stay until the next start");
+    }
     Ok(conclude(env, id, &mut txn, place))
 }
 
@@ -276,8 +316,7 @@ pub(crate) fn rollback_prepared(
         attachment,
         makes_room: false,
     };
-    let (mut txn, place) = log_decision(env, id, decision)?;
-    Ok(conclude(env, id, &mut txn, place))
+    apply_rollback(env, id, decision)
 }
 
 /// As [`commit_decided`], for a transaction that is rolled back.
@@ -287,8 +326,7 @@ pub(super) fn roll_back_decided(env: &TxnEnv, id: &PreparedId) -> Result<Commit>
         attachment: &[],
         makes_room: true,
     };
-    let (mut txn, place) = log_decision(env, id, decision)?;
-    Ok(conclude(env, id, &mut txn, place))
+    apply_rollback(env, id, decision)
 }
 
 /// What is logged of a decision.
@@ -318,6 +356,9 @@ fn log_decision(
     let mut entry = Entry::decision(decision.commits, id, txn.seq, &mut buffers, attachment);
     let written = txn.writes.trees().iter();
     entry.touches(written.map(|writes| writes.tree.id().0));
+    if let (true, Some(ingest)) = (decision.commits, txn.ingest) {
+        entry.put_ingest(ingest, &[]);
+    }
     match entry.append(&env.commit.log, decision.makes_room) {
         Ok(place) => {
             assert!(txn.seq < place.seq, "a decision comes behind its prepare");

@@ -102,10 +102,6 @@ impl Session {
         }
         self.capture.tables().set_detail(detail);
         let binlog = &self.context.instance.binlog;
-        if binlog.decides() {
-            // What is prepared is in one record of the log.
-            self.txn.set_may_spill(false);
-        }
         let limits = binlog.cache_limits();
         self.capture.cache().open(limits);
         self.capture.begin_statement(Start {

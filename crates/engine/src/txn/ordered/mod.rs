@@ -32,7 +32,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::prepared;
 use super::{Commit, Home, Isolation, Txn, TxnEnv};
-use crate::commit::env::Background;
+use crate::commit::env::{Background, Ingest};
 use crate::commit::id::{Namespace, PreparedId};
 use crate::{EngineError, Result, Seq};
 use name::{Branch, Name, Step};
@@ -401,18 +401,34 @@ pub(super) fn enter(txn: &mut Txn) -> Result<PendingCommit> {
     let env = Arc::clone(&txn.env);
     let has_changes = txn.has_writes();
     let attachment = txn.attachment.pieces().concat();
-    let admitted = match has_changes {
-        true => prepared::admit(txn),
-        false => txn.home.ready(),
+    let home = Arc::clone(&txn.home);
+    let staged = match has_changes {
+        true => admit_and_stage(txn, &*home),
+        false => home.ready().map(|()| None),
     };
-    let entered = admitted.and_then(|()| {
-        second(&env).enter(attachment, None, |name| match has_changes {
-            true => prepared::prepare_admitted(txn, &name.id(), [&[]; 2]).map(Some),
+    let entered = staged.and_then(|staged| {
+        let entered = second(&env).enter(attachment, None, |name| match has_changes {
+            true => {
+                prepared::prepare_admitted(txn, &name.id(), [&[]; 2], staged.as_deref()).map(Some)
+            }
             false => Ok(None),
-        })
+        })?;
+        if let Some(staged) = staged {
+            staged.prepared();
+        }
+        Ok(entered)
     });
     txn.end();
     entered
+}
+
+/// Admits `txn`, and stages what it has in extents.
+fn admit_and_stage<'a>(txn: &mut Txn, home: &'a dyn Home) -> Result<Option<Box<dyn Ingest + 'a>>> {
+    prepared::admit(txn)?;
+    match txn.writes.has_spilled() {
+        true => home.stage(&mut txn.writes),
+        false => Ok(None),
+    }
 }
 
 /// Prepares `txn` for its client in both logs.
@@ -431,10 +447,10 @@ pub(super) fn enter_prepare(txn: &mut Txn, id: &PreparedId) -> Result<PendingCom
         step: Step::Prepare,
         id: id.clone(),
     };
-    let entered = prepared::admit(txn).and_then(|()| {
+    let entered = prepared::admit_whole(txn).and_then(|()| {
         second(&env).enter(attachment, Some(branch), |name| {
             prepare_number(&env, &txn.home, name)?;
-            let prepared = prepared::prepare_admitted(txn, id, [&[]; 2]);
+            let prepared = prepared::prepare_admitted(txn, id, [&[]; 2], None);
             if prepared.is_err()
                 && let Err(e) = prepared::roll_back_decided(&env, &name.id())
             {
@@ -450,7 +466,7 @@ pub(super) fn enter_prepare(txn: &mut Txn, id: &PreparedId) -> Result<PendingCom
 /// The number of a step is prepared, with nothing.
 fn prepare_number(env: &Arc<TxnEnv>, home: &Arc<dyn Home>, name: &Name) -> Result<Seq> {
     let mut nothing = Txn::new(env, home, Isolation::ReadCommitted);
-    prepared::prepare_admitted(&mut nothing, &name.id(), [&[]; 2])
+    prepared::prepare_admitted(&mut nothing, &name.id(), [&[]; 2], None)
 }
 
 /// Commits or rolls back, in both logs, what its client has had prepared under `id`.

@@ -8,7 +8,7 @@ use esker_vfs::sim::SimEnv;
 use parking_lot::Mutex;
 
 use super::{CommitStage, DecidedEntry, DecidingLog, Gathering, Harden};
-use crate::engine::tests::{engine_on, memory_engine};
+use crate::engine::tests::{config, engine_on, memory_engine};
 use crate::{
     Engine, EngineError, Isolation, LockMode, LockOutcome, PendingCommit, PreparedId, Result, Seq,
     Tree, View, WaitPolicy,
@@ -389,4 +389,73 @@ fn a_sync_waits_for_as_many_as_it_is_to_serve() {
     };
     engine.note(b"note").unwrap();
     assert_eq!(log.syncs.lock().len(), 2, "it does not wait for ever");
+}
+
+/// A machine, and an engine on it whose transactions bring extents when they have written a little.
+fn small(machine: &SimEnv) -> Engine {
+    let mut config = config();
+    config.txn_memory_bytes = 300;
+    Engine::open(machine.env(), config).unwrap()
+}
+
+fn enter_large(engine: &Engine, tree: &Tree) -> PendingCommit {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for key in 0..40u8 {
+        lock(&mut txn, tree, &[key]);
+        txn.put(tree, &[key], &[key; 60]).unwrap();
+    }
+    assert!(txn.has_spilled());
+    txn.attach(b"large").unwrap();
+    txn.enter_commit().unwrap()
+}
+
+#[test]
+fn a_large_transaction_is_whole_or_not_there_whatever_the_second_log_has_of_it() {
+    for (stages, has_it) in [(0, false), (1, false), (1, true), (2, true), (3, true)] {
+        let case = format!("{stages} stages, in the second log: {has_it}");
+        let machine = SimEnv::new(1);
+        let engine = small(&machine);
+        let tree = engine.create_tree().unwrap();
+        engine.decide_by(Arc::new(Memory::default()), 1, Harden::PerGroup);
+        let pending = enter_large(&engine, &tree);
+        let all = [CommitStage::Flush, CommitStage::Sync, CommitStage::Commit];
+        for stage in all.iter().take(stages) {
+            assert!(!has(&engine, &tree, &[7]), "{case}");
+            engine.run_commit_stage(*stage);
+        }
+        assert_eq!(pending.result().is_some(), stages == 3);
+        assert_eq!(has(&engine, &tree, &[7]), stages == 3, "{case}");
+        let id = tree.id();
+        let mut machine = machine.crash(7);
+        for _again in 0..2 {
+            let engine = small(&machine);
+            let tree = engine.tree(id).unwrap();
+            engine.decide_prepared(u64::from(has_it)).unwrap();
+            assert_eq!(engine.prepared_count(), 0);
+            for key in 0..40 {
+                assert_eq!(has(&engine, &tree, &[key]), has_it, "{case}: {key}");
+                assert!(!is_locked(&engine, &tree, &[key]), "{case}");
+            }
+            engine.maintain().unwrap();
+            machine = machine.crash(8);
+        }
+    }
+}
+
+#[test]
+fn a_large_transaction_that_the_second_log_refuses_leaves_nothing() {
+    let machine = SimEnv::new(1);
+    let engine = small(&machine);
+    let tree = engine.create_tree().unwrap();
+    let log = Arc::new(Memory::default());
+    engine.decide_by(log.clone(), 1, Harden::PerGroup);
+    log.refuses.store(true, Ordering::SeqCst);
+    let pending = enter_large(&engine, &tree);
+    engine.run_commit_stage(CommitStage::Flush);
+    assert!(pending.result().unwrap().is_err());
+    assert!(!has(&engine, &tree, &[7]) && !is_locked(&engine, &tree, &[7]));
+    let pending = enter_large(&engine, &tree);
+    finish(&engine);
+    assert!(pending.result().unwrap().is_ok());
+    assert!(has(&engine, &tree, &[7]) && has(&engine, &tree, &[39]));
 }
