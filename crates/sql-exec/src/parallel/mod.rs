@@ -76,6 +76,26 @@ struct Candidate<'p> {
     evaluation: Evaluation,
 }
 
+impl<'p> Candidate<'p> {
+    /// What the plan has decided for the rows of a block; `None`: threads do not share them.
+    fn of(strategy: Strategy, probe: ProbePipeline<'p>) -> Option<Self> {
+        let Strategy::Parallel {
+            split,
+            sink,
+            evaluation,
+        } = strategy
+        else {
+            return None;
+        };
+        Some(Candidate {
+            probe,
+            split,
+            sink,
+            evaluation,
+        })
+    }
+}
+
 /// The threads that read a table together when `wanted` are asked for: no more than there are processors.
 pub fn usable_threads(wanted: u32) -> u32 {
     static PROCESSORS: OnceLock<u32> = OnceLock::new();
@@ -95,25 +115,15 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &ExecEnv<'_>) -> ExecResult<Optio
     let (Some(exec), Some(probe)) = (several_threads(env), ProbePipeline::of(&block.source)) else {
         return Ok(None);
     };
-    match block.strategy {
-        Strategy::Serial => Ok(None),
-        Strategy::CountFromMetadata => count(block, &probe, exec, env),
-        Strategy::Parallel {
-            split,
-            sink,
-            evaluation,
-        } => {
-            let candidate = Candidate {
-                probe,
-                split,
-                sink,
-                evaluation,
-            };
-            match block_task(block, &candidate, env)? {
-                Some(task) => read(task, block, exec, env),
-                None => Ok(None),
-            }
-        }
+    if block.strategy == Strategy::CountFromMetadata {
+        return count(block, &probe, exec, env);
+    }
+    let Some(candidate) = Candidate::of(block.strategy, probe) else {
+        return Ok(None);
+    };
+    match block_task(block, &candidate, env)? {
+        Some(task) => read(task, block, exec, env),
+        None => Ok(None),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! All of it runs on the statement's own thread, before the first task.
 //! Neighbours: `parallel` says what is wanted; `task` gets all of it; `estimate` asks how a table would be cut.
-//! **Invariant**: if the block must run serially after all, the memory that was charged is given back.
+//! **Invariant**: if the block must run serially after all, the memory that was charged is inputs back.
 
 use esker_engine::Tree;
 use esker_engine::scan::{KeySpan, TASKS_PER_THREAD};
@@ -103,14 +103,14 @@ pub(super) fn prepare(
     };
     let Candidate {
         probe,
-        split: cut,
+        split,
         sink,
         evaluation,
     } = candidate;
-    let mut given = SharedInputs::default();
+    let mut inputs = SharedInputs::default();
     if needs_reader(exprs, candidate) {
-        given.reader = exec.txn.reader();
-        if given.reader.is_none() {
+        inputs.reader = exec.txn.reader();
+        if inputs.reader.is_none() {
             return Ok(None);
         }
     }
@@ -120,12 +120,12 @@ pub(super) fn prepare(
         .for_each(|e| parallel_safe::constant_subqueries(e, &mut constants));
     for query in constants {
         match Constant::of(query, env) {
-            Ok(constant) => given.constants.push(constant),
+            Ok(constant) => inputs.constants.push(constant),
             // Perhaps no row ever asks for it.
             Err(_) => return Ok(None),
         }
     }
-    let passed = cut.passed();
+    let passed = split.passed();
     let Some(BuildSides {
         kept,
         filters,
@@ -134,27 +134,27 @@ pub(super) fn prepare(
     else {
         return Ok(None);
     };
-    given.build_sides = kept;
-    given.bytes = bytes;
+    inputs.build_sides = kept;
+    inputs.bytes = bytes;
     let slots: Vec<u32> = probe.source.columns.iter().map(|(_, slot)| *slot).collect();
     let all = outer.iter().cloned().chain(filters);
-    given.later_filters = all.collect();
-    let own = given.later_filters.iter().filter(|s| s.reads_only(&slots));
-    given.filters = own.cloned().collect();
-    let input = match cut {
-        _ if joins_nothing(probe, &given.build_sides) => Some(Input::nothing()),
-        SplitPoint::Table => table_input(probe, &given, exec, env)?,
+    inputs.later_filters = all.collect();
+    let own = inputs.later_filters.iter().filter(|s| s.reads_only(&slots));
+    inputs.filters = own.cloned().collect();
+    let input = match split {
+        _ if joins_nothing(probe, &inputs.build_sides) => Some(Input::nothing()),
+        SplitPoint::Table => table_input(probe, &inputs, exec, env)?,
         SplitPoint::Rows(passed) => {
             let before = ProbePipeline::node_before(node, *passed, probe.stages.len());
             let input = rows_input(before, wanted.width, exec, env)?;
             input.map(|(input, bytes)| {
-                given.bytes += bytes;
+                inputs.bytes += bytes;
                 input
             })
         }
     };
     let Some(input) = input else {
-        given.give_back(env);
+        inputs.give_back(env);
         return Ok(None);
     };
     let left = exec
@@ -168,10 +168,10 @@ pub(super) fn prepare(
         _ => exec.limits.table_bytes,
     };
     let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn.memory());
-    let input = (input, *cut, *evaluation);
+    let input = (input, *split, *evaluation);
     let bounds = (exec.limits, room);
     Ok(Some(TableTask::new(
-        consumer, input, given, wanted, bounds, env,
+        consumer, input, inputs, wanted, bounds, env,
     )))
 }
 
@@ -250,7 +250,7 @@ fn joins_nothing(probe: &ProbePipeline<'_>, build_sides: &[Kept]) -> bool {
 /// The parts of a table.
 fn table_input(
     probe: &ProbePipeline<'_>,
-    given: &SharedInputs,
+    inputs: &SharedInputs,
     exec: &ExecCtx<'_>,
     env: &ExecEnv<'_>,
 ) -> ExecResult<Option<Input>> {
@@ -259,7 +259,7 @@ fn table_input(
     };
     let (index, tasks) = (target.index, wanted_tasks(exec));
     let place = (target.def, target.access, index);
-    let known = (&*given.constants, &*given.filters);
+    let known = (&*inputs.constants, &*inputs.filters);
     let looked_up = key_lookup::spans(probe.source, place, known, env)?;
     let keys = looked_up.as_ref().map(Vec::len);
     let rows = match looked_up {
