@@ -12,6 +12,7 @@
 //! - ROLLBACK and a GTID without events give empty groups: their ordinals and GTIDs count.
 //! - An event that cannot be applied is a part of its group: who skips the group by its GTID gets past it.
 
+use super::boundary::{Delimiter, position_behind, starts_with};
 use super::mariadb::{self, MariaGtid};
 use super::{
     Clock, Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape, compressed,
@@ -93,20 +94,8 @@ impl Assembler {
     pub fn push(&mut self, incoming: &Incoming) -> Result<Option<Group>> {
         self.before = (self.place.source_pos, self.place.relay);
         self.place.relay = incoming.relay;
-        self.advance(&incoming.header);
+        self.place.source_pos = position_behind(self.place.source_pos, &incoming.header);
         self.event(&incoming.header, &incoming.body)
-    }
-
-    /// Positions have 32 bits; files may be longer.
-    fn advance(&mut self, header: &Header) {
-        if header.end == 0 || header.stamp.flags & FLAG_ARTIFICIAL != 0 {
-            return;
-        }
-        let high = self.place.source_pos & !u64::from(u32::MAX);
-        let at = high | u64::from(header.end);
-        let wrapped = at + (1 << 32);
-        let grows_too_much = self.place.source_pos > at && self.place.source_pos - at > 1 << 31;
-        self.place.source_pos = if grows_too_much { wrapped } else { at };
     }
 
     fn event(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
@@ -282,33 +271,28 @@ impl Assembler {
     fn query(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
         let query = Query::parse(body)?;
         let text = query.text.trim_ascii();
-        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
-        let starts = |word: &str| {
-            let head = text.get(..word.len());
-            head.is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()))
-        };
         let has_begin = self.open.as_ref().is_some_and(|open| open.has_begin);
-        if is("BEGIN") {
-            let cut = if has_begin {
-                self.cut_begun(header)
-            } else {
-                None
-            };
-            self.opened(header).has_begin = true;
-            return Ok(cut);
+        match Delimiter::of(text) {
+            Delimiter::Begin => {
+                let cut = if has_begin {
+                    self.cut_begun(header)
+                } else {
+                    None
+                };
+                self.opened(header).has_begin = true;
+                return Ok(cut);
+            }
+            Delimiter::XaStart => {
+                self.opened(header).has_begin = true;
+                self.part(header, PartKind::Query, body)?;
+                return Ok(None);
+            }
+            Delimiter::Commit => return Ok(self.finish(header, None)),
+            Delimiter::Rollback => return Ok(self.finish(header, Some(Shape::Empty))),
+            Delimiter::Statement => {}
         }
-        if is("COMMIT") {
-            return Ok(self.finish(header, None));
-        }
-        if is("ROLLBACK") {
-            return Ok(self.finish(header, Some(Shape::Empty)));
-        }
-        if starts("XA START ") || starts("XA BEGIN ") {
-            self.opened(header).has_begin = true;
-            self.part(header, PartKind::Query, body)?;
-            return Ok(None);
-        }
-        if has_begin && starts("CREATE ") && text.to_ascii_uppercase().ends_with(FILLED) {
+        if has_begin && starts_with(text, "CREATE ") && text.to_ascii_uppercase().ends_with(FILLED)
+        {
             self.opened(header).group.shape = Shape::CreateAndFill;
         }
         self.part(header, PartKind::Query, body)?;

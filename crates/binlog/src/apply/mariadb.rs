@@ -14,19 +14,19 @@ use crate::event::group::XaPrepare;
 use crate::{Error, Result, damaged};
 
 /// The text of the statement behind it.
-pub(super) const ANNOTATE: u8 = 160;
+pub(crate) const ANNOTATE: u8 = 160;
 /// Which files recovery of the source needs.
-pub(super) const CHECKPOINT: u8 = 161;
+pub(crate) const CHECKPOINT: u8 = 161;
 /// Begins a transaction.
-pub(super) const GTID: u8 = 162;
+pub(crate) const GTID: u8 = 162;
 /// What was executed before the file.
-pub(super) const GTID_LIST: u8 = 163;
+pub(crate) const GTID_LIST: u8 = 163;
 /// What follows is encrypted.
-pub(super) const START_ENCRYPTION: u8 = 164;
+pub(crate) const START_ENCRYPTION: u8 = 164;
 /// A statement whose text is compressed.
-pub(super) const QUERY_COMPRESSED: u8 = 165;
+pub(crate) const QUERY_COMPRESSED: u8 = 165;
 /// Row events, compressed: 166–168 in version 1, 169–171 in version 2.
-pub(super) const ROWS_COMPRESSED: std::ops::RangeInclusive<u8> = 166..=171;
+pub(crate) const ROWS_COMPRESSED: std::ops::RangeInclusive<u8> = 166..=171;
 
 /// The transaction is one statement, and no COMMIT follows.
 const STANDALONE: u8 = 1;
@@ -125,17 +125,17 @@ impl FromStr for MariaGtidSet {
 
 /// The body of event 162.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GtidEvent {
-    pub(super) gtid: MariaGtid,
-    pub(super) is_standalone: bool,
+pub(crate) struct GtidEvent {
+    pub(crate) gtid: MariaGtid,
+    pub(crate) is_standalone: bool,
     /// It is prepared under this identifier.
-    pub(super) prepares: Option<XaPrepare>,
+    pub(crate) prepares: Option<XaPrepare>,
     /// Transactions with the same number were committed together.
-    pub(super) group: Option<u64>,
+    pub(crate) group: Option<u64>,
 }
 
 impl GtidEvent {
-    pub(super) fn parse(server_id: u32, body: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(server_id: u32, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(body);
         let (sequence, domain, flags) = (r.u64()?, r.u32()?, r.u8()?);
         let group = match flags & HAS_GROUP {

@@ -1,8 +1,9 @@
 //! What a replica makes of another server's events: transactions, each with its place in the source's order, and who
 //! may run beside whom.
 //!
-//! In flow order: an [`EventSource`] yields checked events, [`assemble`] gathers them into [`Group`]s (`mariadb` reads
-//! what only MariaDB writes, `compressed` what it compresses), [`filter`] says which of them concern this replica,
+//! In flow order: an [`EventSource`] yields checked events, [`assemble`] gathers them into [`Group`]s (`boundary` says
+//! what delimits them, `mariadb` reads what only MariaDB writes, `compressed` what it compresses), [`filter`] says
+//! which of them concern this replica,
 //! [`coordinator`] decides which worker gets a group and when, [`progress`] knows what has been applied, [`state`] is
 //! its form in the database. Neighbours: `sql`'s applier runs groups in sessions and commits a channel's state in the
 //! record of each transaction; the relay log implements [`EventSource`]. Reasons: `docs/decisions/applier.md`.
@@ -13,10 +14,11 @@
 //! - Everything here is data in, data out: threads, clocks and the database are elsewhere.
 
 pub mod assemble;
+pub(crate) mod boundary;
 mod compressed;
 pub mod coordinator;
 pub mod filter;
-mod mariadb;
+pub(crate) mod mariadb;
 pub mod progress;
 pub mod state;
 

@@ -1,24 +1,17 @@
 //! Where the last whole transaction of the source ends, and which GTIDs have come.
 //!
-//! Neighbours: `log` pushes every event, at a start those that are in the files. **Invariants**: the same rules as
-//! `apply::assemble` has for the ends of groups; what is not whole is not told of.
+//! Neighbours: `log` pushes every event, at a start those that are in the files. **Invariants**: `apply::boundary`
+//! delimits transactions here and for the applier; what is not whole is not told of.
 
 use crate::Result;
-use crate::apply::{Id, MariaGtid, MariaGtidSet, Place, RelayPlace};
+use crate::apply::boundary::{Delimiter, position_behind};
+use crate::apply::{Id, MariaGtidSet, Place, RelayPlace, mariadb};
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::group::GtidEvent;
 use crate::event::query::Query;
-use crate::event::{EventType, FLAG_ARTIFICIAL, Header};
+use crate::event::{EventType, Header};
 use crate::gtid::GtidSet;
-
-/// MariaDB's GTID event, and its flag for a transaction without COMMIT.
-const MARIA_GTID: u8 = 162;
-const STANDALONE: u8 = 1;
-/// MariaDB's compressed statement; BEGIN and COMMIT are never compressed.
-const QUERY_COMPRESSED: u8 = 165;
-/// Events of MariaDB that belong to no transaction by themselves: annotation, checkpoint, list of GTIDs.
-const MARIA_CONTROL: std::ops::RangeInclusive<u8> = 160..=163;
 
 /// What has been received as whole transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,13 +74,7 @@ impl Tracker {
 
     /// Takes an event that ends at `relay`.
     pub(super) fn push(&mut self, header: &Header, body: &[u8], relay: RelayPlace) -> Result<()> {
-        if header.end != 0 && header.stamp.flags & FLAG_ARTIFICIAL == 0 {
-            let high = self.position & !u64::from(u32::MAX);
-            let at = high | u64::from(header.end);
-            // Positions have 32 bits; files may be longer.
-            let has_wrapped = self.position > at && self.position - at > 1 << 31;
-            self.position = if has_wrapped { at + (1 << 32) } else { at };
-        }
+        self.position = position_behind(self.position, header);
         self.event(header, body)?;
         if self.open.is_none() {
             self.received.end = Place {
@@ -134,19 +121,13 @@ impl Tracker {
 
     fn numbered(&mut self, header: &Header, body: &[u8]) -> Result<()> {
         match header.kind {
-            MARIA_GTID => {
+            mariadb::GTID => {
                 self.cut_off();
-                let mut r = crate::bytes::Reader::new(body);
-                let (sequence, domain, flags) = (r.u64()?, r.u32()?, r.u8()?);
-                let gtid = MariaGtid {
-                    domain,
-                    server_id: header.stamp.server_id,
-                    sequence,
-                };
-                self.begin(Id::Maria(gtid), flags & STANDALONE == 0);
+                let event = mariadb::GtidEvent::parse(header.stamp.server_id, body)?;
+                self.begin(Id::Maria(event.gtid), !event.is_standalone);
             }
-            QUERY_COMPRESSED => self.statement(),
-            kind if MARIA_CONTROL.contains(&kind) => {}
+            mariadb::QUERY_COMPRESSED => self.statement(),
+            mariadb::ANNOTATE | mariadb::CHECKPOINT | mariadb::GTID_LIST => {}
             _ => self.content(),
         }
         Ok(())
@@ -154,18 +135,13 @@ impl Tracker {
 
     fn query(&mut self, body: &[u8]) -> Result<()> {
         let text = Query::parse(body)?.text.trim_ascii();
-        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
-        let starts = |word: &str| {
-            let head = text.get(..word.len());
-            head.is_some_and(|head| head.eq_ignore_ascii_case(word.as_bytes()))
-        };
-        if is("BEGIN") || starts("XA START ") || starts("XA BEGIN ") {
-            let id = self.open.take().map_or(Id::Position, |open| open.id);
-            self.begin(id, true);
-        } else if is("COMMIT") || is("ROLLBACK") {
-            self.finish();
-        } else {
-            self.statement();
+        match Delimiter::of(text) {
+            Delimiter::Begin | Delimiter::XaStart => {
+                let id = self.open.take().map_or(Id::Position, |open| open.id);
+                self.begin(id, true);
+            }
+            Delimiter::Commit | Delimiter::Rollback => self.finish(),
+            Delimiter::Statement => self.statement(),
         }
         Ok(())
     }
