@@ -13,7 +13,7 @@ use esker_sql_syntax::ast::LockTable;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::{self, TableName};
-use crate::dml::foreign::{Duty, ForeignKeyPlan};
+use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
 
 /// LOCK TABLES. The caller has committed the open transaction.
 pub fn lock(
@@ -86,7 +86,7 @@ fn add_relatives(catalog: &Catalog, wanted: &mut Vec<(TableName, bool)>) {
     let lookup = |schema: &str, name: &str| catalog.resolve(schema, name);
     let written = wanted.iter().filter(|(_, write)| *write);
     let written = written.filter_map(|(name, _)| catalog.resolve(&name.schema, &name.name));
-    let targets = written.map(|def| (def.clone(), Duty::everything(&def)));
+    let targets = written.map(|def| (def.clone(), RowEffects::everything(&def)));
     let plan = ForeignKeyPlan::new(&lookup, targets.collect());
     for relative in plan.relatives() {
         let name = TableName {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use esker_types::{Level, SqlError, SqlResult, errors};
 
-use super::foreign::{Duty, Enforcer, ForeignKeyPlan, RowAt, is_ignorable};
+use super::foreign::{Enforcer, ForeignKeyPlan, RowAt, RowEffects, is_ignorable};
 use super::target::{Search, not_updatable};
 use super::{DmlDone, DmlEnv, strict_writes};
 
@@ -85,11 +85,11 @@ impl CompiledDelete {
             limit: delete.limit.as_ref(),
         };
         let joined = target.scope.tables.len() > 1;
-        let duty = || Duty {
+        let effects = || RowEffects {
             deletes: true,
-            ..Duty::default()
+            ..RowEffects::default()
         };
-        let targets = tables.iter().map(|table| (table.clone(), duty()));
+        let targets = tables.iter().map(|table| (table.clone(), effects()));
         let lookup = |schema: &str, name: &str| env.names.related(schema, name);
         Ok(Self {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),

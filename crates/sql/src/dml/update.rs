@@ -20,7 +20,7 @@ use esker_types::{Level, SqlResult, Value, errors};
 use super::change::{Assignment, Changed, RowChanger};
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
-use super::foreign::{Duty, ForeignKeyPlan, is_ignorable};
+use super::foreign::{ForeignKeyPlan, RowEffects, is_ignorable};
 use super::insert::compile_cell;
 use super::target::{Search, not_updatable, unknown_column};
 use super::{DmlDone, DmlEnv, strict_writes};
@@ -101,11 +101,11 @@ impl CompiledUpdate {
         };
         let search = Search::new(target.plan(env, &clauses)?, several);
         let tables = changers.iter().map(|c| c.table().clone()).collect();
-        let duty = |c: &RowChanger| Duty {
+        let effects = |c: &RowChanger| RowEffects {
             updates: c.touched_columns(),
-            ..Duty::default()
+            ..RowEffects::default()
         };
-        let targets = changers.iter().map(|c| (c.table().clone(), duty(c)));
+        let targets = changers.iter().map(|c| (c.table().clone(), effects(c)));
         let lookup = |schema: &str, name: &str| env.names.related(schema, name);
         Ok(Self {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),

@@ -30,7 +30,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value};
 
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
-use super::foreign::{Duty, Enforcer, ForeignKeyPlan, Lookup, RowAt};
+use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects};
 use super::insert::{as_counter, decode_row};
 use super::values::{Default, default_of, unset_value};
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
@@ -76,7 +76,7 @@ impl RowApplier {
         (mode, conversions): (ApplyMode, Conversions),
         lookup: &Lookup<'_>,
     ) -> SqlResult<Self> {
-        let targets = vec![(table.clone(), Duty::everything(&table))];
+        let targets = vec![(table.clone(), RowEffects::everything(&table))];
         Ok(Self {
             columns: Columns::new(&table, map, conversions)?,
             exprs: TableExprs::compile(ctx, &table)?,

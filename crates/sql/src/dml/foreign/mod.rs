@@ -24,7 +24,7 @@ use esker_types::SqlError;
 
 pub(in crate::dml) use enforce::{Enforcer, RowAt};
 pub(crate) use new_keys::{NewKeys, Seen};
-pub(crate) use plan::{Duty, ForeignKeyPlan, Lookup, Relative};
+pub(crate) use plan::{ForeignKeyPlan, Lookup, Relative, RowEffects};
 
 /// The constraint as errors name it.
 fn constraint(child: &TableDef, key: &ForeignKeyDef) -> String {

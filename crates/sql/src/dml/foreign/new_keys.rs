@@ -17,7 +17,7 @@ use esker_types::SqlResult;
 
 use super::enforce::{has_null, key_of, same_fields};
 use super::no_parent;
-use super::plan::{Duty, ForeignKeyPlan, Lookup, ParentLink};
+use super::plan::{ForeignKeyPlan, Lookup, ParentLink, RowEffects};
 
 /// How a table is read.
 #[derive(Clone, Copy)]
@@ -48,12 +48,12 @@ pub(crate) struct NewKeys<'n> {
 impl<'n> NewKeys<'n> {
     /// The foreign keys of these names, of a table as it will be.
     pub(crate) fn new(lookup: &Lookup<'_>, child: Arc<TableDef>, names: &'n [Box<str>]) -> Self {
-        let duty = Duty {
+        let effects = RowEffects {
             inserts: true,
-            ..Duty::default()
+            ..RowEffects::default()
         };
         Self {
-            plan: ForeignKeyPlan::new(lookup, vec![(child, duty)]),
+            plan: ForeignKeyPlan::new(lookup, vec![(child, effects)]),
             names,
         }
     }

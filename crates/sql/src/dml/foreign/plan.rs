@@ -3,7 +3,7 @@
 //! Neighbours: `dml`'s statements build a plan when they are compiled; [`super::enforce`] walks it; the session locks
 //! [`ForeignKeyPlan::relatives`] and uses a compiled statement only while they are the catalog's.
 //! **Invariants**: a table is one node, the statement's targets come first, in their order; a node's links are those
-//! that its duty can reach, so a table that is only looked at has none.
+//! that its effects can reach, so a table that is only looked at has none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) type Lookup<'a> = dyn Fn(&str, &str) -> Option<Arc<TableDef>> + 'a;
 
 /// What a statement may do to the rows of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Duty {
+pub(crate) struct RowEffects {
     /// Rows come.
     pub(crate) inserts: bool,
     /// Rows go.
@@ -24,7 +24,7 @@ pub(crate) struct Duty {
     pub(crate) updates: BTreeSet<usize>,
 }
 
-impl Duty {
+impl RowEffects {
     /// Rows come, go, and change in every column.
     pub(crate) fn everything(table: &TableDef) -> Self {
         Self {
@@ -82,7 +82,7 @@ pub(super) struct ChildLink {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) table: Arc<TableDef>,
-    duty: Duty,
+    effects: RowEffects,
     pub(super) parents: Vec<ParentLink>,
     pub(super) children: Vec<ChildLink>,
 }
@@ -113,7 +113,7 @@ pub(crate) struct ForeignKeyPlan {
 
 impl ForeignKeyPlan {
     /// The plan of a statement with these targets.
-    pub(crate) fn new(lookup: &Lookup<'_>, targets: Vec<(Arc<TableDef>, Duty)>) -> Self {
+    pub(crate) fn new(lookup: &Lookup<'_>, targets: Vec<(Arc<TableDef>, RowEffects)>) -> Self {
         let is_alone = |t: &TableDef| t.foreign_keys.is_empty() && t.referenced_by.is_empty();
         if targets.iter().all(|(table, _)| is_alone(table)) {
             return Self::default();
@@ -121,10 +121,10 @@ impl ForeignKeyPlan {
         let count = targets.len();
         let mut plan = Self::default();
         let mut waiting: Vec<usize> = Vec::new();
-        for (at, (table, duty)) in targets.into_iter().enumerate() {
+        for (at, (table, effects)) in targets.into_iter().enumerate() {
             plan.nodes.push(Node {
                 table,
-                duty,
+                effects,
                 parents: Vec::new(),
                 children: Vec::new(),
             });
@@ -159,16 +159,16 @@ impl ForeignKeyPlan {
     }
 
     fn link_parents(&mut self, lookup: &Lookup<'_>, at: usize) {
-        let Node { table, duty, .. } = &self.nodes[at];
+        let Node { table, effects, .. } = &self.nodes[at];
         // A row that moves is looked at as if it came.
         let primary = table.primary().parts.iter();
         let moves = primary
             .map(|part| part.col)
-            .any(|col| duty.updates.contains(&col));
+            .any(|col| effects.updates.contains(&col));
         let mut links = Vec::new();
         for (key, def) in table.foreign_keys.iter().enumerate() {
             let columns = def.child_columns(table);
-            if !duty.inserts && !duty.touches(&columns) && !moves {
+            if !effects.inserts && !effects.touches(&columns) && !moves {
                 continue;
             }
             let parent = match def.refers_to(table) {
@@ -193,7 +193,7 @@ impl ForeignKeyPlan {
 
     fn link_children(&mut self, lookup: &Lookup<'_>, at: usize, waiting: &mut Vec<usize>) {
         let parent = self.nodes[at].table.clone();
-        let duty = self.nodes[at].duty.clone();
+        let effects = self.nodes[at].effects.clone();
         let mut links = Vec::new();
         for referrer in &parent.referenced_by {
             let Some(child) = lookup(&referrer.schema, &referrer.table) else {
@@ -206,20 +206,20 @@ impl ForeignKeyPlan {
                 else {
                     continue;
                 };
-                let is_updated = duty.touches(&parent_columns);
+                let is_updated = effects.touches(&parent_columns);
                 let columns = def.child_columns(&child);
                 let (Some(parent_index), Some(index)) =
                     (parent.key_index(&parent_columns), child.key_index(&columns))
                 else {
                     continue;
                 };
-                if !duty.deletes && !is_updated {
+                if !effects.deletes && !is_updated {
                     continue;
                 }
                 let node = self.node_of(&child);
-                let caused = caused(def, &columns, duty.deletes, is_updated);
+                let caused = caused(def, &columns, effects.deletes, is_updated);
                 self.cascades |= !caused.is_nothing();
-                if self.nodes[node].duty.widen(&caused) && !waiting.contains(&node) {
+                if self.nodes[node].effects.widen(&caused) && !waiting.contains(&node) {
                     waiting.push(node);
                 }
                 links.push(ChildLink {
@@ -240,7 +240,7 @@ impl ForeignKeyPlan {
         found.unwrap_or_else(|| {
             self.nodes.push(Node {
                 table: table.clone(),
-                duty: Duty::default(),
+                effects: RowEffects::default(),
                 parents: Vec::new(),
                 children: Vec::new(),
             });
@@ -254,7 +254,10 @@ impl ForeignKeyPlan {
         let is_target = |t: &TableDef| targets.iter().any(|n| n.table.id == t.id);
         let parents = self.nodes.iter().flat_map(|n| &n.parents);
         let parents = parents.filter_map(|l| l.parent.as_ref().map(|(t, _)| (t, false)));
-        let nodes = self.nodes.iter().map(|n| (&n.table, !n.duty.is_nothing()));
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|n| (&n.table, !n.effects.is_nothing()));
         for (table, is_changed) in nodes.chain(parents) {
             if is_target(table) {
                 continue;
@@ -274,11 +277,11 @@ impl ForeignKeyPlan {
 }
 
 /// What a change of the parent does to rows of the child.
-fn caused(key: &ForeignKeyDef, columns: &[usize], deletes: bool, updates: bool) -> Duty {
+fn caused(key: &ForeignKeyDef, columns: &[usize], deletes: bool, updates: bool) -> RowEffects {
     use esker_sql_catalog::catalog::ReferentialAction::{Cascade, SetNull};
     let sets = (deletes && key.on_delete == SetNull)
         || (updates && matches!(key.on_update, Cascade | SetNull));
-    Duty {
+    RowEffects {
         inserts: false,
         deletes: deletes && key.on_delete == Cascade,
         updates: match sets {

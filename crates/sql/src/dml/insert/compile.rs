@@ -19,7 +19,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult};
 use super::{Cell, CompiledInsert, OnConflict, Rows, source};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
-use crate::dml::foreign::{Duty, ForeignKeyPlan};
+use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
 use crate::dml::target::base_table;
 
 impl CompiledInsert {
@@ -139,13 +139,13 @@ pub(super) fn foreign_keys(
     on_conflict: OnConflict,
     changed: BTreeSet<usize>,
 ) -> ForeignKeyPlan {
-    let duty = Duty {
+    let effects = RowEffects {
         inserts: true,
         deletes: on_conflict == OnConflict::Replace,
         updates: changed,
     };
     let lookup = |schema: &str, name: &str| env.names.related(schema, name);
-    ForeignKeyPlan::new(&lookup, vec![(table.clone(), duty)])
+    ForeignKeyPlan::new(&lookup, vec![(table.clone(), effects)])
 }
 
 /// Ordinals of the columns that get values: as listed (1054, 1110), or all that are visible.
