@@ -70,6 +70,8 @@ enum Acc {
     /// COUNT(*).
     Rows(u64),
     Plain(Box<dyn AggState>),
+    /// What it keeps is counted as it grows.
+    Growing(Box<dyn AggState>),
     /// GROUP_CONCAT with ORDER BY: arguments wait until all are there.
     Ordered(Box<dyn AggState>, Box<Sorter>),
 }
@@ -81,27 +83,32 @@ impl Acc {
         }
         let state = call.def.state(&call.types);
         match call.order.is_empty() {
+            true if call.def.grows(&call.types) => Self::Growing(state),
             true => Self::Plain(state),
             false => Self::Ordered(state, Box::new(Sorter::in_memory())),
         }
     }
 
-    /// Takes the arguments of a row, and what its ORDER BY sorts them by.
-    fn take(&mut self, args: &[Value], order: &[u8], env: &ExecEnv<'_>) -> ExecResult<()> {
+    /// Takes the arguments of a row, and what its ORDER BY sorts them by. Gives the bytes that took and were not
+    /// charged.
+    fn take(&mut self, args: &[Value], order: &[u8], env: &ExecEnv<'_>) -> ExecResult<u64> {
         match self {
-            Self::Rows(n) => {
-                *n += 1;
-                Ok(())
+            Self::Rows(n) => *n += 1,
+            Self::Plain(state) => state.update(env.ctx, args)?,
+            Self::Growing(state) => {
+                let before = state.bytes();
+                state.update(env.ctx, args)?;
+                return Ok(state.bytes() - before);
             }
-            Self::Plain(state) => Ok(state.update(env.ctx, args)?),
-            Self::Ordered(_, sorter) => sorter.push(order, args.to_vec(), env),
+            Self::Ordered(_, sorter) => sorter.push(order, args.to_vec(), env)?,
         }
+        Ok(0)
     }
 
     fn finish(&mut self, env: &ExecEnv<'_>) -> ExecResult<Value> {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
-            Self::Plain(state) => Ok(state.finish(env.ctx)?),
+            Self::Plain(state) | Self::Growing(state) => Ok(state.finish(env.ctx)?),
             Self::Ordered(state, sorter) => {
                 let mut rows = sorter.finish(env)?;
                 while let Some(args) = rows.next(env)? {
@@ -224,7 +231,12 @@ impl Groups {
                 return Ok(());
             }
         }
-        self.groups[at].accs[nth].take(args, order, env)
+        let bytes = self.groups[at].accs[nth].take(args, order, env)?;
+        if bytes > 0 {
+            charge(env, bytes, Purpose::Hash)?;
+            self.bytes += bytes;
+        }
+        Ok(())
     }
 
     /// Starts a group with the key in `self.key`; `None` when it does not fit.

@@ -50,6 +50,7 @@ impl Group {
             + row_bytes(&self.keys)
             + 2 * (self.key.len() as u64 + ENTRY_BYTES)
             + STATE_BYTES * self.accs.len() as u64
+            + self.accs.iter().map(Acc::grown).sum::<u64>()
     }
 
     /// Fills the slots of its row, and goes on.
@@ -93,6 +94,8 @@ enum Acc {
     /// COUNT(*).
     Rows(u64),
     Plain(Box<dyn AggState>),
+    /// What it keeps is counted as it grows.
+    Growing(Box<dyn AggState>),
     /// COUNT(DISTINCT …): the keys of the arguments that were there.
     Distincts(HashSet<Box<[u8]>, KeyHash>),
     Distinct {
@@ -118,7 +121,16 @@ impl Acc {
                 seen: HashSet::new(),
                 order: Vec::new(),
             },
+            false if call.def.grows(&call.types) => Self::Growing(state),
             false => Self::Plain(state),
+        }
+    }
+
+    /// Bytes that its state has taken as it grew.
+    fn grown(&self) -> u64 {
+        match self {
+            Self::Growing(state) => state.bytes(),
+            _ => 0,
         }
     }
 
@@ -146,6 +158,12 @@ impl Acc {
                 }
                 Ok(0)
             }
+            Self::Growing(state) => {
+                let before = state.bytes();
+                evaluate(call, args, row, env)?;
+                state.update(env.ctx, args)?;
+                Ok(state.bytes() - before)
+            }
             Self::Distincts(seen) => {
                 evaluate(call, args, row, env)?;
                 if args.iter().any(Value::is_null) {
@@ -161,8 +179,10 @@ impl Acc {
                 if seen.contains(&*key) {
                     return Ok(0);
                 }
+                let before = state.bytes();
                 state.update(env.ctx, args)?;
                 let bytes = 2 * (key.len() as u64 + ENTRY_BYTES) + row_bytes(args.iter());
+                let bytes = bytes + state.bytes() - before;
                 seen.insert(key.as_slice().into());
                 order.push((key.into(), args.as_slice().into()));
                 Ok(bytes)
@@ -182,7 +202,9 @@ impl Acc {
                     scale,
                 },
             ) => state.add_sum(rows, digits, scale)?,
-            (Self::Plain(state), Partial::Extreme(value)) => state.update(ctx, &[value])?,
+            (Self::Plain(state) | Self::Growing(state), Partial::Extreme(value)) => {
+                state.update(ctx, &[value])?;
+            }
             _ => unreachable!("a batch gives what the aggregate is made for"),
         }
         Ok(())
@@ -191,7 +213,8 @@ impl Acc {
     fn merge(&mut self, other: Acc, ctx: &EvalCtx<'_>) -> ExecResult<()> {
         match (self, other) {
             (Self::Rows(n), Self::Rows(more)) => *n += more,
-            (Self::Plain(state), Self::Plain(other)) => state.merge(ctx, other)?,
+            (Self::Plain(state), Self::Plain(other))
+            | (Self::Growing(state), Self::Growing(other)) => state.merge(ctx, other)?,
             (Self::Distincts(seen), Self::Distincts(mut other)) => {
                 if seen.len() < other.len() {
                     std::mem::swap(seen, &mut other);
@@ -214,7 +237,9 @@ impl Acc {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
             Self::Distincts(seen) => Ok(Value::Int(seen.len() as i64)),
-            Self::Plain(state) | Self::Distinct { state, .. } => Ok(state.finish(ctx)?),
+            Self::Plain(state) | Self::Growing(state) | Self::Distinct { state, .. } => {
+                Ok(state.finish(ctx)?)
+            }
         }
     }
 }

@@ -66,11 +66,27 @@ struct Surroundings {
 /// InputStats on bytes of values is looked at each time it has become so much.
 const CHECK_BYTES: usize = 64 * 1024;
 
-/// A session that only knows whether the statement may go on: functions that ask for more do not come here.
+/// Values of this size ask for memory.
+const LARGE_BYTES: usize = 1 << 20;
+/// After work on so many bytes a task asks whether there is memory to go on.
+const LOOK_AT_MEMORY: usize = 4 << 20;
+
+/// A session that only knows whether the statement may go on, and whether there is memory: functions that ask for more
+/// do not come here.
 struct TaskSession<'a, 'g> {
     go_on: &'a RefCell<&'g mut dyn FnMut() -> bool>,
     regexp: RegexpLimits,
     bytes: Cell<usize>,
+    /// Bytes worked on since it was asked what memory there is.
+    worked: Cell<usize>,
+    budget: &'a MemoryBudget,
+}
+
+impl TaskSession<'_, '_> {
+    fn ask_for(&self, bytes: usize) -> SqlResult<()> {
+        let admitted = self.budget.admit_values(bytes);
+        admitted.map_err(|e| engine_error(&e))
+    }
 }
 
 impl SessionInfo for TaskSession<'_, '_> {
@@ -81,9 +97,18 @@ impl SessionInfo for TaskSession<'_, '_> {
             return Ok(());
         }
         self.bytes.set(0);
-        match (self.go_on.borrow_mut())() {
+        if !(self.go_on.borrow_mut())() {
+            return Err(interrupted());
+        }
+        let worked = self.worked.get().saturating_add(sum);
+        let is_due = worked >= LOOK_AT_MEMORY;
+        self.worked.set(if is_due { 0 } else { worked });
+        if is_due { self.ask_for(0) } else { Ok(()) }
+    }
+    fn may_make(&self, bytes: usize) -> SqlResult<()> {
+        match bytes < LARGE_BYTES {
             true => Ok(()),
-            false => Err(interrupted()),
+            false => self.ask_for(bytes),
         }
     }
     fn regexp_limits(&self) -> RegexpLimits {
@@ -668,6 +693,8 @@ impl ScanWork for TableTask {
             go_on: &go_on,
             regexp: around.regexp,
             bytes: Cell::new(0),
+            worked: Cell::new(0),
+            budget: &self.room.budget,
         };
         let ctx = EvalCtx::new(around.settings.clone(), &session);
         ctx.diagnostics.strict_write.set(around.strict_write);

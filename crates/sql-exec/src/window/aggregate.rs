@@ -43,7 +43,7 @@ pub(super) fn run(
             Some((at, value)) if at == span => value.clone(),
             _ => running.value(sorted, *span, env)?,
         };
-        sorted.set(row, call.result, value.clone());
+        sorted.set(row, call.result, value.clone(), env)?;
         last = Some((*span, value));
     }
     Ok(())
@@ -79,6 +79,7 @@ impl<'p> Running<'p> {
             self.held = wanted.start..wanted.start;
         }
         for row in self.held.end..wanted.end {
+            env.tick()?;
             self.load(sorted, row);
             if self.call.args.is_empty() {
                 self.state.add_rows(1);
@@ -102,6 +103,7 @@ impl<'p> Running<'p> {
             return Ok(false);
         }
         for row in self.held.start..wanted.start {
+            env.tick()?;
             self.load(sorted, row);
             let gone = match self.call.args.is_empty() {
                 true => self.state.remove(env.ctx, &[Value::Int(1)])?,
@@ -167,7 +169,7 @@ fn extremes(
         }
         let found = best.front().filter(|_| start < end);
         let value = found.map_or(Value::Null, |(at, _)| sorted.rows[*at][arg].clone());
-        sorted.set(row, call.result, value);
+        sorted.set(row, call.result, value, env)?;
     }
     Ok(())
 }

@@ -56,6 +56,8 @@ struct Sorted<'r> {
     shared: &'r [u32],
     /// Kept slots; results follow them.
     width: usize,
+    /// Bytes charged for the rows and their results.
+    charged: &'r mut u64,
 }
 
 impl WindowRows {
@@ -237,6 +239,7 @@ impl Chunk {
             rows: &mut self.rows,
             shared: &self.shared,
             width: plan.kept.len(),
+            charged: &mut self.bytes,
         };
         for window in &sort.windows {
             sorted.run(window, env)?;
@@ -301,11 +304,25 @@ impl Sorted<'_> {
         })
     }
 
-    fn set(&mut self, row: usize, result: usize, value: Value) {
+    /// Sets a result, whose text is charged with the rows.
+    fn set(
+        &mut self,
+        row: usize,
+        result: usize,
+        value: Value,
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<()> {
+        env.tick()?;
+        let bytes = value.text_len() as u64;
+        if bytes > 0 {
+            charge(env, bytes, Purpose::Sort)?;
+            *self.charged += bytes;
+        }
         debug_assert!(
             self.rows[row][self.width + result].is_null(),
             "a result is set once"
         );
         self.rows[row][self.width + result] = value;
+        Ok(())
     }
 }

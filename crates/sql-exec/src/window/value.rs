@@ -53,7 +53,7 @@ pub(super) fn run(
     match call.func {
         WindowFunc::RowNumber => {
             for (nth, row) in part.enumerate() {
-                sorted.set(row, call.result, Value::UInt(nth as u64 + 1));
+                sorted.set(row, call.result, Value::UInt(nth as u64 + 1), env)?;
             }
         }
         WindowFunc::Ntile => {
@@ -67,13 +67,13 @@ pub(super) fn run(
                     true => nth / (least + 1),
                     false => larger + (nth - in_larger) / least,
                 };
-                sorted.set(row, call.result, Value::UInt(bucket + 1));
+                sorted.set(row, call.result, Value::UInt(bucket + 1), env)?;
             }
         }
         WindowFunc::Rank
         | WindowFunc::DenseRank
         | WindowFunc::PercentRank
-        | WindowFunc::CumeDist => ranks(sorted, window, call, part),
+        | WindowFunc::CumeDist => ranks(sorted, window, call, part, env)?,
         WindowFunc::Lag | WindowFunc::Lead => other_row(sorted, call, number, part, env)?,
         WindowFunc::FirstValue | WindowFunc::LastValue | WindowFunc::NthValue => {
             for (row, &(start, end)) in part.zip(frames) {
@@ -89,7 +89,7 @@ pub(super) fn run(
                     sorted.rows[at as usize][call.args[0]].clone()
                 });
                 let value = convert(env.ctx, value, &call.arg_types[0], &call.ty)?;
-                sorted.set(row, call.result, value);
+                sorted.set(row, call.result, value, env)?;
             }
         }
         WindowFunc::Aggregate { .. } => return Ok(false),
@@ -97,7 +97,13 @@ pub(super) fn run(
     Ok(true)
 }
 
-fn ranks(sorted: &mut Sorted<'_>, window: &WindowRun, call: &CallPlan, part: Range<usize>) {
+fn ranks(
+    sorted: &mut Sorted<'_>,
+    window: &WindowRun,
+    call: &CallPlan,
+    part: Range<usize>,
+    env: &ExecEnv<'_>,
+) -> ExecResult<()> {
     let all: Vec<Range<usize>> = sorted.peers(part.clone(), window.ordered).collect();
     debug_assert_eq!(all.iter().map(Range::len).sum::<usize>(), part.len());
     let size = part.len();
@@ -111,9 +117,10 @@ fn ranks(sorted: &mut Sorted<'_>, window: &WindowRun, call: &CallPlan, part: Ran
             _ => Value::Double((peers.end - part.start) as f64 / size as f64),
         };
         for row in peers {
-            sorted.set(row, call.result, value.clone());
+            sorted.set(row, call.result, value.clone(), env)?;
         }
     }
+    Ok(())
 }
 
 /// LAG and LEAD.
@@ -143,7 +150,7 @@ fn other_row(
             }
             None => Value::Null,
         };
-        sorted.set(row, call.result, value);
+        sorted.set(row, call.result, value, env)?;
     }
     Ok(())
 }

@@ -66,6 +66,8 @@ struct Extreme {
     best: Value,
     wanted: Ordering,
     ret: SqlType,
+    /// Bytes of the longest text that was the best.
+    longest: usize,
 }
 
 fn extreme(types: &AggTypes, wanted: Ordering) -> Box<dyn AggState> {
@@ -73,6 +75,7 @@ fn extreme(types: &AggTypes, wanted: Ordering) -> Box<dyn AggState> {
         best: Value::Null,
         wanted,
         ret: types.ret.clone(),
+        longest: 0,
     })
 }
 
@@ -99,6 +102,7 @@ impl Extreme {
         };
         if self.best.is_null() || sort_cmp(v, &self.best, &self.ret) == self.wanted {
             self.best.clone_from(v);
+            self.longest = self.longest.max(v.text_len());
         }
     }
 }
@@ -116,6 +120,10 @@ impl AggState for Extreme {
 
     fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
         Ok(self.best.clone())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.longest as u64
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -146,6 +154,10 @@ impl AggState for First {
 
     fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
         Ok(self.0.clone().unwrap_or_default())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |v| v.text_len() as u64)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

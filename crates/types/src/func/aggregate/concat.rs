@@ -78,6 +78,11 @@ impl Concat {
             }
             None => self.out.insert(Vec::new()),
         };
+        let wanted = out.len() + text.iter().map(|t| t.len()).sum::<usize>();
+        if wanted > out.capacity() {
+            // What grows is there twice for a moment.
+            ctx.session.may_make(2 * wanted)?;
+        }
         text.iter().for_each(|t| out.extend_from_slice(t));
         if out.len() > limit {
             out.truncate(limit);
@@ -121,8 +126,14 @@ impl AggState for Concat {
         Ok(())
     }
 
-    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+    fn finish(&mut self, ctx: &EvalCtx) -> SqlResult<Value> {
+        ctx.session
+            .may_make(self.out.as_ref().map_or(0, Vec::len))?;
         Ok(self.out.clone().map_or(Value::Null, Value::Str))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.out.as_ref().map_or(0, |out| out.capacity() as u64)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -35,15 +35,29 @@ fn ret_document(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(SqlType::new(TypeKind::Json)))
 }
 
+/// A document takes about so much more as a tree.
+const TREE_FACTOR: u64 = 4;
+
+/// Bytes that a value takes as a part of a document that is being made.
+fn kept_bytes(v: &Value) -> u64 {
+    let of_text = match v {
+        Value::Json(doc) => TREE_FACTOR * doc.len() as u64,
+        v => v.text_len() as u64,
+    };
+    size_of::<Json>() as u64 + of_text
+}
+
 struct Array {
     ty: SqlType,
     items: Vec<Json>,
+    bytes: u64,
 }
 
 fn array(types: &AggTypes) -> Box<dyn AggState> {
     Box::new(Array {
         ty: types.args[0].clone(),
         items: Vec::new(),
+        bytes: 0,
     })
 }
 
@@ -51,19 +65,27 @@ impl AggState for Array {
     fn update(&mut self, _: &EvalCtx, args: &[Value]) -> SqlResult<()> {
         self.items
             .push(json::from_value(args[0].as_ref(), &self.ty));
+        self.bytes += kept_bytes(&args[0]);
         Ok(())
     }
 
     fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
-        self.items.append(&mut same::<Self>(other).items);
+        let mut other = same::<Self>(other);
+        self.items.append(&mut other.items);
+        self.bytes += other.bytes;
         Ok(())
     }
 
-    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+    fn finish(&mut self, ctx: &EvalCtx) -> SqlResult<Value> {
+        ctx.session.may_make(self.bytes as usize)?;
         if self.items.is_empty() {
             return Ok(Value::Null);
         }
         json::encode(&Json::Array(self.items.clone())).map(Value::Json)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -75,6 +97,7 @@ struct Members {
     key: SqlType,
     value: SqlType,
     members: Vec<(Vec<u8>, Json)>,
+    bytes: u64,
 }
 
 fn members(types: &AggTypes) -> Box<dyn AggState> {
@@ -82,6 +105,7 @@ fn members(types: &AggTypes) -> Box<dyn AggState> {
         key: types.args[0].clone(),
         value: types.args[1].clone(),
         members: Vec::new(),
+        bytes: 0,
     })
 }
 
@@ -90,19 +114,27 @@ impl AggState for Members {
         let key = member_name(&args[0], &self.key)?;
         self.members
             .push((key, json::from_value(args[1].as_ref(), &self.value)));
+        self.bytes += kept_bytes(&args[0]) + kept_bytes(&args[1]);
         Ok(())
     }
 
     fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
-        self.members.append(&mut same::<Self>(other).members);
+        let mut other = same::<Self>(other);
+        self.members.append(&mut other.members);
+        self.bytes += other.bytes;
         Ok(())
     }
 
-    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+    fn finish(&mut self, ctx: &EvalCtx) -> SqlResult<Value> {
+        ctx.session.may_make(self.bytes as usize)?;
         if self.members.is_empty() {
             return Ok(Value::Null);
         }
         json::encode(&object(self.members.clone())).map(Value::Json)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

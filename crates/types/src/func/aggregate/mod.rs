@@ -25,7 +25,7 @@ use crate::collation::Collation;
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::errors;
-use crate::sqltype::SqlType;
+use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
 /// One group's running state.
@@ -59,6 +59,11 @@ pub trait AggState: Send {
 
     /// The result so far.
     fn finish(&mut self, ctx: &EvalCtx) -> SqlResult<Value>;
+
+    /// Bytes that it has kept beyond its own size, at most so far; only those of [`AggDef::grows`] tell.
+    fn bytes(&self) -> u64 {
+        0
+    }
 
     /// For `merge`.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -120,6 +125,17 @@ impl AggDef {
             return Err(errors::wrong_parameter_count(self.name));
         }
         (self.ret)(args, ctx)
+    }
+
+    /// May its states keep more than a few numbers?
+    pub fn grows(&self, types: &AggTypes) -> bool {
+        match self.name {
+            "group_concat" | "json_arrayagg" | "json_objectagg" => true,
+            "min" | "max" | "any_value" => {
+                types.ret.is_string() || types.ret.kind == TypeKind::Json
+            }
+            _ => false,
+        }
     }
 
     /// A fresh state.
