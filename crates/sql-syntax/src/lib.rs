@@ -104,6 +104,8 @@ pub struct Parsed {
     pub unlogged: Vec<Span>,
     /// Where the text names accounts, from its own beginning on.
     pub accounts: AccountPlaces,
+    /// What the tree takes in memory, about.
+    pub tree_bytes: u64,
 }
 
 /// Where the text of a statement names accounts, for those who say it in other words.
@@ -193,6 +195,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
     } else {
         parser.params
     };
+    let tree_bytes = parser.tree_bytes();
     Ok(Parsed {
         stmt,
         params,
@@ -200,6 +203,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
         rest,
         unlogged: parser.unlogged,
         accounts: parser.accounts.from(begin),
+        tree_bytes,
     })
 }
 

@@ -124,13 +124,18 @@ impl<'a> Parser<'a> {
         token
     }
 
+    /// What the tree of what was read takes in memory, about.
+    pub(super) fn tree_bytes(&self) -> u64 {
+        u64::from(self.tokens) * TREE_BYTES_PER_TOKEN
+    }
+
     /// May the text be read on? If not, it ends here.
     #[cold]
     fn look(&mut self) {
         let Some(watch) = self.opts.watch else {
             return;
         };
-        let bytes = u64::from(self.tokens) * TREE_BYTES_PER_TOKEN;
+        let bytes = self.tree_bytes();
         let asked = match bytes > watch.most_bytes {
             true => Err(errors::parser_memory_exceeded(watch.most_bytes)),
             false => {

@@ -143,6 +143,21 @@ impl Raw {
         self.code()
     }
 
+    /// Runs a query for a cursor: the error code, 0 for none. Nothing is fetched.
+    pub fn open_cursor(&mut self, sql: &str) -> u16 {
+        let id = self.prepare(sql);
+        let head = [0x17].into_iter().chain(id.to_le_bytes());
+        let command: Vec<u8> = head.chain([1, 1, 0, 0, 0]).collect();
+        self.command(&command);
+        let code = self.code();
+        if code == 0 {
+            // The column, and the end of the columns.
+            self.read().expect("column");
+            self.read().expect("end");
+        }
+        code
+    }
+
     fn long_data(&mut self, id: u32, param: u16, data: &[u8]) {
         let mut p = vec![0x18];
         p.extend_from_slice(&id.to_le_bytes());

@@ -6,6 +6,7 @@
 use esker_server::client::{Client, ClientError};
 
 use crate::common::{Ask, Server, eventually};
+use crate::hostile::Raw;
 
 /// The least that a server may be given, MiB.
 const LIMIT: &str = "--esker-memory-limit=64M";
@@ -147,4 +148,94 @@ fn many_sessions_at_once_are_bounded_together() {
     // Unbounded it is as much as eight times six values and their packets: 768 MB.
     assert!(grown < MOST_KIB + 128 * 1024, "{grown} KiB");
     assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "2");
+}
+
+#[test]
+fn prepared_statements_are_bounded() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run(&format!("SET @q = 'SELECT {}1'", "1+".repeat(150)));
+    let prepare = |c: &mut Client, n: usize| c.code(&format!("PREPARE s{n} FROM @q"));
+    let (refused, code) = (0..10_000)
+        .find_map(|n| prepare(&mut c, n).map(|code| (n, code)))
+        .expect("there is no memory for all of them");
+    assert_eq!(code, OUT_OF_MEMORY);
+    // Nor for those of another session, until some are gone.
+    let mut other = server.connect();
+    other.run(&format!("SET @q = 'SELECT {}1'", "1+".repeat(150)));
+    assert!((0..100).any(|n| prepare(&mut other, n) == Some(OUT_OF_MEMORY)));
+    for n in 0..refused / 2 {
+        c.run(&format!("DEALLOCATE PREPARE s{n}"));
+    }
+    assert_eq!(prepare(&mut c, refused), None);
+    drop(c);
+    eventually("their memory is there again", || {
+        prepare(&mut other, 0).is_none()
+    });
+    assert_eq!(other.value("SELECT COUNT(*) FROM d.t"), "2");
+}
+
+#[test]
+fn rows_of_cursors_are_bounded() {
+    let (server, _dir) = server(&[]);
+    let mut raw = Raw::root(&server);
+    let mut opened = 0;
+    let refused = (0..100).find_map(|_| match raw.open_cursor("SELECT s FROM d.t") {
+        0 => {
+            opened += 1;
+            None
+        }
+        code => Some(code),
+    });
+    assert_eq!(refused, Some(OUT_OF_MEMORY));
+    assert!(opened > 0, "6 MB are there for one");
+    drop(raw);
+    let mut raw = Raw::root(&server);
+    eventually("their memory is there again", || {
+        raw.open_cursor("SELECT s FROM d.t") == 0
+    });
+    assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "2");
+}
+
+#[test]
+fn savepoints_are_bounded() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run("BEGIN");
+    let refused = (0..100).find_map(|part| {
+        let names = (0..1000).map(|n| format!("SAVEPOINT s{}", part * 1000 + n));
+        c.code(&names.collect::<Vec<_>>().join("; "))
+    });
+    assert_eq!(refused, Some(OUT_OF_MEMORY));
+    c.run("SAVEPOINT s1; RELEASE SAVEPOINT s2; SAVEPOINT another; ROLLBACK");
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "2");
+}
+
+#[test]
+fn what_aggregates_and_windows_keep_is_bounded() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE TABLE d.many (id INT PRIMARY KEY); INSERT INTO d.many WITH RECURSIVE q AS \
+         (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT n FROM q; \
+         SET group_concat_max_len = 60000000, max_execution_time = 60000",
+    );
+    let statements = [
+        "SELECT COUNT(x) FROM (SELECT a.id, GROUP_CONCAT(REPEAT('x', 100000)) x FROM d.many a \
+         JOIN d.many b ON b.id<=20 GROUP BY a.id) y",
+        "SELECT COUNT(x) FROM (SELECT a.id, JSON_ARRAYAGG(REPEAT('x', 100000)) x FROM d.many a \
+         JOIN d.many b ON b.id<=20 GROUP BY a.id) y",
+        "SELECT JSON_LENGTH(JSON_OBJECTAGG(CONCAT(a.id, '-', b.id), REPEAT('x', 100000))) FROM d.many a \
+         JOIN d.many b ON b.id<=20",
+        "SELECT COUNT(x) FROM (SELECT id, MAX(REPEAT('x', 500000 + id)) x FROM d.many GROUP BY id) y",
+        "SELECT COUNT(x) FROM (SELECT JSON_ARRAYAGG(REPEAT('x', 1000)) OVER (ORDER BY id) x FROM d.many) y",
+        "SELECT COUNT(x) FROM (SELECT FIRST_VALUE(REPEAT('x', 500000)) OVER (ORDER BY id) x FROM d.many) y",
+    ];
+    for sql in statements {
+        let grown = growth_kib(&server, || {
+            assert_eq!(c.code(sql), Some(OUT_OF_MEMORY), "{sql}")
+        });
+        assert!(grown < MOST_KIB, "{grown} KiB for {sql}");
+    }
+    assert_eq!(c.value("SELECT SUM(LENGTH(s)) FROM d.t"), "6000000");
 }

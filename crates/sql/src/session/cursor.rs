@@ -1,13 +1,15 @@
 //! Rows kept with a prepared statement for COM_STMT_FETCH.
 //!
 //! Neighbours: the server opens a cursor by keeping a statement's rows here.
-//! **Invariant**: the rows are bounded by esker_query_memory_limit; a new execution, a reset or the
-//! statement's end drops them.
+//! **Invariants**: the rows are bounded by esker_query_memory_limit and count against the memory of all statements; a
+//! new execution, a reset or the statement's end drops them.
 
 use std::sync::Arc;
 
 use esker_engine::Seq;
+use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::{ColumnMeta, RowSink};
+use esker_sql_exec::Reserved;
 use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef, errors};
 
 use super::Session;
@@ -19,6 +21,8 @@ const VALUE_BYTES: u64 = 40;
 pub(crate) struct Cursor {
     columns: Arc<[ColumnMeta]>,
     rows: std::vec::IntoIter<Vec<Value>>,
+    /// What the rows take, until all of them go.
+    _reserved: Reserved,
 }
 
 /// Collects rows as values.
@@ -36,7 +40,7 @@ impl RowSink for Collector {
     fn value(&mut self, v: ValueRef<'_>, _ty: &SqlType) {
         self.bytes += VALUE_BYTES
             + match v {
-                ValueRef::Str(s) | ValueRef::Label(_, s) => s.len() as u64,
+                ValueRef::Str(s) | ValueRef::Json(s) | ValueRef::Label(_, s) => s.len() as u64,
                 _ => 0,
             };
         self.current.push(v.to_owned());
@@ -61,7 +65,7 @@ impl Session {
     pub fn keep_rows(&mut self, id: u32) -> SqlResult<Seq> {
         let columns = self.row_columns()?;
         let mut kept = Collector::default();
-        let mut depends_on = 0;
+        let (mut depends_on, mut reserved) = (0, Reserved::default());
         loop {
             let batch = self.next_rows(&mut kept, PULL)?;
             depends_on = depends_on.max(batch.depends_on);
@@ -70,6 +74,9 @@ impl Session {
                     "a cursor's rows exceed esker_query_memory_limit",
                 ));
             }
+            let budget = self.context.instance.engine.memory();
+            let raised = reserved.raise(kept.bytes, budget);
+            raised.map_err(|e| engine_error(&e))?;
             if !batch.more {
                 break;
             }
@@ -77,6 +84,7 @@ impl Session {
         let cursor = Cursor {
             columns,
             rows: kept.rows.into_iter(),
+            _reserved: reserved,
         };
         self.prepared_mut(id, "mysqld_stmt_execute")?.cursor = Some(cursor);
         Ok(depends_on)

@@ -112,7 +112,7 @@ use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::Plans;
 pub use prepared::Prepared;
-use prepared::PreparedStatement;
+use prepared::{PreparedMemory, PreparedStatement};
 use profiles::Profiles;
 pub use step::Request;
 use step::{Running, Work};
@@ -227,6 +227,7 @@ pub struct Session {
     /// How to be rid of those that made the statement time out.
     blocker_advice: Vec<String>,
     prepared: BTreeMap<u32, PreparedStatement>,
+    prepared_memory: PreparedMemory,
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
@@ -317,6 +318,7 @@ impl Session {
             statement_lock_wait: None,
             blocker_advice: Vec::new(),
             prepared: BTreeMap::new(),
+            prepared_memory: PreparedMemory::default(),
             named: HashMap::new(),
             next_statement_id: 0,
             plans,

@@ -2,13 +2,15 @@
 //!
 //! Neighbours: the server decodes binary parameters and keeps their wire types; `run` executes.
 //! **Invariants**: ids are never 0 and not reused within a session; the server-wide number of
-//! statements is bounded by max_prepared_stmt_count.
+//! statements is bounded by max_prepared_stmt_count; their texts and trees count against the memory of all statements.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use esker_sql_catalog::exec_error::ExecError;
+use esker_engine::MemoryBudget;
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{ColumnMeta, Mode};
+use esker_sql_exec::Reserved;
 use esker_sql_syntax::ast::{PrepareSource, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{SqlError, SqlResult, Value, errors};
@@ -39,7 +41,36 @@ pub(crate) struct PreparedStatement {
     pub(crate) params: usize,
     /// Rows behind an open cursor.
     pub(crate) cursor: Option<Cursor>,
+    /// Bytes of the text and the tree.
+    bytes: u64,
 }
+
+/// What the prepared statements of a session take.
+#[derive(Default)]
+pub(super) struct PreparedMemory {
+    bytes: u64,
+    reserved: Reserved,
+}
+
+impl PreparedMemory {
+    /// One more.
+    fn add(&mut self, bytes: u64, budget: &Arc<MemoryBudget>) -> SqlResult<()> {
+        let sum = self.bytes + bytes;
+        let reserved = self.reserved.raise(sum, budget);
+        reserved.map_err(|e| engine_error(&e))?;
+        self.bytes = sum;
+        Ok(())
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.bytes, "what is gone was there");
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.reserved.lower(self.bytes);
+    }
+}
+
+/// Rough bytes of a prepared statement beyond its text and its tree.
+const STATEMENT_BYTES: u64 = 512;
 
 /// 1243.
 fn unknown_statement(id: &str, command: &str) -> SqlError {
@@ -54,7 +85,7 @@ impl Session {
     /// COM_STMT_PREPARE.
     ///
     /// # Errors
-    /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many.
+    /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many, 1041 without memory.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.begin_command("Prepare", sql);
         self.context.pace.enter(Mode::Inline);
@@ -96,7 +127,13 @@ impl Session {
             return Err(SqlError::new(1390, "HY000", text));
         }
         let description = self.describe(&parsed.stmt, parsed.params as usize)?;
-        self.context.instance.count_prepared()?;
+        let bytes = STATEMENT_BYTES + text.len() as u64 + parsed.tree_bytes;
+        let instance = &self.context.instance;
+        self.prepared_memory.add(bytes, instance.engine.memory())?;
+        if let Err(e) = instance.count_prepared() {
+            self.prepared_memory.remove(bytes);
+            return Err(e);
+        }
         self.next_statement_id = self.next_statement_id.wrapping_add(1).max(1);
         let id = self.next_statement_id;
         let count = parsed.params as usize;
@@ -107,6 +144,7 @@ impl Session {
                 statement: Arc::new(parsed.stmt),
                 params: count,
                 cursor: None,
+                bytes,
             },
         );
         Ok(Prepared {
@@ -147,7 +185,8 @@ impl Session {
 
     /// COM_STMT_CLOSE; unknown ids are ignored.
     pub fn close_statement(&mut self, id: u32) {
-        if self.prepared.remove(&id).is_some() {
+        if let Some(gone) = self.prepared.remove(&id) {
+            self.prepared_memory.remove(gone.bytes);
             self.plans.forget(PlanKey::Prepared(id));
             self.context
                 .instance

@@ -19,6 +19,9 @@ use esker_types::{SqlError, SqlResult, errors};
 use super::Session;
 use super::terms::Terms;
 
+/// Savepoints of a transaction: names are bounded, so this bounds their memory.
+const MAX_SAVEPOINTS: usize = 1 << 14;
+
 /// Transaction state beside the engine's.
 #[derive(Default)]
 pub(crate) struct TransactionState {
@@ -213,16 +216,23 @@ impl Session {
     }
 
     /// SAVEPOINT.
-    pub(crate) fn savepoint(&mut self, name: &str) {
+    ///
+    /// # Errors
+    /// 1041 for one more than [`MAX_SAVEPOINTS`].
+    pub(crate) fn savepoint(&mut self, name: &str) -> SqlResult<()> {
         if self.commits_at_end() {
             // Its transaction would be over at once; MySQL accepts and forgets it.
-            return;
+            return Ok(());
         }
         self.use_transaction();
         let name = name.to_lowercase();
         self.state.savepoints.retain(|(n, _)| *n != name);
+        if self.state.savepoints.len() >= MAX_SAVEPOINTS {
+            return Err(errors::out_of_memory("too many savepoints"));
+        }
         let id = self.txn.savepoint();
         self.state.savepoints.push((name, id));
+        Ok(())
     }
 
     fn find_savepoint(&self, name: &str) -> SqlResult<usize> {

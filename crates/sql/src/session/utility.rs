@@ -72,7 +72,7 @@ impl Session {
                 Ok(Done::Ok(info, seq))
             }
             Statement::Savepoint(name) => {
-                self.savepoint(&name.text);
+                self.savepoint(&name.text)?;
                 Ok(ok(0))
             }
             Statement::RollbackTo(name) => self
