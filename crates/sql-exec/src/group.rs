@@ -231,6 +231,17 @@ impl Groups {
                 return Ok(());
             }
         }
+        self.take((at, nth), args, order, env)
+    }
+
+    /// Gives arguments to an aggregate of a group, and charges what it keeps of them.
+    fn take(
+        &mut self,
+        (at, nth): (usize, usize),
+        args: &[Value],
+        order: &[u8],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<()> {
         let bytes = self.groups[at].accs[nth].take(args, order, env)?;
         if bytes > 0 {
             charge(env, bytes, Purpose::Hash)?;
@@ -369,7 +380,7 @@ impl Groups {
             };
             let (at, nth) = (*at as usize, *nth as usize);
             let (args, order) = split(&plan.aggs[nth], values);
-            self.groups[at].accs[nth].take(args, order, env)?;
+            self.take((at, nth), args, order, env)?;
         }
         later.close(env);
         Ok(())
@@ -392,6 +403,7 @@ impl Groups {
             }
         }
         for (at, group) in self.groups.iter_mut().enumerate() {
+            env.tick()?;
             let mut row = Vec::with_capacity(1 + group.keys.len() + group.kept.len());
             row.push(Value::UInt(group.level as u64));
             row.extend(std::mem::take(&mut group.keys));

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::AggCall;
-use esker_sql_plan::expr::rowkey;
+use esker_sql_plan::expr::{TURN_BYTES, rowkey};
 use esker_sql_plan::plan::GroupPlan;
 use esker_types::func::aggregate::AggState;
 use esker_types::{EvalCtx, Value};
@@ -436,6 +436,7 @@ impl GroupTable {
     /// Takes over the groups of rows that come behind all of this table's.
     pub fn merge(&mut self, other: GroupTable, ctx: &EvalCtx<'_>) -> ExecResult<()> {
         for group in other.groups {
+            ctx.session.go_on(TURN_BYTES)?;
             let Some(at) = self.by_key.get(&group.key) else {
                 self.enter(group);
                 continue;
