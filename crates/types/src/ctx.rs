@@ -404,6 +404,14 @@ impl Diagnostics {
         self.count.get() != mark.count
     }
 
+    /// Was more than notes raised since? What is not kept counts as more.
+    pub fn doubted_since(&self, mark: Mark) -> bool {
+        let kept = self.kept.borrow();
+        let since = &kept[mark.kept..];
+        let all_are_kept = self.count.get() - mark.count == since.len() as u64;
+        !all_are_kept || since.iter().any(|w| w.level != Level::Note)
+    }
+
     /// Forgets what was raised since the mark.
     pub fn undo_to(&self, mark: Mark) {
         debug_assert!(mark.count <= self.count.get());

@@ -96,7 +96,7 @@ fn checksums_depend_on_rows_only() {
         "USE d; SET time_zone = '+00:00';
          CREATE TABLE x (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(10,2), ts TIMESTAMP NULL, KEY (s));
          INSERT INTO x VALUES (1,'a',1.5,'2024-01-01 00:00:00'),(2,NULL,NULL,NULL),(3,'c',-3,NULL);
-         CREATE TABLE y (id INT, s VARCHAR(20), d DECIMAL(10,2), ts TIMESTAMP NULL);
+         CREATE TABLE y (id INT NOT NULL, s VARCHAR(20), d DECIMAL(10,2), ts TIMESTAMP NULL);
          INSERT INTO y SELECT * FROM x ORDER BY id DESC",
     );
     let sums = |c: &mut dyn Ask| c.lines("CHECKSUM TABLE x, y, nope");

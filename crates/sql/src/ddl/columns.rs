@@ -285,14 +285,14 @@ pub(super) fn build_default(
     }
 }
 
-/// Converts a constant default; anything MySQL would warn about is an error.
+/// Converts a constant default; anything MySQL would warn about is an error, a note is none.
 fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
     let strict = ctx.diagnostics.strict_write.replace(true);
-    let warnings = ctx.diagnostics.count();
+    let mark = ctx.diagnostics.mark();
     let from = literal_type(&value);
     let converted = to_column(ctx, value, &from, ty, name, 1);
     ctx.diagnostics.strict_write.set(strict);
-    let lossy = ctx.diagnostics.count() != warnings;
+    let lossy = ctx.diagnostics.doubted_since(mark);
     match converted {
         Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
             temporal::zone_to_utc(t, &ctx.time_zone)

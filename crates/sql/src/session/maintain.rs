@@ -1,20 +1,13 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
 //!
-//! Neighbours: `utility` hands them over; `histogram` makes histograms; a checksum reads its table as a query would;
-//! `check_table` checks one. **Invariants**
-//! - A table that cannot be worked on is a line of the answer, not an error of the statement; a
-//!   missing right is an error.
-//! - A checksum depends on the table's columns and rows only: not on the order in which rows are
-//!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
-//!   the CRC-32C of each row.
+//! Neighbours: `utility` hands them over; `histogram` makes histograms, `checksum` checksums; `check_table` checks a
+//! table. **Invariant**: a table that cannot be worked on is a line of the answer, not an error of the statement; a
+//! missing right is an error.
 
-use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
-use esker_sql_catalog::result::{Mode, RowSink};
 use esker_sql_plan::plan::tree_entries;
-use esker_sql_syntax::ast::{Ident, Maintain, MaintainKind, ObjectName, Query, QueryBody};
-use esker_types::{Level, SqlResult, SqlType, Value, ValueRef};
-use jiff::tz::TimeZone;
+use esker_sql_syntax::ast::{Maintain, MaintainKind, ObjectName, Query, QueryBody};
+use esker_types::SqlResult;
 
 use super::Session;
 use super::check_table::Finding;
@@ -185,55 +178,6 @@ impl Session {
         self.end_statement(findings.is_ok())?;
         Ok(findings?)
     }
-
-    fn checksums(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
-        for name in &m.tables {
-            self.context.require_named(&["SELECT"], name)?;
-        }
-        // No checksum is kept while rows change, which is all that QUICK would ask for.
-        let quick = m.options.iter().any(|o| &**o == "QUICK");
-        let mut rows = Vec::new();
-        for name in &m.tables {
-            let sum = match self.find_table(name) {
-                Ok(_) if quick => Value::Null,
-                Ok(table) => Value::UInt(u64::from(self.checksum(&table)?)),
-                Err(e) => {
-                    self.warn(Level::Error, e.code, e.message);
-                    Value::Null
-                }
-            };
-            rows.push(vec![show::t(self.shown(name)), sum]);
-        }
-        self.end_statement(true)?;
-        Ok(show::Table::mixed(
-            &["Table", "Checksum"],
-            &["Checksum"],
-            rows,
-        ))
-    }
-
-    /// Reads the table at the transaction's snapshot.
-    fn checksum(&mut self, table: &TableDef) -> Result<u32, ExecError> {
-        let query = whole_table(ObjectName {
-            schema: Some(Ident::new(&*table.schema)),
-            name: Ident::new(&*table.name),
-        });
-        let plan = self.plan(&query, &[])?;
-        // TIMESTAMP values are read in the session's zone.
-        let zone = std::mem::replace(&mut self.vars.time_zone, TimeZone::UTC);
-        let stream = Box::new(esker_sql_exec::RowStream::open(plan));
-        let mut source = RowSource::Stream(stream, Vec::new(), Mode::Thread);
-        let mut sum = Checksum::default();
-        let pulled = loop {
-            match self.pull(&mut source, &mut sum, usize::MAX) {
-                Ok(true) => (),
-                Ok(false) => break Ok(sum.total),
-                Err(e) => break Err(e),
-            }
-        };
-        self.vars.time_zone = zone;
-        pulled
-    }
 }
 
 /// `TABLE name`.
@@ -245,64 +189,5 @@ pub(super) fn whole_table(name: ObjectName) -> Query {
         limit: None,
         locking: Vec::new(),
         into: None,
-    }
-}
-
-/// Adds up rows instead of keeping them.
-#[derive(Default)]
-struct Checksum {
-    total: u32,
-    row: u32,
-    text: String,
-}
-
-impl Checksum {
-    /// One value: what kind it is, then its bytes.
-    fn add(&mut self, kind: u8, bytes: &[u8]) {
-        let length = (bytes.len() as u64).to_le_bytes();
-        self.row = crc32c::crc32c_append(self.row, &[kind]);
-        self.row = crc32c::crc32c_append(self.row, &length);
-        self.row = crc32c::crc32c_append(self.row, bytes);
-    }
-
-    fn add_text(&mut self, kind: u8, value: impl std::fmt::Display) {
-        use std::fmt::Write as _;
-        let mut text = std::mem::take(&mut self.text);
-        text.clear();
-        // Writing to a String does not fail.
-        let _ = write!(text, "{value}");
-        self.add(kind, text.as_bytes());
-        self.text = text;
-    }
-}
-
-impl RowSink for Checksum {
-    fn begin_row(&mut self) {
-        self.row = 0;
-    }
-
-    fn value(&mut self, v: ValueRef<'_>, _ty: &SqlType) {
-        match v {
-            ValueRef::Null => self.add(0, &[]),
-            ValueRef::Int(i) => self.add(1, &i.to_le_bytes()),
-            ValueRef::UInt(u) => self.add(2, &u.to_le_bytes()),
-            ValueRef::Double(d) => self.add(3, &d.to_bits().to_le_bytes()),
-            ValueRef::Decimal(d) => self.add_text(4, d),
-            ValueRef::Str(s) => self.add(5, s),
-            ValueRef::Date(d) => self.add_text(6, d),
-            ValueRef::Time(t) => self.add_text(7, t),
-            ValueRef::DateTime(t) => self.add_text(8, t),
-            ValueRef::Bit(bits, _) => self.add(9, &bits.to_le_bytes()),
-            ValueRef::Label(n, _) => self.add(10, &n.to_le_bytes()),
-            ValueRef::Json(doc) => self.add(11, doc),
-        }
-    }
-
-    fn end_row(&mut self) {
-        self.total = self.total.wrapping_add(self.row);
-    }
-
-    fn bytes(&self) -> usize {
-        0
     }
 }

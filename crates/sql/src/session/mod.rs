@@ -14,7 +14,7 @@
 //!   `system_tables` (what dumps say of them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`
-//! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
+//! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `profiles` (SHOW
@@ -31,6 +31,7 @@ mod apply;
 mod backup;
 mod change;
 mod check_table;
+mod checksum;
 mod context;
 pub(crate) mod counts;
 mod cursor;
