@@ -2,43 +2,49 @@
 //!
 //! Neighbours: everything of this crate meets here, and little is decided here.
 //!
+//! Parts: `two_phase` (prepared transactions, and a second log that decides) · `stats` (figures).
+//!
 //! **Invariants**
 //! - `Engine` is a handle; when the last one goes, the background threads end. Nothing needs to be written then: what
 //!   was acknowledged is in the log.
+
+mod stats;
+mod two_phase;
 
 use std::io::ErrorKind;
 use std::sync::{Arc, OnceLock};
 
 use esker_vfs::{DirLock, Env};
-use esker_wal::{FlushMode, FlushPolicy, LogSpace, Lsn, WaitCause, Wal, WalConfig, WalStats};
+use esker_wal::{FlushMode, FlushPolicy, Lsn, Wal, WalConfig};
 
 use crate::batch::WriteSet;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::bulk::TreeBuilder;
-use crate::cache::{BlockCache, CacheStats};
+use crate::cache::BlockCache;
 use crate::commit;
 use crate::commit::acks::Acks;
 use crate::commit::counters::Counters;
 use crate::commit::entry::EntryBuffers;
 use crate::commit::env::{Background, CommitEnv, Ingest};
-use crate::commit::id::PreparedId;
 use crate::commit::log::Durable;
 use crate::commit::record::CounterChange;
 use crate::commit::switches::Switches;
 use crate::compact::Effort;
 use crate::config::{EngineConfig, Mode};
 use crate::follow::Follower;
-use crate::lock::{DeadlockObserver, LockInfo, LockManager};
-use crate::maintain::{Core, Maintenance, StallCause, Stalls, Workers};
-use crate::pool::{ScanPool, ScanStats};
+use crate::lock::{DeadlockObserver, LockManager};
+use crate::maintain::{Core, Maintenance, Workers};
+use crate::pool::ScanPool;
 use crate::recovery::{
-    self, ForceRecovery, Recovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed,
+    self, ForceRecovery, Recovery, RecoveryMode, ReplayPhase, ReplayProgress, Replayed,
 };
-use crate::tree::{StorageStats, SuperVersion, Tree, Trees, TreesConfig};
-use crate::txn::ordered::{self, CommitStage, DecidingLog, Harden, Ordered, PendingCommit};
-use crate::txn::prepared::{self, PreparedTable};
+use crate::tree::{SuperVersion, Tree, Trees, TreesConfig};
+use crate::txn::ordered;
+use crate::txn::prepared::PreparedTable;
 use crate::txn::{Commit, Home, Isolation, Txn, TxnEnv, TxnLimits};
 use crate::{EngineError, Result, Seq, TreeId};
+
+pub use stats::{EngineStats, MemoryStats};
 
 /// An open engine. Cheap to clone.
 #[derive(Clone)]
@@ -275,100 +281,6 @@ impl Engine {
         self.core.env.commit.gate.release();
     }
 
-    /// Second phase of a two-phase commit: commits what was prepared under `id`. The record of the decision gets this
-    /// attachment, if it has bytes; where a second log decides it goes there, and the call blocks until that log has
-    /// it.
-    pub fn commit_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        let (env, core) = (&self.core.env, &*self.core);
-        match self.is_decided_elsewhere() && !attachment.is_empty() {
-            true => ordered::decide_branch(env, &self.home(), (id, true), attachment),
-            false => self.alone(|| prepared::commit_prepared(env, core, id, attachment)),
-        }
-    }
-
-    /// Second phase of a two-phase commit: forgets what was prepared under `id`. For the attachment see
-    /// [`Engine::commit_prepared`].
-    pub fn rollback_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        let (env, core) = (&self.core.env, &*self.core);
-        match self.is_decided_elsewhere() && !attachment.is_empty() {
-            true => ordered::decide_branch(env, &self.home(), (id, false), attachment),
-            false => self.alone(|| prepared::rollback_prepared(env, core, id, attachment)),
-        }
-    }
-
-    /// Begins a decision about what was prepared under `id` for a log that decides, as [`Txn::enter_commit`].
-    ///
-    /// # Panics
-    /// There is no such log.
-    pub fn enter_decision(
-        &self,
-        id: &PreparedId,
-        commits: bool,
-        attachment: &[u8],
-    ) -> Result<PendingCommit> {
-        ordered::enter_decision(&self.core.env, &self.home(), (id, commits), attachment)
-    }
-
-    /// A change of this log alone; a second log knows nothing of it.
-    fn alone(&self, change: impl FnOnce() -> Result<Commit>) -> Result<Commit> {
-        let announced = self.is_decided_elsewhere();
-        let announced = announced.then(|| self.core.env.commit.assured.announce());
-        let commit = change()?;
-        if let (Some(announced), Some(seq)) = (announced, commit.seq) {
-            announced.placed(seq);
-        }
-        Ok(commit)
-    }
-
-    /// From now on this log decides about transactions with an attachment, which are prepared first. The first one gets
-    /// the number `next`.
-    ///
-    /// # Panics
-    /// There is one already.
-    pub fn decide_by(&self, log: Arc<dyn DecidingLog>, next: u64, harden: Harden) {
-        let ordered = Ordered::new(log, next, harden);
-        let is_first = self.core.env.ordered.set(ordered).is_ok();
-        assert!(is_first, "one log decides");
-    }
-
-    /// Does a second log decide about transactions with an attachment? Their commits block then.
-    #[inline]
-    pub fn is_decided_elsewhere(&self) -> bool {
-        self.core.env.ordered.get().is_some()
-    }
-
-    /// After a restart, before anything else: commits the transactions that a second log has, in its order, and rolls
-    /// the other ones back that were prepared for it; durable on return. `last` is the number of the last one there.
-    /// How many were committed, and how many were not.
-    pub fn decide_prepared(&self, last: u64) -> Result<(u64, u64)> {
-        self.core.recovery.ready()?;
-        ordered::decide(&self.core.env, &*self.core, last)
-    }
-
-    /// Runs `f` while no commit is on its way to the second log or from there, and all decisions are durable.
-    ///
-    /// # Errors
-    /// The log has failed.
-    pub fn while_all_is_decided<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
-        match self.core.env.ordered.get() {
-            Some(ordered) => ordered.pause(&self.core.env, f),
-            None => Ok(f()),
-        }
-    }
-
-    /// Returns when the second log knows of every commit that is visible by now.
-    pub fn await_decisions(&self) {
-        if let Some(ordered) = self.core.env.ordered.get() {
-            ordered.await_decisions();
-        }
-    }
-
-    /// Runs a stage of commits that were entered by hand ([`Txn::enter_commit`]); false if there is nothing to do next.
-    pub fn run_commit_stage(&self, stage: CommitStage) -> bool {
-        let ordered = self.core.env.ordered.get();
-        ordered.is_some_and(|ordered| ordered.run(&self.core.env, &*self.core, stage))
-    }
-
     /// Logs an attachment that belongs to no transaction, for those who follow the log. It is durable with the returned
     /// sequence; recovery does not look at it. Where a second log decides it goes there, and is durable on return: the
     /// sequence is 0.
@@ -406,41 +318,6 @@ impl Engine {
     /// ends here, but for a little that makes room. `None`: it may grow as far as there is space.
     pub fn limit_log(&self, ceiling: Option<Seq>) {
         self.core.env.commit.log.set_ceiling(ceiling);
-    }
-
-    /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records.
-    /// Blocks until the log is read; if that has failed, there are none.
-    pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {
-        if self.core.recovery.ready().is_err() {
-            return Vec::new();
-        }
-        self.core.env.prepared.list()
-    }
-
-    /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is
-    /// read.
-    pub fn prepared_count(&self) -> usize {
-        let _ = self.core.recovery.ready();
-        self.core.env.prepared.count()
-    }
-
-    /// What the transaction prepared under `id` has locked, at most `limit` locks; none if it does not wait for a
-    /// decision.
-    pub fn locks_of_prepared(&self, id: &PreparedId, limit: usize) -> Vec<LockInfo> {
-        self.core
-            .env
-            .prepared
-            .locks(id, &self.core.env.commit.locks, limit)
-    }
-
-    /// Trees that the transaction prepared under `id` has written to or holds locks in, ascending; none if it does not
-    /// wait for a decision.
-    pub fn trees_of_prepared(&self, id: &PreparedId) -> Vec<TreeId> {
-        let _ = self.core.recovery.ready();
-        self.core
-            .env
-            .prepared
-            .trees(id, &self.core.env.commit.locks)
     }
 
     /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the
@@ -576,55 +453,9 @@ impl Engine {
         self.core.env.commit.log.flush_policy()
     }
 
-    /// What memory is used for.
-    fn memory_stats(&self) -> MemoryStats {
-        let budget = &self.core.env.commit.budget;
-        let used = |what| budget.used(what) as u64;
-        MemoryStats {
-            limit: budget.limit() as u64,
-            total: budget.total() as u64,
-            memtables: budget.unflushed() as u64,
-            memtables_limit: budget.memtables_hard() as u64,
-            lingering_memtables: budget.lingering() as u64,
-            cache: self.core.env.trees.store().cache.used_bytes(),
-            cache_limit: budget.cache_capacity() as u64,
-            blocks_outside: budget.blocks_outside() as u64,
-            extent_metadata: used(MemoryUse::ExtentMetadata),
-            log_buffer: used(MemoryUse::LogBuffer),
-            transactions: used(MemoryUse::Transactions),
-            row_locks: used(MemoryUse::RowLocks),
-            background: used(MemoryUse::Background),
-            statements: used(MemoryUse::Statements),
-            temp_files: used(MemoryUse::TempFiles),
-            followers: used(MemoryUse::Followers),
-        }
-    }
-
     /// Has every deadlock told, while its members still wait; the first observer stays.
     pub fn observe_deadlocks(&self, observer: DeadlockObserver) {
         self.core.env.commit.locks.observe(observer);
-    }
-
-    /// Figures about the engine now.
-    pub fn stats(&self) -> EngineStats {
-        let (lock_waits, deadlocks) = self.core.env.commit.locks.counts();
-        let mut log = self.core.env.commit.log.stats();
-        log.set_waits(WaitCause::Lock, self.core.env.commit.held.waits());
-        EngineStats {
-            memtable_bytes: self.core.env.commit.budget.unflushed(),
-            memory: self.memory_stats(),
-            cache: self.core.env.trees.store().cache.stats(),
-            stalls: self.core.maintenance.stalls.sample(),
-            lock_waits,
-            deadlocks,
-            log,
-            log_space: self.core.env.commit.log.space(),
-            log_end: self.core.env.commit.log.end(),
-            log_needed_from: self.core.maintenance.log_from(),
-            storage: self.core.env.trees.stats(),
-            replayed: self.core.recovery.stats(),
-            scans: self.core.env.scans.stats(),
-        }
     }
 }
 
@@ -713,83 +544,6 @@ fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig 
     log.pins.clone_from(&config.followers);
     log.on_fatal = Box::new(move |message| on_fatal(message));
     log
-}
-
-/// Figures about an engine.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct EngineStats {
-    /// Memory of all memtables, and of what was replayed and is not flushed.
-    pub memtable_bytes: usize,
-    /// What memory is used for.
-    pub memory: MemoryStats,
-    /// What happened in the block cache.
-    pub cache: CacheStats,
-    /// Commits that were held back because background work was behind.
-    pub stalls: [(StallCause, Stalls); StallCause::ALL.len()],
-    /// Waits for row locks.
-    pub lock_waits: u64,
-    /// Deadlocks broken.
-    pub deadlocks: u64,
-    /// What the replay at the start did.
-    pub replayed: ReplayStats,
-    /// What scans by several threads have done.
-    pub scans: ScanStats,
-    /// What the log has done.
-    pub log: WalStats,
-    /// The files of the log.
-    pub log_space: LogSpace,
-    /// Where the next record of the log will begin.
-    pub log_end: u64,
-    /// A restart replays the log from here on, as of the last checkpoint.
-    pub log_needed_from: u64,
-    /// Data files and manifest.
-    pub storage: StorageStats,
-}
-
-impl EngineStats {
-    /// Commits that were held back, for whatever cause.
-    pub fn writer_stalls(&self) -> u64 {
-        self.stalls.iter().map(|(_, stalls)| stalls.count).sum()
-    }
-}
-
-/// What the memory of an engine is used for, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MemoryStats {
-    /// What all together may have.
-    pub limit: u64,
-    /// What all together have.
-    pub total: u64,
-    /// Memtables that are not flushed, and what was replayed from the log; writers wait at the limit.
-    pub memtables: u64,
-    /// See `memtables`.
-    pub memtables_limit: u64,
-    /// Memtables that were flushed and are still read.
-    pub lingering_memtables: u64,
-    /// Blocks, filters and indexes in the cache.
-    pub cache: u64,
-    /// See `cache`.
-    pub cache_limit: u64,
-    /// Blocks, filters and indexes in use outside the cache.
-    pub blocks_outside: u64,
-    /// What is known of every extent without reading it.
-    pub extent_metadata: u64,
-    /// The log buffer; all of it from the start.
-    pub log_buffer: u64,
-    /// Write sets and commit records of transactions.
-    pub transactions: u64,
-    /// Row locks, as of the last look.
-    pub row_locks: u64,
-    /// Buffers of flushes, compactions and index builds, and what is read ahead.
-    pub background: u64,
-    /// Sorts, hash tables and buffers of statements.
-    pub statements: u64,
-    /// Buffers of the temporary files of statements.
-    pub temp_files: u64,
-    /// Of those who follow the log.
-    pub followers: u64,
 }
 
 #[cfg(test)]

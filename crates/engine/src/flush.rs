@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::compact::{Gaps, Settled, retain};
 use crate::extent::RunWriter;
 use crate::iter::InternalIter;
-use crate::tree::{Installation, Oldest, RunAddress, ShapeEdit, Tree, Trees};
+use crate::tree::{Installation, Oldest, Run, RunAddress, RunId, ShapeEdit, Tree, Trees};
 use crate::{Result, Seq};
 
 impl Trees {
@@ -65,6 +65,10 @@ impl Trees {
         writer.cut()?;
         let written_bytes = writer.written_bytes();
         let extents = writer.finish()?;
+        debug_assert!(
+            Run::new(RunId(0), extents.clone()).is_sorted(),
+            "a flush makes one sorted run"
+        );
         self.store()
             .space
             .sync(extents.iter().map(|extent| extent.slots()))?;

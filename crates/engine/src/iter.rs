@@ -124,6 +124,7 @@ impl MergingIter {
                 }
             }
         }
+        debug_assert!(best.is_none() || best != second);
         self.current = best;
         self.runner_up = second;
     }

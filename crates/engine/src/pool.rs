@@ -179,6 +179,7 @@ impl ScanPool {
                     break;
                 }
                 taken += 1;
+                debug_assert!(taken <= tasks);
             }
             if scan.is_stopped.load(Ordering::Relaxed) {
                 drop(guard);
@@ -259,6 +260,7 @@ impl Shared {
             }
             let Some(job) = state.queue.pop_front() else {
                 state.idle += 1;
+                debug_assert!(state.idle <= state.threads);
                 self.called.wait(&mut state);
                 debug_assert!(state.idle > 0);
                 state.idle -= 1;

@@ -101,12 +101,6 @@ impl BackupSet {
             .map(|(_, value)| &**value)
     }
 
-    /// The directories it is in, its own first.
-    pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        let others = self.holders.iter().map(PathBuf::as_path);
-        std::iter::once(&*self.dir).chain(others)
-    }
-
     pub(super) fn bytes(&self) -> u64 {
         let files = self.listing.files.iter().map(|file| file.bytes);
         let extents = self.listing.extents.iter().map(|extent| extent.bytes);

@@ -97,6 +97,7 @@ impl Spills {
                 if !is_dead(dead, found.seq()) {
                     return Ok(Some(found));
                 }
+                debug_assert!(0 < found.seq() && found.seq() <= upto);
                 upto = found.seq() - 1;
             }
         }

@@ -161,6 +161,7 @@ impl WriteSet {
         writes.bytes += bytes;
         let inserted = writes.table.insert(key, number, op, value);
         debug_assert!(inserted, "write numbers are unique");
+        self.validate();
         Ok(())
     }
 
@@ -248,7 +249,18 @@ impl WriteSet {
         );
         self.bytes -= bytes;
         self.spilled_bytes += bytes;
+        self.validate();
         Ok(())
+    }
+
+    /// In builds with debug assertions: the counts agree.
+    fn validate(&self) {
+        debug_assert_eq!(
+            self.bytes,
+            self.trees.iter().map(|writes| writes.bytes).sum::<u64>(),
+            "the bytes of all trees are those of each"
+        );
+        debug_assert!(self.trees.len() as u64 <= self.last_number);
     }
 
     /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is

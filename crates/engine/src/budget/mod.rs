@@ -381,7 +381,8 @@ impl MemoryBudget {
 
     fn subtract(&self, what: MemoryUse, bytes: usize) {
         // Nobody is in a hurry to use what has become free: the next look divides it.
-        self.counter(what).fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.counter(what).fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "what is given back was counted");
     }
 
     /// Says what memory a cause has, where that is found out from time to time.
@@ -435,6 +436,7 @@ impl MemoryBudget {
             memtables: divided.memtables_peak,
             cache: divided.cache_capacity,
         });
+        debug_assert!(shares.memtables_soft <= shares.memtables_hard);
         self.soft.store(shares.memtables_soft, Ordering::Relaxed);
         self.hard.store(shares.memtables_hard, Ordering::Relaxed);
         if shares.cache != divided.cache_capacity {
@@ -501,6 +503,7 @@ impl Charge {
     pub fn set(&mut self, bytes: usize) {
         self.raise_to(bytes);
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
+        debug_assert!(before >= bytes, "it was raised above");
         if let Some((budget, what)) = &self.account {
             budget.subtract(*what, before - bytes);
         }
@@ -533,6 +536,7 @@ impl Reservation {
             budget.admit(bytes)?;
         }
         self.charge.raise_to(self.bytes() + bytes);
+        debug_assert!(self.bytes() >= bytes, "what is reserved is charged");
         Ok(())
     }
 

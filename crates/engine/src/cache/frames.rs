@@ -106,6 +106,10 @@ impl Frames {
         let place = state.cold.pop()?;
         let region = &mut state.regions[place.region as usize];
         if !region.is_broken {
+            debug_assert!(
+                region.untouched > 0,
+                "cold frames of a whole region are untouched"
+            );
             region.untouched -= 1;
             if region.untouched == 0 {
                 region.pages.begin_huge();
@@ -115,7 +119,9 @@ impl Frames {
     }
 
     fn put(&self, place: Place) {
-        self.state.lock().warm.push(place);
+        let mut state = self.state.lock();
+        debug_assert!((place.region as usize) < state.regions.len());
+        state.warm.push(place);
     }
 
     /// Gives the memory of free frames back to the system.
@@ -155,6 +161,7 @@ impl State {
         if self.is_exhausted {
             return;
         }
+        debug_assert!(self.warm.is_empty() && self.cold.is_empty());
         match Pages::map_sparse(REGION_FRAMES * FRAME_BYTES) {
             Ok(pages) => {
                 let region = self.regions.len() as u32;

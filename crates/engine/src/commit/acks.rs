@@ -95,11 +95,11 @@ impl Acks {
     /// A turn of the thread begins, in which so many sessions can run: wakes those that may go on, too.
     pub fn begin_turn(&self, sessions: usize) {
         self.state.borrow_mut().in_turn = sessions;
-        self.look();
+        self.wake_told();
     }
 
     /// Wakes the sessions that may go on, and says how many.
-    fn look(&self) -> usize {
+    fn wake_told(&self) -> usize {
         if self.state.borrow().waiting.is_empty() {
             return 0;
         }
@@ -122,7 +122,7 @@ impl Acks {
     /// The thread has nothing to do: sees to it that the log goes on. False if some session can go on. True if the
     /// thread may sleep until `waker` is woken.
     pub fn rest(&self, waker: &Waker) -> bool {
-        if self.look() > 0 {
+        if self.wake_told() > 0 {
             return false;
         }
         let (first, last) = {
@@ -155,7 +155,7 @@ impl Acks {
         if matches!(polled, Poll::Ready(Err(_))) {
             self.wake_all();
         }
-        self.look();
+        self.wake_told();
         false
     }
 
@@ -186,7 +186,7 @@ impl Acks {
             self.state.borrow_mut().unasked = 0;
         }
         if driven == Driven::Durable {
-            self.look();
+            self.wake_told();
             if self.env.may_be_told(seq) {
                 return Ok(false);
             }

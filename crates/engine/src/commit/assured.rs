@@ -50,12 +50,12 @@ impl Assured {
         // Read first: what lies before this decision was announced before it was made.
         match self.decided.load(Ordering::SeqCst) {
             0 => 0,
-            decided => self.settle(decided, durable),
+            decided => self.raise_level(decided, durable),
         }
     }
 
     #[cold]
-    fn settle(&self, decided: Seq, durable: Seq) -> Seq {
+    fn raise_level(&self, decided: Seq, durable: Seq) -> Seq {
         let is_alone = self.announced.load(Ordering::SeqCst) == 0
             && self.last_other.load(Ordering::SeqCst) <= durable;
         match is_alone {
@@ -79,6 +79,7 @@ pub(crate) struct Announced<'a> {
 impl Announced<'_> {
     /// It is at `seq`.
     pub(crate) fn placed(self, seq: Seq) {
+        debug_assert!(seq > 0, "a record has a length");
         self.assured.last_other.fetch_max(seq, Ordering::SeqCst);
     }
 }

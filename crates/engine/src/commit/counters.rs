@@ -48,6 +48,7 @@ impl Counters {
             // The map is locked, so no set comes between.
             if seq >= counter.set_at {
                 counter.value.fetch_max(value, Ordering::Relaxed);
+                debug_assert!(counter.value.load(Ordering::Relaxed) >= value);
             }
             return;
         }

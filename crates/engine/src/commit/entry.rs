@@ -141,7 +141,8 @@ impl<'a> Entry<'a> {
     fn put_writes(&mut self, writes: &WriteSet) -> u64 {
         let EntryBuffers { payload, tree_ids } = &mut *self.buffers;
         let mut total = 0;
-        put_varint(payload, live_trees(writes));
+        let (announced, mut put) = (live_trees(writes), 0);
+        put_varint(payload, announced);
         for tree_writes in writes.logged() {
             let begin = payload.len();
             let mut count = 0;
@@ -153,7 +154,12 @@ impl<'a> Entry<'a> {
                 continue;
             }
             let id = tree_writes.tree.id();
+            debug_assert!(
+                tree_ids.last().is_none_or(|last| *last < id.0),
+                "a tree is written once"
+            );
             tree_ids.push(id.0);
+            put += 1;
             // The number stands before the writes. To move them is cheaper than to walk a large set twice.
             let end = payload.len();
             put_varint(payload, u64::from(id.0));
@@ -162,6 +168,7 @@ impl<'a> Entry<'a> {
             payload[begin..].rotate_right(head);
             total += count;
         }
+        debug_assert_eq!(put, announced, "as many trees follow as the record says");
         total
     }
 

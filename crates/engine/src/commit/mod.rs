@@ -196,7 +196,8 @@ pub(crate) fn insert_writes(background: &dyn Background, writes: &WriteSet, star
     for tree_writes in writes.logged() {
         let bytes = with_active(&tree_writes.tree, start, seq, |table| {
             writes.for_each_live(tree_writes, |op, key, value| {
-                table.insert(key, seq, op, value);
+                let inserted = table.insert(key, seq, op, value);
+                debug_assert!(inserted, "a commit writes a key once");
             });
             take_out_of_tombstones(tree_writes, writes);
             table.bytes()

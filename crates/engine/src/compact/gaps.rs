@@ -58,6 +58,7 @@ impl<E: HasMeta> Below<E> {
             is_inside = true;
             self.at += 1;
         }
+        debug_assert!(self.at <= extents.len());
         bytes
     }
 }

@@ -100,6 +100,7 @@ const WHOLE: u64 = 1000;
 impl Pressure {
     /// Of a quantity that slows writers from `slow` on and stops them at `stop`.
     pub fn of(quantity: u64, slow: u64, stop: u64) -> Self {
+        debug_assert!(slow < stop);
         if quantity < slow {
             return Pressure::None;
         }
@@ -119,6 +120,7 @@ impl Pressure {
         let Pressure::Slow(thousandths) = self else {
             return None;
         };
+        debug_assert!(u64::from(thousandths) <= WHOLE);
         let way = f64::from(thousandths) / WHOLE as f64;
         Some((FIRST_RATE * (LAST_RATE / FIRST_RATE).powf(way)) as u64)
     }

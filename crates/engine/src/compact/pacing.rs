@@ -36,12 +36,12 @@ fn working_percent<E: HasMeta>(
     levels: &Levels<E>,
     pressure: Pressure,
     limits: &Limits,
-    is_anybody_at_work: &dyn Fn() -> bool,
+    is_in_use: &dyn Fn() -> bool,
 ) -> u32 {
     let is_urgent = pressure != Pressure::None || levels.l0_runs().len() > limits.l0_runs;
     match reason {
         _ if is_urgent => 100,
-        Reason::Space if is_anybody_at_work() => 33,
+        Reason::Space if is_in_use() => 33,
         Reason::Space => 100,
         _ => 67,
     }
@@ -53,7 +53,7 @@ pub(super) struct Pace<'a> {
     tree: &'a Tree,
     reason: Reason,
     effort: Effort<'a>,
-    /// Bytes since the last look, and when that was.
+    /// Bytes since the last yield_to_others, and when that was.
     bytes: usize,
     since: u64,
 }
@@ -76,12 +76,12 @@ impl<'a> Pace<'a> {
         self.bytes += bytes;
         match self.bytes < STEP_BYTES {
             true => Ok(()),
-            false => self.look(),
+            false => self.yield_to_others(),
         }
     }
 
     #[cold]
-    fn look(&mut self) -> Result<()> {
+    fn yield_to_others(&mut self) -> Result<()> {
         self.bytes = 0;
         if self.tree.is_dropped() {
             return Err(EngineError::NoSuchTree(self.tree.id()));
@@ -89,7 +89,7 @@ impl<'a> Pace<'a> {
         if self.trees.is_cancelled() {
             return Err(EngineError::Stopped("shutting down".into()));
         }
-        if let Effort::Considerate(is_anybody_at_work) = self.effort {
+        if let Effort::Considerate(is_in_use) = self.effort {
             let (flushes, compactions) = self.trees.pressure(self.tree);
             let superversion = self.tree.superversion();
             let percent = working_percent(
@@ -97,9 +97,10 @@ impl<'a> Pace<'a> {
                 superversion.version.levels(),
                 flushes.max(compactions),
                 self.trees.limits(),
-                is_anybody_at_work,
+                is_in_use,
             );
             drop(superversion);
+            debug_assert!((1..=100).contains(&percent));
             let worked = self.trees.clock().mono_nanos().saturating_sub(self.since);
             let pause = Duration::from_nanos(worked) * (100 - percent) / percent;
             if !pause.is_zero() {

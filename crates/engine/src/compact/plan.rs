@@ -18,6 +18,16 @@ pub(crate) enum Piece<E> {
 }
 
 /// How a single extent is judged.
+impl<E> Piece<E> {
+    /// How many extents it has.
+    fn extents(&self) -> usize {
+        match self {
+            Piece::Link(extents) => extents.len(),
+            Piece::Merge(parts) => parts.iter().map(Vec::len).sum(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Overlaps others, or must be rewritten.
@@ -62,6 +72,11 @@ pub(crate) fn plan<E: HasMeta>(inputs: &[Vec<E>], rules: Rules) -> Vec<Piece<E>>
         }
     }
     close(&mut pending, inputs.len(), &mut pieces);
+    debug_assert_eq!(
+        pieces.iter().map(Piece::extents).sum::<usize>(),
+        inputs.iter().map(Vec::len).sum::<usize>(),
+        "every input is in one piece"
+    );
     pieces
 }
 
@@ -74,6 +89,7 @@ fn close<E>(pending: &mut Vec<Cluster<E>>, runs: usize, pieces: &mut Vec<Piece<E
     if pending.is_empty() {
         return;
     }
+    debug_assert!(pending.iter().all(|cluster| cluster.kind != Kind::Free));
     let mut parts: Vec<Vec<E>> = (0..runs).map(|_| Vec::new()).collect();
     for (run, extent) in pending.drain(..).flat_map(|cluster| cluster.members) {
         parts[run].push(extent);
@@ -82,6 +98,10 @@ fn close<E>(pending: &mut Vec<Cluster<E>>, runs: usize, pieces: &mut Vec<Piece<E
 }
 
 fn link<E>(cluster: Cluster<E>) -> Piece<E> {
+    debug_assert!(
+        cluster.kind != Kind::Entangled,
+        "runs that overlap are merged"
+    );
     Piece::Link(
         cluster
             .members

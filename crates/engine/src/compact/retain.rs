@@ -67,6 +67,7 @@ pub(crate) fn retain(
         }
         iter.next()?;
     }
+    debug_assert!(counts.entries_out <= counts.entries_in);
     Ok(counts)
 }
 

@@ -293,6 +293,10 @@ impl Trees {
         stats.merged = merged.len() as u64;
         stats.written_bytes = writer.written_bytes();
         let written = writer.finish()?;
+        debug_assert!(
+            Run::new(RunId(0), written.clone()).is_sorted(),
+            "outputs are sorted and disjoint"
+        );
         stats.written = written.len() as u64;
         self.store()
             .space
@@ -372,6 +376,7 @@ fn merge(parts: Vec<Extents>) -> MergingIter {
         .filter(|part| !part.is_empty())
         .map(|part| {
             let run = Run::new(RunId(0), part);
+            debug_assert!(run.is_sorted(), "an input is a part of a sorted run");
             Box::new(RunIter::new(run, ReadMode::Once)) as Box<dyn InternalIter>
         });
     MergingIter::new(sources.collect())

@@ -53,13 +53,17 @@ impl SlotSet {
         self.0[(slot / WORD_BITS) as usize] & (1 << (slot % WORD_BITS)) != 0
     }
 
-    fn set(&mut self, slots: Range<u32>, is_in: bool) {
+    fn insert(&mut self, slots: Range<u32>) {
+        debug_assert!(slots.end <= SLOTS_PER_FILE);
         for slot in slots {
-            let (word, bit) = ((slot / WORD_BITS) as usize, 1 << (slot % WORD_BITS));
-            match is_in {
-                true => self.0[word] |= bit,
-                false => self.0[word] &= !bit,
-            }
+            self.0[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
+        }
+    }
+
+    fn remove(&mut self, slots: Range<u32>) {
+        debug_assert!(slots.end <= SLOTS_PER_FILE);
+        for slot in slots {
+            self.0[(slot / WORD_BITS) as usize] &= !(1 << (slot % WORD_BITS));
         }
     }
 
@@ -99,7 +103,7 @@ impl DataFile {
     pub(super) fn new(file: Arc<dyn File>, bytes: u64, is_new: bool) -> Self {
         let mut hollow = SlotSet::default();
         let covered = bytes.div_ceil(SLOT_BYTES).min(u64::from(SLOTS_PER_FILE));
-        hollow.set(covered as u32..SLOTS_PER_FILE, true);
+        hollow.insert(covered as u32..SLOTS_PER_FILE);
         DataFile {
             handle: Handle::new(file),
             is_retired: false,
@@ -131,8 +135,9 @@ impl DataFile {
         }
         let has_space = slots.clone().any(|slot| !self.hollow.has(slot));
         self.free -= slots.end - slots.start;
-        self.used.set(slots.clone(), true);
-        self.hollow.set(slots, false);
+        self.used.insert(slots.clone());
+        self.hollow.remove(slots);
+        self.validate();
         Some(has_space)
     }
 
@@ -142,17 +147,32 @@ impl DataFile {
             assert!(self.used.has(slot), "a slot is given back once");
         }
         self.free += slots.end - slots.start;
-        self.used.set(slots, false);
+        self.used.remove(slots);
+        self.validate();
+    }
+
+    /// In builds with debug assertions: free slots are counted, and no slot in use counts as without space.
+    fn validate(&self) {
+        debug_assert_eq!(self.free, SLOTS_PER_FILE - self.used.count());
+        debug_assert!(
+            self.used
+                .0
+                .iter()
+                .zip(&self.hollow.0)
+                .all(|(used, hollow)| used & hollow == 0),
+            "slots in use have space"
+        );
     }
 
     /// As [`DataFile::give_back`], of slots whose disk space was given back.
     pub(super) fn give_back_hollow(&mut self, slots: Range<u32>) {
         self.give_back(slots.start, slots.end - slots.start);
-        self.hollow.set(slots, true);
+        self.hollow.insert(slots);
     }
 
     /// First slot of the first run of `count` free slots.
     pub(super) fn find(&self, count: u32) -> Option<u32> {
+        debug_assert!(count > 0);
         if self.free < count.min(SLOTS_PER_FILE) {
             return None;
         }
@@ -175,6 +195,7 @@ impl DataFile {
     /// The last free slots that may have disk space, at most so many: slots near the start of a file are used again
     /// first.
     pub(super) fn last_backed(&self, most: u32) -> Option<Trim> {
+        debug_assert!(most > 0);
         let is_backed = |slot: u32| !self.used.has(slot) && !self.hollow.has(slot);
         let last = (0..SLOTS_PER_FILE).rev().find(|slot| is_backed(*slot))?;
         let first = (0..=last)

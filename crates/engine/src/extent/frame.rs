@@ -167,6 +167,10 @@ impl Packer {
         };
         out.push(code);
         out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+        debug_assert!(
+            out.len() - start <= raw.len() + TRAILER_BYTES,
+            "what does not shrink is stored as it is"
+        );
         let checksum = checksum(&out[start..], place);
         out.extend_from_slice(&checksum.to_le_bytes());
         if self.packed.len() > MAX_KEPT_BYTES {
@@ -223,6 +227,7 @@ impl Packer {
             length += compressor.compress_to_buffer(part, packed).ok()?;
             compressor.set_parameter(CParameter::MinMatch(0)).ok()?;
         }
+        debug_assert!(length <= self.packed.len());
         Some((STORED_DIVIDED, length))
     }
 }
@@ -311,6 +316,7 @@ impl<'a> Sealed<'a> {
 
     /// Writes the raw payload, which has the length of `raw`.
     pub(super) fn unpack(&self, raw: &mut [u8]) -> Result<(), Malformed> {
+        debug_assert_eq!(raw.len(), self.raw_bytes, "the caller has made room");
         let length = match self.code {
             STORED_RAW if self.payload.len() == raw.len() => {
                 raw.copy_from_slice(self.payload);

@@ -46,6 +46,7 @@ impl IndexBuilder {
 
     /// Encodes the separators and begins anew; what is known of values comes behind them.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        debug_assert!(self.blocks > 0, "an extent has a block");
         out.clear();
         put_varint(out, u64::from(self.blocks));
         out.extend_from_slice(&self.body);
@@ -60,6 +61,7 @@ pub(super) fn separator<'a>(left: &'a [u8], left_seq: Seq, right: &'a [u8]) -> (
     let shortened = &right[..right.len().min(common + 1)];
     // `right` up to and with the first byte that differs is greater than `left`; it must also be smaller than `right`.
     if shortened.len() < right.len() && shortened > left {
+        debug_assert!(shortened < right, "a separator lies between its neighbours");
         return (shortened, Seq::MIN);
     }
     (left, left_seq)

@@ -89,6 +89,7 @@ impl ExtentIter {
         skipper: Option<&Arc<BlockSkipper>>,
         number: usize,
     ) -> Self {
+        debug_assert!(self.cursor.is_none(), "nothing was read without it");
         self.skipper = skipper.map(|skipper| (Arc::clone(skipper), number));
         self
     }
@@ -201,6 +202,7 @@ impl ExtentIter {
             return;
         };
         let next = self.next_unskipped(tail, self.number + 1);
+        debug_assert!(next > self.number, "an iterator looks ahead, not back");
         if next < tail.blocks() {
             let offset = tail.place(next).offset;
             let block = match self.mode {
@@ -232,6 +234,7 @@ impl ExtentIter {
         newest: &mut Seq,
         visit: &mut impl Visit,
     ) -> Result<Drained> {
+        debug_assert!(self.in_block(), "a block is drained from an entry on");
         // Where all of the block is before the bound, no key is compared with it.
         let is_before = |bound: &&[u8]| {
             let tail = self.tail.as_ref().expect("a block was entered");

@@ -6,8 +6,8 @@
 //! **Invariants**
 //! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries,
 //!   rows <= entries - deletes.
-//! - Of a ingested extent only the manifest knows the sequence; header and entries have the numbers that the writes had
-//!   in their transaction.
+//! - Of an ingested extent only the manifest knows the sequence; header and entries have the numbers that the writes
+//!   had in their transaction.
 //! - A decoded meta lies inside its slots: header < filter < index < stored length <= slots * `SLOT_BYTES`.
 
 use std::cmp::Ordering;
@@ -102,11 +102,13 @@ pub struct ExtentMeta {
 impl ExtentMeta {
     /// Whether a user key in `[low, high]` can be in here.
     pub fn overlaps(&self, low: &[u8], high: &[u8]) -> bool {
+        debug_assert!(low <= high);
         &*self.first.key <= high && low <= &*self.last.key
     }
 
     /// The same extent when the transaction that has written it got this sequence.
     pub(crate) fn ingested(&self, seq: Seq) -> ExtentMeta {
+        debug_assert!(!self.is_ingested, "an extent comes with one commit");
         let mut meta = self.clone();
         meta.is_ingested = true;
         (meta.smallest_seq, meta.largest_seq) = (seq, seq);
@@ -195,7 +197,7 @@ impl ExtentMeta {
         Ok(meta)
     }
 
-    fn check(&self) -> Result<(), Malformed> {
+    pub(super) fn check(&self) -> Result<(), Malformed> {
         let stored = u64::from(self.stored_bytes);
         if self.slots == 0 || stored > u64::from(self.slots) * SLOT_BYTES {
             return Err("an extent does not fit into its slots");
@@ -222,7 +224,7 @@ impl ExtentMeta {
             return Err("the counts of an extent contradict each other");
         }
         if self.is_ingested && self.smallest_seq != self.largest_seq {
-            return Err("a ingested extent has more than one sequence");
+            return Err("an ingested extent has more than one sequence");
         }
         if self.first.compare(&self.last.key, self.last.seq) == Ordering::Greater {
             return Err("the last key of an extent precedes its first");
@@ -277,6 +279,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn of(meta: &ExtentMeta, tree: TreeId, blocks: u32) -> Self {
+        debug_assert!(blocks > 0, "an extent has a block");
         Header {
             slots: meta.slots,
             id: meta.id,

@@ -119,6 +119,8 @@ impl Extent {
         slots: Arc<Slots>,
     ) -> Arc<Self> {
         debug_assert_eq!(slots.id(), meta.id);
+        debug_assert_eq!(slots.count(), meta.slots);
+        debug_assert_eq!(meta.check(), Ok(()), "bounds and counts agree");
         let bytes = size_of::<Extent>() + meta.first.key.len() + meta.last.key.len();
         let budget = store.cache.budget();
         Arc::new(Extent {
@@ -253,6 +255,7 @@ impl Extent {
     fn open_tail(&self, stored: &[u8]) -> Result<Tail> {
         let budget = self.store.cache.budget();
         let (offset, index_offset) = (self.meta.filter_offset, self.meta.index_offset);
+        debug_assert!(offset < index_offset, "the filter lies before the index");
         let (stored, index) = stored.split_at((index_offset - offset) as usize);
         let filter = Filter::new(self.open_frame(stored, offset)?)
             .map_err(|what| self.corruption(offset, what))?;
@@ -287,6 +290,10 @@ impl Extent {
         read: impl FnOnce() -> Result<Stored>,
     ) -> Result<Arc<Block>> {
         let place = tail.place(number);
+        debug_assert!(
+            place.offset + place.stored_bytes <= self.meta.filter_offset,
+            "blocks lie before the filter"
+        );
         let load = || self.decode_block(read()?.as_ref(), place.offset);
         if place.stored_bytes > MAX_CACHED_FRAME_BYTES {
             return load().map(Arc::new);
@@ -296,6 +303,7 @@ impl Extent {
 
     /// These bytes will be read soon.
     pub(super) fn will_read(&self, offset: u32, bytes: u32) {
+        debug_assert!(offset + bytes <= self.meta.stored_bytes);
         let place = self.meta.id.offset() + u64::from(offset);
         self.slots.file().will_read(place, u64::from(bytes));
     }
@@ -370,6 +378,7 @@ impl Extent {
             .map_err(|what| self.corruption(tail.place(number).offset, what))?;
         Ok(found.map(|mut found| {
             found.seq = self.meta.true_seq(found.seq);
+            debug_assert!(found.seq <= snapshot, "what is found is visible");
             FoundIn { block, found }
         }))
     }

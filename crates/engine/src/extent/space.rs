@@ -60,6 +60,18 @@ struct State {
     dir_changed: bool,
 }
 
+impl State {
+    /// In builds with debug assertions: only files that take extents are offered for them.
+    fn validate(&self) {
+        let offered = || self.roomy.iter().map(|number| &self.files[number]);
+        debug_assert!(offered().all(|file| file.free() > 0 && !file.is_retired));
+        debug_assert!(
+            self.files.values().all(|file| file.hollow() <= file.free()),
+            "slots without space are free"
+        );
+    }
+}
+
 /// How much of the data files is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStats {
@@ -176,6 +188,7 @@ impl Space {
             .get_mut(&number)
             .expect("found or created above");
         let is_stale = file.take(slot, count).expect("the slots were free");
+        debug_assert!(count > SLOTS_PER_FILE || slot + count <= SLOTS_PER_FILE);
         let is_full = file.free() == 0;
         let handle = Arc::clone(&file.handle);
         if is_full {
@@ -184,6 +197,7 @@ impl Space {
         state.used_slots += u64::from(count);
         let mut slots = self.slots(ExtentId::new(number, slot), count, handle, false);
         slots.is_stale = is_stale;
+        state.validate();
         Ok(slots)
     }
 
@@ -290,6 +304,10 @@ impl Space {
             .get_mut(&number)
             .expect("a file with slots in use is there");
         file.give_back(id.slot(), count);
+        assert!(
+            state.used_slots >= u64::from(count),
+            "slots in use are counted"
+        );
         state.used_slots -= u64::from(count);
         self.has_more_room(&mut state, number);
     }
@@ -365,12 +383,14 @@ impl Space {
                     let trim = file.last_backed(most)?;
                     Some((*number, file, trim))
                 })?;
+        debug_assert!(!trim.slots.is_empty() && trim.slots.end - trim.slots.start <= most);
         let taken = file.take(trim.slots.start, trim.slots.end - trim.slots.start);
         assert_eq!(taken, Some(true), "they are free and have space");
         let handle = Arc::clone(&file.handle);
         if file.free() == 0 {
             state.roomy.remove(&number);
         }
+        state.validate();
         Some((number, trim, handle))
     }
 }
@@ -459,6 +479,7 @@ impl Slots {
     /// Gives back the disk space that an earlier owner has left behind the end of this one.
     fn give_back_rest(&self, bytes: u64) {
         let end = bytes.next_multiple_of(HOLE_ALIGN);
+        debug_assert!(end <= u64::from(self.count) * SLOT_BYTES);
         let rest = u64::from(self.count) * SLOT_BYTES - end;
         if rest < MIN_REST_BYTES {
             return;

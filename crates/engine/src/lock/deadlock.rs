@@ -105,12 +105,14 @@ impl LockManager {
                 continue;
             };
             if Arc::ptr_eq(&next, requester) {
+                debug_assert!(path.len() > 1, "nobody waits for itself");
                 return Some(path.into_iter().map(|(owner, _)| owner).collect());
             }
             // Addresses stay unique during the search for those that can still be met: they wait or hold.
             if !visited.insert(Arc::as_ptr(&next)) {
                 continue;
             }
+            debug_assert!(path.len() <= visited.len(), "the path visits nobody twice");
             let blockers = self.blockers(&next);
             if !blockers.is_empty() {
                 path.push((next, blockers));
@@ -136,6 +138,10 @@ impl LockManager {
 
 /// The member that has done the least; the requester if it is among them. `None` if a member no longer waits.
 fn choose_victim(requester: &Arc<LockOwner>, cycle: &[Arc<LockOwner>]) -> Option<Arc<LockOwner>> {
+    debug_assert!(
+        Arc::ptr_eq(requester, &cycle[0]),
+        "the requester closes the cycle"
+    );
     let mut victim = Arc::clone(requester);
     let mut least = requester.waiting()?.work;
     for member in cycle {

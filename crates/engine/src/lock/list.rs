@@ -54,6 +54,7 @@ impl LockManager {
                 });
             }
         }
+        debug_assert!(locks.len() <= limit.max(1));
         locks
     }
 

@@ -450,6 +450,7 @@ impl LockManager {
         }
         owner.keep_list(held);
         self.ranges.release_all(owner, &mut wakes);
+        debug_assert!(!owner.holds_any(), "every lock is given back");
         wakes
     }
 

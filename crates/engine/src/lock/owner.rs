@@ -141,7 +141,9 @@ impl LockOwner {
     }
 
     pub(super) fn add_held(&self, lock: LockRef) {
-        self.held.lock().push(lock);
+        let mut held = self.held.lock();
+        debug_assert_ne!(held.last(), Some(&lock), "a lock is listed once");
+        held.push(lock);
     }
 
     /// Takes a lock out of the list; false if it is not there.
@@ -168,7 +170,8 @@ impl LockOwner {
 
     /// Keeps the memory of an emptied list, so that the next transaction of this owner need not allocate one.
     pub(super) fn keep_list(&self, held: Vec<LockRef>) {
-        if held.is_empty() && held.capacity() <= KEPT_HELD {
+        debug_assert!(held.is_empty(), "only the memory is kept");
+        if held.capacity() <= KEPT_HELD {
             *self.held.lock() = held;
         }
     }
@@ -182,7 +185,8 @@ impl LockOwner {
     }
 
     pub(super) fn wait_ended(&self) {
-        *self.wait.lock() = None;
+        let ended = self.wait.lock().take();
+        debug_assert!(ended.is_some(), "a wait that ends has begun");
     }
 
     pub(super) fn waiting(&self) -> Option<Waiting> {
@@ -224,10 +228,12 @@ impl LockOwner {
     fn publish(&self, writes: Published) {
         self.set_active();
         let trees = &mut self.published.lock().trees;
-        match trees.iter_mut().find(|own| own.tree == writes.tree) {
+        let tree = writes.tree;
+        match trees.iter_mut().find(|own| own.tree == tree) {
             Some(own) => *own = writes,
             None => trees.push(writes),
         }
+        debug_assert_eq!(trees.iter().filter(|own| own.tree == tree).count(), 1);
     }
 
     /// How much is published for each tree and still in memory.
@@ -378,6 +384,7 @@ impl Uncommitted {
                     None => {
                         self.entries.insert(key.to_vec(), iter.value().to_vec());
                         seen += 1;
+                        debug_assert!(seen <= limit, "a walk ends at its limit");
                     }
                 }
             }

@@ -326,6 +326,10 @@ impl Ranges {
             let at = holder.ahead.iter().position(|(other, _)| *other == id);
             if let Some(at) = at {
                 holder.ahead.swap_remove(at);
+                debug_assert!(
+                    holder.ahead.iter().all(|(other, _)| *other != id),
+                    "a gap ahead of a scan is held once"
+                );
                 if let Some(read) = read {
                     holder.gaps.add(read);
                 }
@@ -355,6 +359,7 @@ impl Ranges {
             let has_room = spans.has_room_for(&span);
             if has_room {
                 spans.add(span);
+                debug_assert!(spans.contains(key), "what is covered stays covered");
             }
             has_room
         });
@@ -416,6 +421,10 @@ impl Ranges {
             return false;
         }
         begin();
+        debug_assert!(
+            !ranges.waiters.iter().any(|w| w.is(&waiter.owner)),
+            "an owner waits once"
+        );
         ranges.waiters.push(waiter);
         true
     }
@@ -448,6 +457,13 @@ impl Ranges {
         for tree in owner.take_range_trees() {
             let mut changing = self.changing(tree);
             changing.change(owner, tree, |holder| *holder = Holder::new(owner));
+            debug_assert!(
+                !changing.shard.trees[&tree]
+                    .holders
+                    .iter()
+                    .any(|h| h.is(owner)),
+                "an owner without ranges is no holder"
+            );
             wakes.extend(Self::wake(&mut changing.shard, tree));
         }
     }
@@ -517,12 +533,12 @@ impl Ranges {
             }
             *waiters = remaining;
         }
-        Self::merge_ranges(shard, tree);
+        Self::remove_if_idle(shard, tree);
         wakes
     }
 
     /// Forgets a tree in which nothing is locked.
-    fn merge_ranges(shard: &mut RangeShard, tree: TreeId) {
+    fn remove_if_idle(shard: &mut RangeShard, tree: TreeId) {
         let ranges = shard.trees.get(&tree);
         if ranges.is_some_and(|ranges| ranges.holders.is_empty() && ranges.waiters.is_empty()) {
             shard.trees.remove(&tree);

@@ -103,6 +103,7 @@ impl Signal {
     }
 
     fn take_compact(&mut self) -> bool {
+        debug_assert!(self.compact <= MAX_COMPACTION_THREADS);
         let is_asked = self.compact > 0;
         self.compact = self.compact.saturating_sub(1);
         is_asked
@@ -421,8 +422,8 @@ impl Workers {
                     name: "esker-compact",
                     is_asked: Signal::take_compact,
                     step: |core| {
-                        let is_anybody_at_work = || core.env.snapshots.is_any_taken();
-                        core.compact_step(Effort::Considerate(&is_anybody_at_work))
+                        let is_in_use = || core.env.snapshots.is_any_taken();
+                        core.compact_step(Effort::Considerate(&is_in_use))
                     },
                     finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
                 })?;
@@ -453,10 +454,10 @@ impl Workers {
         Ok(())
     }
 
-    fn spawn(&mut self, duty: WorkerRole) -> Result<()> {
+    fn spawn(&mut self, role: WorkerRole) -> Result<()> {
         let core = Arc::clone(&self.core);
-        let builder = thread::Builder::new().name(duty.name.into());
-        let thread = builder.spawn(move || work(&core, &duty));
+        let builder = thread::Builder::new().name(role.name.into());
+        let thread = builder.spawn(move || work(&core, &role));
         self.threads
             .push(thread.map_err(|e| EngineError::io("starting a thread", e))?);
         Ok(())
@@ -490,7 +491,7 @@ struct WorkerRole {
     name: &'static str,
     is_asked: fn(&mut Signal) -> bool,
     step: fn(&Core) -> Result<bool>,
-    /// Writers wait for this duty when memory runs out or level 0 is full, so they must hear of a full disk.
+    /// Writers wait for this role when memory runs out or level 0 is full, so they must hear of a full disk.
     finds_no_space: fn(&Maintenance) -> &AtomicUsize,
 }
 
@@ -505,18 +506,22 @@ fn compaction_threads(wanted: usize) -> usize {
     }
 }
 
-fn work(core: &Core, duty: &WorkerRole) {
+fn work(core: &Core, role: &WorkerRole) {
     let maintenance = &core.maintenance;
     let mut pause = Duration::ZERO;
     let mut found_no_space = false;
     let mut io_errors = 0;
-    while maintenance.wait(pause, duty.is_asked) {
-        let result = (duty.step)(core);
+    while maintenance.wait(pause, role.is_asked) {
+        let result = (role.step)(core);
         let finds_no_space = matches!(result, Err(EngineError::DiskFull(_)));
-        let threads = (duty.finds_no_space)(maintenance);
+        let threads = (role.finds_no_space)(maintenance);
         match (found_no_space, finds_no_space) {
             (false, true) => threads.fetch_add(1, Ordering::Relaxed),
-            (true, false) => threads.fetch_sub(1, Ordering::Relaxed),
+            (true, false) => {
+                let before = threads.fetch_sub(1, Ordering::Relaxed);
+                debug_assert!(before > 0, "this thread was counted");
+                before
+            }
             _ => 0,
         };
         found_no_space = finds_no_space;

@@ -97,7 +97,8 @@ impl Drop for Stall<'_> {
     fn drop(&mut self) {
         let nanos = self.clock.mono_nanos().saturating_sub(self.since);
         let counter = self.counter;
-        counter.waiting.fetch_sub(1, Ordering::Relaxed);
+        let waiting = counter.waiting.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(waiting > 0, "who waits was counted");
         counter.count.fetch_add(1, Ordering::Relaxed);
         counter.nanos.fetch_add(nanos, Ordering::Relaxed);
         counter.longest_nanos.fetch_max(nanos, Ordering::Relaxed);

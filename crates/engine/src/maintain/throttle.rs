@@ -40,6 +40,7 @@ impl Throttle {
             })
             .unwrap_or_else(|end| end);
         let delay = Duration::from_nanos(prolonged(before).saturating_sub(now));
+        debug_assert!(delay <= MAX_DELAY);
         match delay < MIN_DELAY {
             true => Duration::ZERO,
             false => delay,

@@ -59,6 +59,7 @@ impl MemIter {
             let (found, next) = self.table.list.pass_key(entry, upto);
             self.entry = next;
             if let Some(found) = found {
+                debug_assert!(found.seq() <= upto, "what is found is visible");
                 *newest = found.seq().max(*newest);
                 self.tombstones_skipped += u64::from(found.op() == Op::Delete);
                 // SAFETY: as for the key.

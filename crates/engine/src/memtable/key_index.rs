@@ -73,6 +73,7 @@ impl KeyIndex {
             );
             generation = self.current.load(Ordering::Acquire);
         }
+        debug_assert!(generation < GENERATIONS);
         let slots = self.generations[generation].get_or_init(|| new_slots(generation));
         let slot = &slots[slot_of(hash(key), slots.len())];
         let mut first = slot.load(Ordering::Relaxed);
@@ -157,6 +158,7 @@ fn new_slots(generation: usize) -> Slots {
 /// The upper bits choose: multiplication mixes upwards.
 #[inline]
 fn slot_of(hash: u64, slots: usize) -> usize {
+    debug_assert!(slots > 1 && slots.is_power_of_two());
     (hash >> (u64::BITS - slots.trailing_zeros())) as usize
 }
 

@@ -87,6 +87,7 @@ impl Memtable {
     pub fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
         debug_assert!(op == Op::Put || value.is_empty());
+        debug_assert!(seq < LATEST, "a version has a sequence");
         let inserted = self.list.insert(key, seq, op, value);
         self.charge.raise_to(self.list.allocated_bytes());
         if inserted && op == Op::Delete {
@@ -99,6 +100,7 @@ impl Memtable {
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<MemEntry<'_>> {
         let found = self.list.get(key, snapshot)?;
+        debug_assert!(found.seq() <= snapshot, "what is found is visible");
         Some(MemEntry {
             seq: found.seq(),
             op: found.op(),
@@ -223,6 +225,7 @@ impl Memtable {
     /// Empties a table that is not shared, and keeps a little of its memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        debug_assert_eq!(self.list.entries(), 0);
         self.charge.set(self.list.allocated_bytes());
         self.deletes = AtomicU64::new(0);
         self.tombstones_skipped = AtomicU64::new(0);

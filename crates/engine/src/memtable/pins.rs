@@ -71,6 +71,7 @@ pub struct WriterPin<'a> {
 
 impl Drop for WriterPin<'_> {
     fn drop(&mut self) {
-        self.pins.writers.fetch_sub(1, Ordering::SeqCst);
+        let before = self.pins.writers.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "a writer leaves once");
     }
 }

@@ -150,6 +150,7 @@ impl Versions {
 
     /// The oldest version that is newer than `seq`; `from` is one that is newer.
     fn oldest_after(from: VersionRef, seq: Seq) -> VersionRef {
+        debug_assert!(from.seq() > seq);
         let mut at = from;
         while let Some(further) = at.towards(seq) {
             at = further;
@@ -174,6 +175,10 @@ impl Versions {
                 Some(std::cmp::Ordering::Equal) => return false,
                 Some(std::cmp::Ordering::Less) | None => (),
             }
+            debug_assert!(
+                newer.is_none_or(|newer| newer.seq() > seq),
+                "versions descend"
+            );
             let version = *built.get_or_insert_with(|| build(arena, seq, op, value));
             // SAFETY: `version` was built above and is known to nobody else before it is linked.
             unsafe {

@@ -92,6 +92,10 @@ impl Collection {
         let mut buffers = Vec::new();
         let mut drafts: Vec<Option<Draft>> = plan.trees.iter().map(|_| None).collect();
         for part in self.parts {
+            debug_assert!(
+                part.prepares.is_empty() && part.decisions.is_empty(),
+                "what is decided was decided before"
+            );
             let base = buffers.len() as u32;
             buffers.extend(part.buffers);
             for (index, lists) in part.trees.into_iter().enumerate() {

@@ -144,6 +144,7 @@ impl Failure {
 
 /// Does the same on several threads, one of them the caller's. Gives what went wrong.
 fn on_threads<E: Send>(threads: usize, work: impl Fn() -> Result<(), E> + Sync) -> Vec<E> {
+    debug_assert!(threads > 0, "this thread is one of them");
     thread::scope(|scope| {
         let spawn = |_| {
             let builder = thread::Builder::new().name("esker-replay".into());
@@ -200,6 +201,7 @@ impl Job<'_> {
                     let before = collector.bytes();
                     let read = self.read_task(&task, &mut collector);
                     read.map_err(Failure::at(task.first().0))?;
+                    debug_assert!(collector.bytes() >= before, "what is collected stays");
                     dispatch.collected(&seat, collector.bytes() - before);
                 }
                 Step::Flush(collection, bytes) => {
@@ -220,6 +222,7 @@ impl Job<'_> {
     fn read_task(&self, task: &Task, collector: &mut Collector<'_>) -> Result<()> {
         let recovery = self.target.recovery;
         let before = (collector.records(), collector.rows());
+        debug_assert!(task.first() < task.end());
         self.log.read(task, collector)?;
         collector.end_task();
         let add = |to: &AtomicU64, more| to.fetch_add(more, Ordering::Relaxed);
@@ -350,10 +353,12 @@ impl TreeSample {
             self.step *= 2;
         }
         self.keys.push(key.into());
+        debug_assert!(self.keys.len() <= MAX_SAMPLED_KEYS && self.step.is_power_of_two());
     }
 
     /// Borders for the share of `shards` shards that the tree has of `total` bytes.
     fn router(&self, shards: u64, total: u64) -> Router {
+        debug_assert!(self.bytes <= total, "a tree has a part of all bytes");
         let shards = shards * self.bytes / total.max(1) + 1;
         let keys = self.keys.iter().map(|key| &**key).collect();
         Router::from_sample(keys, shards as usize)

@@ -53,6 +53,7 @@ impl Prepare {
         start: u64,
         seq: Seq,
     ) -> Result<(Prepare, Reader<'a>), Malformed> {
+        debug_assert!(start < seq, "a record has a length");
         let mut reader = Reader::new(&buffer[range.clone()])?;
         let id = reader.id()?;
         reader.locks(|_, _| ())?;

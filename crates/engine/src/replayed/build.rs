@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 
 use super::entry::{Buffers, Entry, PREFIX_BYTES, prefix_and_span};
 use crate::Seq;
+use crate::iter::compare_versions;
 
 /// Fewer bytes that all keys begin with are not worth a look at every key.
 const MIN_COMMON: u32 = 4;
@@ -37,6 +38,12 @@ pub(crate) struct Sorted {
 pub(crate) fn sort(mut entries: Vec<Entry>, strip: usize, buffers: &Buffers) -> Sorted {
     let strip = find_common(&mut entries, strip, buffers);
     sort_group(&mut entries, strip, MAX_ROUNDS, buffers);
+    debug_assert!(
+        entries.is_sorted_by(|a, b| {
+            compare_versions(buffers.key(a), a.seq, buffers.key(b), b.seq) != Ordering::Greater
+        }),
+        "versions are in internal order"
+    );
     let common = entries
         .first()
         .map_or_else(Box::default, |entry| buffers.key(entry)[..strip].into());

@@ -156,6 +156,7 @@ impl Entry {
     /// Moves the entry behind `base` buffers of others.
     #[inline]
     pub(crate) fn rebase(&mut self, base: u32) {
+        debug_assert!(((self.tag >> SPAN_BITS) + base) as usize <= MAX_BUFFERS);
         self.tag += base << SPAN_BITS;
     }
 
@@ -168,6 +169,7 @@ impl Entry {
 
     #[inline]
     pub(crate) fn set_shown(&mut self, prefix: u64, span: u32) {
+        debug_assert!(span <= GOES_ON);
         self.prefix = prefix;
         self.tag = self.tag & !((1 << SPAN_BITS) - 1) | span;
     }

@@ -47,6 +47,7 @@ impl Router {
         // Everything is at or above zero: such a border would make the first shard that of the keys that begin
         // otherwise.
         borders.retain(|border| *border > 0);
+        debug_assert!(borders.is_sorted_by(|a, b| a < b), "borders ascend");
         let common = &first[..alike];
         let head_bits = 8 * alike.min(PREFIX_BYTES) as u32;
         Router {
@@ -73,6 +74,7 @@ impl Router {
         }
         let (prefix, _) = prefix_and_span(&key[self.common.len()..]);
         let shard = self.borders.partition_point(|border| *border <= prefix);
+        debug_assert!(shard < self.shards());
         Route {
             shard,
             strip: self.strip(shard),

@@ -62,6 +62,7 @@ impl ReplayedRun {
     ) -> Self {
         assert_eq!(pieces.len(), router.shards());
         debug_assert!(facts.deletes <= facts.entries);
+        debug_assert!(facts.entries == 0 || facts.first_lsn < facts.max_seq);
         ReplayedRun {
             router,
             shards: pieces.into_iter().map(LazyValue::new).collect(),
@@ -149,7 +150,12 @@ impl ReplayedRun {
             .entries()
             .get(shard.find(key, snapshot, &self.buffers))?;
         let version = self.buffers.decode(entry);
-        (self.buffers.decoded_key(&version) == key).then(|| MemEntry {
+        let is_found = self.buffers.decoded_key(&version) == key;
+        debug_assert!(
+            !is_found || version.seq <= snapshot,
+            "what is found is visible"
+        );
+        is_found.then(|| MemEntry {
             seq: version.seq,
             op: version.op,
             value: self.buffers.decoded_value(&version),

@@ -66,7 +66,7 @@ impl<'a> Below<'a> {
         }
         let known = self.known(key);
         if self.asked.key_bytes() + key.len() > MAX_KNOWN_KEY_BYTES {
-            self.look()?;
+            self.look_up()?;
             self.asked.clear();
             self.is_cut = true;
         }
@@ -76,7 +76,7 @@ impl<'a> Below<'a> {
             None => {
                 self.waiting.push((number, op));
                 if self.waiting.len() == MOST_KEYS {
-                    self.look()?;
+                    self.look_up()?;
                 }
             }
         }
@@ -97,7 +97,7 @@ impl<'a> Below<'a> {
 
     /// Leaves the extent, which remembers what came out.
     fn leave(&mut self) -> Result<()> {
-        self.look()?;
+        self.look_up()?;
         let (is_cut, is_news) = (mem::take(&mut self.is_cut), mem::take(&mut self.is_news));
         if let Some(extent) = self.extent.take()
             && is_news
@@ -123,11 +123,12 @@ impl<'a> Below<'a> {
     }
 
     /// Looks for the keys that wait.
-    fn look(&mut self) -> Result<()> {
+    fn look_up(&mut self) -> Result<()> {
         let Some(extent) = self.extent.filter(|_| !self.waiting.is_empty()) else {
             return Ok(());
         };
         let waiting = mem::take(&mut self.waiting);
+        debug_assert!(waiting.len() <= MOST_KEYS);
         let mut is_row = [false; MOST_KEYS];
         let is_row = &mut is_row[..waiting.len()];
         let key = |(number, _): &(usize, Op)| self.asked.get(*number).expect("it was asked").0;

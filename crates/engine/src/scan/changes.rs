@@ -41,6 +41,7 @@ impl Txn {
     pub fn changes(&self, tree: &Tree, upto: Seq) -> Result<Changes> {
         self.check()?;
         let since = self.snapshot();
+        debug_assert!(since <= upto, "changes follow the snapshot");
         let superversion = Arc::clone(&tree.superversion());
         let mut merged = MergingIter::new(sources(&superversion, since));
         merged.seek_to_first()?;
@@ -80,6 +81,7 @@ impl Changes {
     /// An extent cannot be read.
     pub fn advance(&mut self) -> Result<bool> {
         while self.merged.valid() {
+            debug_assert!(*self.key <= *self.merged.key(), "keys ascend");
             self.key.clear();
             self.key.extend_from_slice(self.merged.key());
             if self.newest_is_new()? {

@@ -313,6 +313,11 @@ impl Merge {
             if !self.tiers[first].drain(bound, &mut self.key, visit, go_on)? {
                 return Ok(false);
             }
+            debug_assert!(
+                !self.tiers[first].source.valid()
+                    || bound.is_none_or(|bound| self.tiers[first].source.key() >= bound),
+                "a tier is drained up to its bound"
+            );
             self.order.remove(0);
             self.enter(first);
             turns += 1;

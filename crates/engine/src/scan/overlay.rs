@@ -44,6 +44,13 @@ impl Overlay {
                 _ => overlay.cut(view, share, &mut even),
             }
         }
+        debug_assert_eq!(
+            even.iter()
+                .map(|overlay| overlay.extents.len())
+                .sum::<usize>(),
+            extents,
+            "every extent stays in one overlay"
+        );
         even
     }
 
@@ -60,6 +67,7 @@ impl Overlay {
             .runs()
             .nth(self.run)
             .expect("it was found in this view");
+        debug_assert!(share > 0 && self.extents.end <= run.extents().len());
         let mut lower = self.span.lower;
         let mut from = self.extents.start;
         while self.extents.end - from > share {

@@ -39,6 +39,7 @@ pub(super) fn split(
     wanted: usize,
     least: u64,
 ) -> Result<Vec<KeySpan>> {
+    debug_assert!(least > 0, "a task has something to do");
     let wanted = wanted.clamp(1, MAX_TASKS);
     let estimates: Vec<u64> = spans.iter().map(|span| estimate(view, span)).collect();
     let total: u64 = estimates.iter().sum();
@@ -96,6 +97,7 @@ fn cut(
     let mut lower = span.lower.clone();
     for mark in marks {
         passed += mark.entries;
+        debug_assert!(passed <= total);
         if passed < next || total - passed < share / 2 {
             continue;
         }

@@ -96,6 +96,7 @@ impl Change {
             Change::DropTree { tree } => begin(DROP_TREE, *tree),
             Change::AddExtent { tree, place, meta } => {
                 begin(ADD_EXTENT, *tree);
+                debug_assert!(place.level <= LEVEL_MASK && meta.packed_for <= PACKED_MASK);
                 let ingested = if meta.is_ingested { INGESTED } else { 0 };
                 out.push(place.level | meta.packed_for << PACKED_SHIFT | ingested);
                 put_varint(out, place.run.0);
@@ -123,6 +124,7 @@ impl Change {
                 put_varint(out, *counters_as_of);
             }
             Change::Stage { ingest, tree, meta } => {
+                debug_assert!(!meta.is_ingested, "it waits for the sequence of its commit");
                 begin(STAGE, *tree);
                 put_varint(out, u64::from(ingest.0));
                 out.push(meta.packed_for);

@@ -3,8 +3,8 @@
 //! Neighbours: `backup` copies them; `manifest` writes what they consist of.
 //!
 //! **Invariants**
-//! - No edit of the manifest comes between the content, the extents and what `settle` does: together with the log that
-//!   is durable then, this is what a crash at that moment would have left.
+//! - No edit of the manifest comes between the content, the extents and what `make_durable` does: together with the
+//!   log that is durable then, this is what a crash at that moment would have left.
 //! - The slots of these extents are not used again while this exists.
 
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ pub(crate) struct Frozen {
 }
 
 impl Trees {
-    /// The trees as they are when `settle` runs, which is told from where on a restart needs the log.
+    /// The trees as they are when `make_durable` runs, which is told from where on a restart needs the log.
     ///
     /// # Errors
-    /// Those of `settle`; the engine has stopped.
-    pub(crate) fn freeze(&self, settle: impl FnOnce(u64) -> Result<()>) -> Result<Frozen> {
+    /// Those of `make_durable`; the engine has stopped.
+    pub(crate) fn freeze(&self, make_durable: impl FnOnce(u64) -> Result<()>) -> Result<Frozen> {
         let meta = self.inner.meta.lock();
         self.inner.health.check()?;
-        settle(meta.log.from)?;
+        make_durable(meta.log.from)?;
         let trees = self.inner.trees.read().clone();
         let (counters, staged) = (&meta.counters, &meta.staged);
         let content = content(&trees, counters, staged, meta.next_tree, meta.log).collect();

@@ -78,7 +78,8 @@ impl SuperVersion {
     fn with_version(&self, version: Arc<Version>, flushed: bool) -> SuperVersion {
         let (mut immutables, mut replayed) = (self.immutables.clone(), self.replayed.clone());
         if flushed && replayed.pop().is_none() {
-            immutables.pop();
+            let flushed = immutables.pop();
+            debug_assert!(flushed.is_some(), "what was flushed was in memory");
         }
         SuperVersion {
             active: Arc::clone(&self.active),
@@ -242,7 +243,15 @@ impl Tree {
         let mut immutables = Vec::with_capacity(old.immutables.len() + 1);
         immutables.push(Arc::clone(&sealed));
         immutables.extend(old.immutables.iter().cloned());
+        debug_assert!(
+            changing
+                .flushed_seqs
+                .back()
+                .is_none_or(|last| *last <= flushed_seq),
+            "memtables are sealed in the order of the log"
+        );
         changing.flushed_seqs.push_back(flushed_seq);
+        debug_assert_eq!(changing.flushed_seqs.len(), immutables.len());
         self.inner.superversion.store(Arc::new(SuperVersion {
             active: new_memtable(&self.inner.budget),
             immutables,
@@ -258,6 +267,7 @@ impl Tree {
         let _changing = self.inner.change.lock();
         let old = self.inner.superversion.load_full();
         assert!(old.active.is_empty() && old.immutables.is_empty());
+        debug_assert!(!self.is_dropped(), "replay brings rows of trees that exist");
         let mut replayed = Vec::with_capacity(old.replayed.len() + 1);
         replayed.push(run);
         replayed.extend(old.replayed.iter().cloned());
@@ -312,6 +322,7 @@ impl Tree {
         let new = old.with_version(version, flushed);
         let tables_left = old.immutables.len() - new.immutables.len();
         changing.flushed_seqs.drain(..tables_left);
+        debug_assert_eq!(changing.flushed_seqs.len(), new.immutables.len());
         // First: a walk that finds a memtable gone is to find the generation changed.
         self.inner.tombstone_ranges.begin_generation();
         self.inner.superversion.store(Arc::new(new));
@@ -333,6 +344,7 @@ impl Tree {
     /// Forgets memtables and extents. Readers that hold a superversion go on.
     pub(super) fn mark_dropped(&self) {
         let mut changing = self.inner.change.lock();
+        debug_assert!(!self.is_dropped(), "a tree is dropped once");
         self.inner.is_dropped.store(true, Ordering::Release);
         changing.flushed_seqs.clear();
         self.inner.superversion.store(Arc::new(SuperVersion {

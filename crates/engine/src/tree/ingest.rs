@@ -98,7 +98,8 @@ impl Trees {
         for (tree, _) in ingests {
             tree.set_recovery_point(flushed);
         }
-        meta.staged.insert(ingest, staged);
+        let before = meta.staged.insert(ingest, staged);
+        debug_assert!(before.is_none(), "ids are given once");
         self.checkpoint_if_due(&mut meta);
         Ok(ingest)
     }
@@ -118,7 +119,7 @@ impl Trees {
         }
         for (id, extents) in groups {
             match self.get(id).filter(|tree| !tree.is_dropped()) {
-                Some(tree) => hang(&mut meta, &tree, &extents, seq),
+                Some(tree) => ingest_into(&mut meta, &tree, &extents, seq),
                 None => release(&extents),
             }
         }
@@ -146,7 +147,8 @@ impl Trees {
 }
 
 /// Makes the extents the newest run of a tree.
-fn hang(meta: &mut Meta, tree: &Tree, extents: &[Arc<Extent>], seq: Seq) {
+fn ingest_into(meta: &mut Meta, tree: &Tree, extents: &[Arc<Extent>], seq: Seq) {
+    debug_assert!(!extents.is_empty());
     let old = Arc::clone(&tree.superversion().version);
     let place = RunAddress::l0(old.levels().next_run());
     let ingested = extents.iter().map(|extent| (place, extent.ingested(seq)));
@@ -155,7 +157,7 @@ fn hang(meta: &mut Meta, tree: &Tree, extents: &[Arc<Extent>], seq: Seq) {
         added: ingested.collect(),
     };
     let levels = old.levels().apply(&edit);
-    let levels = levels.expect("the extents of a ingest are a sorted run");
+    let levels = levels.expect("the extents of an ingest are a sorted run");
     meta.owed
         .extend(edit.added.iter().map(|(place, extent)| Change::AddExtent {
             tree: tree.id(),

@@ -78,6 +78,10 @@ struct Record<'a> {
 
 /// Appends a record with its padding.
 fn put_record(out: &mut Vec<u8>, kind: Kind, number: u64, payload: &[u8]) {
+    debug_assert!(
+        out.len().is_multiple_of(PAGE_BYTES),
+        "records begin at pages"
+    );
     let length = u32::try_from(payload.len()).expect("an edit is much smaller than 4 GiB");
     let mut header = [0; RECORD_HEADER_BYTES];
     header[..4].copy_from_slice(&RECORD_MAGIC.to_le_bytes());
@@ -391,13 +395,19 @@ impl Manifest {
         }
         // Only what no crash can take back is announced.
         let announced = self.durable_length;
+        debug_assert!(self.announced_length <= announced);
         if announced > self.announced_length {
             Change::Length { bytes: announced }.encode(&mut payload);
         }
         self.buffer.clear();
         put_record(&mut self.buffer, Kind::Edit, self.next_record, &payload);
         let end = self.end + self.buffer.len() as u64;
+        debug_assert!(end.is_multiple_of(PAGE_BYTES as u64));
         self.reserve(end)?;
+        assert!(
+            end <= self.reserved,
+            "edits are written into reserved space"
+        );
         match self.file.write_all_at(&self.buffer, self.end) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
@@ -456,6 +466,10 @@ impl Manifest {
         )
         // What there is of it takes up space that may be needed.
         .inspect_err(|_| self.remove_old())?;
+        assert!(
+            self.next_record < written.next_record,
+            "records are numbered on"
+        );
         self.file = written.file;
         self.file_number = number;
         self.next_record = written.next_record;
@@ -636,6 +650,12 @@ fn write_content(
     Change::Length { bytes: length }.encode(&mut payload);
     put_record(&mut buffer, Kind::CheckpointEnd, next_record, &payload);
     next_record += 1;
+    assert_eq!(
+        buffer.len(),
+        PAGE_BYTES,
+        "the end of a checkpoint is a page"
+    );
+    debug_assert!(end <= length);
     file.write_all_at(&buffer, bytes)
         .map_err(|e| EngineError::io(format!("writing {name}"), e))?;
     file.sync_all().map_err(|error| match error.kind() {

@@ -6,7 +6,8 @@
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
 //! its memtables, and `tombstone_ranges`, where it has no rows) → `change`, `manifest`, `state` (what is remembered)
 //! → [`Trees`], `ingest` (extents that come with a commit); `check` verifies it all without opening it; `frozen`
-//! is all of it at one moment, for a backup; `health` says whether the storage can still be trusted.
+//! is all of it at one moment, for a backup; `work` counts what is done; `health` says whether the storage can still be
+//! trusted.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made
@@ -25,6 +26,7 @@ mod run;
 mod state;
 mod tombstone_ranges;
 mod version;
+mod work;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -36,9 +38,9 @@ use esker_vfs::{Clock, Env};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::cache::BlockCache;
-use crate::compact::{CompactionKind, CompactionStats, Limits};
+use crate::compact::Limits;
 pub(crate) use crate::extent::Health;
-use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Kept, Space, SpaceStats, Store};
+use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Kept, Space, Store};
 pub use crate::extent::{LEVELS, OnFatal, Run, RunId};
 use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
@@ -55,6 +57,7 @@ pub(crate) use state::LogPoint;
 use state::State;
 pub(crate) use tombstone_ranges::Passage;
 pub use version::Version;
+pub use work::{RotationCounts, StorageStats, Work};
 
 /// A tree that was not flushed for so long is at rest.
 const REST: Duration = Duration::from_secs(10);
@@ -158,67 +161,6 @@ pub struct Recovered {
 /// Times a flush or compaction is tried when the device does not take its extents.
 const WRITE_ATTEMPTS: u32 = 3;
 
-/// Memtables that ended their life, so that they could be flushed, by why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RotationCounts {
-    /// They were full.
-    pub full: u64,
-    /// Memory or the log needed room.
-    pub memory: u64,
-    /// They consisted of deletes.
-    pub deletes: u64,
-    /// Readers stepped over their deletes again and again.
-    pub tombstone_skips: u64,
-}
-
-/// What was done in the background since the trees were opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Memtables that ended their life, by why.
-    pub rotations: RotationCounts,
-    /// Memtables that were flushed.
-    pub flushes: u64,
-    /// Bytes of the extents they became.
-    pub flushed_bytes: u64,
-    /// Compactions.
-    pub compactions: u64,
-    /// What they did together.
-    pub compaction: CompactionStats,
-    /// How many there were of each kind, and what they did; in the order of [`CompactionKind::ALL`].
-    pub kinds: [(u64, CompactionStats); CompactionKind::ALL.len()],
-    /// Compactions that were given up because an extent could not be read.
-    pub given_up_compactions: u64,
-    /// Compactions that ended early because their tree was dropped.
-    pub cancelled_compactions: u64,
-    /// Times a flush or compaction was begun again because an extent could not be written.
-    pub write_retries: u64,
-    /// Trees that were filled at once ([`crate::TreeBuilder`]).
-    pub built_trees: u64,
-    /// Extents they were filled with.
-    pub built_extents: u64,
-    /// Bytes of them.
-    pub built_bytes: u64,
-    /// Sorted runs that had to be merged for them.
-    pub build_spills: u64,
-    /// Transactions that brought extents, because their writes were too large for memory.
-    pub ingests: u64,
-    /// These extents.
-    pub ingested_extents: u64,
-}
-
-/// Numbers about the storage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StorageStats {
-    /// The data files.
-    pub space: SpaceStats,
-    /// Bytes of the manifest file in force.
-    pub manifest_bytes: u64,
-    /// Extents that could not be read since the start; compaction leaves them alone.
-    pub quarantined_extents: u64,
-    /// Flushes and compactions.
-    pub work: Work,
-}
-
 impl Trees {
     /// Opens the trees, or makes an empty database.
     pub fn open(env: &Env, config: TreesConfig) -> Result<Trees> {
@@ -254,6 +196,10 @@ impl Trees {
                 (uuid, State::default())
             }
         };
+        debug_assert!(
+            state.trees.keys().all(|id| *id < state.next_tree),
+            "ids are given once"
+        );
         let metas = state.metas();
         let fs = Arc::clone(&env.fs);
         let space = Space::open(Arc::clone(&fs), &extents_dir, Arc::clone(&health), metas)?;
@@ -359,7 +305,8 @@ impl Trees {
         let tree = self.get(id).ok_or(EngineError::NoSuchTree(id))?;
         meta.record(vec![Change::DropTree { tree: id }])?;
         meta.counters.remove(&id);
-        self.inner.trees.write().remove(&id);
+        let removed = self.inner.trees.write().remove(&id);
+        debug_assert!(removed.is_some(), "the manifest lock orders drops");
         for (_, extent) in tree.superversion().version.levels().extents() {
             extent.slots().release_on_drop();
         }
@@ -401,6 +348,11 @@ impl Trees {
         counters: &[(TreeId, u64)],
     ) -> Result<()> {
         let mut meta = self.recording()?;
+        debug_assert!(
+            log_from >= meta.log.from,
+            "what is not needed of the log is gone"
+        );
+        debug_assert!(counters_as_of >= meta.log.counters_as_of);
         let mut changed = counters.to_vec();
         let known = self.inner.trees.read();
         changed.retain(|(id, value)| {
@@ -436,6 +388,10 @@ impl Trees {
             flushed_seq,
         } = installation;
         let id = tree.id();
+        debug_assert!(
+            !flushed || edit.removed.is_empty(),
+            "a flush only adds extents"
+        );
         let mut meta = self.recording()?;
         if tree.is_dropped() {
             return Ok(false);
@@ -598,13 +554,14 @@ fn mark_slots(old: &Version, edit: &ShapeEdit<Arc<Extent>>) {
     if gone.is_empty() {
         return;
     }
-    for (_, extent) in old
-        .levels()
-        .extents()
-        .filter(|(_, e)| gone.contains(&e.meta().id))
-    {
+    let removed = old.levels().extents();
+    let removed = removed.filter(|(_, e)| gone.contains(&e.meta().id));
+    let mut released = 0;
+    for (_, extent) in removed {
         extent.slots().release_on_drop();
+        released += 1;
     }
+    debug_assert_eq!(released, gone.len(), "what goes was there");
 }
 
 /// The content of a checkpoint.

@@ -146,6 +146,7 @@ impl TombstoneRanges {
             passage.start = Arc::clone(&range.start);
             passage.as_of = range.as_of.max(passage.as_of);
         }
+        debug_assert!(*passage.start <= *key && *key < *passage.end);
         Some(passage)
     }
 
@@ -168,6 +169,7 @@ impl TombstoneRanges {
             return;
         };
         let hit = ranges.remove(at);
+        debug_assert!(hit.contains(key));
         let behind = after(key);
         if *behind < *hit.end && ranges.len() + 1 < MAX_RANGES {
             let start = Arc::clone(&behind);

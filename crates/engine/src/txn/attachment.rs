@@ -12,8 +12,10 @@
 
 use std::sync::Arc;
 
+use super::{ADMITTED_BYTES, Txn};
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::commit::entry::AttachmentPieces;
+use crate::{EngineError, Result};
 
 /// A smaller buffer is not charged, and is kept for the next transaction.
 const KEPT_BYTES: usize = 16 << 10;
@@ -63,16 +65,16 @@ impl Attachment {
 
     pub(super) fn push(&mut self, bytes: &[u8], budget: &Arc<MemoryBudget>) {
         self.body.extend_from_slice(bytes);
-        self.weigh(budget);
+        self.charge_memory(budget);
     }
 
     pub(super) fn set_head(&mut self, head: &[u8], budget: &Arc<MemoryBudget>) {
         self.head.clear();
         self.head.extend_from_slice(head);
-        self.weigh(budget);
+        self.charge_memory(budget);
     }
 
-    fn weigh(&mut self, budget: &Arc<MemoryBudget>) {
+    fn charge_memory(&mut self, budget: &Arc<MemoryBudget>) {
         let bytes = self.head.capacity() + self.body.capacity();
         if bytes > KEPT_BYTES {
             let charge = || Charge::new(budget, MemoryUse::Transactions);
@@ -104,5 +106,66 @@ impl Attachment {
             self.body.clear();
             self.taken = 0;
         }
+    }
+}
+
+impl Txn {
+    /// Appends to the attachment: opaque bytes that the log keeps with the record of this transaction, for whoever
+    /// follows it ([`Engine::follow`]). A rollback to a savepoint takes them back. A transaction that has only an
+    /// attachment is logged, too.
+    ///
+    /// # Errors
+    /// The transaction is too large with them, or there is no memory.
+    pub fn attach(&mut self, bytes: &[u8]) -> Result<()> {
+        self.admit_attachment(bytes.len() as u64)?;
+        self.attachment.push(bytes, &self.env.commit.budget);
+        Ok(())
+    }
+
+    /// Sets what stands before the bytes of [`Txn::attach`]; what was set before goes. It is there for what is known
+    /// only at the end, so no rollback to a savepoint changes it.
+    ///
+    /// # Errors
+    /// As [`Txn::attach`].
+    pub fn set_attachment_head(&mut self, head: &[u8]) -> Result<()> {
+        self.admit_attachment(head.len() as u64)?;
+        self.attachment.set_head(head, &self.env.commit.budget);
+        Ok(())
+    }
+
+    /// What [`Txn::attach`] has gathered, without what was taken out.
+    pub fn attachment(&self) -> &[u8] {
+        self.attachment.body()
+    }
+
+    /// Bytes that [`Txn::attach`] has gathered, with those that were taken out.
+    pub fn attachment_bytes(&self) -> u64 {
+        self.attachment.body_bytes()
+    }
+
+    /// Forgets what [`Txn::attach`] has gathered, which the caller keeps elsewhere behind what it has taken before.
+    pub fn take_attachment(&mut self) {
+        self.attachment.take_body();
+    }
+
+    /// How much of what was taken out is left: a rollback to a savepoint takes that back, too.
+    pub fn attachment_taken(&self) -> u64 {
+        self.attachment.taken()
+    }
+
+    fn admit_attachment(&self, bytes: u64) -> Result<()> {
+        self.check()?;
+        let limit_bytes = self.env.limits.bytes;
+        let before = self.attachment.bytes();
+        if self.writes.total_bytes() + before + bytes > limit_bytes {
+            return Err(EngineError::TxnTooLarge { limit_bytes });
+        }
+        if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
+            self.env
+                .commit
+                .budget
+                .admit(bytes.max(ADMITTED_BYTES) as usize)?;
+        }
+        Ok(())
     }
 }

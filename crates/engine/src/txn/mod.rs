@@ -4,8 +4,9 @@
 //! what is read.
 //!
 //! Parts: `attachment` (opaque bytes for the log) · `env` (what all share) · `snapshots` (which versions must live) ·
-//! `tombstones` (passed by scans) → `visible` → `cursor` (scans) · `ranges` (range locks and what others have not
-//! committed) · [`Txn`] · `prepared` (two-phase commit) → `ordered` (the same in groups, with a second log).
+//! `tombstones` (passed by scans) → `visible` → `cursor` → `read` (lookups and scans) · `ranges` (range locks and what
+//! others have not committed) · [`Txn`], `canceller` (its lock waits from outside) · `prepared` (two-phase commit) →
+//! `ordered` (the same in groups, with a second log).
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -15,6 +16,7 @@
 mod attachment;
 #[cfg(test)]
 mod attachment_tests;
+mod canceller;
 mod cursor;
 pub(crate) mod env;
 pub(crate) mod ordered;
@@ -22,6 +24,7 @@ pub(crate) mod prepared;
 mod ranges;
 #[cfg(test)]
 mod ranges_tests;
+mod read;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -30,7 +33,6 @@ mod tombstones;
 mod tombstones_tests;
 mod visible;
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -38,25 +40,21 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use attachment::Attachment;
+pub use canceller::WaitCanceller;
 pub use cursor::{Cursor, Near};
 pub(crate) use env::{Home, TxnEnv, TxnLimits};
 pub use ordered::{CommitStage, DecidedEntry, DecidingLog, Gathering, Harden, PendingCommit};
+pub(crate) use read::rows_between;
 pub(crate) use snapshots::SnapshotSlot;
 
-use crate::batch::{OwnWrites, Sight, WRITE_OVERHEAD_BYTES, WriteSet};
+use crate::batch::{WRITE_OVERHEAD_BYTES, WriteSet};
 use crate::budget::MemoryBudget;
 use crate::commit::entry::EntryBuffers;
 use crate::commit::id::PreparedId;
 use crate::commit::{self, Batch};
-use crate::extent::ReadMode;
-use crate::iter::{InternalIter, MergingIter};
-use crate::lock::{
-    DeadlockMember, LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy,
-};
-use crate::tree::{SuperVersion, Tree};
-use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
-use tombstones::TombstoneWalk;
-use visible::{Range, VisibleIter};
+use crate::lock::{LockMode, LockOutcome, LockOwner, WaitPolicy};
+use crate::tree::Tree;
+use crate::{EngineError, LATEST, Op, Result, Seq, TreeId};
 
 /// What a held row lock costs in the lock table.
 pub(crate) const LOCK_BYTES: u64 = 160;
@@ -127,6 +125,7 @@ pub struct Commit {
 /// Remembers that a version was read.
 #[inline]
 pub(crate) fn note_dependency(dependency: &AtomicU64, seq: Seq) {
+    debug_assert!(seq < LATEST, "what is read has a sequence");
     if seq > dependency.load(Ordering::Relaxed) {
         dependency.fetch_max(seq, Ordering::Relaxed);
     }
@@ -192,6 +191,7 @@ impl Txn {
             return None;
         }
         let snapshot = self.snapshot();
+        debug_assert!(snapshot < LATEST);
         let mut reader = Txn::new(&self.env, &self.home, Isolation::RepeatableRead);
         // What is announced is kept already: the slot of this transaction holds the same sequence or an older one.
         reader.slot.take(|| snapshot, || snapshot);
@@ -291,129 +291,6 @@ impl Txn {
         }
     }
 
-    #[inline]
-    fn sequence_of(&self, view: View) -> Seq {
-        match view {
-            View::Snapshot => self.snapshot(),
-            View::Latest => LATEST,
-        }
-    }
-
-    /// Reads a key and calls `f` with the value in place.
-    #[inline]
-    pub fn get_with<R>(
-        &self,
-        tree: &Tree,
-        key: &[u8],
-        view: View,
-        f: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        self.check()?;
-        if !self.writes.is_untouched()
-            && let Some(written) = self.writes.get(tree.id(), key)?
-        {
-            return Ok(written.value().map(f));
-        }
-        let upto = self.sequence_of(view);
-        let superversion = tree.superversion();
-        let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
-        for table in tables {
-            if let Some(entry) = table.get(key, upto) {
-                note_dependency(&self.dependency, entry.seq);
-                return Ok((entry.op == Op::Put).then(|| f(entry.value)));
-            }
-        }
-        for run in &superversion.replayed {
-            if let Some(entry) = run.get(key, upto) {
-                note_dependency(&self.dependency, entry.seq);
-                return Ok((entry.op == Op::Put).then(|| f(entry.value)));
-            }
-        }
-        let found = superversion.version.get(key, upto, |seq, op, value| {
-            note_dependency(&self.dependency, seq);
-            (op == Op::Put).then(|| f(value))
-        })?;
-        Ok(found.flatten())
-    }
-
-    /// Reads a key into a new vector.
-    pub fn get(&self, tree: &Tree, key: &[u8], view: View) -> Result<Option<Vec<u8>>> {
-        self.get_with(tree, key, view, <[u8]>::to_vec)
-    }
-
-    /// Scans a key range.
-    pub fn scan(
-        &self,
-        tree: &Tree,
-        lower: Bound<&[u8]>,
-        upper: Bound<&[u8]>,
-        direction: Direction,
-        view: View,
-    ) -> Result<Cursor> {
-        self.check()?;
-        let own = self.writes.view(tree.id());
-        // The snapshot is taken before the tiers are looked up.
-        let snapshot = self.sequence_of(view);
-        let tombstones = self.tombstone_walk(tree, snapshot, direction);
-        let tiers = tree.superversion();
-        self.home.check_tombstone_skips(&tiers);
-        let bounds = (lower, upper);
-        rows_between(
-            &tiers,
-            own.as_ref(),
-            snapshot,
-            bounds,
-            direction,
-            &self.dependency,
-            Some(tombstones),
-        )
-    }
-
-    /// For a walk that sees versions up to `upto` and looks up its tiers after this.
-    fn tombstone_walk(&self, tree: &Tree, upto: Seq, direction: Direction) -> TombstoneWalk {
-        let complete = upto.min(self.env.commit.watermark.visible());
-        TombstoneWalk::new(tree, complete, upto, direction, &self.dependency)
-    }
-
-    /// A cursor for many lookups, which is told for each where to go ([`Cursor::go_to`]).
-    pub fn seeker(&self, tree: &Tree, view: View) -> Result<Cursor> {
-        self.check()?;
-        let everything = || Range {
-            lower: Bound::Unbounded,
-            upper: Bound::Unbounded,
-        };
-        let own = self.writes.view(tree.id()).map(|own| {
-            VisibleIter::unplaced(
-                own_iter(&own),
-                own.sight(),
-                everything(),
-                Direction::Forward,
-                None,
-            )
-        });
-        // The snapshot is taken before the tiers are looked up.
-        let upto = self.sequence_of(view);
-        let sight = Sight::Snapshot(upto);
-        let tombstones = self.tombstone_walk(tree, upto, Direction::Forward);
-        let tiers = tree.superversion();
-        self.home.check_tombstone_skips(&tiers);
-        let committed = committed_iter(&tiers, Bound::Unbounded, Bound::Unbounded);
-        drop(tiers);
-        let committed = VisibleIter::unplaced(
-            committed,
-            sight,
-            everything(),
-            Direction::Forward,
-            Some(tombstones),
-        );
-        Ok(Cursor::new(
-            committed,
-            own,
-            Direction::Forward,
-            Arc::clone(&self.dependency),
-        ))
-    }
-
     /// Bytes the block cache may use.
     pub(crate) fn cache_capacity(&self) -> u64 {
         self.env.trees.store().cache.capacity_bytes()
@@ -457,65 +334,6 @@ impl Txn {
     /// Deletes a key. The caller holds the row lock that covers the key.
     pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
         self.write(tree, key, Op::Delete, &[])
-    }
-
-    /// Appends to the attachment: opaque bytes that the log keeps with the record of this transaction, for whoever
-    /// follows it ([`Engine::follow`]). A rollback to a savepoint takes them back. A transaction that has only an
-    /// attachment is logged, too.
-    ///
-    /// # Errors
-    /// The transaction is too large with them, or there is no memory.
-    pub fn attach(&mut self, bytes: &[u8]) -> Result<()> {
-        self.admit_attachment(bytes.len() as u64)?;
-        self.attachment.push(bytes, &self.env.commit.budget);
-        Ok(())
-    }
-
-    /// Sets what stands before the bytes of [`Txn::attach`]; what was set before goes. It is there for what is known
-    /// only at the end, so no rollback to a savepoint changes it.
-    ///
-    /// # Errors
-    /// As [`Txn::attach`].
-    pub fn set_attachment_head(&mut self, head: &[u8]) -> Result<()> {
-        self.admit_attachment(head.len() as u64)?;
-        self.attachment.set_head(head, &self.env.commit.budget);
-        Ok(())
-    }
-
-    /// What [`Txn::attach`] has gathered, without what was taken out.
-    pub fn attachment(&self) -> &[u8] {
-        self.attachment.body()
-    }
-
-    /// Bytes that [`Txn::attach`] has gathered, with those that were taken out.
-    pub fn attachment_bytes(&self) -> u64 {
-        self.attachment.body_bytes()
-    }
-
-    /// Forgets what [`Txn::attach`] has gathered, which the caller keeps elsewhere behind what it has taken before.
-    pub fn take_attachment(&mut self) {
-        self.attachment.take_body();
-    }
-
-    /// How much of what was taken out is left: a rollback to a savepoint takes that back, too.
-    pub fn attachment_taken(&self) -> u64 {
-        self.attachment.taken()
-    }
-
-    fn admit_attachment(&self, bytes: u64) -> Result<()> {
-        self.check()?;
-        let limit_bytes = self.env.limits.bytes;
-        let before = self.attachment.bytes();
-        if self.writes.total_bytes() + before + bytes > limit_bytes {
-            return Err(EngineError::TxnTooLarge { limit_bytes });
-        }
-        if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
-            self.env
-                .commit
-                .budget
-                .admit(bytes.max(ADMITTED_BYTES) as usize)?;
-        }
-        Ok(())
     }
 
     /// Raises a counter with the commit of this transaction. It is not undone by a rollback to a savepoint: a number
@@ -569,15 +387,6 @@ impl Txn {
         self.env.commit.locks.release(&self.owner, tree, key)
     }
 
-    /// A handle with which another thread ends the lock waits of this session.
-    pub fn wait_canceller(&self) -> WaitCanceller {
-        let shared = || Arc::new(Mutex::new(Arc::clone(&self.owner)));
-        WaitCanceller {
-            owner: Arc::clone(self.shared_owner.get_or_init(shared)),
-            locks: Arc::clone(&self.env.commit.locks),
-        }
-    }
-
     /// Marks a place to roll back to.
     pub fn savepoint(&mut self) -> SavepointId {
         SavepointId {
@@ -589,6 +398,7 @@ impl Txn {
     /// Undoes the writes since `savepoint`, and what was attached; row locks stay. Savepoints taken after it must not
     /// be used any more.
     pub fn rollback_to(&mut self, savepoint: SavepointId) {
+        debug_assert!(savepoint.attachment <= self.attachment.body_bytes());
         self.attachment.truncate(savepoint.attachment);
         self.writes.roll_back_to(savepoint.writes);
         if !self.writes.is_untouched() {
@@ -688,6 +498,7 @@ impl Txn {
         let result = commit::commit(&self.env.commit, &*self.home, batch);
         let result = result.map(|seq| Commit { seq });
         if let Ok(Commit { seq: Some(seq) }) = result {
+            assert!(self.last_commit < seq, "the commits of a session ascend");
             self.last_commit = seq;
             if commit::let_go_of_locks(&self.env.commit, &mut self.owner, seq) {
                 self.owner_changed();
@@ -731,6 +542,18 @@ impl Txn {
         self.makes_room = false;
         self.drop_snapshot();
         self.buffers.shrink();
+        self.validate_new();
+    }
+
+    /// In builds with debug assertions: nothing is left of what has ended.
+    fn validate_new(&self) {
+        debug_assert!(!self.has_writes() && self.attachment.bytes() == 0);
+        debug_assert_eq!(
+            self.owner.held_count(),
+            0,
+            "no lock outlives its transaction"
+        );
+        debug_assert_eq!(self.snapshot.load(Ordering::Relaxed), LATEST);
     }
 
     /// The largest sequence of any version this transaction's reads have met since the last call: the answer made from
@@ -748,116 +571,5 @@ impl Txn {
 impl Drop for Txn {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Looks at the locks of a transaction from outside, and ends its lock waits.
-#[derive(Clone)]
-pub struct WaitCanceller {
-    owner: Arc<Mutex<Arc<LockOwner>>>,
-    locks: Arc<LockManager>,
-}
-
-impl WaitCanceller {
-    /// What the transaction waits for and what it has locked, at most `limit` locks.
-    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
-        let owner = Arc::clone(&self.owner.lock());
-        self.locks.list(&owner, limit)
-    }
-
-    /// How many entries the transaction has written into each tree, those that it has moved to disk left out.
-    pub fn written(&self) -> Vec<(TreeId, u64)> {
-        let owner = Arc::clone(&self.owner.lock());
-        owner.published_entries()
-    }
-
-    /// Whether the transaction cannot go on before the other one ends.
-    pub fn waits_for(&self, other: &WaitCanceller) -> bool {
-        let owner = Arc::clone(&self.owner.lock());
-        let other = Arc::clone(&other.owner.lock());
-        self.locks.waits_for(&owner, &other)
-    }
-
-    /// Is it this member of a deadlock?
-    pub fn is(&self, member: &DeadlockMember) -> bool {
-        member.is(&self.owner.lock())
-    }
-
-    /// Ends the wait the transaction is in; false if it is in none.
-    pub fn cancel(&self, reason: CancelReason) -> bool {
-        let owner = Arc::clone(&self.owner.lock());
-        self.locks.cancel(&owner, reason)
-    }
-}
-
-/// All writes of a transaction to a tree.
-fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
-    let table: Box<dyn InternalIter> = Box::new(own.table.iter());
-    if own.spills.is_empty() {
-        return table;
-    }
-    let spills = own.spills.iters(ReadMode::Cached);
-    let spills = spills.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
-    Box::new(MergingIter::new(
-        std::iter::once(table).chain(spills).collect(),
-    ))
-}
-
-/// A cursor over the committed versions that a snapshot sees and a transaction's own writes.
-pub(crate) fn rows_between(
-    tiers: &SuperVersion,
-    own: Option<&OwnWrites>,
-    snapshot: Seq,
-    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-    dependency: &Arc<AtomicU64>,
-    tombstones: Option<TombstoneWalk>,
-) -> Result<Cursor> {
-    let range = Range {
-        lower: lower.map(<[u8]>::to_vec),
-        upper: upper.map(<[u8]>::to_vec),
-    };
-    let own = match own {
-        None => None,
-        Some(own) => {
-            let walk =
-                VisibleIter::new(own_iter(own), own.sight(), range.clone(), direction, None)?;
-            Some(walk)
-        }
-    };
-    let committed = committed_iter(tiers, lower, upper);
-    let committed = VisibleIter::new(
-        committed,
-        Sight::Snapshot(snapshot),
-        range,
-        direction,
-        tombstones,
-    )?;
-    Ok(Cursor::new(
-        committed,
-        own,
-        direction,
-        Arc::clone(dependency),
-    ))
-}
-
-/// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left
-/// out.
-fn committed_iter(
-    superversion: &SuperVersion,
-    lower: Bound<&[u8]>,
-    upper: Bound<&[u8]>,
-) -> Box<dyn InternalIter> {
-    let mut sources = superversion.version.iters_in(lower, upper);
-    let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
-    let tables = tables
-        .filter(|table| !table.is_empty())
-        .map(|table| Box::new(table.iter()) as Box<dyn InternalIter>);
-    let runs = superversion.replayed.iter();
-    let runs = runs.map(|run| Box::new(run.iter()) as Box<dyn InternalIter>);
-    sources.splice(0..0, tables.chain(runs));
-    match sources.len() {
-        1 => sources.pop().expect("there is one"),
-        _ => Box::new(MergingIter::new(sources)),
     }
 }

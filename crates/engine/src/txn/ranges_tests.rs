@@ -1,5 +1,6 @@
 //! Gaps, covers and uncommitted rows between transactions; and over a restart, when one is prepared.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;

@@ -151,6 +151,7 @@ impl TombstoneWalk {
         let Some(border) = self.border.take().filter(|_| length >= MIN_STRETCH) else {
             return;
         };
+        debug_assert!(newest <= self.upto, "only what is seen is learned");
         let bounds = match self.direction {
             Direction::Forward => (&*border, bound),
             Direction::Backward => (bound, &*border),

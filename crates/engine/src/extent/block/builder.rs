@@ -71,6 +71,10 @@ impl BlockBuilder {
     /// Adds an entry behind all others in internal order.
     pub(in crate::extent) fn add(&mut self, key: &[u8], seq: Seq, op: Op, value: &[u8]) {
         let is_first = self.pending.is_empty();
+        debug_assert!(
+            is_first || *self.last_key <= *key,
+            "the keys of a block ascend"
+        );
         let is_restart = is_first
             || self.since_restart >= RESTART_ENTRIES
             || self.bytes_since_restart >= RESTART_DATA_BYTES;
@@ -127,6 +131,7 @@ impl BlockBuilder {
 
     /// Encodes the block into `out` and begins a new one.
     pub(in crate::extent) fn finish(&mut self, out: &mut Vec<u8>) {
+        let bound = self.size_bound();
         out.clear();
         self.restarts.clear();
         // The keys ascend: what the first and the last begin with, all do.
@@ -149,6 +154,7 @@ impl BlockBuilder {
         let restarts = self.restarts.len() / RESTART_BYTES;
         out.extend_from_slice(&self.restarts);
         out.extend_from_slice(&Trailer::encode(prefix as u32, self.base, restarts as u32));
+        debug_assert!(out.len() <= bound, "a block is not larger than was said");
         self.entries.clear();
         self.pending.clear();
         self.last_key.clear();

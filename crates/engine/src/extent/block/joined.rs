@@ -75,6 +75,7 @@ impl Joined {
             _ => self.bytes.extend_from_slice(&block[from..to]),
         }
         self.ends.push(self.bytes.len());
+        debug_assert!(self.ends.len() <= MOST_PIECES);
         (self.last, self.key_bytes) = (start, entry.shared + entry.rest.len());
         Ok(())
     }

@@ -130,7 +130,7 @@ pub struct PendingCommit {
 impl PendingCommit {
     /// What has become of it; `None` as long as it is under way.
     pub fn result(&self) -> Option<Result<Commit>> {
-        self.done.look()
+        self.done.result_if_done()
     }
 }
 
@@ -267,6 +267,7 @@ impl Ordered {
         let first = failed[0].name.number;
         self.flush.take_shut(|behind| {
             failed.extend(behind);
+            debug_assert!(failed.is_sorted_by(|a, b| a.name.number + 1 == b.name.number));
             for member in failed.iter().filter(|member| member.prepare.is_some()) {
                 if let Err(e) = member.name.roll_back(env) {
                     self.log.fail(&e);
@@ -327,6 +328,7 @@ impl Ordered {
             member.done.tell(result);
         }
         let mut under_way = self.under_way.lock();
+        assert!(*under_way >= count, "groups under way are counted");
         *under_way -= count;
         if *under_way == 0 {
             self.are_done.notify_all();
@@ -391,6 +393,7 @@ pub(super) fn commit(txn: &mut Txn) -> Result<Commit> {
     let pending = enter(txn)?;
     let commit = second(&env).finish(&env, &*txn.home, &pending)?;
     if let Some(seq) = commit.seq {
+        assert!(txn.last_commit < seq, "the commits of a session ascend");
         txn.last_commit = seq;
     }
     Ok(commit)

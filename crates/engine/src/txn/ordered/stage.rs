@@ -99,7 +99,7 @@ impl Done {
     }
 
     /// It, if it is there.
-    pub(super) fn look(&self) -> Option<Result<Commit>> {
+    pub(super) fn result_if_done(&self) -> Option<Result<Commit>> {
         self.result.lock().take()
     }
 }
