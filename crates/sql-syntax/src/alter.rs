@@ -7,7 +7,7 @@
 use esker_types::SqlResult;
 
 use super::ast::{AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, Statement};
-use super::ddl::TableConstraint;
+use super::index::TableConstraint;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;

@@ -6,8 +6,9 @@
 //! the [`Watch`] on long texts.
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query` (with
-//! `item_name`), `table_ref`, `dml`, `ddl`, `column`, `alter`, `account`, `admin`, `replication`, `show`, `xa` →
-//! `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints. Why our own: `docs/decisions/parser.md`.
+//! `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`, `alter`, `account`, `admin`,
+//! `replication`, `show`, `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints. Why our
+//! own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -24,6 +25,7 @@ pub mod digest;
 mod dml;
 mod expr;
 mod hint;
+mod index;
 mod item_name;
 mod json;
 pub mod keyword;
@@ -35,6 +37,7 @@ mod query;
 mod replication;
 mod show;
 mod statement;
+mod table_option;
 mod table_ref;
 #[cfg(test)]
 mod tests;
