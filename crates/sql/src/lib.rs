@@ -8,7 +8,8 @@
 //! [`applier`] (transactions of other servers) · [`infoschema`], `show` (what clients ask about) · `statements`
 //! (statistics), `querylog` (slow and general log) · `xids` (XA transactions) · [`datadir`] (the data directory as a
 //! whole), `host` (the process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`]
-//! (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
+//! (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor), `testing`
+//! (sessions for tests).
 
 pub mod applier;
 pub mod binlog;
@@ -28,6 +29,8 @@ mod schema;
 pub mod session;
 mod show;
 mod statements;
+#[cfg(test)]
+mod testing;
 mod textfile;
 mod xids;
 

@@ -7,15 +7,11 @@ use std::time::Instant;
 use esker_binlog::apply::Incoming;
 use esker_binlog::files::Scan;
 use esker_sql_catalog::accounts::Account;
-use esker_sql_catalog::variables::Setting;
-use esker_types::cast::write_text;
-use esker_types::{SqlType, ValueRef};
 use esker_vfs::sim::{SimEnv, SimRng};
 
 use super::*;
-use crate::{
-    ClientInfo, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink, Session, Step,
-};
+use crate::testing::{self, Rows};
+use crate::{ClientInfo, Mode, OutcomeKind, Request, Session, Step};
 
 /// Nothing takes this long.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,29 +28,6 @@ pub(super) const MODES: [&str; 5] = [
 pub(super) struct Server {
     pub(super) machine: SimEnv,
     pub(super) instance: Arc<Instance>,
-}
-
-#[derive(Default)]
-struct Rows(Vec<String>);
-
-impl RowSink for Rows {
-    fn begin_row(&mut self) {
-        self.0.push(String::new());
-    }
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let mut text = Vec::new();
-        match v {
-            ValueRef::Null => text.extend_from_slice(b"NULL"),
-            v => write_text(v, ty, &mut text),
-        }
-        let row = self.0.last_mut().expect("begun");
-        row.push_str(&String::from_utf8_lossy(&text));
-        row.push('|');
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
 }
 
 pub(super) struct Client(Session);
@@ -85,7 +58,7 @@ impl Client {
         if let Some(durable) = self.0.wait_durable(depends_on, || false) {
             durable.block().expect("durable");
         }
-        Ok(rows.0)
+        Ok(rows.0.iter().map(|row| row.join("|") + "|").collect())
     }
 
     pub(super) fn ok(&mut self, sql: &str) -> Vec<String> {
@@ -98,31 +71,13 @@ impl Server {
     pub(super) fn open(machine: SimEnv, id: u32, settings: &[(&str, &str)]) -> Self {
         let id = id.to_string();
         let basics = [
-            ("esker_log_segment_size", "1048576"),
-            ("esker_log_buffer_size", "1048576"),
             ("gtid_mode", "ON"),
             ("enforce_gtid_consistency", "ON"),
             ("server_id", &id),
         ];
-        let settings = basics.iter().chain(settings).map(|(name, value)| Setting {
-            name: (*name).to_owned(),
-            value: (*value).to_owned(),
-            source: "test".to_owned(),
-        });
-        let instance = Instance::open(InstanceConfig {
-            env: machine.env(),
-            data_dir: "/db".into(),
-            settings: settings.collect(),
-            root_password: None,
-            passwords: PasswordHashing {
-                hash: |_, _, _| Vec::new(),
-                verify: |_, _, _| false,
-            },
-        });
-        Self {
-            machine,
-            instance: instance.expect("the instance opens"),
-        }
+        let settings: Vec<_> = basics.iter().chain(settings).copied().collect();
+        let instance = testing::open(&machine, &settings);
+        Self { machine, instance }
     }
 
     pub(super) fn source() -> Self {

@@ -10,40 +10,11 @@ use std::time::Duration;
 
 use esker_engine::{FlushPolicy, Seq};
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
-use esker_sql_catalog::variables::Setting;
-use esker_types::cast::write_text;
-use esker_types::{SqlResult, SqlType, ValueRef, errors};
+use esker_types::{SqlResult, errors};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
-use crate::{
-    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink,
-    Session, Step,
-};
-
-/// Small enough for a disk in memory.
-const SETTINGS: [(&str, &str); 2] = [
-    ("esker_log_segment_size", "1048576"),
-    ("esker_log_buffer_size", "1048576"),
-];
-
-fn open(machine: &SimEnv) -> Arc<Instance> {
-    let settings = SETTINGS.map(|(name, value)| Setting {
-        name: name.into(),
-        value: value.into(),
-        source: "test".into(),
-    });
-    Instance::open(InstanceConfig {
-        env: machine.env(),
-        data_dir: "/db".into(),
-        settings: settings.to_vec(),
-        root_password: None,
-        passwords: PasswordHashing {
-            hash: |_, _, _| Vec::new(),
-            verify: |_, _, _| false,
-        },
-    })
-    .expect("the instance opens")
-}
+use crate::testing::{self, Rows};
+use crate::{ClientInfo, Instance, Mode, OutcomeKind, Request, Session, Step};
 
 fn session(instance: &Arc<Instance>, privileges: Privileges) -> Session {
     let grant = GrantEntry {
@@ -58,26 +29,6 @@ fn session(instance: &Arc<Instance>, privileges: Privileges) -> Session {
     };
     let client = ClientInfo::inside(1, account);
     Session::new(instance.clone(), client)
-}
-
-/// Rows as text.
-#[derive(Default)]
-struct Rows(Vec<Vec<String>>);
-
-impl RowSink for Rows {
-    fn begin_row(&mut self) {
-        self.0.push(Vec::new());
-    }
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let mut out = Vec::new();
-        write_text(v, ty, &mut out);
-        let row = self.0.last_mut().expect("begun");
-        row.push(String::from_utf8(out).expect("text"));
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -153,7 +104,7 @@ fn with_table(session: &mut Session) {
 #[test]
 fn groups_and_histograms_are_counted() {
     let machine = SimEnv::new(1);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     with_table(s);
     let (flushes, records) = (
@@ -191,7 +142,7 @@ fn groups_and_histograms_are_counted() {
 #[test]
 fn waits_are_told_apart_by_cause() {
     let machine = SimEnv::new(2);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     with_table(s);
     let waits = |s: &mut Session, cause: &str| {
@@ -250,7 +201,7 @@ fn waits_are_told_apart_by_cause() {
 #[test]
 fn the_log_is_shown_to_who_may_see_processes() {
     let machine = SimEnv::new(3);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let all = &mut session(&instance, Privileges::ALL);
     let few = &mut session(&instance, Privileges::named("SELECT").unwrap());
     for table in [
@@ -271,13 +222,13 @@ fn the_log_is_shown_to_who_may_see_processes() {
 #[test]
 fn the_recovery_is_shown_to_who_may_see_processes() {
     let machine = SimEnv::new(8);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     with_table(s);
     run(s, "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'), (3, 'c')").unwrap();
     instance.engine().flush_log().unwrap();
     let after = SimEnv::with_fs(machine.fs.crash_with(CrashImage::DropUnsynced), 9);
-    let restarted = open(&after);
+    let restarted = testing::open(&after, &[]);
     restarted.engine().wait_built().block().unwrap();
     let s = &mut session(&restarted, Privileges::ALL);
     let row = &run(s, "SELECT * FROM information_schema.ESKER_RECOVERY").unwrap()[0];
@@ -306,7 +257,7 @@ fn the_recovery_is_shown_to_who_may_see_processes() {
 #[test]
 fn trees_memory_and_flushes_are_shown() {
     let machine = SimEnv::new(5);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     with_table(s);
     let of_table = |what: &str| {
@@ -365,7 +316,7 @@ fn trees_memory_and_flushes_are_shown() {
 #[test]
 fn memory_is_shown_by_cause_limited_and_refused() {
     let machine = SimEnv::new(6);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     let area = |what: &str, area: &str| {
         format!("SELECT {what} FROM information_schema.ESKER_MEMORY WHERE AREA = '{area}'")
@@ -417,7 +368,7 @@ fn memory_is_shown_by_cause_limited_and_refused() {
 #[test]
 fn the_flush_policy_follows_its_variables() {
     let machine = SimEnv::new(4);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let policy = || instance.engine().flush_policy();
     assert_eq!(policy(), FlushPolicy::default());
     let s = &mut session(&instance, Privileges::ALL);
@@ -447,7 +398,7 @@ fn the_flush_policy_follows_its_variables() {
 #[test]
 fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
     let machine = SimEnv::new(5);
-    let instance = open(&machine);
+    let instance = testing::open(&machine, &[]);
     let s = &mut session(&instance, Privileges::ALL);
     with_table(s);
     // Room for two segments of the log, and for the small files beside it.
@@ -475,9 +426,9 @@ fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
     }
     // The machine dies, and starts on a disk that is as full as before; twice.
     let mut after = SimEnv::with_fs(machine.fs.crash_with(CrashImage::DropUnsynced), 6);
-    drop(open(&after));
+    drop(testing::open(&after, &[]));
     after = SimEnv::with_fs(after.fs.crash_with(CrashImage::DropUnsynced), 7);
-    let restarted = open(&after);
+    let restarted = testing::open(&after, &[]);
     let s = &mut session(&restarted, Privileges::ALL);
     assert_eq!(counted(s), rows);
     let insert = format!("INSERT INTO d.t VALUES (-1, '{text}')");

@@ -50,17 +50,15 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use esker_types::{SqlType, Value, ValueRef};
     use esker_vfs::sim::SimEnv;
 
     use super::super::{ClientInfo, Request};
     use super::*;
-    use crate::instance::{Instance, InstanceConfig, PasswordHashing};
+    use crate::testing;
     use esker_sql_catalog::accounts::Account;
     use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
-    use esker_sql_catalog::variables::Setting;
 
     #[derive(Default)]
     struct Rows(Vec<Value>);
@@ -91,28 +89,9 @@ mod tests {
         Ok(rows.0)
     }
 
-    fn open() -> Arc<Instance> {
-        let settings = ["esker_log_segment_size", "esker_log_buffer_size"].map(|name| Setting {
-            name: name.into(),
-            value: "1048576".into(),
-            source: "test".into(),
-        });
-        Instance::open(InstanceConfig {
-            env: SimEnv::new(1).env(),
-            data_dir: "/db".into(),
-            settings: settings.to_vec(),
-            root_password: None,
-            passwords: PasswordHashing {
-                hash: |_, _, _| Vec::new(),
-                verify: |_, _, _| false,
-            },
-        })
-        .unwrap()
-    }
-
     #[test]
     fn a_panic_costs_the_transaction_and_the_session_goes_on() {
-        let instance = open();
+        let instance = testing::open(&SimEnv::new(1), &[]);
         let root = |id| {
             let client = ClientInfo::inside(id, Account::root(Vec::new()));
             Session::new(instance.clone(), client)

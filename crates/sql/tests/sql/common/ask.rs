@@ -4,35 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::cast::write_text;
-use esker_types::{SqlType, ValueRef};
+use esker_sql::{Instance, Mode, OutcomeKind, Request, Session, Step};
 
-use crate::common::{await_durable, client};
-
-/// Rows as text.
-#[derive(Default)]
-struct Texts(Vec<String>);
-
-impl RowSink for Texts {
-    fn begin_row(&mut self) {
-        self.0.push(String::new());
-    }
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let mut text = Vec::new();
-        match v {
-            ValueRef::Null => text.extend_from_slice(b"NULL"),
-            v => write_text(v, ty, &mut text),
-        }
-        let row = self.0.last_mut().expect("a row was begun");
-        row.push_str(&String::from_utf8_lossy(&text));
-        row.push('|');
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
-}
+use super::rows::Rows;
+use super::{await_durable, client};
 
 /// What a client sees: rows, or the number of the error.
 pub type Answer = Result<Vec<String>, u16>;
@@ -70,7 +45,7 @@ impl Client {
             }
         };
         let mut depends_on = outcome.depends_on;
-        let mut rows = Texts::default();
+        let mut rows = Rows::default();
         match outcome.result {
             OutcomeKind::Err(e) => return Err(e.code),
             OutcomeKind::Rows(_) => loop {
@@ -87,7 +62,7 @@ impl Client {
         }
         await_durable(&self.0, depends_on);
         self.0.start_next();
-        Ok(rows.0)
+        Ok(rows.rows.iter().map(|row| row.join("|") + "|").collect())
     }
 
     pub fn ok(&mut self, sql: &str) -> Vec<String> {

@@ -1,46 +1,21 @@
 //! What a client is told of the storage below its tables: CHECK TABLE, a disk that is full.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{await_durable, client, open};
+use crate::common::rows::Rows;
+use crate::common::{await_durable, client, open};
 use esker_engine::{Direction, Isolation, Tree, TreeId, View};
-use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::cast::write_text;
-use esker_types::{SqlError, SqlType, ValueRef};
+use esker_sql::{Instance, Mode, OutcomeKind, Request, Session, Step};
+use esker_types::SqlError;
 use esker_vfs::sim::SimEnv;
 
 const EXTENTS: &str = "/data/extents/000000.extents";
 /// How often a test looks whether the background has done something, and the pause between.
 const LOOKS: usize = 10_000;
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// Rows as text, the values of each joined by `|`.
-#[derive(Default)]
-struct Rows(Vec<String>);
-
-impl RowSink for Rows {
-    fn begin_row(&mut self) {
-        self.0.push(String::new());
-    }
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let row = self.0.last_mut().expect("begun");
-        if !row.is_empty() {
-            row.push('|');
-        }
-        let mut text = Vec::new();
-        write_text(v, ty, &mut text);
-        row.push_str(&String::from_utf8_lossy(&text));
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
-}
 
 fn run(session: &mut Session, sql: &str) -> Result<Vec<String>, SqlError> {
     session.start(Request::Query(sql.as_bytes()));
@@ -54,7 +29,7 @@ fn run(session: &mut Session, sql: &str) -> Result<Vec<String>, SqlError> {
         OutcomeKind::Rows(_) => while session.next_rows(&mut rows, usize::MAX)?.more {},
     }
     await_durable(session, outcome.depends_on);
-    Ok(rows.0)
+    Ok(rows.joined("|"))
 }
 
 fn begin(machine: &SimEnv) -> (Arc<Instance>, Session) {

@@ -1,14 +1,10 @@
 //! Views in sessions of an instance on a simulated machine: how they are shown, whose rights they have, crashes. What
 //! they give and refuse is in `tests/sql/schema/views.slt`.
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-
 use std::sync::Arc;
 
-use ask::Client;
-use common::{client, open};
+use crate::common::ask::Client;
+use crate::common::{client, open};
 use esker_sql::accounts::{GrantEntry, GrantScope, Privileges};
 use esker_sql::{Instance, Session};
 use esker_vfs::sim::SimEnv;

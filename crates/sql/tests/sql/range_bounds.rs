@@ -4,14 +4,8 @@
 //! ANALYZE shows that the index gave at most [`SLACK`] entries more (a bound that is not exact in the column's type is
 //! rounded outward by one step).
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-#[path = "common/tasks.rs"]
-mod tasks;
-
-use ask::Client;
-use common::open;
+use crate::common::ask::Client;
+use crate::common::open;
 use esker_vfs::sim::SimEnv;
 
 /// Entries beside the matching ones that a range may hold: one at each end.

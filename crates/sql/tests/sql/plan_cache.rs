@@ -5,39 +5,13 @@
 //! a plan. Everything a client can see is compared, and in the end the tables.
 //! **Invariant**: the other session must really have used plans, or nothing was tested.
 
-mod common;
-
 use std::sync::Arc;
 
-use esker_sql::{ColumnMeta, Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::cast::write_text;
-use esker_types::{SqlType, ValueRef};
+use esker_sql::{ColumnMeta, Instance, Mode, OutcomeKind, Request, Session, Step};
 use esker_vfs::sim::SimEnv;
 
-use common::{await_durable, client, open};
-
-/// Rows as text.
-#[derive(Default)]
-struct Texts(Vec<Vec<String>>);
-
-impl RowSink for Texts {
-    fn begin_row(&mut self) {
-        self.0.push(Vec::new());
-    }
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let mut text = Vec::new();
-        match v {
-            ValueRef::Null => text.extend_from_slice(b"NULL"),
-            v => write_text(v, ty, &mut text),
-        }
-        let row = self.0.last_mut().unwrap();
-        row.push(String::from_utf8_lossy(&text).into_owned());
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
-}
+use crate::common::rows::Rows;
+use crate::common::{await_durable, client, open};
 
 /// What a client sees of a statement.
 #[derive(Debug, Default, PartialEq)]
@@ -118,8 +92,9 @@ impl Side {
             OutcomeKind::Err(e) => answer.error = Some((e.code, e.message)),
             OutcomeKind::Rows(columns) => {
                 answer.columns = columns.to_vec();
-                let mut rows = Texts::default();
+                let mut rows = Rows::default();
                 loop {
+                    rows.bytes = 0;
                     match self.session.next_rows(&mut rows, 1 << 16) {
                         Ok(batch) if batch.more => {}
                         Ok(_) => break,
@@ -129,7 +104,7 @@ impl Side {
                         }
                     }
                 }
-                answer.rows = rows.0;
+                answer.rows = rows.rows;
             }
         }
         self.session.start_next();

@@ -1,25 +1,11 @@
 //! Which replies depend on what the session has seen of others: `docs/decisions/reader-rule.md`.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{await_durable, client, open};
-use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::{SqlType, ValueRef};
+use crate::common::rows::Rows;
+use crate::common::{await_durable, client, open};
+use esker_sql::{Instance, Mode, OutcomeKind, Request, Session, Step};
 use esker_vfs::sim::SimEnv;
-
-/// A sink that is never full.
-struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn begin_row(&mut self) {}
-    fn value(&mut self, _: ValueRef<'_>, _: &SqlType) {}
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
-}
 
 /// Runs a statement. What its reply waits for, and whether it was an error.
 fn run(session: &mut Session, sql: &str) -> (u64, bool) {
@@ -30,7 +16,8 @@ fn run(session: &mut Session, sql: &str) -> (u64, bool) {
     let mut depends_on = outcome.depends_on;
     let failed = matches!(outcome.result, OutcomeKind::Err(_));
     if let OutcomeKind::Rows(_) = outcome.result {
-        while let Ok(batch) = session.next_rows(&mut Nowhere, usize::MAX) {
+        let mut rows = Rows::default();
+        while let Ok(batch) = session.next_rows(&mut rows, usize::MAX) {
             depends_on = depends_on.max(batch.depends_on);
             if !batch.more {
                 break;

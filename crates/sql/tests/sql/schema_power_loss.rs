@@ -8,15 +8,12 @@
 //! `ESKER_SIM_SEEDS` runs (default 1) from `ESKER_SIM_FIRST_SEED` on; of their disk operations every
 //! `ESKER_SIM_STRIDE`th (default 16) is a crash.
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use ask::Client;
+use crate::common;
+use crate::common::ask::Client;
 use esker_sql::Instance;
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
 use parking_lot::Mutex;

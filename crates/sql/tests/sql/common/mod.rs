@@ -1,4 +1,11 @@
 //! An instance on a simulated machine, and who logs in to it.
+//!
+//! Parts: `rows` (what statements answer, as text) → `ask` (a client) → `tasks` (a client that asks twice, to compare
+//! one thread with several).
+
+pub mod ask;
+pub mod rows;
+pub mod tasks;
 
 use std::sync::Arc;
 

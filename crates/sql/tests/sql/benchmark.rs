@@ -1,36 +1,13 @@
 //! BENCHMARK evaluates its argument as often as it is told to, and ends with an error when it is killed or
 //! out of time.
 
-mod common;
-
 use std::thread;
 
-use esker_sql::{Mode, OutcomeKind, Request, RowSink, Session, Step};
-use esker_types::cast::write_text;
-use esker_types::{SqlType, ValueRef};
+use esker_sql::{Mode, OutcomeKind, Request, Session, Step};
 use esker_vfs::sim::SimEnv;
 
-use common::{await_durable, client, open};
-
-/// Values as text.
-#[derive(Default)]
-struct Texts(Vec<String>);
-
-impl RowSink for Texts {
-    fn begin_row(&mut self) {}
-    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
-        let mut text = Vec::new();
-        match v {
-            ValueRef::Null => text.extend_from_slice(b"NULL"),
-            v => write_text(v, ty, &mut text),
-        }
-        self.0.push(String::from_utf8_lossy(&text).into_owned());
-    }
-    fn end_row(&mut self) {}
-    fn bytes(&self) -> usize {
-        0
-    }
-}
+use crate::common::rows::Rows;
+use crate::common::{await_durable, client, open};
 
 /// All values of the answer, or the number of the error.
 fn ask(session: &mut Session, sql: &str) -> Result<Vec<String>, u16> {
@@ -39,7 +16,7 @@ fn ask(session: &mut Session, sql: &str) -> Result<Vec<String>, u16> {
         panic!("nothing to wait for in {sql}");
     };
     await_durable(session, outcome.depends_on);
-    let mut values = Texts::default();
+    let mut values = Rows::default();
     match outcome.result {
         OutcomeKind::Err(e) => return Err(e.code),
         OutcomeKind::Rows(_) => {
@@ -51,7 +28,7 @@ fn ask(session: &mut Session, sql: &str) -> Result<Vec<String>, u16> {
         }
         _ => {}
     }
-    Ok(values.0)
+    Ok(values.rows.concat())
 }
 
 const ENDLESS: &str = "BENCHMARK(18446744073709551615, CRC32(@n))";

@@ -1,6 +1,6 @@
 //! Questions that one thread answers, or tasks.
 
-use crate::ask::{Answer, Client};
+use crate::common::ask::{Answer, Client};
 
 impl Client {
     /// The answer with one thread, without tasks.

@@ -2,12 +2,6 @@
 //!
 //! **Invariant**: where it matters that several threads have read, a test looks at the engine's count of tasks.
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-#[path = "common/tasks.rs"]
-mod tasks;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,8 +9,8 @@ use std::thread;
 use esker_sql::Instance;
 use esker_vfs::sim::SimEnv;
 
-use ask::Client;
-use common::open;
+use crate::common::ask::Client;
+use crate::common::open;
 
 /// A table of 14,000 rows, with NULLs, decimals, doubles and text in it, indexes on two columns; `flush` says of which
 /// part of the rows are on disk.

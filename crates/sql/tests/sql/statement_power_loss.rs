@@ -6,14 +6,11 @@
 //! has, each in a transaction of its own. `ESKER_SIM_SEEDS` runs (default 1) from `ESKER_SIM_FIRST_SEED` on; of their
 //! disk operations every `ESKER_SIM_STRIDE`th (default 3) is a crash.
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ask::Client;
+use crate::common;
+use crate::common::ask::Client;
 use esker_vfs::sim::{CrashImage, SimEnv};
 
 const VARIABLES: [(&str, &str); 5] = [

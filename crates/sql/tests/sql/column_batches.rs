@@ -2,12 +2,6 @@
 //!
 //! **Invariant**: the row way is the serial one here, which knows no batches.
 
-#[path = "common/ask.rs"]
-mod ask;
-mod common;
-#[path = "common/tasks.rs"]
-mod tasks;
-
 use std::cell::{Cell, RefCell};
 
 use esker_engine::{Engine, Isolation};
@@ -15,8 +9,8 @@ use esker_vfs::sim::SimEnv;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-use ask::{Answer, Client};
-use common::open;
+use crate::common::ask::{Answer, Client};
+use crate::common::open;
 
 /// Rows of the table: several batches.
 const ROWS: u32 = 4000;
