@@ -122,6 +122,7 @@ fn statements_in_an_active_branch() {
         "DROP TABLE t",
         "RENAME TABLE t TO u",
         "CREATE INDEX i ON t (id)",
+        "CREATE VIEW w AS SELECT v FROM t",
         "CREATE DATABASE e",
         "DROP DATABASE d",
         "LOCK TABLES t WRITE",

@@ -30,7 +30,7 @@ impl Session {
             return Ok(ok(0));
         }
         let unlocks = matches!(statement, Statement::UnlockTables) && self.locks.has_explicit();
-        if unlocks || commits_what_is_open(statement) {
+        if unlocks || commits_implicitly(statement) {
             self.admit_commit()?;
         }
         match statement {
@@ -214,7 +214,7 @@ impl Session {
 }
 
 /// Does the statement commit the transaction that is open, or may it?
-fn commits_what_is_open(statement: &Statement) -> bool {
+pub(super) fn commits_implicitly(statement: &Statement) -> bool {
     let is_autocommit = |item: &SetItem| matches!(item, SetItem::SysVar { var, .. } if var.name.eq_ignore_ascii_case("autocommit"));
     match statement {
         Statement::Set(items) => items.iter().any(is_autocommit),

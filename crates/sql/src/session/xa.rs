@@ -25,6 +25,7 @@ use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
 use super::Session;
 use super::run::{Done, RowSource};
+use super::utility::commits_implicitly;
 use crate::ddl;
 use crate::xids::{self, Claim};
 
@@ -83,24 +84,15 @@ impl Branch {
     fn admit(&self, statement: &Statement) -> SqlResult<()> {
         let active = self.phase.get() == Phase::Active;
         let admitted = match statement {
-            Statement::Begin(_)
-            | Statement::Commit(_)
-            | Statement::Rollback(_)
-            | Statement::LockTables { .. }
-            | Statement::Flush { .. }
-            | Statement::CreateUser(_)
-            | Statement::AlterUser(_)
-            | Statement::DropUser { .. }
-            | Statement::RenameUser(_)
-            | Statement::SetPassword(_)
-            | Statement::Grant(_)
-            | Statement::Revoke(_) => false,
+            Statement::Rollback(_) | Statement::Flush { .. } => false,
+            // They find out by themselves.
+            Statement::Set(_) | Statement::Xa(_) => true,
             Statement::Maintain(m) => active && m.kind == MaintainKind::Checksum,
             Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::ReleaseSavepoint(_) => {
                 active
             }
             Statement::Show(show) => active || shows_no_table(&show.what),
-            other => !ddl::is_ddl(other),
+            other => !ddl::is_ddl(other) && !commits_implicitly(other),
         };
         if admitted {
             Ok(())
