@@ -50,8 +50,6 @@ pub mod cap {
     pub const SESSION_TRACK: u32 = 1 << 23;
     /// OK instead of EOF at the end of rows.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
-    /// The client may skip result set metadata.
-    pub const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
     /// zstd compression.
     pub const ZSTD_COMPRESSION: u32 = 1 << 26;
     /// Query attributes in COM_QUERY and COM_STMT_EXECUTE.
@@ -94,12 +92,8 @@ pub mod status {
     pub const CURSOR_EXISTS: u16 = 64;
     /// The cursor has sent its last row.
     pub const LAST_ROW_SENT: u16 = 128;
-    /// A database was dropped.
-    pub const DB_DROPPED: u16 = 256;
     /// NO_BACKSLASH_ESCAPES is in force.
     pub const NO_BACKSLASH_ESCAPES: u16 = 512;
-    /// Metadata changed since prepare.
-    pub const METADATA_CHANGED: u16 = 1024;
     /// The transaction is read-only.
     pub const IN_TRANS_READONLY: u16 = 8192;
     /// Session state information follows in the OK packet.

@@ -272,18 +272,6 @@ impl FrameWriter {
             self.out = Vec::new();
         }
     }
-
-    /// A mark to return to with [`Self::rewind`] while nothing has been sent.
-    pub fn mark(&self) -> (usize, u8) {
-        (self.out.len(), self.seq)
-    }
-
-    /// Drops everything written since the mark.
-    pub fn rewind(&mut self, mark: (usize, u8)) {
-        self.open = None;
-        self.out.truncate(mark.0);
-        self.seq = mark.1;
-    }
 }
 
 #[cfg(test)]

@@ -300,18 +300,10 @@ fn number(r: &mut Reader<'_>) -> Result<u64> {
     Ok(low | high << (7 - more))
 }
 
-/// Appends the body of PREVIOUS_GTIDS.
-pub fn write_previous_gtids(executed: &GtidSet, out: &mut Vec<u8>) {
-    executed.encode(out);
-}
-
-/// Reads it.
+/// Reads the body of PREVIOUS_GTIDS.
 pub fn parse_previous_gtids(body: &[u8]) -> Result<GtidSet> {
     GtidSet::decode(body)
 }
-
-/// Bytes of the body of an XID event.
-pub const XID_BYTES: usize = 8;
 
 /// Reads the body of an XID event.
 pub fn parse_xid(body: &[u8]) -> Result<u64> {

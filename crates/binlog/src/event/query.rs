@@ -41,8 +41,6 @@ const TOO_MANY_DATABASES: u8 = 254;
 /// Most databases that are listed.
 const MAX_DATABASES: usize = 16;
 
-/// In [`Settings::flags2`]: `sql_auto_is_null`.
-pub const AUTO_IS_NULL: u32 = 0x4000;
 /// In [`Settings::flags2`]: `autocommit = 0`.
 pub const NOT_AUTOCOMMIT: u32 = 0x8_0000;
 /// In [`Settings::flags2`]: `foreign_key_checks = 0`.

@@ -42,10 +42,6 @@ use manager::Pending;
 use object::Granted;
 use owner::{Held, Owner};
 
-/// A place in the set, for [`LockSet::release_after`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockMark(usize);
-
 /// The metadata locks of one session.
 pub struct LockSet {
     manager: MetadataLocks,
@@ -366,21 +362,6 @@ impl LockSet {
     /// Is nothing held?
     pub fn is_empty(&self) -> bool {
         self.owner.held().is_empty()
-    }
-
-    /// The present end of the set.
-    pub fn mark(&self) -> LockMark {
-        LockMark(self.len())
-    }
-
-    /// Releases the transaction's locks taken after `mark` (ROLLBACK TO SAVEPOINT, a failed
-    /// statement of which nothing remains).
-    pub fn release_after(&mut self, mark: LockMark) {
-        let mut at = 0;
-        self.release_where(|h| {
-            at += 1;
-            at > mark.0 && h.duration <= MdlDuration::Transaction
-        });
     }
 }
 

@@ -48,7 +48,7 @@ impl Op {
 /// One planned failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    op: Option<Op>,
+    op: Op,
     path_part: Option<String>,
     skip: u64,
     times: u64,
@@ -59,19 +59,11 @@ impl Fault {
     /// The next operation of this kind fails with EIO.
     pub fn on(op: Op) -> Self {
         Self {
-            op: Some(op),
+            op,
             path_part: None,
             skip: 0,
             times: 1,
             errno: EIO,
-        }
-    }
-
-    /// The next operation that changes the disk, of whatever kind, fails with EIO.
-    pub fn on_any_change() -> Self {
-        Self {
-            op: None,
-            ..Self::on(Op::Write)
         }
     }
 
@@ -117,10 +109,7 @@ impl Fault {
     }
 
     fn matches(&self, op: Op, path: &Path) -> bool {
-        let op_matches = match self.op {
-            Some(wanted) => wanted == op,
-            None => op.is_change(),
-        };
+        let op_matches = self.op == op;
         let path_matches = self
             .path_part
             .as_ref()
