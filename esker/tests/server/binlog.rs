@@ -429,6 +429,59 @@ fn show_and_manage(args: &[&str]) {
     assert_eq!(c.value("SELECT @@log_bin"), "0");
 }
 
+/// The columns that an image has, by the names given.
+fn present(names: &[&str], image: &Image) -> String {
+    let has = names.iter().zip(image).filter(|(_, value)| value.is_some());
+    has.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+}
+
+/// Compared with MySQL 9.7, image by image.
+#[test]
+fn images_have_the_columns_that_binlog_row_image_asks_for() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut server = Server::start(dir.path(), &["--log-bin=ON"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d");
+    c.run("CREATE TABLE t (id INT PRIMARY KEY, n INT, s VARCHAR(9), b TEXT, j JSON)");
+    c.run("INSERT INTO t VALUES (1, 1, 's', 'b', '[1]'), (2, 2, 's', 'b', '[2]')");
+    c.run("SET binlog_row_image = NOBLOB; UPDATE t SET n = 3 WHERE id = 1");
+    c.run("UPDATE t SET b = 'c' WHERE id = 1; DELETE FROM t WHERE id = 1");
+    c.run("SET binlog_row_image = MINIMAL; UPDATE t SET j = '[3]' WHERE id = 2; DELETE FROM t");
+    server.stop();
+    let mut maps = HashMap::new();
+    let mut images = Vec::new();
+    let names = ["id", "n", "s", "b", "j"];
+    for_each_event(dir.path(), |event| {
+        let kind = event.header.event_type().expect("known");
+        match kind {
+            EventType::TableMap => {
+                let map = TableMap::parse(event.body).expect("map");
+                maps.insert(map.table_id, map);
+            }
+            EventType::UpdateRows | EventType::DeleteRows => {
+                let rows = Rows::parse(kind, event.body).expect("rows");
+                for change in rows.rows(&maps[&rows.table_id]).expect("images") {
+                    images.push(match change {
+                        RowChange::Update(old, new, _) => {
+                            format!("{} -> {}", present(&names, &old), present(&names, &new))
+                        }
+                        RowChange::Insert(row) | RowChange::Delete(row) => present(&names, &row),
+                    });
+                }
+            }
+            _ => {}
+        }
+    });
+    let expected = [
+        "id n s j -> id n s j",
+        "id n s j -> id n s b j",
+        "id n s j",
+        "id -> j",
+        "id",
+    ];
+    assert_eq!(images, expected);
+}
+
 #[test]
 fn a_query_fills_a_table_in_one_group() {
     fill(&ARGS);

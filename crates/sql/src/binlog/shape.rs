@@ -60,7 +60,8 @@ impl Logged {
         let mut map = Vec::new();
         table_map::write(&shape, detail, &mut map);
         let in_key = |nth: usize| parts.iter().any(|p| p.col == places[nth]);
-        let is_blob = |c: &ShapeColumn| matches!(c.form, Form::Blob { .. } | Form::Json);
+        // Documents are none, although they are as large.
+        let is_blob = |c: &ShapeColumn| matches!(c.form, Form::Blob { .. });
         let key = (0..columns.len()).map(|col| parts.is_empty() || in_key(col));
         let shown = shape.columns.iter().enumerate();
         let without_blobs = shown.map(|(col, c)| !is_blob(c) || in_key(col));
