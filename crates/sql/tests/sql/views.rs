@@ -97,11 +97,11 @@ fn what_is_shown_of_views() {
     );
     let shown = lines(&mut s, "SHOW CREATE VIEW v");
     let text = "v|CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS \
-                SELECT id, s FROM t|utf8mb4|";
+                select `t`.`id` AS `id`,`t`.`s` AS `s` from `t`|utf8mb4|";
     assert!(shown[0].starts_with(text), "{shown:?}");
     let shown = lines(&mut s, "SHOW CREATE TABLE w");
     assert!(
-        shown[0].contains("VIEW `w` (`a`) AS SELECT 1 + 1"),
+        shown[0].contains("VIEW `w` (`a`) AS select (1 + 1) AS `1 + 1`"),
         "{shown:?}"
     );
     let columns = lines(&mut s, "SHOW COLUMNS FROM v");
@@ -114,8 +114,8 @@ fn what_is_shown_of_views() {
              FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
         ),
         [
-            "v|SELECT id, s FROM `d`.t|NO|root@localhost|DEFINER",
-            "w|SELECT 1 + 1|NO|root@localhost|DEFINER"
+            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|NO|root@localhost|DEFINER",
+            "w|select (1 + 1) AS `1 + 1`|NO|root@localhost|DEFINER"
         ]
     );
     assert_eq!(
