@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
-use crate::common::{Ask, Server, eventually, has_client};
+use crate::common::{Ask, PATIENCE, Server, eventually, has_client};
 
 fn shell() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
@@ -138,6 +139,7 @@ fn a_directory_is_only_made_when_it_is_asked_for() {
 /// The shell on a terminal of its own, which `script` makes.
 struct Terminal {
     child: std::process::Child,
+    output: mpsc::Receiver<Vec<u8>>,
     seen: String,
 }
 
@@ -145,7 +147,7 @@ impl Terminal {
     fn open(port: u16, home: &Path) -> Self {
         // A shell between `script` and the program would get Ctrl-C too: dash waits for the program, then ends by it.
         let line = format!("exec {} sql --port={port}", env!("CARGO_BIN_EXE_esker"));
-        let child = Command::new("script")
+        let mut child = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("HOME", home)
             .env("TERM", "xterm")
@@ -153,8 +155,21 @@ impl Terminal {
             .stdout(Stdio::piped())
             .spawn()
             .expect("script");
-        let seen = String::new();
-        Self { child, seen }
+        let mut stdout = child.stdout.take().expect("piped");
+        let (read, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(n @ 1..) = stdout.read(&mut chunk) {
+                if read.send(chunk[..n].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            child,
+            output,
+            seen: String::new(),
+        }
     }
 
     fn send(&mut self, keys: &str) {
@@ -165,16 +180,15 @@ impl Terminal {
 
     /// Reads until the text has appeared, and forgets what came before its end.
     fn expect(&mut self, wanted: &str) {
-        let stdout = self.child.stdout.as_mut().expect("piped");
-        let mut chunk = [0; 4096];
         loop {
             if let Some(at) = self.seen.find(wanted) {
                 self.seen.drain(..at + wanted.len());
                 return;
             }
-            let read = stdout.read(&mut chunk).expect("output");
-            assert!(read > 0, "no {wanted:?} in {:?}", self.seen);
-            self.seen.push_str(&String::from_utf8_lossy(&chunk[..read]));
+            let Ok(chunk) = self.output.recv_timeout(PATIENCE) else {
+                panic!("no {wanted:?} in {:?}", self.seen);
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
 }
@@ -192,8 +206,7 @@ impl Terminal {
     /// until the shell has gone.
     fn ends(&mut self) -> std::process::ExitStatus {
         let keyboard = self.child.stdin.take();
-        let stdout = self.child.stdout.as_mut().expect("piped");
-        std::io::copy(stdout, &mut std::io::sink()).expect("output");
+        while self.output.recv_timeout(PATIENCE).is_ok() {}
         let status = self.child.wait().expect("ends");
         drop(keyboard);
         status
