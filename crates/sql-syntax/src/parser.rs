@@ -534,6 +534,18 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// An unsigned integer literal; one that is too large is the largest there is.
+    pub(super) fn bounded_number(&mut self) -> SqlResult<u64> {
+        let is_too_large = self.cur.tok == Tok::Int && self.bytes(self.cur).len() >= 20;
+        match self.number() {
+            Err(_) if is_too_large => {
+                self.advance();
+                Ok(u64::MAX)
+            }
+            number => number,
+        }
+    }
+
     pub(super) fn opt_number(&mut self) -> SqlResult<Option<u64>> {
         if matches!(self.cur.tok, Tok::Int | Tok::HexNum) {
             self.number().map(Some)

@@ -40,7 +40,7 @@ impl Parser<'_> {
             Kw::AUTO_INCREMENT => {
                 self.advance();
                 self.eat_eq();
-                TableOption::AutoIncrement(self.number()?)
+                TableOption::AutoIncrement(self.bounded_number()?)
             }
             Kw::COMMENT => {
                 self.advance();

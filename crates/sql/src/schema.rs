@@ -96,11 +96,6 @@ impl Instance {
             index_bytes,
         }
     }
-
-    /// The next AUTO_INCREMENT value, as SHOW prints it.
-    pub(crate) fn next_auto_increment(&self, table: &TableDef) -> u64 {
-        table.runtime.last_auto().saturating_add(1)
-    }
 }
 
 /// Entries and bytes of a tree, what is in memory included; versions that nobody sees any more are counted

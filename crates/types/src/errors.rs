@@ -7,7 +7,8 @@
 
 use std::fmt::Display;
 
-use crate::error::SqlError;
+use crate::ctx::EvalCtx;
+use crate::error::{SqlError, SqlResult};
 
 /// 1021: `place` is what is stored there, `advice` what to do.
 pub fn disk_full(place: impl Display, advice: impl Display) -> SqlError {
@@ -432,6 +433,12 @@ pub fn width_out_of_range(column: impl Display, max: impl Display) -> SqlError {
     SqlError::new(1439, "42000", text)
 }
 
+/// 1467
+pub fn no_auto_increment_value() -> SqlError {
+    let text = "Failed to read auto-increment value from storage engine";
+    SqlError::new(1467, "HY000", text)
+}
+
 /// 1525: `kind` is DATE, TIMESTAMP, …
 pub fn incorrect_value(kind: impl Display, value: impl Display) -> SqlError {
     SqlError::new(1525, "HY000", format!("Incorrect {kind} value: '{value}'"))
@@ -453,6 +460,12 @@ pub fn corrupt_event(why: impl Display) -> SqlError {
 pub fn out_of_range(what: impl Display, place: impl Display) -> SqlError {
     let text = format!("{what} value is out of range in '{place}'");
     SqlError::new(1690, "22003", text)
+}
+
+/// 1264: an error where the mode is strict, else a warning.
+pub fn out_of_range_for_column(ctx: &EvalCtx<'_>, column: &str, row: u64) -> SqlResult<()> {
+    let text = format!("Out of range value for column '{column}' at row {row}");
+    ctx.raise(1264, "22003", text)
 }
 
 /// 1772

@@ -16,7 +16,7 @@ use esker_types::{SqlResult, SqlType, Value, errors};
 
 use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
-use super::runtime::TableRuntime;
+use super::runtime::{AutoStep, TableRuntime, max_auto};
 use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, RowFields, RowLayout};
 use crate::mdl::MdlObject;
@@ -375,6 +375,20 @@ impl TableDef {
     pub fn announce_fields(&self) {
         let fields = RowFields::new(&self.columns, &self.layout, self.leading_column());
         self.primary().tree.set_fields(Arc::new(fields));
+    }
+
+    /// A value of the AUTO_INCREMENT column was stored that was not drawn; `step` is that of the one who stored it.
+    pub fn note_auto(&self, value: u64, step: AutoStep) {
+        if let Some(auto) = self.auto_column {
+            self.runtime
+                .note(value, step, max_auto(&self.columns[auto].ty));
+        }
+    }
+
+    /// The next AUTO_INCREMENT value, as SHOW prints it; `None` without such a column.
+    pub fn next_auto(&self) -> Option<u64> {
+        let auto = &self.columns[self.auto_column?];
+        Some(self.runtime.next_auto(max_auto(&auto.ty)))
     }
 
     /// The tree whose persistent counter is this table's AUTO_INCREMENT.

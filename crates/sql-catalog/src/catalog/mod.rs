@@ -49,7 +49,7 @@ pub use def::{
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use rows::{ChannelRow, ChannelRows};
-pub use runtime::{AutoRange, AutoStep, TableRuntime, max_auto};
+pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};

@@ -4,7 +4,9 @@
 //! Neighbours: `dml` draws numbers, `ddl` sets the counter, the engine persists it.
 //!
 //! **Invariants** (A1, A2)
-//! - `last` is the largest number ever given or stored; it only grows, but for ALTER TABLE.
+//! - The next number is larger than `last`, which is not smaller than any number ever given or stored. It only grows,
+//!   but for ALTER TABLE. As in InnoDB it lies before the next number of the sequence of whoever drew or stored last:
+//!   another `auto_increment_increment` goes on from there.
 //! - A number given in an autocommit statement travels in the commit record of its row
 //!   (`Txn::bump_counter`): until that is durable no client has seen it.
 //! - A number given inside an open transaction is seen before the commit, so it lies below
@@ -54,6 +56,20 @@ impl AutoStep {
         }
         let rounds = (last - offset) / increment + 1;
         rounds.saturating_mul(increment).saturating_add(offset)
+    }
+
+    /// The largest value of the sequence up to `max`; `max` where there is none.
+    pub fn last_to(self, max: u64) -> u64 {
+        let (increment, first) = (self.increment.max(1), self.after(0));
+        match max.checked_sub(first) {
+            Some(span) => first + span / increment * increment,
+            None => max,
+        }
+    }
+
+    /// The counter behind `value`: just before the next number.
+    fn counter_behind(self, value: u64, max: u64) -> u64 {
+        (self.after(value) - 1).clamp(value.min(max), max)
     }
 }
 
@@ -126,28 +142,45 @@ impl TableRuntime {
     /// Before the first number since the start is drawn: the counter may be behind what is stored.
     pub fn learn_stored(&self, engine: &Engine, table: &TableDef) -> SqlResult<()> {
         if !self.knows_stored.load(Ordering::Acquire) {
-            self.note(largest_stored(engine, table)?);
+            let largest = largest_stored(engine, table)?;
+            let mut auto = self.auto.lock();
+            auto.last = auto.last.max(largest);
+            drop(auto);
             self.knows_stored.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Draws `count` numbers that nobody else gets; none is larger than `max` (then the last ones
-    /// repeat `max`, and the unique key refuses them).
-    pub fn draw(&self, count: u64, step: AutoStep, max: u64) -> AutoRange {
+    /// The next number, as SHOW prints it for a column that holds numbers up to `max`.
+    pub fn next_auto(&self, max: u64) -> u64 {
+        let last = self.last_auto();
+        match last > max {
+            true => last.saturating_add(1),
+            false => last.saturating_add(1).min(max),
+        }
+    }
+
+    /// Draws `count` numbers that nobody else gets; they may be larger than `max`, the largest that the column holds.
+    /// Behind `max` itself comes `max` again, which the unique key refuses. `None`: the counter was set beyond it, or
+    /// is at the end of all numbers.
+    pub fn draw(&self, count: u64, step: AutoStep, max: u64) -> Option<AutoRange> {
         let mut auto = self.auto.lock();
-        let first = step.after(auto.last).min(max);
-        let distance = step.increment.max(1);
         let before = auto.last;
-        let behind = distance.saturating_mul(count.saturating_sub(1));
-        auto.last = first.saturating_add(behind).min(max).max(auto.last);
-        AutoRange {
+        let behind_all = before.saturating_add(1) == u64::MAX;
+        if before > max || behind_all {
+            return None;
+        }
+        let first = step.after(before.min(max - 1));
+        let distance = step.increment.max(1);
+        let end = first.saturating_add(distance.saturating_mul(count.saturating_sub(1)));
+        auto.last = step.counter_behind(end, max).max(before);
+        Some(AutoRange {
             first,
             step: distance,
             count,
             before,
             after: auto.last,
-        }
+        })
     }
 
     /// Gives numbers back that nobody has seen, unless the counter has moved on since.
@@ -158,10 +191,16 @@ impl TableRuntime {
         }
     }
 
-    /// A value was stored explicitly.
-    pub fn note(&self, value: u64) {
+    /// A value was stored that was not drawn, in a column that holds numbers up to `max`.
+    pub fn note(&self, value: u64, step: AutoStep, max: u64) {
+        if value == 0 {
+            return;
+        }
         let mut auto = self.auto.lock();
-        auto.last = auto.last.max(value);
+        // A value that is behind the counter already says nothing about whose sequence goes on.
+        if value > auto.last {
+            auto.last = step.counter_behind(value, max);
+        }
     }
 
     /// Makes sure that numbers up to `value` survive a crash, `interval` more at a time; the reply
@@ -212,8 +251,8 @@ impl TableRuntime {
     }
 }
 
-/// The largest value of the AUTO_INCREMENT column, from the index that it leads; 0 if there is none.
-fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
+/// The largest value of the AUTO_INCREMENT column, from the end of the index that it leads; 0 if there is none.
+pub fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
     let leads = |parts: &[super::IndexPart]| parts.first().map(|p| p.col) == table.auto_column;
     let mut indexes = table.indexes.iter().filter(|i| !i.parts.is_empty());
     let Some(index) = indexes.find(|i| leads(&i.parts) && i.codec.is_reversible(0)) else {

@@ -12,7 +12,6 @@ use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
-use super::runtime::max_auto;
 use crate::codec::temporal;
 
 /// SHOW CREATE VIEW; `text` is its query as it is to be shown, `at_home` says that its database is the current one.
@@ -82,11 +81,9 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         }
     }
     let _ = write!(out, "\n) ENGINE={}", def.engine.name());
-    if let Some(auto) = def.auto_column
-        && def.runtime.last_auto() > 0
+    if let Some(next) = def.next_auto()
+        && next > 1
     {
-        let next = def.runtime.last_auto().saturating_add(1);
-        let next = next.min(max_auto(&def.columns[auto].ty));
         let _ = write!(out, " AUTO_INCREMENT={next}");
     }
     let _ = write!(out, " DEFAULT CHARSET={}", def.collation.charset().name());

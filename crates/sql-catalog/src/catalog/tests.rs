@@ -437,26 +437,33 @@ fn auto_increment_steps_as_mysql_does() {
 #[test]
 fn drawn_numbers_are_disjoint_and_stop_at_the_largest() {
     let runtime = TableRuntime::new(5);
-    let range = runtime.draw(3, AutoStep::ONE, 127);
+    let range = runtime.draw(3, AutoStep::ONE, 127).expect("numbers");
     assert_eq!((range.first, range.step, range.count), (6, 1, 3));
-    assert_eq!(runtime.draw(1, AutoStep::ONE, 127).first, 9);
-    runtime.note(120);
-    runtime.note(7);
+    let first = |step, max| runtime.draw(1, step, max).map(|range| range.first);
+    assert_eq!(first(AutoStep::ONE, 127), Some(9));
+    runtime.note(120, AutoStep::ONE, 127);
+    runtime.note(7, AutoStep::ONE, 127);
     assert_eq!(runtime.last_auto(), 120);
+    let hundreds = AutoStep {
+        increment: 100,
+        offset: 1,
+    };
     assert_eq!(
-        runtime
-            .draw(
-                1,
-                AutoStep {
-                    increment: 100,
-                    offset: 1
-                },
-                127
-            )
-            .first,
-        127
+        first(hundreds, 127),
+        Some(201),
+        "whoever asked says what then"
     );
-    assert_eq!(runtime.draw(1, AutoStep::ONE, 127).first, 127);
+    assert_eq!(hundreds.last_to(127), 101);
+    assert_eq!((runtime.last_auto(), runtime.next_auto(127)), (127, 127));
+    assert_eq!(first(AutoStep::ONE, 127), Some(127));
+    runtime.reset(299);
+    assert_eq!(
+        (first(AutoStep::ONE, 127), runtime.next_auto(127)),
+        (None, 300)
+    );
+    runtime.reset(u64::MAX - 2);
+    assert_eq!(first(AutoStep::ONE, u64::MAX), Some(u64::MAX - 1));
+    assert_eq!(first(AutoStep::ONE, u64::MAX), None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_types::cast::to_column;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::alter::AlterContext;
@@ -141,7 +141,7 @@ impl<'a> Conversion<'a> {
                 values[at] = self.converted(value, &e.ty, column, row_number)?;
             }
         }
-        self.number(values);
+        self.number(values)?;
         self.exprs
             .generate(&self.new.columns, values, (row_number, false), env)
     }
@@ -181,18 +181,20 @@ impl<'a> Conversion<'a> {
     }
 
     /// Rows without a number in a new AUTO_INCREMENT column get one.
-    fn number(&self, values: &mut [Value]) {
+    fn number(&self, values: &mut [Value]) -> SqlResult<()> {
         let Some(auto) = self.new.auto_column else {
-            return;
+            return Ok(());
         };
         let ty = &self.new.columns[auto].ty;
         match as_counter(&values[auto]) {
             0 if values[auto].is_null() || matches!(self.origins[auto], Origin::New) => {
                 let range = self.new.runtime.draw(1, AutoStep::ONE, max_auto(ty));
+                let range = range.ok_or_else(errors::no_auto_increment_value)?;
                 values[auto] = auto_value(ty, range.first);
             }
-            value => self.new.runtime.note(value),
+            value => self.new.note_auto(value, AutoStep::ONE),
         }
+        Ok(())
     }
 }
 

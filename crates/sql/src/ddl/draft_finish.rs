@@ -317,15 +317,18 @@ fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32
             Err(SqlError::new(1391, "HY000", text))
         }
         Some(len) if !ty.is_string() || (!is_blob(ty) && len > u64::from(ty.length)) => {
-            let _ = len;
-            let text = "Incorrect prefix key; the used key part isn't a string, the used length \
-                        is longer than the key part, or the storage engine doesn't support unique \
-                        prefix keys";
-            Err(SqlError::new(1089, "HY000", text))
+            Err(incorrect_prefix())
         }
         Some(len) if !is_blob(ty) && len == u64::from(ty.length) => Ok(None),
         Some(len) => Ok(Some(u32::try_from(len).unwrap_or(u32::MAX))),
     }
+}
+
+/// 1089.
+pub(super) fn incorrect_prefix() -> SqlError {
+    let text = "Incorrect prefix key; the used key part isn't a string, the used length is longer than the key part, \
+                or the storage engine doesn't support unique prefix keys";
+    SqlError::new(1089, "HY000", text)
 }
 
 /// Bytes a part counts towards the limit of a key.

@@ -21,7 +21,7 @@ use super::convert::Conversion;
 use super::progress::{Progress, Stage, Watch};
 use crate::dml::foreign::{NewKeys, Seen};
 use crate::dml::implicit_value;
-use crate::dml::{Default, TableExprs, as_counter, default_of, duplicate_entry};
+use crate::dml::{Default, TableExprs, default_of, duplicate_entry};
 
 /// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
 const SORT_BYTES: usize = 64 << 20;
@@ -281,23 +281,6 @@ pub(super) fn check_foreign_keys(rows: &Rows<'_>, keys: &NewKeys<'_>) -> SqlResu
         watch.row(bytes.len())?;
     }
     Ok(count)
-}
-
-/// The largest value of the AUTO_INCREMENT column.
-pub(super) fn largest_auto(rows: &Rows<'_>) -> SqlResult<u64> {
-    let table = rows.table;
-    let Some(auto) = table.auto_column else {
-        return Ok(0);
-    };
-    let mut cursor = rows.open()?;
-    let mut watch = rows.watch(Stage::Read);
-    let mut largest = 0;
-    while let Some((_, bytes)) = next(&mut cursor)? {
-        let row = RowReader::new(&table.layout, &UTC, bytes)?;
-        largest = largest.max(as_counter(&row.field(auto).to_owned()));
-        watch.row(bytes.len())?;
-    }
-    Ok(largest)
 }
 
 /// Copies every row of the conversion's table into the new trees; the number of rows.

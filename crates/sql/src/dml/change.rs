@@ -326,7 +326,7 @@ impl RowChanger {
         };
         let value = as_counter(value);
         if value > self.table.runtime.last_auto() {
-            self.table.runtime.note(value);
+            self.table.note_auto(value, env.auto_step);
             env.txn.bump_counter(self.table.counter_tree(), value);
         }
     }

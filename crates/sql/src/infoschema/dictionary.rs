@@ -229,9 +229,7 @@ fn table(_: &Viewer, table: &TableDef, rows: &mut Rows) {
 
 fn table_stats(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
     let stats = viewer.instance.table_stats(table);
-    let next = table
-        .auto_column
-        .map_or(0, |_| viewer.instance.next_auto_increment(table));
+    let next = table.next_auto().unwrap_or(0);
     rows.push(vec![
         id_of(table),
         full_name(table),

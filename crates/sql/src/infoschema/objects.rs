@@ -193,9 +193,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     for t in visible_tables(viewer, wanted) {
         let stats = viewer.instance.table_stats(&t);
         let average = stats.data_bytes.checked_div(stats.rows).unwrap_or(0);
-        let auto = t
-            .auto_column
-            .map(|_| viewer.instance.next_auto_increment(&t));
+        let auto = t.next_auto();
         out.push(vec![
             text("def"),
             text(&t.schema),

@@ -42,11 +42,7 @@ impl Target<'_> {
 
     /// 1264
     pub(super) fn out_of_range(&self) -> SqlResult<()> {
-        self.ctx.raise(
-            1264,
-            "22003",
-            format!("Out of range value {}", self.place()),
-        )
+        errors::out_of_range_for_column(self.ctx, self.column, self.row)
     }
 
     /// 1265

@@ -13,7 +13,8 @@ use esker_types::{SqlError, SqlResult, TypeKind, errors};
 use super::super::DdlCtx;
 use super::super::columns;
 use super::super::create::Options;
-use super::super::draft::{Draft, DraftIndex, PRIMARY, not_for_generated};
+use super::super::draft::{Draft, DraftIndex, PRIMARY, PartColumn, not_for_generated};
+use super::super::draft_finish::incorrect_prefix;
 use super::super::names;
 use super::index_named;
 use crate::dml::columns_of_stored;
@@ -34,8 +35,12 @@ pub(in crate::ddl) struct AlterContext {
 pub(super) struct Edit<'a> {
     ctx: &'a DdlCtx<'a>,
     old: &'a TableDef,
+    /// Of the whole statement.
+    actions: &'a [AlterAction],
     pub(super) draft: Draft,
     pub(super) context: AlterContext,
+    /// Columns of keys that are dropped while the statement adds one of the same name.
+    replaced: Vec<ColumnDef>,
 }
 
 /// 1505: no table is partitioned.
@@ -50,12 +55,14 @@ fn cannot_drop(name: &str) -> SqlError {
 }
 
 impl<'a> Edit<'a> {
-    pub(super) fn new(ctx: &'a DdlCtx<'a>, old: &'a TableDef) -> Self {
+    pub(super) fn new(ctx: &'a DdlCtx<'a>, old: &'a TableDef, actions: &'a [AlterAction]) -> Self {
         Self {
             ctx,
             old,
+            actions,
             draft: Draft::of(old),
             context: AlterContext::default(),
+            replaced: Vec::new(),
         }
     }
 
@@ -224,10 +231,36 @@ impl<'a> Edit<'a> {
             self.forget_checks_of(ordinal, true)?;
         }
         let column = self.draft.columns.remove(at).def;
+        let is_replaced = self.actions.iter().any(|action| {
+            matches!(action, AlterAction::AddColumn { def, .. } if def.name.is(&column.name))
+        });
         for index in &mut self.draft.indexes {
-            index.parts.retain(|p| !p.is(column.id, &column.name));
+            if !is_replaced {
+                index.parts.retain(|p| !p.is(column.id, &column.name));
+                continue;
+            }
+            // As in MySQL, keys are those of names: a column that is added in place of another has its place in them.
+            for part in &mut index.parts {
+                if part.is(column.id, &column.name) {
+                    part.column = PartColumn::Name((*column.name).into());
+                    index.existing = None;
+                    self.replaced.push(column.clone());
+                }
+            }
         }
         self.draft.indexes.retain(|i| !i.parts.is_empty());
+        Ok(())
+    }
+
+    /// 1089 for a column in keys in whose place comes one of another type.
+    fn check_replaced(&self) -> SqlResult<()> {
+        for old in &self.replaced {
+            let new = &self.draft.columns[self.draft.find(&old.name)?].def.ty;
+            let are_texts = old.ty.is_string() && new.is_string();
+            if !are_texts && old.ty.kind != new.kind {
+                return Err(incorrect_prefix());
+            }
+        }
         Ok(())
     }
 
@@ -373,8 +406,10 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Columns that others are computed from stay, under their names: 3108, 3837.
+    /// Columns that others are computed from stay, under their names: 3108, 3837. Those in keys keep their type if they
+    /// come again: 1089.
     pub(super) fn check_dependents(&self) -> SqlResult<()> {
+        self.check_replaced()?;
         let stays = |old: &ColumnDef| {
             let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
             now.is_some_and(|now| same_name(&now.def.name, &old.name))

@@ -23,7 +23,8 @@ mod plan;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, same_name,
+    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
+    largest_stored, same_name,
 };
 use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
@@ -150,7 +151,7 @@ fn run(
         _ => None,
     });
     let table_options = Options::read(ctx, EngineFor::Existing(&name.name), table_options)?;
-    let mut edit = Edit::new(ctx, &old);
+    let mut edit = Edit::new(ctx, &old, actions);
     edit.table_collation(&table_options)?;
     for action in actions {
         edit.apply(action)?;
@@ -450,9 +451,8 @@ impl Altered<'_> {
             _ => 0,
         };
         if copy {
-            def.runtime = Arc::new(TableRuntime::new(
-                def.runtime.last_auto().max(self.old.runtime.last_auto()),
-            ));
+            let before = self.kept_counter(&def);
+            def.runtime = Arc::new(TableRuntime::new(def.runtime.last_auto().max(before)));
         }
         let counter = self.counter(ctx, &mut def, copy)?;
         Ok(Made {
@@ -537,7 +537,12 @@ impl Altered<'_> {
         let layout = RowLayout::new(&columns, vec![LayoutVersion::of(&columns)]);
         let mut def = self.common(columns, indexes, layout);
         def.visible_from = VisibleFrom::fresh();
-        def.runtime = Arc::new(TableRuntime::new(self.old.runtime.last_auto()));
+        let asked = self.options.auto_increment.unwrap_or(0);
+        let last = match self.keeps_auto_column(&def) {
+            true => self.kept_counter(&def),
+            false => asked.saturating_sub(1),
+        };
+        def.runtime = Arc::new(TableRuntime::new(last));
         Ok(def)
     }
 
@@ -584,24 +589,30 @@ impl Altered<'_> {
         Ok(self.common(columns, indexes, layout))
     }
 
+    /// Has the table the AUTO_INCREMENT column that it had?
+    fn keeps_auto_column(&self, def: &TableDef) -> bool {
+        let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
+        was_auto == def.auto_column.map(|c| def.columns[c].id)
+    }
+
+    /// The counter before the change; a column that becomes AUTO_INCREMENT begins anew.
+    fn kept_counter(&self, def: &TableDef) -> u64 {
+        match self.keeps_auto_column(def) {
+            true => self.old.runtime.last_auto(),
+            false => 0,
+        }
+    }
+
     /// AUTO_INCREMENT after the change: as asked for, but behind the largest value stored.
     fn counter(&self, ctx: &DdlCtx<'_>, def: &mut TableDef, copy: bool) -> SqlResult<Option<u64>> {
-        let Some(auto) = def.auto_column else {
+        if def.auto_column.is_none() {
             return Ok(None);
-        };
+        }
         let asked = self.options.auto_increment.map(|v| v.saturating_sub(1));
-        let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
-        let same_column = was_auto == Some(def.columns[auto].id);
-        if asked.is_none() && same_column {
+        if asked.is_none() && self.keeps_auto_column(def) {
             return Ok(copy.then(|| self.old.runtime.last_auto()));
         }
-        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
-        let largest = fill::largest_auto(&Rows {
-            building: Building::of(ctx),
-            table: def,
-            reader: &reader,
-            view: View::Latest,
-        })?;
+        let largest = largest_stored(ctx.catalog.engine(), def)?;
         let last = asked.unwrap_or(0).max(largest);
         def.runtime = Arc::new(TableRuntime::new(last));
         Ok(Some(last))

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use esker_binlog::event::rows::{ColumnEdits, RowChange};
 use esker_binlog::event::table_map::TableMap;
 use esker_engine::LockMode;
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{AutoStep, TableDef};
 use esker_sql_catalog::codec::temporal::{utc_to_zone, zone_to_utc};
 use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
@@ -355,7 +355,7 @@ impl RowApplier {
         };
         let value = as_counter(&row[col]);
         if value > self.table.runtime.last_auto() {
-            self.table.runtime.note(value);
+            self.table.note_auto(value, AutoStep::ONE);
             env.txn.bump_counter(self.table.counter_tree(), value);
         }
     }

@@ -76,6 +76,11 @@ impl Run<'_, '_> {
         }
         let insert = self.insert;
         let table = insert.table();
+        // A number that is given twice is no reason to replace a row.
+        let leads = |index: usize| table.indexes[index].parts.first().map(|p| p.col);
+        if self.auto.is_generated() && leads(conflict.index) == table.auto_column {
+            return Err(self.duplicate(conflict.index)?.into());
+        }
         let env = &mut *self.env;
         let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
         let is_parent = !table.referenced_by.is_empty();

@@ -8,10 +8,19 @@
 //! that was drawn.
 
 use esker_sql_catalog::catalog::{AutoStep, TableDef};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 /// Most numbers that are drawn at once for a query's rows.
 const MAX_DRAWN: u64 = 65_535;
+
+/// What a row gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// Its number.
+    Number(u64),
+    /// The column cannot hold the next number; this is the last one of the sequence that it can.
+    BeyondThe(u64),
+}
 
 /// The statement's numbers.
 #[derive(Debug, Default)]
@@ -69,14 +78,15 @@ impl Numbers {
     /// The number of a row that comes without one. `expected`: rows the statement may still number, this one included.
     ///
     /// # Errors
-    /// 1467: the column's type has no further number.
+    /// 1467: there is no further number.
     pub fn give(
         &mut self,
         table: &TableDef,
         expected: u64,
         step: AutoStep,
         max: u64,
-    ) -> SqlResult<u64> {
+    ) -> SqlResult<Given> {
+        let mut is_first = self.is_forced;
         self.before = Some(self.next);
         if self.next >= self.end {
             if self.rows_left == 0 {
@@ -86,6 +96,8 @@ impl Numbers {
                 };
             }
             let range = table.runtime.draw(self.rows_left, step, max);
+            let range = range.ok_or_else(errors::no_auto_increment_value)?;
+            is_first = true;
             let before = self.span.map_or(range.before, |(before, _)| before);
             self.span = Some((before, range.after));
             self.draws += 1;
@@ -94,14 +106,21 @@ impl Numbers {
                 .first
                 .saturating_add(range.step.saturating_mul(range.count));
         }
-        let number = self.next;
-        if number > max {
-            let text = "Failed to read auto-increment value from storage engine";
-            return Err(SqlError::new(1467, "HY000", text));
-        }
+        let given = match self.next {
+            u64::MAX => return Err(errors::no_auto_increment_value()),
+            number if number <= max => Given::Number(number),
+            _ if is_first => Given::BeyondThe(step.last_to(max)),
+            _ => return Err(errors::no_auto_increment_value()),
+        };
+        let (Given::Number(number) | Given::BeyondThe(number)) = given;
         self.next = step.after(number);
         self.current = Some(number);
-        Ok(number)
+        Ok(given)
+    }
+
+    /// Was the current row's number generated?
+    pub fn is_generated(&self) -> bool {
+        self.current.is_some()
     }
 
     /// A row begins.

@@ -13,7 +13,7 @@ use esker_sql_exec::{Purpose, RowStream, StatementEnv, charge, row_bytes};
 use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
-use super::numbers::Numbers;
+use super::numbers::{Given, Numbers};
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
@@ -34,7 +34,7 @@ pub(super) struct Run<'r, 'e> {
     pub(super) source: Vec<Value>,
     /// Rows inserted, rows deleted or updated for them, rows found equal.
     pub(super) counts: Counts,
-    auto: Numbers,
+    pub(super) auto: Numbers,
     lenient: bool,
 }
 
@@ -336,7 +336,7 @@ impl Run<'_, '_> {
     }
 
     /// Gives the AUTO_INCREMENT column its number. `expected`: rows the statement may still number.
-    fn number_row(&mut self, expected: u64) -> SqlResult<()> {
+    fn number_row(&mut self, row_number: u64, expected: u64) -> SqlResult<()> {
         let Some(col) = self.table().auto_column else {
             return Ok(());
         };
@@ -354,9 +354,13 @@ impl Run<'_, '_> {
         let ty = &table.columns[col].ty;
         let (step, max) = (self.env.auto_step, max_auto(ty));
         table.runtime.learn_stored(self.env.engine, table)?;
-        let number = match self.auto.give(table, expected, step, max) {
-            Err(e) if self.env.ctx.diagnostics.strict_write.get() => return Err(e),
-            given => given.unwrap_or(max),
+        let number = match self.auto.give(table, expected, step, max)? {
+            Given::Number(number) => number,
+            Given::BeyondThe(last) => {
+                let name = &table.columns[col].name;
+                errors::out_of_range_for_column(self.env.ctx, name, row_number)?;
+                last
+            }
         };
         self.row[col] = auto_value(ty, number);
         Ok(())
@@ -380,7 +384,7 @@ impl Run<'_, '_> {
             }
         }
         // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
-        self.number_row(expected)?;
+        self.number_row(row_number, expected)?;
         loop {
             let place = self.env.txn.savepoint();
             match self.write()? {
@@ -467,7 +471,7 @@ impl Run<'_, '_> {
 
     /// A value of the AUTO_INCREMENT column was stored that was not generated.
     pub(super) fn note_explicit(&mut self, value: u64) {
-        self.insert.table().runtime.note(value);
+        self.insert.table().note_auto(value, self.env.auto_step);
         self.auto.largest_explicit = self.auto.largest_explicit.max(value);
     }
 
