@@ -5,6 +5,7 @@
 //! - A view is of one moment; its LSN never goes back while the server runs.
 //! - A future that waits for more is woken by every view with more that is published after its last poll, one that
 //!   waits for a place of the log by the first view that has it.
+//! - Whoever begins to wait for what a view does not have yet ends a [`Published::gather`] that goes on.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -79,6 +80,8 @@ impl View {
 pub struct Published {
     shown: Mutex<Shown>,
     changed: Condvar,
+    /// Somebody has begun to wait.
+    asked: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -91,12 +94,32 @@ struct Shown {
     wakers: Vec<Waker>,
     /// Those who wait for the log up to some place, and for which.
     waiting: Vec<(u64, Waker)>,
+    /// Threads that wait for a state of the view.
+    blocked: usize,
     /// The file that each stream reads.
     streams: BTreeMap<u64, FileNumber>,
     last_stream: u64,
 }
 
+impl Shown {
+    /// Does anybody wait for more than there is?
+    fn is_awaited(&self) -> bool {
+        self.blocked > 0 || !self.waiting.is_empty() || !self.streams.is_empty()
+    }
+}
+
 impl Published {
+    /// Lets time pass in which what is to be shown gathers: until somebody waits for it, at most this long.
+    pub fn gather(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        let mut shown = self.shown.lock();
+        while !shown.is_awaited() {
+            if self.asked.wait_until(&mut shown, until).timed_out() {
+                break;
+            }
+        }
+    }
+
     /// Shows a view, and where the transactions end that the one before had not.
     pub(super) fn set(&self, view: View, places: Vec<Place>) {
         let mut shown = self.shown.lock();
@@ -153,11 +176,17 @@ impl Published {
     pub fn wait(&self, at_most: Duration, is_there: impl Fn(&View) -> bool) -> View {
         let until = Instant::now() + at_most;
         let mut shown = self.shown.lock();
+        if is_there(&shown.view) {
+            return shown.view.clone();
+        }
+        shown.blocked += 1;
+        self.asked.notify_all();
         while !is_there(&shown.view) {
             if self.changed.wait_until(&mut shown, until).timed_out() {
                 break;
             }
         }
+        shown.blocked -= 1;
         shown.view.clone()
     }
 
@@ -186,6 +215,7 @@ impl Published {
         shown.last_stream += 1;
         let id = shown.last_stream;
         shown.streams.insert(id, number);
+        self.asked.notify_all();
         let published = Arc::clone(self);
         Reading { published, id }
     }
@@ -247,6 +277,7 @@ impl Future for Reached {
         let is_same = |(lsn, waker): &(u64, Waker)| *lsn == self.lsn && waker.will_wake(cx.waker());
         if !shown.waiting.iter().any(is_same) {
             shown.waiting.push((self.lsn, cx.waker().clone()));
+            self.published.asked.notify_all();
         }
         Poll::Pending
     }
@@ -270,5 +301,76 @@ impl Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         self.published.shown.lock().streams.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{scope, sleep};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+    /// Long enough on the slowest machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const STEP: Duration = Duration::from_millis(1);
+
+    /// Gathers on a thread, does this until that ends, and tells whether it has.
+    fn ends_when(published: &Published, mut act: impl FnMut()) -> bool {
+        scope(|threads| {
+            let gathering = threads.spawn(|| published.gather(LONG));
+            let begun = Instant::now();
+            while !gathering.is_finished() && begun.elapsed() < PATIENCE {
+                act();
+                sleep(STEP);
+            }
+            let has_ended = gathering.is_finished();
+            // Lets the thread go in any case.
+            published.shown.lock().blocked += 1;
+            published.asked.notify_all();
+            has_ended
+        })
+    }
+
+    #[test]
+    fn gathering_ends_when_a_thread_waits_for_more() {
+        let published = Published::default();
+        assert!(ends_when(&published, || {
+            published.wait(STEP, |view| view.lsn > 0);
+        }));
+    }
+
+    #[test]
+    fn gathering_ends_when_a_reply_waits_for_the_log() {
+        let published = Arc::new(Published::default());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut reached = std::pin::pin!(published.reached(1));
+        assert!(ends_when(&published, || {
+            assert!(reached.as_mut().poll(&mut context).is_pending());
+        }));
+    }
+
+    #[test]
+    fn gathering_ends_when_a_stream_begins() {
+        let published = Arc::new(Published::default());
+        let mut streams = Vec::new();
+        assert!(ends_when(&published, || {
+            streams.push(published.begin_stream(FileNumber(1)));
+        }));
+    }
+
+    #[test]
+    fn nobody_who_finds_what_is_there_ends_the_gathering() {
+        let published = Published::default();
+        published.set(
+            View {
+                lsn: 7,
+                ..View::default()
+            },
+            Vec::new(),
+        );
+        published.wait(LONG, |view| view.lsn >= 7);
+        assert!(!published.shown.lock().is_awaited());
+        published.gather(STEP);
     }
 }

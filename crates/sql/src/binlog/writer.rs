@@ -34,8 +34,10 @@ pub(crate) const FOLLOWER: &str = "binlog";
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Events that have not been synced yet, at most; bytes of log likewise.
 const SYNC_BYTES: u64 = 64 << 20;
-/// The writer lets commits gather for this long.
+/// The writer lets commits gather for this long if somebody waits for them to be in the files.
 const GATHER: Duration = Duration::from_millis(1);
+/// It goes on gathering for this long while nobody does: each turn costs as much as deriving many transactions.
+const GATHER_UNAWAITED: Duration = Duration::from_millis(9);
 /// It looks for commands this often when nothing is committed.
 const IDLE: Duration = Duration::from_millis(20);
 /// It tries again this often on a full disk.
@@ -226,7 +228,10 @@ impl FileWriter {
         self.upkeep.expire_if_due(&mut self.set)?;
         self.tell_sessions();
         match self.follower.wait().block_for(IDLE) {
-            Ok(true) => std::thread::sleep(GATHER),
+            Ok(true) => {
+                std::thread::sleep(GATHER);
+                self.set.published().gather(GATHER_UNAWAITED);
+            }
             Ok(false) => {}
             // The log has ended; whoever ended it says why.
             Err(_) => return Ok(ControlFlow::Break(())),
