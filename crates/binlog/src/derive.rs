@@ -6,7 +6,7 @@
 
 use crate::attachment::{Attachment, Numbering, Part, What};
 use crate::event::group::GtidEvent;
-use crate::event::query::Query;
+use crate::event::query::{self, Query};
 use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
 use crate::gtid::{Gtid, GtidSet, Source};
 use crate::spool::Spooled;
@@ -52,13 +52,15 @@ pub struct Deriver {
     executed: GtidSet,
 }
 
-/// The events of a transaction.
-#[derive(Debug, Default)]
-pub struct Derived {
-    /// All of them, whole.
-    pub events: Vec<u8>,
-    /// Its GTID.
-    pub gtid: Option<Gtid>,
+/// Where events go.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// Where `events` begins in the file.
+    pub position: u64,
+    /// What stands behind bodies.
+    pub checksum: Checksum,
+    /// Events that are not written, to which those of a transaction are appended whole.
+    pub events: &'a mut Vec<u8>,
 }
 
 impl Deriver {
@@ -113,16 +115,18 @@ impl Deriver {
         self.history.restart(0);
     }
 
-    /// The events of the next transaction, at `position` of the file.
+    /// Appends the events of the next transaction, and gives its GTID. Nothing is appended on an error.
     pub fn transaction(
         &mut self,
         attachment: &Attachment<'_>,
-        (position, checksum): (u64, Checksum),
-    ) -> Result<Derived> {
+        target: &mut Target<'_>,
+    ) -> Result<Option<Gtid>> {
         let parts = attachment.parts()?;
         let mut rest = &parts[..];
         let group = self.count(attachment)?;
-        let (mut bodies, after) = self.frame(attachment)?;
+        let (before, after) = self.frame(attachment)?;
+        let mut bodies = Vec::with_capacity(before.len() + parts.len() + after.len());
+        bodies.extend(before);
         if attachment.head.what == What::CreateAndFill {
             let (create, rows) = parts.split_first().ok_or_else(no_create)?;
             bodies.push(self.filled(attachment, create));
@@ -134,17 +138,16 @@ impl Deriver {
         if head.compressed && head.what == What::Transaction {
             bodies = self.compress(attachment, bodies)?;
         }
-        let total = bytes_of(&bodies, checksum);
-        let mut derived = Derived::default();
-        let place = (position, checksum);
-        self.begin(attachment, group, total, place, &mut derived);
-        let begun = derived.events.len();
+        let total = bytes_of(&bodies, target.checksum);
+        let start = target.events.len();
+        let gtid = self.begin(attachment, group, total, target);
+        let begun = target.events.len();
         for body in &bodies {
-            body.write(position, checksum, &mut derived.events);
+            body.write(target);
         }
-        debug_assert!(begun > 0, "a GTID comes first");
-        debug_assert_eq!((derived.events.len() - begun) as u64, total);
-        Ok(derived)
+        debug_assert!(begun > start, "a GTID comes first");
+        debug_assert_eq!((target.events.len() - begun) as u64, total);
+        Ok(gtid)
     }
 
     /// Begins a transaction whose events are in a spool file: what stands before them, and what follows them. They are
@@ -154,8 +157,9 @@ impl Deriver {
         attachment: &Attachment<'_>,
         create: Option<&Part<'_>>,
         spooled: Spooled,
-        (position, checksum): (u64, Checksum),
-    ) -> Result<(Derived, Ending)> {
+        target: &mut Target<'_>,
+    ) -> Result<(Option<Gtid>, Ending)> {
+        let checksum = target.checksum;
         let (mut events, mut body_bytes) = (spooled.events, spooled.body_bytes);
         let group = self.count(attachment)?;
         let (mut before, after) = self.frame(attachment)?;
@@ -166,14 +170,12 @@ impl Deriver {
         }
         let inside = events * event::event_bytes(0, checksum) as u64 + body_bytes;
         let total = inside + bytes_of(&before, checksum) + bytes_of(&after, checksum);
-        let mut derived = Derived::default();
-        let place = (position, checksum);
-        self.begin(attachment, group, total, place, &mut derived);
+        let gtid = self.begin(attachment, group, total, target);
         for body in &before {
-            body.write(position, checksum, &mut derived.events);
+            body.write(target);
         }
         let server_id = self.stamp(attachment, 0, 0).server_id;
-        Ok((derived, Ending { after, server_id }))
+        Ok((gtid, Ending { after, server_id }))
     }
 
     /// The statement that makes the table which the transaction fills.
@@ -210,20 +212,18 @@ impl Deriver {
         attachment: &Attachment<'_>,
         mut group: GtidEvent,
         total: u64,
-        (position, checksum): (u64, Checksum),
-        derived: &mut Derived,
-    ) {
-        group.set_length(total, checksum);
-        let mut body = Vec::new();
-        group.write(&mut body);
-        let stamp = self.stamp(attachment, attachment.head.commit_seconds(), 0);
-        let events = &mut derived.events;
-        let at = position + events.len() as u64;
-        event::frame(group.event_type(), stamp, at, &body, checksum, events);
-        if let Some(gtid) = group.gtid {
-            self.executed.add(&gtid);
-            derived.gtid = Some(gtid);
+        target: &mut Target<'_>,
+    ) -> Option<Gtid> {
+        let body = Body {
+            kind: group.event_type(),
+            stamp: self.stamp(attachment, attachment.head.commit_seconds(), 0),
+            bytes: group.body_before(total, target.checksum).into(),
+        };
+        body.write(target);
+        if let Some(gtid) = &group.gtid {
+            self.executed.add(gtid);
         }
+        group.gtid
     }
 
     fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
@@ -302,7 +302,9 @@ impl Deriver {
     /// A statement of the binary log's own.
     fn query(&self, attachment: &Attachment<'_>, text: &[u8]) -> Body<'static> {
         let head = &attachment.head;
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(
+            query::FIXED_BYTES + head.settings.len() + head.schema.len() + 1 + text.len(),
+        );
         let query = Query {
             thread_id: head.thread_id,
             seconds: 0,
@@ -376,10 +378,16 @@ impl Body<'_> {
         event::event_bytes(self.bytes.len(), checksum)
     }
 
-    /// Appends it to events that begin at `position` of the file.
-    fn write(&self, position: u64, checksum: Checksum, events: &mut Vec<u8>) {
-        let at = position + events.len() as u64;
-        event::frame(self.kind, self.stamp, at, &self.bytes, checksum, events);
+    fn write(&self, target: &mut Target<'_>) {
+        let at = target.position + target.events.len() as u64;
+        event::frame(
+            self.kind,
+            self.stamp,
+            at,
+            &self.bytes,
+            target.checksum,
+            target.events,
+        );
     }
 }
 
@@ -395,14 +403,8 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Appends an event of the spool file to events that begin at `position` of the file.
-    pub(crate) fn frame(
-        &self,
-        part: &Part<'_>,
-        position: u64,
-        checksum: Checksum,
-        events: &mut Vec<u8>,
-    ) {
+    /// Appends an event of the spool file.
+    pub(crate) fn frame(&self, part: &Part<'_>, target: &mut Target<'_>) {
         let body = Body {
             kind: part.kind,
             stamp: Stamp {
@@ -412,13 +414,13 @@ impl Ending {
             },
             bytes: part.body.into(),
         };
-        body.write(position, checksum, events);
+        body.write(target);
     }
 
     /// Appends the end.
-    pub(crate) fn write(&self, position: u64, checksum: Checksum, events: &mut Vec<u8>) {
+    pub(crate) fn write(&self, target: &mut Target<'_>) {
         for body in &self.after {
-            body.write(position, checksum, events);
+            body.write(target);
         }
     }
 }

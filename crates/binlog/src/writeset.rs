@@ -6,9 +6,13 @@
 //! changed one of its keys; equal keys have equal hashes, so a collision only makes replicas wait.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Most keys of which the last change is remembered: MySQL's `binlog_transaction_dependency_history_size`.
 pub const HISTORY_KEYS: usize = 25_000;
+
+/// An odd number without a pattern: 2^64 divided by the golden ratio.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a transaction changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +26,6 @@ pub enum WriteSet {
 /// The hash of a key of an index.
 pub fn key_hash(index: u64, key: &[u8]) -> u64 {
     // Multiply and rotate, eight bytes at a time; a 64 bit hash of keys that nobody chooses to collide.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     let mut hash = step(key.len() as u64, index);
     let mut chunks = key.chunks_exact(8);
@@ -37,10 +40,47 @@ pub fn key_hash(index: u64, key: &[u8]) -> u64 {
     hash ^ hash >> 32
 }
 
+/// Hashes the hashes of keys once more, with a secret: nobody can choose keys that all share a place of the map.
+#[derive(Debug, Clone)]
+struct Secret(u64);
+
+impl Default for Secret {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Secret {
+    type Hasher = Folded;
+
+    fn build_hasher(&self) -> Folded {
+        Folded(self.0)
+    }
+}
+
+/// A product of 128 bits, folded.
+#[derive(Debug)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * u128::from(FACTOR);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.write_u64(key_hash(0, bytes));
+    }
+}
+
 /// Who changed which key last.
 #[derive(Debug, Default)]
 pub struct History {
-    changed: HashMap<u64, i64>,
+    changed: HashMap<u64, i64, Secret>,
     /// Every transaction depends on this one.
     floor: i64,
 }

@@ -12,6 +12,8 @@ use crate::{Result, damaged};
 
 /// Logical timestamps follow.
 const LOGICAL_CLOCK: u8 = 2;
+/// Bytes of the body without a tag of a transaction that began here and is of a usual size.
+const USUAL_BODY_BYTES: usize = 56;
 /// The group may have statements, not only rows.
 const MAY_HAVE_STATEMENTS: u8 = 1;
 /// In the commit time: the original one follows.
@@ -52,16 +54,17 @@ impl GtidEvent {
         }
     }
 
-    /// Sets `transaction_bytes` to that of a transaction whose other events take `others` bytes.
-    pub fn set_length(&mut self, others: u64, checksum: Checksum) {
+    /// Sets `transaction_bytes` to that of a transaction whose other events take `others` bytes; then the body.
+    pub fn body_before(&mut self, others: u64, checksum: Checksum) -> Vec<u8> {
+        let mut body = Vec::with_capacity(USUAL_BODY_BYTES);
         // The number counts its own bytes.
         self.transaction_bytes = others;
         loop {
-            let mut body = Vec::new();
+            body.clear();
             self.write(&mut body);
             let total = others + event_bytes(body.len(), checksum) as u64;
             if total == self.transaction_bytes {
-                return;
+                return body;
             }
             self.transaction_bytes = total;
         }

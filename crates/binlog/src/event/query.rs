@@ -32,7 +32,7 @@ const TABLE_ENCRYPTION: u8 = 20;
 const MARIADB_MICROSECONDS: u8 = 128;
 
 /// Bytes before the settings.
-const FIXED_BYTES: usize = 4 + 4 + 1 + 2 + 2;
+pub(crate) const FIXED_BYTES: usize = 4 + 4 + 1 + 2 + 2;
 
 /// The only catalog there is.
 const CATALOG_NAME: &[u8] = b"std";

@@ -12,8 +12,7 @@ use esker_vfs::Fs;
 
 use crate::Result;
 use crate::attachment::{Attachment, What};
-use crate::derive::{Derived, Deriver, Ending, no_create};
-use crate::event::Checksum;
+use crate::derive::{Deriver, Ending, Target, no_create};
 use crate::gtid::Gtid;
 use crate::spool::{SpoolId, SpoolReader, Spooled, Spools};
 
@@ -86,14 +85,14 @@ impl Copies {
 }
 
 impl Copying {
-    /// Begins to copy a transaction, at `place` of the file. Also gives what stands before its events.
+    /// Begins to copy a transaction: appends what stands before its events.
     pub(super) fn begin(
         copies: &Copies,
         deriver: &mut Deriver,
         attachment: &Attachment<'_>,
         (spooled, lsn): (Spooled, u64),
-        place: (u64, Checksum),
-    ) -> Result<(Self, Derived)> {
+        target: &mut Target<'_>,
+    ) -> Result<Self> {
         let mut reader = copies.spools.read(spooled)?;
         let create = match attachment.head.what {
             What::CreateAndFill => {
@@ -102,33 +101,25 @@ impl Copying {
             }
             _ => None,
         };
-        let (derived, ending) =
-            deriver.spooled_transaction(attachment, create.as_ref(), spooled, place)?;
-        let time = attachment.head.commit_seconds();
-        let copying = Self {
+        let (gtid, ending) =
+            deriver.spooled_transaction(attachment, create.as_ref(), spooled, target)?;
+        Ok(Self {
             reader,
             ending,
             lsn,
-            time,
-            gtid: derived.gtid.clone(),
-        };
-        Ok((copying, derived))
+            time: attachment.head.commit_seconds(),
+            gtid,
+        })
     }
 
-    /// Appends the next event to those that begin at `position` of the file; false behind the last one, where the end
-    /// of the transaction is appended.
-    pub(super) fn step(
-        &mut self,
-        position: u64,
-        checksum: Checksum,
-        events: &mut Vec<u8>,
-    ) -> Result<bool> {
+    /// Appends the next event; false behind the last one, where the end of the transaction is appended.
+    pub(super) fn step(&mut self, target: &mut Target<'_>) -> Result<bool> {
         if let Some(part) = self.reader.next_part()? {
-            self.ending.frame(&part, position, checksum, events);
+            self.ending.frame(&part, target);
             return Ok(true);
         }
         self.reader.check()?;
-        self.ending.write(position, checksum, events);
+        self.ending.write(target);
         Ok(false)
     }
 }

@@ -24,7 +24,7 @@ use super::scan::{FIRST_EVENT, previous_gtids, summarise};
 use super::start::{begun_reset, listed_files, read_purged, remove_all};
 use super::view::{FileInfo, Published, View};
 use crate::attachment::Attachment;
-use crate::derive::{Deriver, Numbers, Writer};
+use crate::derive::{Deriver, Numbers, Target, Writer};
 use crate::event::control::Rotate;
 use crate::event::{self, Checksum, EventType, FLAG_IN_USE};
 use crate::gtid::{Gtid, GtidSet};
@@ -309,19 +309,21 @@ impl FileSet {
         debug_assert!(lsn > self.lsn, "in the order of the log");
         debug_assert!(self.copies.current.is_none(), "one after the other");
         let attachment = Attachment::parse(attachment)?;
-        let place = (self.end(), self.checksum);
         let time = attachment.head.commit_seconds();
+        let mut target = Target {
+            position: self.written,
+            checksum: self.checksum,
+            events: &mut self.pending,
+        };
+        let deriver = &mut self.deriver;
         if let Some(spooled) = attachment.head.spooled {
-            let (copies, deriver) = (&self.copies, &mut self.deriver);
-            let begun = Copying::begin(copies, deriver, &attachment, (spooled, lsn), place);
-            let (copying, derived) = begun?;
-            self.pending.extend_from_slice(&derived.events);
+            let (copies, spooled) = (&self.copies, (spooled, lsn));
+            let copying = Copying::begin(copies, deriver, &attachment, spooled, &mut target)?;
             self.copies.current = Some(copying);
             return self.go_on_copying();
         }
-        let derived = self.deriver.transaction(&attachment, place)?;
-        self.pending.extend_from_slice(&derived.events);
-        self.end_transaction(lsn, time, derived.gtid.as_ref())
+        let gtid = deriver.transaction(&attachment, &mut target)?;
+        self.end_transaction(lsn, time, gtid.as_ref())
     }
 
     /// Copies what a transaction has in a spool file. After an error it goes on where it was.
@@ -346,7 +348,12 @@ impl FileSet {
             if self.pending.len() >= WRITE_BYTES {
                 self.write_pending()?;
             }
-            if !copying.step(self.written, self.checksum, &mut self.pending)? {
+            let mut target = Target {
+                position: self.written,
+                checksum: self.checksum,
+                events: &mut self.pending,
+            };
+            if !copying.step(&mut target)? {
                 return Ok(());
             }
         }

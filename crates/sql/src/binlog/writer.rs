@@ -38,6 +38,8 @@ const SYNC_BYTES: u64 = 64 << 20;
 const GATHER: Duration = Duration::from_millis(1);
 /// It goes on gathering for this long while nobody does: each turn costs as much as deriving many transactions.
 const GATHER_UNAWAITED: Duration = Duration::from_millis(9);
+/// Memory for attachments that the writer keeps from one block of the log to the next.
+const KEPT_BYTES: usize = 256 << 10;
 /// It looks for commands this often when nothing is committed.
 const IDLE: Duration = Duration::from_millis(20);
 /// It tries again this often on a full disk.
@@ -130,13 +132,50 @@ impl From<esker_engine::EngineError> for Trouble {
     }
 }
 
+/// Attachments that were read from the log, one behind the other.
+#[derive(Default)]
+struct ReadAhead {
+    bytes: Vec<u8>,
+    /// Their sequences, and where they end.
+    ends: Vec<(Seq, usize)>,
+    /// How many were taken.
+    taken: usize,
+}
+
+impl ReadAhead {
+    fn push(&mut self, seq: Seq, attachment: &[u8]) {
+        self.bytes.extend_from_slice(attachment);
+        self.ends.push((seq, self.bytes.len()));
+    }
+
+    /// Takes the next one.
+    fn take(&mut self) -> Option<(Seq, &[u8])> {
+        let (seq, end) = *self.ends.get(self.taken)?;
+        let start = match self.taken {
+            0 => 0,
+            n => self.ends[n - 1].1,
+        };
+        self.taken += 1;
+        Some((seq, &self.bytes[start..end]))
+    }
+
+    /// Forgets all, which was taken.
+    fn clear(&mut self) {
+        debug_assert_eq!(self.taken, self.ends.len());
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.ends.clear();
+        self.taken = 0;
+    }
+}
+
 /// The thread's state.
 pub(super) struct FileWriter {
     set: FileSet,
     follower: Follower,
     upkeep: Upkeep,
     /// Attachments that were read and are not in the files yet.
-    read: Vec<(Seq, Vec<u8>)>,
+    read: ReadAhead,
     /// Of attachments and of events that are not written.
     memory: Charge,
     last_sync: Instant,
@@ -165,7 +204,7 @@ impl FileWriter {
             set,
             follower,
             upkeep,
-            read: Vec::new(),
+            read: ReadAhead::default(),
             memory: Charge::new(args.engine.memory(), MemoryUse::Followers),
             last_sync: Instant::now(),
             pinned_limit: globals.named("esker_log_pinned_limit").as_u64(),
@@ -254,7 +293,7 @@ impl FileWriter {
         loop {
             let read = &mut self.read;
             let more = self.follower.next(&mut |record| {
-                read.push((record.seq, record.attachment.to_vec()));
+                read.push(record.seq, record.attachment);
                 Ok(())
             })?;
             if !more {
@@ -272,25 +311,19 @@ impl FileWriter {
     }
 
     fn count_memory(&mut self) {
-        let read: usize = self.read.iter().map(|(_, bytes)| bytes.capacity()).sum();
-        self.memory.set(read + self.set.buffer_bytes());
+        self.memory
+            .set(self.read.bytes.capacity() + self.set.buffer_bytes());
     }
 
     /// Puts what was read into the files. After an error what is left is put the next time.
     fn put(&mut self) -> Result<(), Trouble> {
         self.count_memory();
-        let mut done = 0;
-        let mut result = Ok(());
-        for (seq, attachment) in &self.read {
-            done += 1;
-            result = self.set.append(*seq, attachment);
-            if result.is_err() {
-                break;
-            }
+        while let Some((seq, attachment)) = self.read.take() {
+            self.set.append(seq, attachment)?;
             Figures::add(&self.figures.transactions);
         }
-        self.read.drain(..done);
-        Ok(result?)
+        self.read.clear();
+        Ok(())
     }
 
     fn sync_if_due(&mut self) -> Result<(), Trouble> {
