@@ -24,6 +24,9 @@ const SPOOLED: u8 = 2;
 /// Bytes before the head.
 const FRONT_BYTES: usize = 5;
 
+/// Bytes before the body of an event, at most.
+const EVENT_HEAD_BYTES: usize = 6 + 10;
+
 const HAS_GTID: u8 = 1;
 const HAS_ORIGIN: u8 = 2;
 const HAS_WRITE_SET: u8 = 4;
@@ -117,6 +120,7 @@ impl Head<'_> {
 
 /// Appends an event to the attachment of a transaction that goes on.
 pub fn push_event(kind: EventType, flags: u8, time: u32, body: &[u8], out: &mut Vec<u8>) {
+    out.reserve(EVENT_HEAD_BYTES + body.len());
     out.u8(kind as u8);
     out.u8(flags);
     out.u32(time);
@@ -307,8 +311,11 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
             if count.checked_mul(8) != Some(r.len() as u64) {
                 return Err(damaged("attachment: write set"));
             }
-            let keys = (0..count).map(|_| r.u64());
-            WriteSet::Keys(keys.collect::<Result<_>>()?)
+            let mut keys = Vec::with_capacity(count as usize);
+            for _ in 0..count {
+                keys.push(r.u64()?);
+            }
+            WriteSet::Keys(keys)
         }
     };
     let head = Head {

@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 
 use super::SessionValues;
 use super::value::sql_mode_of;
-use super::{LogVars, RowImage};
+use super::{GtidsTold, LogVars, RowImage};
 
 /// Typed copies of a session's variables.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +108,8 @@ pub struct SessionVars {
     pub fixed_now: Option<i64>,
 }
 
+/// The time_zone of the system, which events do not name: readers are to use theirs.
+const SYSTEM_ZONE: &str = "SYSTEM";
 /// Default of original_commit_timestamp: the transaction begins here.
 const NO_COMMIT_TIMESTAMP: u64 = 36_028_797_018_963_968;
 /// Default of original_server_version.
@@ -252,6 +254,13 @@ impl SessionVars {
                 flags: RowFlags {
                     no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
                     relaxed_unique_checks: !v.named("unique_checks").is_on(),
+                },
+                server_collation: Collation::by_name(v.named("collation_server").as_text()),
+                names_zone: v.named("time_zone").as_text() != SYSTEM_ZONE,
+                gtids_told: match v.named("session_track_gtids").as_text() {
+                    "OWN_GTID" => GtidsTold::Own,
+                    "ALL_GTIDS" => GtidsTold::All,
+                    _ => GtidsTold::None,
                 },
             },
             fixed_now,

@@ -4,6 +4,7 @@
 //! **Invariant**: plain data; they hold for a whole statement.
 
 use esker_binlog::event::rows::RowFlags;
+use esker_types::collation::Collation;
 
 /// Which columns row images have (`binlog_row_image`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,17 @@ pub enum RowImage {
     NoBlob,
     /// All.
     Full,
+}
+
+/// Which GTIDs a client that wants to know of changes is told (`session_track_gtids`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GtidsTold {
+    /// None.
+    None,
+    /// Those of its own transactions.
+    Own,
+    /// All that are executed.
+    All,
 }
 
 /// What the variables say about logging; part of a session's hot variables.
@@ -31,4 +43,10 @@ pub struct LogVars {
     pub origin: Option<(u64, u32)>,
     /// foreign_key_checks and unique_checks.
     pub flags: RowFlags,
+    /// collation_server.
+    pub server_collation: Option<Collation>,
+    /// time_zone is not SYSTEM, so events name it.
+    pub names_zone: bool,
+    /// session_track_gtids.
+    pub gtids_told: GtidsTold,
 }

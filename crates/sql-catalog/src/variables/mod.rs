@@ -27,7 +27,7 @@ use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
 pub use hot::SessionVars;
-pub use log::{LogVars, RowImage};
+pub use log::{GtidsTold, LogVars, RowImage};
 pub use options::{Notes, Setting};
 pub use start::StartValues;
 use table::MEMORY_LIMIT_MAX;

@@ -119,10 +119,12 @@ impl Instance {
         if !self.binlog.is_on() {
             return Ok(());
         }
-        if let ("binlog_cache_size" | "max_binlog_cache_size", Some(limits)) =
-            (name, self.binlog.cache_limits())
+        if let (
+            "binlog_cache_size" | "max_binlog_cache_size" | "binlog_row_metadata",
+            Some(settings),
+        ) = (name, self.binlog.capture_settings())
         {
-            limits.configure(&self.globals);
+            settings.configure(&self.globals);
             return Ok(());
         }
         let command = match name {

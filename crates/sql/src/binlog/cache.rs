@@ -7,8 +7,9 @@
 //!   taken out before anything is appended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use esker_binlog::event::table_map::Detail;
 use esker_binlog::spool::{Spool, Spooled, Spools};
 use esker_engine::Txn;
 use esker_sql_catalog::exec_error::ExecError;
@@ -17,9 +18,13 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::writer::{disk_full, failed};
 
-/// What all sessions share.
-pub(crate) struct CacheLimits {
+/// What all sessions share: where their events gather, and what events look like.
+pub(crate) struct CaptureSettings {
     spools: Arc<Spools>,
+    /// binlog_row_metadata is FULL.
+    full_metadata: AtomicBool,
+    /// binlog_row_event_max_size.
+    event_bytes: AtomicU64,
     /// binlog_cache_size.
     kept: AtomicU64,
     /// max_binlog_cache_size.
@@ -28,16 +33,18 @@ pub(crate) struct CacheLimits {
     spilled: AtomicU64,
 }
 
-impl CacheLimits {
+impl CaptureSettings {
     pub(super) fn new(spools: Arc<Spools>, globals: &Globals) -> Arc<Self> {
-        let limits = Self {
+        let settings = Self {
             spools,
+            full_metadata: false.into(),
+            event_bytes: 0.into(),
             kept: 0.into(),
             most: 0.into(),
             spilled: 0.into(),
         };
-        limits.configure(globals);
-        Arc::new(limits)
+        settings.configure(globals);
+        Arc::new(settings)
     }
 
     /// Takes over what the variables say.
@@ -47,6 +54,22 @@ impl CacheLimits {
         };
         set(&self.kept, "binlog_cache_size");
         set(&self.most, "max_binlog_cache_size");
+        set(&self.event_bytes, "binlog_row_event_max_size");
+        let is_full = globals.named("binlog_row_metadata").as_text() == "FULL";
+        self.full_metadata.store(is_full, Ordering::Relaxed);
+    }
+
+    /// What TABLE_MAPs say.
+    pub(super) fn detail(&self) -> Detail {
+        match self.full_metadata.load(Ordering::Relaxed) {
+            true => Detail::Full,
+            false => Detail::Minimal,
+        }
+    }
+
+    /// Row events that are longer are ended.
+    pub(super) fn event_bytes(&self) -> usize {
+        self.event_bytes.load(Ordering::Relaxed) as usize
     }
 
     /// Transactions that have used a file.
@@ -58,16 +81,14 @@ impl CacheLimits {
 /// What a session's transaction has gathered beside the engine's transaction.
 #[derive(Default)]
 pub(super) struct EventCache {
-    limits: Option<Arc<CacheLimits>>,
+    settings: Option<Arc<CaptureSettings>>,
     spool: Option<Spool>,
 }
 
 impl EventCache {
     /// The session's statements are logged.
-    pub(super) fn open(&mut self, limits: Option<&Arc<CacheLimits>>) {
-        if self.limits.is_none() {
-            self.limits = limits.cloned();
-        }
+    pub(super) fn open(&mut self, settings: &Arc<CaptureSettings>) {
+        self.settings.get_or_insert_with(|| Arc::clone(settings));
     }
 
     /// Is a part of the transaction in a file?
@@ -80,12 +101,12 @@ impl EventCache {
     /// # Errors
     /// 1197: they are too many; 1021; of memory.
     pub(super) fn push(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
-        if let Some(limits) = &self.limits {
-            let most = limits.most.load(Ordering::Relaxed);
+        if let Some(settings) = &self.settings {
+            let most = settings.most.load(Ordering::Relaxed);
             if txn.attachment_bytes() + events.len() as u64 > most {
                 return Err(too_large().into());
             }
-            let kept = limits.kept.load(Ordering::Relaxed);
+            let kept = settings.kept.load(Ordering::Relaxed);
             if (txn.attachment().len() + events.len()) as u64 > kept {
                 return self.spill(txn, events);
             }
@@ -96,12 +117,12 @@ impl EventCache {
     /// Moves everything to the file.
     fn spill(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
         txn.attach(events)?;
-        let Some(limits) = &self.limits else {
+        let Some(settings) = &self.settings else {
             return Ok(());
         };
         if self.spool.is_none() {
-            self.spool = Some(limits.spools.create().map_err(|e| spool_failed(&e))?);
-            limits.spilled.fetch_add(1, Ordering::Relaxed);
+            self.spool = Some(settings.spools.create().map_err(|e| spool_failed(&e))?);
+            settings.spilled.fetch_add(1, Ordering::Relaxed);
         }
         Ok(self.move_out(txn)?)
     }

@@ -49,8 +49,8 @@ struct Open {
     table: usize,
     kind: EventType,
     flags: RowFlags,
-    before: Bitmap,
-    after: Option<Bitmap>,
+    before: Arc<Bitmap>,
+    after: Option<Arc<Bitmap>>,
     body: Vec<u8>,
 }
 
@@ -71,6 +71,8 @@ pub struct Capture {
     mapped: Option<usize>,
     /// Whole events of this statement.
     events: Vec<u8>,
+    /// Memory for the body of the next event.
+    spare: Vec<u8>,
     /// Hashes of the keys that the transaction has changed.
     keys: Vec<u64>,
     /// It has changed rows that no key tells apart.
@@ -222,7 +224,7 @@ impl Capture {
             EventType::WriteRows => known.all(),
             _ => known.before(self.image.unwrap_or(RowImage::Full)),
         };
-        let columns = columns.clone();
+        let columns = Arc::clone(columns);
         self.prepare(txn, at, kind, (columns, None))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
             return Ok(());
@@ -241,17 +243,17 @@ impl Capture {
         let at = self.table(table);
         let known = self.tables.get(at);
         let wanted = self.image.unwrap_or(RowImage::Full);
-        let before = known.before(wanted).clone();
+        let before = Arc::clone(known.before(wanted));
         let after = match wanted {
-            RowImage::Full => known.all().clone(),
-            _ => known.changed(wanted, table, old, new)?,
+            RowImage::Full => Arc::clone(known.all()),
+            _ => Arc::new(known.changed(wanted, table, old, new)?),
         };
         self.prepare(txn, at, EventType::UpdateRows, (before, Some(after)))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
             return Ok(());
         };
         image(known, table, &open.before, old, &mut open.body)?;
-        let after = open.after.as_ref().unwrap_or(&open.before);
+        let after = open.after.as_deref().unwrap_or(&open.before);
         image(known, table, after, new, &mut open.body)
     }
 
@@ -267,7 +269,7 @@ impl Capture {
         txn: &mut Txn,
         at: usize,
         kind: EventType,
-        (before, after): (Bitmap, Option<Bitmap>),
+        (before, after): (Arc<Bitmap>, Option<Arc<Bitmap>>),
     ) -> Result<(), ExecError> {
         let fits = |open: &Open| {
             (open.table, open.kind, &open.before, &open.after) == (at, kind, &before, &after)
@@ -300,9 +302,9 @@ impl Capture {
             push_event(EventType::TableMap, 0, self.time, map, &mut self.events);
             self.mapped = Some(at);
         }
-        let mut body = Vec::with_capacity(self.event_bytes.min(1024));
+        let mut body = std::mem::take(&mut self.spare);
         let id = known.shape().table_id;
-        rows::begin(id, self.flags, &before, after.as_ref(), &mut body);
+        rows::begin(id, self.flags, &before, after.as_deref(), &mut body);
         self.open = Some(Open {
             table: at,
             kind,
@@ -321,6 +323,10 @@ impl Capture {
                 rows::end_statement(&mut open.body);
             }
             push_event(open.kind, 0, self.time, &open.body, &mut self.events);
+            if open.body.capacity() <= GATHERED_BYTES {
+                open.body.clear();
+                self.spare = open.body;
+            }
         }
     }
 

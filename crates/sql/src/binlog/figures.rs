@@ -66,7 +66,7 @@ impl Instance {
         let transactions = count(&figures.transactions);
         let spilled = self
             .binlog
-            .cache_limits()
+            .capture_settings()
             .map_or(0, |limits| limits.spilled());
         let rows = [
             ("Binlog_cache_disk_use", spilled),

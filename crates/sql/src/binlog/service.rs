@@ -22,7 +22,7 @@ use esker_sql_catalog::variables::{Globals, VarValue};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
-use super::cache::CacheLimits;
+use super::cache::CaptureSettings;
 use super::figures::Figures;
 use super::owned::OwnedGtids;
 use super::semi_sync::SemiSync;
@@ -45,7 +45,7 @@ pub(crate) struct Binlog {
     published: Option<Arc<Published>>,
     names: Option<Names>,
     figures: Arc<Figures>,
-    cache_limits: Option<Arc<CacheLimits>>,
+    capture_settings: Option<Arc<CaptureSettings>>,
     /// GTIDs that sessions have taken.
     pub(crate) owned: OwnedGtids,
     semi_sync: Arc<SemiSync>,
@@ -181,7 +181,7 @@ impl Binlog {
         let server = Server::open(args, names.clone(), commits, &semi_sync)?;
         let (published, spools) = (server.published(), server.spools());
         let figures = server.figures();
-        let cache_limits = CacheLimits::new(spools, args.globals);
+        let capture_settings = CaptureSettings::new(spools, args.globals);
         let tell = |name, path: PathBuf| {
             let text = path.display().to_string();
             args.globals.tell(name, VarValue::Text(text.into()));
@@ -199,7 +199,7 @@ impl Binlog {
             published: Some(published),
             names: Some(names),
             figures,
-            cache_limits: Some(cache_limits),
+            capture_settings: Some(capture_settings),
             owned: OwnedGtids::default(),
             semi_sync,
             decides: commits == Commits::TwoPhase,
@@ -222,9 +222,9 @@ impl Binlog {
         &self.figures
     }
 
-    /// How much of their events sessions keep in memory; none without binary log.
-    pub(super) fn cache_limits(&self) -> Option<&Arc<CacheLimits>> {
-        self.cache_limits.as_ref()
+    /// Where sessions gather their events, and what those look like; none without binary log.
+    pub(super) fn capture_settings(&self) -> Option<&Arc<CaptureSettings>> {
+        self.capture_settings.as_ref()
     }
 
     /// The names of its files.

@@ -28,9 +28,9 @@ pub(super) struct Logged {
     /// Ordinals of the shape's columns in the table: functional key parts are in no image.
     places: Vec<usize>,
     map: Vec<u8>,
-    all: Bitmap,
-    key: Bitmap,
-    without_blobs: Bitmap,
+    all: Arc<Bitmap>,
+    key: Arc<Bitmap>,
+    without_blobs: Arc<Bitmap>,
     has_key: bool,
 }
 
@@ -70,9 +70,9 @@ impl Logged {
             version: table.version,
             detail,
             map,
-            all: Bitmap::all(columns.len()),
-            key: Bitmap::from_bits(key),
-            without_blobs: Bitmap::from_bits(without_blobs),
+            all: Arc::new(Bitmap::all(columns.len())),
+            key: Arc::new(Bitmap::from_bits(key)),
+            without_blobs: Arc::new(Bitmap::from_bits(without_blobs)),
             // Rows of other tables may depend on rows with foreign keys, which no key of theirs says.
             has_key: !parts.is_empty() && table.foreign_keys.is_empty(),
             places,
@@ -100,12 +100,12 @@ impl Logged {
     }
 
     /// All columns.
-    pub(super) fn all(&self) -> &Bitmap {
+    pub(super) fn all(&self) -> &Arc<Bitmap> {
         &self.all
     }
 
     /// The columns of an image of what a row was.
-    pub(super) fn before(&self, image: RowImage) -> &Bitmap {
+    pub(super) fn before(&self, image: RowImage) -> &Arc<Bitmap> {
         match image {
             RowImage::Full => &self.all,
             RowImage::NoBlob => &self.without_blobs,

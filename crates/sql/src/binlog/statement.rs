@@ -12,7 +12,6 @@ use std::sync::Arc;
 use esker_binlog::attachment::{Head, Origin, What, head_bytes, push_event};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
-use esker_binlog::event::table_map::Detail;
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
 use esker_engine::{Seq, Txn};
 use esker_sql_catalog::catalog::Catalog;
@@ -26,8 +25,8 @@ use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
 use crate::session::Session;
 
-/// The zone that is not named in events: readers are to use theirs.
-const SYSTEM_ZONE: &str = "SYSTEM";
+/// Bytes that settings mostly take.
+const USUAL_SETTINGS_BYTES: usize = 64;
 
 /// A statement as the binary log is to have it.
 #[derive(Debug, Clone, Default)]
@@ -76,16 +75,13 @@ impl Session {
 
     /// A statement that changes rows begins.
     pub(crate) fn begin_capture(&mut self) {
-        if !self.logs() {
+        let settings = self.context.instance.binlog.capture_settings();
+        let Some(settings) = settings.filter(|_| self.logs()) else {
             self.capture.skip_statement();
             return;
-        }
-        let globals = &self.context.instance.globals;
-        let detail = match globals.named("binlog_row_metadata").as_text() {
-            "FULL" => Detail::Full,
-            _ => Detail::Minimal,
         };
-        let event_bytes = globals.named("binlog_row_event_max_size").as_u64() as usize;
+        let (detail, event_bytes) = (settings.detail(), settings.event_bytes());
+        self.capture.cache().open(settings);
         let time = self.statement_seconds();
         let text = self
             .vars
@@ -101,9 +97,6 @@ impl Session {
             *self.capture.beginning() = Some(beginning);
         }
         self.capture.tables().set_detail(detail);
-        let binlog = &self.context.instance.binlog;
-        let limits = binlog.cache_limits();
-        self.capture.cache().open(limits);
         self.capture.begin_statement(Start {
             vars: &self.vars.log,
             event_bytes,
@@ -123,8 +116,6 @@ impl Session {
     /// The settings that a statement of this session depends on. `explicit_defaults` matters to definitions; readers
     /// could not set it within a transaction.
     fn settings(&self, databases: &[String], explicit_defaults: Option<bool>) -> Vec<u8> {
-        let named = |name| Collation::by_name(self.values.named(name).as_text());
-        let id = |collation: Option<Collation>| collation.map_or(0, |c| c.0);
         let mut flags2 = 0;
         let mut flag = |bit, is_set: bool| flags2 |= if is_set { bit } else { 0 };
         flag(query::NOT_AUTOCOMMIT, !self.vars.autocommit);
@@ -140,7 +131,8 @@ impl Session {
             self.vars.auto_increment_increment as u16,
             self.vars.auto_increment_offset as u16,
         );
-        let zone = self.values.named("time_zone").as_text();
+        let log = &self.vars.log;
+        let zone = || self.values.named("time_zone").as_text().to_owned();
         let client = Collation::default_of(self.vars.charset_client);
         let settings = Settings {
             flags2: Some(flags2),
@@ -149,15 +141,15 @@ impl Session {
             charset: Some((
                 client.0,
                 self.vars.collation_connection.0,
-                id(named("collation_server")),
+                log.server_collation.map_or(0, |c| c.0),
             )),
-            time_zone: (zone != SYSTEM_ZONE).then(|| zone.to_owned()),
+            time_zone: log.names_zone.then(zone),
             updated_databases: databases.to_vec(),
             explicit_defaults,
             utf8mb4_collation: Some(Collation::UTF8MB4_0900_AI_CI.0),
             ..Settings::default()
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(USUAL_SETTINGS_BYTES);
         settings.write(&mut bytes);
         bytes
     }

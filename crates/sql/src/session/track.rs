@@ -11,7 +11,7 @@ use esker_binlog::attachment::Numbering;
 use esker_binlog::files::Reached;
 use esker_binlog::gtid::GtidSet;
 use esker_engine::Seq;
-use esker_sql_catalog::variables::VarId;
+use esker_sql_catalog::variables::{GtidsTold, VarId};
 
 use super::Session;
 
@@ -38,14 +38,6 @@ pub(crate) struct Marks {
     logged: Vec<(Seq, Numbering)>,
     /// A transaction has ended that need not have been logged.
     ended: bool,
-}
-
-/// session_track_gtids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GtidsTold {
-    None,
-    Own,
-    All,
 }
 
 impl Session {
@@ -114,13 +106,9 @@ impl Session {
     }
 
     fn tracks_gtids(&self) -> GtidsTold {
-        if self.marks.is_none() {
-            return GtidsTold::None;
-        }
-        match self.values.named("session_track_gtids").as_text() {
-            "OWN_GTID" => GtidsTold::Own,
-            "ALL_GTIDS" => GtidsTold::All,
-            _ => GtidsTold::None,
+        match self.marks {
+            None => GtidsTold::None,
+            Some(_) => self.vars.log.gtids_told,
         }
     }
 
