@@ -53,7 +53,7 @@ def median(runs):
 
 
 def run(args, directory):
-    """Every case on all servers, in rounds; all servers on one line."""
+    """Every case on all servers, in rounds; all servers on one line, each with the CPU of its process a query."""
     machine.require(machine.SYSBENCH)
     if args.two_phase and not args.servers:
         args.servers = f"{BINLOG},{TWO_PHASE},{HARDEN_EACH}"
@@ -66,7 +66,7 @@ def run(args, directory):
         for s in running:
             oltp.prepare_tables(s, args)
         print(f"{disk.name}: {args.tables} x {args.size} rows, binary log on but for {ESKER}\n"
-              f"{'test':22}{'threads':>8}" + "".join(f"{s.name + ' tps':>18}" for s in running)
+              f"{'test':22}{'threads':>8}" + "".join(f"{s.name + ' tps':>18}{'CPU us':>8}" for s in running)
               + "".join(f"{'x ' + s.name:>16}" for s in running[1:])
               + f"{'syncs/commit':>14}{'binlog syncs/s':>16}" * max(1, sum(bool(counts(s)) for s in running)),
               flush=True)
@@ -84,6 +84,7 @@ def one_case(running, test, threads, args):
     line = f"{test:22}{threads:>8}"
     for s in running:
         line += f"{case[s.name].get('tps', float('nan')):>18.0f}"
+        line += f"{case[s.name].get('cpu_us_per_query', float('nan')):>8.1f}"
     for s in running[1:]:
         ratio, _ = oltp.ratios(first, case[s.name])
         case[s.name]["ratio"] = ratio
