@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Generates the frozen collation tables in crates/types/data/ (see docs/decisions/collations.md).
+"""Generates the frozen tables of Unicode's collations in crates/types/data/ (see docs/decisions/collations.md);
+those of other character sets are made by charset-tables.py.
 
 Sources, all public:
   - uca900.bin: allkeys-9.0.0.txt, as shipped by pyuca 1.2 on PyPI (pip install pyuca==1.2)
-  - uca400.bin, uca520.bin, general_ci.bin, latin1.bin and the older half of case.bin: what a
+  - uca400.bin, uca520.bin, general_ci.bin and the older half of case.bin: what a
     MariaDB 10.11 server answers for WEIGHT_STRING, UPPER and LOWER of every code point
   - tailored.bin: WEIGHT_STRING of every code point in a MySQL 8.4 or 9
   - the newer half of case.bin: Python's simple case mappings, for characters of Unicode 9.0
@@ -24,7 +25,6 @@ import subprocess
 
 # MySQL stores so many collation elements of a character (U+FDFA has 18 in DUCET).
 MAX_ELEMENTS = 8
-LATIN1 = ["swedish_ci", "german1_ci", "danish_ci", "general_ci", "general_cs", "spanish_ci"]
 # Tailorings of unicode_ci that have no contractions, in the order of enum Language.
 LANGUAGES = """esperanto estonian german2 hungarian icelandic latvian persian polish roman romanian sinhala slovenian
 spanish swedish turkish vietnamese""".split()
@@ -38,8 +38,6 @@ insert into u select cp, convert(char(cp using utf32) using utf8mb4) from
     (select a.n*65536+b.n*4096+c.n*256+d.n*16+e.n cp
      from (select n from d union select 16) a, d b, d c, d d, d e) x
     where cp not between 55296 and 57343;
-create or replace table l (b int primary key, c char(1) character set latin1);
-insert into l select a.n*16+b.n, char(a.n*16+b.n using latin1) from d a, d b;
 """
 
 
@@ -184,15 +182,6 @@ def general_ci(rows):
     return bytes(out)
 
 
-def latin1(server):
-    columns = ", ".join(f"hex(weight_string(c collate latin1_{n} as char(1)))" for n in LATIN1)
-    rows = server.run(f"select b, {columns} from esker_tables.l order by b")
-    assert len(rows) == 256
-    tables = [bytes(int(r[i + 1], 16) for r in rows) for i in range(len(LATIN1))]
-    assert all(t[0x20] == 0x20 and t.count(0x20) == 1 for t in tables)
-    return b"".join(tables)
-
-
 def case_pairs(mapping):
     """(delta of code point, zigzag mapped - code point), preceded by their number."""
     out, last = bytearray(varint(len(mapping))), 0
@@ -240,7 +229,6 @@ def generate(server, out):
         "uca400.bin": pack(old_uca(old, 1, False), 1),
         "uca520.bin": pack(old_uca(old, 2, True), 1),
         "general_ci.bin": general_ci(old),
-        "latin1.bin": latin1(server),
         "case.bin": b"".join(case_pairs(m) for m in [*(case_of(case, i) for i in range(4)), *case_900(new)]),
     }
     for name, data in files.items():

@@ -47,6 +47,7 @@ mod xa;
 use std::fmt;
 use std::ops::Range;
 
+use esker_types::collation::Charset;
 use esker_types::ctx::SessionInfo;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
@@ -72,6 +73,8 @@ pub struct ParseOptions<'a> {
     /// Replace the literals that start at these offsets (ascending, as
     /// [`digest`](digest::digest) lists them) by parameters numbered in this order.
     pub lift: Option<&'a [usize]>,
+    /// The character set in which the client wrote the statement, which is read in UTF-8.
+    pub client: Charset,
     /// Who is asked whether a long text may be read on.
     pub watch: Option<Watch<'a>>,
 }

@@ -122,8 +122,10 @@ impl Parser<'_> {
         let raw = self.bytes(token);
         Ok(Expr::Literal(match token.tok {
             Tok::Str => {
-                let mut bytes = self.unescape(raw);
-                self.adjacent(&mut bytes);
+                let mut text = self.unescape(raw);
+                self.adjacent(&mut text);
+                // The bytes that the client sent are those of the introducer's character set.
+                let bytes = self.opts.client.encode_lossy(&text).into_owned();
                 Literal::Str { bytes, charset }
             }
             Tok::HexStr | Tok::HexNum => Literal::Hex {

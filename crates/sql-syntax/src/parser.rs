@@ -615,9 +615,5 @@ fn not_utf8(bytes: &[u8]) -> SqlError {
     for b in bytes.iter().take(6) {
         shown.push_str(&format!("\\x{b:02X}"));
     }
-    SqlError::new(
-        1300,
-        "HY000",
-        format!("Invalid utf8mb4 character string: '{shown}'"),
-    )
+    errors::invalid_text("utf8mb4", &shown)
 }

@@ -7,6 +7,7 @@
 
 use std::fmt::Display;
 
+use crate::collation::Charset;
 use crate::ctx::EvalCtx;
 use crate::error::{SqlError, SqlResult};
 
@@ -149,6 +150,18 @@ pub fn invalid_group_function() -> SqlError {
 /// 1115
 pub fn unknown_charset(name: impl Display) -> SqlError {
     SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
+}
+
+/// 1300: `bytes` begin with some that are no character.
+pub fn invalid_characters(charset: Charset, bytes: &[u8]) -> SqlError {
+    let shown: String = bytes.iter().take(3).map(|b| format!("{b:02X}")).collect();
+    invalid_text(charset.name(), &shown)
+}
+
+/// 1300, with the bytes as they are to be shown.
+pub fn invalid_text(charset: &str, shown: &str) -> SqlError {
+    let text = format!("Invalid {charset} character string: '{shown}'");
+    SqlError::new(1300, "HY000", text)
 }
 
 /// 1117

@@ -149,10 +149,11 @@ pub struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the payload. `results` is the collation text is converted to; None: it is sent as it
-    /// is, in UTF-8.
+    /// Appends the payload. `results` is the collation that texts and names are converted to; None: they are
+    /// sent as they are, in UTF-8.
     pub fn write(&self, results: Option<Collation>, out: &mut Vec<u8>) {
         put_lenenc_bytes(out, b"def");
+        let names = results.map_or(Charset::Utf8mb4, Collation::charset);
         for text in [
             self.schema,
             self.table,
@@ -160,7 +161,7 @@ impl Column<'_> {
             self.name,
             self.org_name,
         ] {
-            put_lenenc_bytes(out, text.as_bytes());
+            put_lenenc_bytes(out, &names.encode_lossy(text.as_bytes()));
         }
         out.push(0x0c);
         // JSON of a table is bytes, computed it is text.

@@ -168,3 +168,39 @@ fn tls_logins_do_not_depend_on_how_packets_arrive() {
     let got = output(python.arg(&script).arg(server.port.to_string()));
     assert_eq!(got, "fine\n");
 }
+
+/// Statements, parameters, results and names of columns in the client's character set; half of a character may look
+/// like a backslash.
+const IN_OTHER_CHARACTER_SETS: &str = r#"
+import sys, pymysql
+texts = {
+    "cp1250": "čŽ", "cp1251": "жЯ", "cp1257": "ąŽ", "cp850": "éä", "cp866": "жЯ", "greek": "αΩ", "hebrew": "אב",
+    "koi8r": "жЯ", "latin2": "čŽ", "latin5": "ığ", "latin7": "ąŽ", "tis620": "กข", "big5": "功中", "cp932": "表①",
+    "euckr": "한글", "gb2312": "中国", "gbk": b"\x95\x5c'".decode("gbk"), "sjis": "表ｱ", "ujis": "亜ｱ",
+}
+codecs = {"koi8r": "koi8_r", "ujis": "euc_jp"}
+for charset, text in texts.items():
+    c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset=charset)
+    q = c.cursor()
+    q.execute("CREATE DATABASE x CHARACTER SET " + charset)
+    q.execute("CREATE TABLE x.t (a VARCHAR(9) PRIMARY KEY, b VARBINARY(9), u VARCHAR(9) CHARACTER SET utf8mb4)")
+    stored = text.encode(codecs.get(charset, charset)).hex().upper()
+    q.execute("INSERT INTO x.t VALUES (%s, X'" + stored + "', %s)", (text, text))
+    found = "SELECT a AS `" + text + "`, HEX(a), HEX(b), u, HEX(u) FROM x.t WHERE a = '" + text.replace("'", "''") + "'"
+    q.execute(found)
+    assert q.fetchall() == ((text, stored, stored, text, text.encode().hex().upper()),), charset
+    assert q.description[0][0] == text, (charset, q.description)
+    q.execute("SELECT @@character_set_client, @@character_set_connection, @@character_set_results")
+    assert q.fetchall() == ((charset,) * 3,), charset
+    q.execute("DROP DATABASE x")
+print("all")
+"#;
+
+#[test]
+fn pymysql_in_other_character_sets() {
+    let Some(mut python) = python() else { return };
+    let (server, _dir) = server(&["--skip-ssl"]);
+    let port = server.port.to_string();
+    let got = output(python.args(["-c", IN_OTHER_CHARACTER_SETS, &port]));
+    assert_eq!(got, "all\n");
+}

@@ -50,10 +50,11 @@ impl ShapeColumn {
             (Form::DateTime { fsp }, ValueRef::DateTime(v)) => datetime(v, fsp, out),
             (Form::Timestamp { fsp }, ValueRef::DateTime(v)) => timestamp(v, fsp, out)?,
             (Form::Char { max_bytes } | Form::VarChar { max_bytes }, ValueRef::Str(text)) => {
-                let mut text = self.in_charset(text);
-                if matches!(self.form, Form::Char { .. }) {
-                    text = without_padding(text, self.charset);
-                }
+                let text = match self.form {
+                    Form::Char { .. } => without_padding(text, self.charset),
+                    _ => text,
+                };
+                let text = self.in_charset(text);
                 if text.len() > max_bytes as usize {
                     return None;
                 }
@@ -89,19 +90,10 @@ impl ShapeColumn {
 }
 
 /// CHAR without the spaces, BINARY without the zeros that it is padded with.
-fn without_padding(text: Cow<'_, [u8]>, charset: Charset) -> Cow<'_, [u8]> {
+fn without_padding(text: &[u8], charset: Charset) -> &[u8] {
     let padding = if charset == Charset::Binary { 0 } else { b' ' };
-    let keep = text
-        .iter()
-        .rposition(|b| *b != padding)
-        .map_or(0, |at| at + 1);
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(&text[..keep]),
-        Cow::Owned(mut text) => {
-            text.truncate(keep);
-            Cow::Owned(text)
-        }
-    }
+    let keep = text.iter().rposition(|b| *b != padding);
+    &text[..keep.map_or(0, |at| at + 1)]
 }
 
 fn date(v: Date, out: &mut Vec<u8>) {

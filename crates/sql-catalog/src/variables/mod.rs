@@ -32,7 +32,7 @@ pub use options::{Notes, Setting};
 pub use start::StartValues;
 use table::MEMORY_LIMIT_MAX;
 pub use table::{Effect, Scope, VarDef, VarKind};
-pub use value::VarValue;
+pub use value::{VarValue, check_client};
 
 /// All variables, sorted by name.
 pub static VARS: LazyLock<Vec<&'static VarDef>> = LazyLock::new(|| {

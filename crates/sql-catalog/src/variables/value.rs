@@ -316,9 +316,23 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
         Value::Int(i) if matches!(def.kind, VarKind::Charset { .. }) => u16::try_from(*i)
             .ok()
             .and_then(Collation::by_id)
-            .map(|c| VarValue::Text(Arc::from(c.charset().name())))
-            .ok_or_else(|| errors::unknown_charset(i.to_string())),
+            .ok_or_else(|| errors::unknown_charset(i.to_string()))
+            .and_then(|c| check_text(def, c.charset().name())),
         _ => Err(bad_type(def)),
+    }
+}
+
+/// The variable that says in which character set statements are.
+const CLIENT: &str = "character_set_client";
+
+/// 1231 for a character set in which no statement can be.
+///
+/// # Errors
+/// That.
+pub fn check_client(charset: Charset) -> SqlResult<()> {
+    match charset.of_clients() {
+        true => Ok(()),
+        false => Err(errors::wrong_value(CLIENT, charset.name())),
     }
 }
 
@@ -334,6 +348,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         },
         VarKind::SqlMode => return parse_sql_mode(def, text),
         VarKind::Charset { .. } => match Charset::by_name(text) {
+            Some(c) if def.name == CLIENT && !c.of_clients() => return Err(bad_value(def, text)),
             Some(c) => Arc::from(c.name()),
             None => return Err(errors::unknown_charset(text)),
         },

@@ -25,25 +25,46 @@ pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Ex
             let ty = SqlType::new(TypeKind::Double).with_nullable(false);
             Expr::constant(Value::Double(*v), ty)
         }
-        Literal::Str { bytes, charset } => {
-            let collation = match charset {
-                None => env.ctx.collation_connection,
-                Some(name) => charset_named(name)?.default_collation(),
-            };
-            string(bytes, collation)
+        Literal::Str {
+            bytes,
+            charset: None,
+        } => string(bytes, env.ctx.collation_connection),
+        Literal::Hex {
+            bytes,
+            charset: None,
         }
-        Literal::Hex { bytes, charset } | Literal::Bit { bytes, charset } => match charset {
-            None => string(bytes, Collation::BINARY),
-            Some(name) => {
-                let charset = charset_named(name)?;
-                let text = charset.decode_lossy(bytes);
-                string(&text, charset.default_collation())
-            }
-        },
+        | Literal::Bit {
+            bytes,
+            charset: None,
+        } => string(bytes, Collation::BINARY),
+        Literal::Str {
+            bytes,
+            charset: Some(name),
+        }
+        | Literal::Hex {
+            bytes,
+            charset: Some(name),
+        }
+        | Literal::Bit {
+            bytes,
+            charset: Some(name),
+        } => introduced(bytes, charset_named(name)?)?,
         Literal::Date(text) => date_literal(env, text)?,
         Literal::Time(text) => time_literal(text)?,
         Literal::Timestamp(text) => timestamp_literal(env, text)?,
     })
+}
+
+/// `_charset'…'`: bytes of this character set.
+///
+/// # Errors
+/// 1300 for bytes that are no text.
+fn introduced(bytes: &[u8], charset: Charset) -> SqlResult<Expr> {
+    let bytes = charset.whole_units(bytes);
+    match charset.decode(&bytes) {
+        Ok(text) => Ok(string(&text, charset.default_collation())),
+        Err(bad) => Err(errors::invalid_characters(charset, &bytes[bad.0..])),
+    }
 }
 
 /// A hexadecimal or bit literal as the number it is in arithmetic and numeric comparisons: bits have a sign if they fit

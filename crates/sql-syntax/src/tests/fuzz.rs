@@ -35,6 +35,7 @@ fn swallow(sql: &[u8]) {
             multi: true,
             lift: None,
             watch: None,
+            ..ParseOptions::default()
         };
         let mut next = Some(0);
         while let Some(start) = next {

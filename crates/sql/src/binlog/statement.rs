@@ -19,7 +19,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
 use esker_types::SqlResult;
-use esker_types::collation::Collation;
+use esker_types::collation::{Charset, Collation};
 
 use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
@@ -133,7 +133,12 @@ impl Session {
         );
         let log = &self.vars.log;
         let zone = || self.values.named("time_zone").as_text().to_owned();
-        let client = Collation::default_of(self.vars.charset_client);
+        // Texts are logged in UTF-8, whatever the client wrote.
+        let client = match self.vars.charset_client {
+            charset if charset.stores_utf8() => charset,
+            _ => Charset::Utf8mb4,
+        };
+        let client = client.default_collation();
         let settings = Settings {
             flags2: Some(flags2),
             sql_mode: Some(self.vars.sql_mode.0),

@@ -9,7 +9,7 @@ use esker_sql_catalog::codec::temporal;
 use esker_sql_plan::bind::types::column_type;
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 use esker_types::cast::to_column;
-use esker_types::collation::Collation;
+use esker_types::collation::{Charset, Collation};
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::names;
@@ -347,6 +347,22 @@ fn literal_value(literal: &Literal, ty: &SqlType) -> Value {
         Literal::Int(v) => i64::try_from(*v).map_or(Value::UInt(*v), Value::Int),
         Literal::Decimal(text) => Value::Decimal(Decimal::parse(text.as_bytes()).0),
         Literal::Double(v) => Value::Double(*v),
+        Literal::Str {
+            bytes,
+            charset: Some(name),
+        }
+        | Literal::Hex {
+            bytes,
+            charset: Some(name),
+        }
+        | Literal::Bit {
+            bytes,
+            charset: Some(name),
+        } => {
+            let charset = Charset::by_name(name).unwrap_or(Charset::Binary);
+            let bytes = charset.whole_units(bytes);
+            Value::Str(charset.decode_lossy(&bytes).into_owned())
+        }
         Literal::Str { bytes, .. }
         | Literal::Date(bytes)
         | Literal::Time(bytes)

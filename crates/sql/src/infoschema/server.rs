@@ -111,32 +111,14 @@ fn collations() -> Vec<Vec<Value>> {
         .collect()
 }
 
-/// Every character set, by name.
-fn charsets() -> [Charset; 5] {
-    [
-        Charset::Ascii,
-        Charset::Binary,
-        Charset::Latin1,
-        Charset::Utf8mb3,
-        Charset::Utf8mb4,
-    ]
-}
-
 fn character_sets() -> Vec<Vec<Value>> {
-    charsets()
+    Charset::ALL
         .iter()
         .map(|c| {
-            let description = match c {
-                Charset::Ascii => "US ASCII",
-                Charset::Binary => "Binary pseudo charset",
-                Charset::Latin1 => "cp1252 West European",
-                Charset::Utf8mb3 => "UTF-8 Unicode",
-                Charset::Utf8mb4 => "UTF-8 Unicode",
-            };
             vec![
                 text(c.name()),
                 text(Collation::default_of(*c).name()),
-                text(description),
+                text(c.description()),
                 Value::UInt(c.max_len() as u64),
             ]
         })

@@ -9,6 +9,7 @@ use esker_sql_syntax::ast::{
     Call, ColumnRef, DataType, Expr, FrameBound, IsTest, JsonFallback, JsonValue, Literal,
     MatchMode, Over, Query, TypeName, UnaryOp, WindowSpec,
 };
+use esker_types::collation::Charset;
 use esker_types::func::aggregate;
 use esker_types::{SqlError, SqlResult};
 
@@ -537,10 +538,10 @@ impl<'a> Printer<'a> {
                 let _ = write!(self.out, "{v:e}");
             }
             Literal::Str { bytes, charset } => {
-                if std::str::from_utf8(bytes).is_err() {
-                    return self.hex(bytes, charset.as_deref());
-                }
                 let charset = charset.as_deref();
+                if !is_printable(bytes, charset) {
+                    return self.hex(bytes, charset);
+                }
                 match self.style.introducers {
                     Introducers::Always => {
                         let _ = write!(self.out, "_{}", charset.unwrap_or("utf8mb4"));
@@ -633,4 +634,15 @@ fn char_type(ty: &DataType) -> String {
 /// A text that a table keeps, as the views of the catalog show it: the data dictionary escapes it once more.
 pub(crate) fn dictionary_text(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
+}
+
+/// Is a text with this introducer the same in a statement that is written in UTF-8?
+fn is_printable(bytes: &[u8], charset: Option<&str>) -> bool {
+    let unicode = charset.is_none_or(|name| name.starts_with("utf8"));
+    let plain = || {
+        charset
+            .and_then(Charset::by_name)
+            .is_some_and(Charset::of_clients)
+    };
+    std::str::from_utf8(bytes).is_ok() && (unicode || (bytes.is_ascii() && plain()))
 }

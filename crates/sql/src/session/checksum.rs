@@ -152,8 +152,15 @@ impl Field {
             (Form::Char { max_bytes }, ValueRef::Str(text)) => {
                 let end = out.len() + max_bytes as usize;
                 out.extend_from_slice(&charset.encode_lossy(text));
-                let padding = if charset == Charset::Binary { 0 } else { b' ' };
-                out.resize(end.max(out.len()), padding);
+                let padding: &[u8] = if charset == Charset::Binary {
+                    &[0]
+                } else {
+                    b" "
+                };
+                let padding = charset.encode_lossy(padding);
+                while out.len() < end {
+                    out.extend_from_slice(&padding);
+                }
             }
             (Form::VarChar { .. } | Form::Blob { .. }, ValueRef::Str(text)) => {
                 out.extend_from_slice(&charset.encode_lossy(text));

@@ -96,7 +96,7 @@ use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
 use esker_sql_syntax::{AccountPlaces, ParseOptions, Watch};
-use esker_types::collation::{Charset, Collation};
+use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
 use crate::binlog::Capture;
@@ -582,15 +582,17 @@ impl Session {
 
     /// The client's bytes as UTF-8.
     pub fn to_utf8<'a>(&self, text: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
-        match self.vars.charset_client {
-            Charset::Latin1 => Charset::Latin1.decode_lossy(text),
-            _ => text.into(),
+        let charset = self.vars.charset_client;
+        match charset.stores_utf8() {
+            true => text.into(),
+            false => charset.decode_lossy(text),
         }
     }
 
     pub(crate) fn parse_options(&self) -> ParseOptions<'_> {
         ParseOptions {
             sql_mode: self.vars.sql_mode,
+            client: self.vars.charset_client,
             watch: Some(Watch {
                 session: &self.context,
                 most_bytes: self.vars.parser_bytes,

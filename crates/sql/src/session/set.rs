@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    CLIENT_CHARSETS, Effect, Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch,
-    unknown, value,
+    CLIENT_CHARSETS, Effect, Scope, SessionVars, Taken, VarId, VarValue, check_client, coupled,
+    mismatch, unknown, value,
 };
 use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
@@ -332,6 +332,7 @@ impl Session {
             None => self.default_charset(),
             Some(name) => charset_named(name)?,
         };
+        check_client(charset)?;
         let collation = match collation {
             None => Collation::default_of(charset),
             Some(name) => {
@@ -359,6 +360,7 @@ impl Session {
             None => self.default_charset(),
             Some(name) => charset_named(name)?,
         };
+        check_client(charset)?;
         let text = VarValue::Text(Arc::from(charset.name()));
         for name in ["character_set_client", "character_set_results"] {
             self.values.put(VarId::find(name)?, text.clone());

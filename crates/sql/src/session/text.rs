@@ -146,6 +146,7 @@ impl Session {
         let offsets = digest.offsets();
         let options = ParseOptions {
             sql_mode: self.vars.sql_mode,
+            client: self.vars.charset_client,
             multi: self.client.multi_statements,
             lift: Some(&offsets),
             ..ParseOptions::default()

@@ -96,9 +96,24 @@ pub(crate) const FOREIGN_BYTES: &str = "Non-ASCII separator arguments are not fu
 /// The character set of a CHARACTER SET clause.
 ///
 /// # Errors
-/// 1115.
+/// 1115; 1235 for those in which separators cannot be told from parts of characters.
 pub(crate) fn charset_named(name: &str) -> SqlResult<Charset> {
-    Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
+    let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))?;
+    separable(charset)
+}
+
+/// A character set of files in which separators can be found and written byte by byte.
+///
+/// # Errors
+/// 1235.
+pub(crate) fn separable(charset: Charset) -> SqlResult<Charset> {
+    match charset.separates_by_bytes() {
+        true => Ok(charset),
+        false => Err(SqlError::not_supported(format!(
+            "Files in {}",
+            charset.name()
+        ))),
+    }
 }
 
 /// Bytes that a column takes in rows of fixed widths; None for BLOB and TEXT, which have no width.

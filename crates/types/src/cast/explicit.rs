@@ -272,12 +272,8 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
         match charset.decode(&text) {
             Ok(decoded) => text = decoded.into_owned(),
             Err(bad) => {
-                let message = format!(
-                    "Invalid {} character string: '{}'",
-                    charset.name(),
-                    hex(&text[bad.0..])
-                );
-                ctx.raise(1300, "HY000", message)?;
+                let e = errors::invalid_characters(charset, &text[bad.0..]);
+                ctx.raise(e.code, e.state, e.message)?;
                 return Ok(Value::Null);
             }
         }
@@ -311,9 +307,4 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
         text.resize(limit, 0);
     }
     Ok(Value::Str(text))
-}
-
-/// At most six bytes in hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().take(6).map(|b| format!("{b:02X}")).collect()
 }

@@ -156,20 +156,28 @@ fn merge(a: StringOperand, b: StringOperand) -> Option<StringOperand> {
     }
 }
 
+/// Among columns of Unicode's character sets the one of the highest rank takes in the others; equal ranks clash.
+fn unicode_rank(charset: Charset) -> u8 {
+    match charset {
+        Charset::Utf32 => 2,
+        Charset::Utf8mb4 => 1,
+        _ => 0,
+    }
+}
+
 /// May `b`, of another character set, be converted to that of `a`?
 fn takes_in(a: StringOperand, b: StringOperand) -> bool {
-    let unicode = |c: Charset| matches!(c, Charset::Utf8mb4 | Charset::Utf8mb3);
     let (outer, inner) = (a.collation.charset(), b.collation.charset());
     match a.coercibility.cmp(&b.coercibility) {
         std::cmp::Ordering::Greater => false,
         std::cmp::Ordering::Equal => {
-            let wider = outer == Charset::Utf8mb4 || !unicode(inner);
-            (unicode(outer) && wider) || (b.portable && !a.portable)
+            let wider = unicode_rank(outer) > unicode_rank(inner);
+            (outer.is_unicode() && (wider || !inner.is_unicode())) || (b.portable && !a.portable)
         }
         std::cmp::Ordering::Less => {
             let constant = b.coercibility >= Coercibility::SysConst;
             let insists = a.coercibility == Coercibility::Explicit;
-            unicode(outer) || b.portable || constant || insists
+            outer.is_unicode() || b.portable || constant || insists
         }
     }
 }

@@ -8,8 +8,9 @@
 
 use std::sync::LazyLock;
 
-use super::charset::{Charset, decode_char};
+use super::charset::Charset;
 use super::list::{Collation, Family, Language, OldUca};
+use super::utf8::decode_char;
 use super::weights::read_counted_pairs;
 
 pub(super) static CASE: &[u8] = include_bytes!("../../data/case.bin");
@@ -52,7 +53,7 @@ fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
     if collation.is_binary() {
         return s.to_vec();
     }
-    if s.is_ascii() && !is_turkish(collation) {
+    if s.is_ascii() && has_plain_ascii(collation) {
         return match to {
             To::Upper => s.to_ascii_uppercase(),
             To::Lower => s.to_ascii_lowercase(),
@@ -75,6 +76,12 @@ fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
     out
 }
 
+/// Has ASCII the cases it has everywhere?
+fn has_plain_ascii(collation: Collation) -> bool {
+    let set = collation.charset().byte_set();
+    set.is_none_or(|set| set.plain_ascii) && !is_turkish(collation)
+}
+
 fn is_turkish(collation: Collation) -> bool {
     collation.family() == Family::OldUca(OldUca::Tailored(Language::Turkish))
 }
@@ -85,6 +92,18 @@ fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
         (0x49, To::Lower) if is_turkish(collation) => return 0x131,
         _ => {}
     }
+    if let Some(set) = collation.charset().byte_set() {
+        return match to {
+            To::Upper => set.upper(cp),
+            To::Lower => set.lower(cp),
+        };
+    }
+    if let Some(set) = collation.charset().multi_set() {
+        return match to {
+            To::Upper => set.upper(cp),
+            To::Lower => set.lower(cp),
+        };
+    }
     if let Some(c) = u8::try_from(cp).ok().filter(u8::is_ascii) {
         return u32::from(match to {
             To::Upper => c.to_ascii_uppercase(),
@@ -92,7 +111,6 @@ fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
         });
     }
     let map = match (collation.charset(), collation.family()) {
-        (Charset::Latin1, _) => return latin1(cp, to),
         (Charset::Ascii, _) => return cp,
         (_, Family::Uca900(_) | Family::Bytes) => &MAPS[2],
         (_, Family::OldUca(OldUca::V520)) => &MAPS[1],
@@ -106,16 +124,6 @@ fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
     pairs
         .binary_search_by_key(&cp, |p| p.0)
         .map_or(cp, |i| pairs[i].1)
-}
-
-/// MySQL's latin1 knows only the letter pairs of ISO 8859-1.
-fn latin1(cp: u32, to: To) -> u32 {
-    match (to, cp) {
-        (_, 0xD7 | 0xF7) => cp,
-        (To::Upper, 0xE0..=0xFE) => cp - 0x20,
-        (To::Lower, 0xC0..=0xDE) => cp + 0x20,
-        _ => cp,
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The collations Esker serves, with MySQL's ids and attributes.
 //!
-//! Neighbours: `mod.rs` dispatches on [`Family`]; `information_schema.collations` and
+//! Neighbours: `table` is the list; `mod.rs` dispatches on [`Family`]; `information_schema.collations` and
 //! `SHOW COLLATION` print [`Collation::all`].
 //! **Invariants**: ids, names and attributes are MySQL 8.4's; each character set has one default.
 
 use super::charset::Charset;
+use super::table::ALL;
 
 /// A collation, by MySQL's id (the number on the wire and in the catalog).
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -17,7 +18,7 @@ pub(super) enum Family {
     Bytes,
     /// Code points, padded with spaces: `*_bin`.
     CodePoints,
-    /// One weight for each character: `*_general_ci`, the latin1 collations.
+    /// One weight for each character: `*_general_ci`, the collations of single bytes.
     Simple(Simple),
     /// Unicode collation algorithm 4.0 or 5.2, primary level, padded.
     OldUca(OldUca),
@@ -28,24 +29,18 @@ pub(super) enum Family {
 /// The tables of [`Family::Simple`].
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Simple {
-    /// `utf8mb4_general_ci`, `utf8mb3_general_ci`.
+    /// `*_general_ci` of Unicode.
     GeneralCi,
     /// `ascii_general_ci`.
     AsciiCi,
-    /// `latin1_swedish_ci`.
-    Swedish,
-    /// `latin1_german1_ci`.
-    German1,
-    /// `latin1_danish_ci`.
-    Danish,
-    /// `latin1_general_ci`.
-    General,
-    /// `latin1_general_cs`.
-    GeneralCs,
-    /// `latin1_spanish_ci`.
-    Spanish,
-    /// `latin1_bin`.
-    Latin1Bin,
+    /// A table of a character set of single bytes, by its number in `collations8.bin`.
+    Byte(Charset, u8),
+    /// Bytes of a character set of single bytes.
+    ByteBin(Charset),
+    /// The table of a multi-byte character set.
+    Multi(Charset),
+    /// Codes of a multi-byte character set.
+    MultiBin(Charset),
 }
 
 /// The tables of [`Family::OldUca`].
@@ -103,119 +98,40 @@ pub struct CollationInfo {
     pub(super) family: Family,
 }
 
-macro_rules! collations {
-    ($($konst:ident = $id:literal $name:literal $charset:ident $default:literal $sortlen:literal
-       $pad:literal $family:expr;)*) => {
+macro_rules! named {
+    ($($id:literal $konst:ident $name:literal;)*) => {
+        /// The collations that code refers to.
         impl Collation {
             $(#[doc = concat!("`", $name, "`")] pub const $konst: Collation = Collation($id);)*
         }
-        /// Sorted by name.
-        const ALL: &[CollationInfo] = &[$(CollationInfo {
-            collation: Collation($id),
-            name: $name,
-            charset: Charset::$charset,
-            is_default: $default,
-            sortlen: $sortlen,
-            pad: $pad,
-            family: $family,
-        }),*];
     };
 }
 
-collations! {
-    ASCII_BIN = 65 "ascii_bin" Ascii false 1 true Family::CodePoints;
-    ASCII_GENERAL_CI = 11 "ascii_general_ci" Ascii true 1 true Family::Simple(Simple::AsciiCi);
-    BINARY = 63 "binary" Binary true 1 false Family::Bytes;
-    LATIN1_BIN = 47 "latin1_bin" Latin1 false 1 true Family::Simple(Simple::Latin1Bin);
-    LATIN1_DANISH_CI = 15 "latin1_danish_ci" Latin1 false 1 true Family::Simple(Simple::Danish);
-    LATIN1_GENERAL_CI = 48 "latin1_general_ci" Latin1 false 1 true Family::Simple(Simple::General);
-    LATIN1_GENERAL_CS = 49 "latin1_general_cs" Latin1 false 1 true
-        Family::Simple(Simple::GeneralCs);
-    LATIN1_GERMAN1_CI = 5 "latin1_german1_ci" Latin1 false 1 true Family::Simple(Simple::German1);
-    LATIN1_SPANISH_CI = 94 "latin1_spanish_ci" Latin1 false 1 true Family::Simple(Simple::Spanish);
-    LATIN1_SWEDISH_CI = 8 "latin1_swedish_ci" Latin1 true 1 true Family::Simple(Simple::Swedish);
-    UTF8MB3_BIN = 83 "utf8mb3_bin" Utf8mb3 false 1 true Family::CodePoints;
-    UTF8MB3_ESPERANTO_CI = 209 "utf8mb3_esperanto_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Esperanto));
-    UTF8MB3_ESTONIAN_CI = 198 "utf8mb3_estonian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Estonian));
-    UTF8MB3_GENERAL_CI = 33 "utf8mb3_general_ci" Utf8mb3 true 1 true
-        Family::Simple(Simple::GeneralCi);
-    UTF8MB3_GERMAN2_CI = 212 "utf8mb3_german2_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::German2));
-    UTF8MB3_HUNGARIAN_CI = 210 "utf8mb3_hungarian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Hungarian));
-    UTF8MB3_ICELANDIC_CI = 193 "utf8mb3_icelandic_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Icelandic));
-    UTF8MB3_LATVIAN_CI = 194 "utf8mb3_latvian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Latvian));
-    UTF8MB3_PERSIAN_CI = 208 "utf8mb3_persian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Persian));
-    UTF8MB3_POLISH_CI = 197 "utf8mb3_polish_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Polish));
-    UTF8MB3_ROMAN_CI = 207 "utf8mb3_roman_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Roman));
-    UTF8MB3_ROMANIAN_CI = 195 "utf8mb3_romanian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Romanian));
-    UTF8MB3_SINHALA_CI = 211 "utf8mb3_sinhala_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Sinhala));
-    UTF8MB3_SLOVENIAN_CI = 196 "utf8mb3_slovenian_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Slovenian));
-    UTF8MB3_SPANISH_CI = 199 "utf8mb3_spanish_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Spanish));
-    UTF8MB3_SWEDISH_CI = 200 "utf8mb3_swedish_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Swedish));
-    UTF8MB3_TURKISH_CI = 201 "utf8mb3_turkish_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Turkish));
-    UTF8MB3_UNICODE_520_CI = 214 "utf8mb3_unicode_520_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::V520);
-    UTF8MB3_UNICODE_CI = 192 "utf8mb3_unicode_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::V400);
-    UTF8MB3_VIETNAMESE_CI = 215 "utf8mb3_vietnamese_ci" Utf8mb3 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Vietnamese));
-    UTF8MB4_0900_AI_CI = 255 "utf8mb4_0900_ai_ci" Utf8mb4 true 0 false Family::Uca900(1);
-    UTF8MB4_0900_AS_CI = 305 "utf8mb4_0900_as_ci" Utf8mb4 false 0 false Family::Uca900(2);
-    UTF8MB4_0900_AS_CS = 278 "utf8mb4_0900_as_cs" Utf8mb4 false 0 false Family::Uca900(3);
-    UTF8MB4_0900_BIN = 309 "utf8mb4_0900_bin" Utf8mb4 false 1 false Family::Bytes;
-    UTF8MB4_BIN = 46 "utf8mb4_bin" Utf8mb4 false 1 true Family::CodePoints;
-    UTF8MB4_ESPERANTO_CI = 241 "utf8mb4_esperanto_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Esperanto));
-    UTF8MB4_ESTONIAN_CI = 230 "utf8mb4_estonian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Estonian));
-    UTF8MB4_GENERAL_CI = 45 "utf8mb4_general_ci" Utf8mb4 false 1 true
-        Family::Simple(Simple::GeneralCi);
-    UTF8MB4_GERMAN2_CI = 244 "utf8mb4_german2_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::German2));
-    UTF8MB4_HUNGARIAN_CI = 242 "utf8mb4_hungarian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Hungarian));
-    UTF8MB4_ICELANDIC_CI = 225 "utf8mb4_icelandic_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Icelandic));
-    UTF8MB4_LATVIAN_CI = 226 "utf8mb4_latvian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Latvian));
-    UTF8MB4_PERSIAN_CI = 240 "utf8mb4_persian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Persian));
-    UTF8MB4_POLISH_CI = 229 "utf8mb4_polish_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Polish));
-    UTF8MB4_ROMAN_CI = 239 "utf8mb4_roman_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Roman));
-    UTF8MB4_ROMANIAN_CI = 227 "utf8mb4_romanian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Romanian));
-    UTF8MB4_SINHALA_CI = 243 "utf8mb4_sinhala_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Sinhala));
-    UTF8MB4_SLOVENIAN_CI = 228 "utf8mb4_slovenian_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Slovenian));
-    UTF8MB4_SPANISH_CI = 231 "utf8mb4_spanish_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Spanish));
-    UTF8MB4_SWEDISH_CI = 232 "utf8mb4_swedish_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Swedish));
-    UTF8MB4_TURKISH_CI = 233 "utf8mb4_turkish_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Turkish));
-    UTF8MB4_UNICODE_520_CI = 246 "utf8mb4_unicode_520_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::V520);
-    UTF8MB4_UNICODE_CI = 224 "utf8mb4_unicode_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::V400);
-    UTF8MB4_VIETNAMESE_CI = 247 "utf8mb4_vietnamese_ci" Utf8mb4 false 8 true
-        Family::OldUca(OldUca::Tailored(Language::Vietnamese));
+named! {
+    11 ASCII_GENERAL_CI "ascii_general_ci";
+    63 BINARY "binary";
+    47 LATIN1_BIN "latin1_bin";
+    5 LATIN1_GERMAN1_CI "latin1_german1_ci";
+    8 LATIN1_SWEDISH_CI "latin1_swedish_ci";
+    83 UTF8MB3_BIN "utf8mb3_bin";
+    198 UTF8MB3_ESTONIAN_CI "utf8mb3_estonian_ci";
+    33 UTF8MB3_GENERAL_CI "utf8mb3_general_ci";
+    194 UTF8MB3_LATVIAN_CI "utf8mb3_latvian_ci";
+    207 UTF8MB3_ROMAN_CI "utf8mb3_roman_ci";
+    201 UTF8MB3_TURKISH_CI "utf8mb3_turkish_ci";
+    255 UTF8MB4_0900_AI_CI "utf8mb4_0900_ai_ci";
+    305 UTF8MB4_0900_AS_CI "utf8mb4_0900_as_ci";
+    278 UTF8MB4_0900_AS_CS "utf8mb4_0900_as_cs";
+    309 UTF8MB4_0900_BIN "utf8mb4_0900_bin";
+    46 UTF8MB4_BIN "utf8mb4_bin";
+    241 UTF8MB4_ESPERANTO_CI "utf8mb4_esperanto_ci";
+    45 UTF8MB4_GENERAL_CI "utf8mb4_general_ci";
+    244 UTF8MB4_GERMAN2_CI "utf8mb4_german2_ci";
+    231 UTF8MB4_SPANISH_CI "utf8mb4_spanish_ci";
+    232 UTF8MB4_SWEDISH_CI "utf8mb4_swedish_ci";
+    233 UTF8MB4_TURKISH_CI "utf8mb4_turkish_ci";
+    246 UTF8MB4_UNICODE_520_CI "utf8mb4_unicode_520_ci";
+    224 UTF8MB4_UNICODE_CI "utf8mb4_unicode_ci";
 }
 
 /// Largest id in [`ALL`] plus one.
@@ -299,20 +215,14 @@ impl Collation {
 
     /// The `_bin` collation of the same character set.
     pub fn bin_of(self) -> Self {
-        match self.charset() {
-            Charset::Binary => Self::BINARY,
-            Charset::Utf8mb4 => Self::UTF8MB4_BIN,
-            Charset::Utf8mb3 => Self::UTF8MB3_BIN,
-            Charset::Latin1 => Self::LATIN1_BIN,
-            Charset::Ascii => Self::ASCII_BIN,
-        }
+        self.charset().bin_collation()
     }
 
     /// Does it order by code point or byte (a `_bin` collation or `binary`)?
     pub fn is_bin(self) -> bool {
         match self.family() {
             Family::Bytes | Family::CodePoints => true,
-            Family::Simple(s) => s == Simple::Latin1Bin,
+            Family::Simple(s) => matches!(s, Simple::ByteBin(_) | Simple::MultiBin(_)),
             Family::OldUca(_) | Family::Uca900(_) => false,
         }
     }
@@ -345,7 +255,7 @@ mod tests {
             Some(Collation::UTF8MB3_GENERAL_CI)
         );
         assert_eq!(Collation::by_name("utf8mb4_klingon_ci"), None);
-        assert_eq!(Collation::by_id(1), None);
+        assert_eq!(Collation::by_id(2), None);
         assert_eq!(Collation::by_id(u16::MAX), None);
         assert!(Collation(9999).info().collation.is_binary());
     }

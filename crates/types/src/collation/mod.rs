@@ -1,25 +1,32 @@
 //! Character sets and collations: comparing, hashing, sort keys, LIKE, case and search.
 //!
-//! In flow order: `charset` (names, conversion at the edges), `list` (what exists, by id and name),
-//! `aggregate` (which collation an operation uses), `weights` (frozen weight tables), `order`
-//! (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them), `pattern` (LIKE and LOCATE), `case`
-//! (UPPER and LOWER). Neighbours: `cmp` and `func` call it for every string operation, the `sql` crate's key codec
-//! stores [`Collation::sort_key`].
+//! In flow order: `utf8` (the characters of what is inside), `charset` (names, conversion at the edges) with
+//! `byte_sets`, `multibyte` and `wide` (tables and rules of the sets that store something else), `list` and `table`
+//! (what exists, by id and name), `aggregate` (which collation an operation uses), `weights` and `simple` (frozen
+//! weight tables), `order` (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them),
+//! `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER). Neighbours: `cmp` and `func` call it for every string
+//! operation, the `sql` crate's key codec stores [`Collation::sort_key`].
 //!
 //! **Invariants**: `a.compare(b) == sort_key(a).cmp(sort_key(b))` and `eq` implies equal hashes,
 //! for any bytes; sort keys are frozen for ever (tables and algorithm), for they are index keys on
 //! disk; nothing here panics on malformed UTF-8.
 
 mod aggregate;
+mod byte_sets;
 mod case;
 mod charset;
 mod list;
+mod multibyte;
 mod order;
 mod pattern;
+mod simple;
+mod table;
 #[cfg(test)]
 mod tests;
+mod utf8;
 mod weight_string;
 mod weights;
+mod wide;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -27,14 +34,16 @@ use std::convert::Infallible;
 use std::hash::Hasher;
 
 pub use aggregate::{Coercibility, StringOperand, aggregate, aggregate_for, aggregate_operands};
-pub use charset::{BadChar, Charset, char_count, char_len, char_offset, valid_utf8};
+pub use charset::{BadChar, Charset};
 pub use list::{Collation, CollationInfo};
+pub use utf8::{char_count, char_len, char_offset, valid_utf8};
 
 use crate::ctx::{SessionInfo, Work};
 use crate::error::SqlResult;
 
 use list::Family;
-use weights::{SimpleTable, Uca, UcaLevel};
+use simple::SimpleTable;
+use weights::{Uca, UcaLevel};
 
 /// The levels of the 0900 collations.
 fn levels_900(levels: u8) -> [UcaLevel; 3] {
@@ -60,20 +69,21 @@ fn never_ask(_weights: usize) -> Result<(), Infallible> {
 impl Collation {
     /// Are a string's bytes the same here and in `other`? Inside, texts are UTF-8, whatever their character set stores.
     pub fn same_bytes(self, other: Self) -> bool {
-        self == other
-            || !matches!(
-                (self.charset(), other.charset()),
-                (Charset::Latin1, Charset::Binary) | (Charset::Binary, Charset::Latin1)
-            )
+        match (self.charset(), other.charset()) {
+            (text, Charset::Binary) | (Charset::Binary, text) => text.stores_utf8(),
+            _ => true,
+        }
     }
 
     /// A string of this collation as an operation in `to` takes it: a text that becomes bytes has those of its own
     /// character set, bytes that become a text are read in that one's.
     pub fn recode<'a>(self, text: Cow<'a, [u8]>, to: Self) -> Cow<'a, [u8]> {
-        let recoded = match (self.charset(), to.charset()) {
-            (Charset::Latin1, Charset::Binary) => Charset::Latin1.encode_lossy(&text),
-            (Charset::Binary, Charset::Latin1) => Charset::Latin1.decode_lossy(&text),
-            _ => return text,
+        if self.same_bytes(to) {
+            return text;
+        }
+        let recoded = match to.charset() {
+            Charset::Binary => self.charset().encode_lossy(&text),
+            charset => charset.decode_lossy(&text),
         };
         match recoded {
             Cow::Owned(recoded) => Cow::Owned(recoded),

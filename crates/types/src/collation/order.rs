@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use super::charset::decode_char;
+use super::utf8::decode_char;
 use super::weights::{Few, Weigh};
 
 /// Walks the weights of a string.
@@ -273,14 +273,14 @@ impl Hash {
         self.end();
     }
 
-    /// ASCII, where only a space weighs as much as a space.
+    /// ASCII.
     fn ascii<W: Weigh>(&mut self, weigh: &W, s: &[u8], pad: bool) {
         let ascii = weigh.ascii();
         let weight = |b: u8| ascii[usize::from(b & 0x7F)];
         let ignored = |b: u8| W::IGNORES_ZERO && weight(b) == 0;
         let end = s
             .iter()
-            .rposition(|b| !(pad && *b == b' ' || ignored(*b)))
+            .rposition(|b| !(pad && weight(*b) == weigh.space() || ignored(*b)))
             .map_or(0, |i| i + 1);
         let mut chunks = s[..end].chunks_exact(4);
         for c in &mut chunks {

@@ -7,8 +7,8 @@
 
 use memchr::memmem;
 
-use super::charset::{char_len, char_offset, decode_char};
 use super::order::Cursor;
+use super::utf8::{char_len, char_offset, decode_char};
 use super::weights::Weigh;
 use crate::ctx::{MANY_BYTES, Work};
 use crate::error::SqlResult;

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use proptest::prelude::*;
 
-use super::list::{Family, OldUca};
-use super::{Collation, case, weights};
+use super::list::{Family, OldUca, Simple};
+use super::{Collation, CollationInfo, byte_sets, case, multibyte, simple, weights};
 use crate::ctx::NoSession;
 use crate::testing::Killed;
 
@@ -31,6 +31,12 @@ fn hex(c: Collation, s: &str) -> String {
         .collect()
 }
 
+/// Every collation but those of UCS-2, UTF-16 and UTF-32, which have the tables of utf8mb4.
+fn tables() -> impl Iterator<Item = &'static CollationInfo> {
+    let all = Collation::all().iter();
+    all.filter(|info| info.charset.min_len() == 1)
+}
+
 /// FNV-1a: enough to notice a change.
 fn checksum(data: &[u8]) -> u64 {
     data.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| {
@@ -44,10 +50,16 @@ fn tables_are_frozen() {
         weights::UCA900,
         weights::UCA400,
         weights::UCA520,
-        weights::GENERAL_CI,
+        simple::GENERAL_CI,
     ]
     .into_iter()
-    .chain([weights::LATIN1, case::CASE, weights::TAILORED])
+    .chain([
+        case::CASE,
+        weights::TAILORED,
+        simple::COLLATIONS8,
+        byte_sets::CHARSETS8,
+    ])
+    .chain(multibyte::MULTIBYTE)
     .map(checksum)
     .collect::<Vec<_>>();
     assert_eq!(
@@ -57,9 +69,18 @@ fn tables_are_frozen() {
             71612091137001241,
             2351220854433112076,
             17125017943188787286,
-            7402427850064460015,
             1109826629824516754,
             14589697482978082854,
+            17729000063944518318,
+            534033970318780558,
+            3843346027373421181,
+            5905280479742553090,
+            9092729637639460193,
+            7593524127085039043,
+            10711829173512687219,
+            6157786623920451943,
+            6518196858636804127,
+            9689426068483355656,
         ]
     );
 }
@@ -69,9 +90,11 @@ fn tables_are_frozen() {
 #[test]
 fn keys_are_frozen() {
     let mut sums = Vec::new();
-    for info in Collation::all() {
+    for info in tables() {
         let (end, step) = match info.family {
             Family::OldUca(OldUca::Tailored(_)) => (0x2000, 1),
+            Family::Simple(Simple::Byte(..) | Simple::ByteBin(_)) => (0x3000, 1),
+            Family::Simple(Simple::Multi(_) | Simple::MultiBin(_)) => (0x1_0000, 7),
             _ => (0x11_0000, 7),
         };
         let mut all = Vec::new();
@@ -84,16 +107,89 @@ fn keys_are_frozen() {
     assert_eq!(
         sums,
         [
+            ("armscii8_bin", 1824621649537335687),
+            ("armscii8_general_ci", 10293346059142797127),
             ("ascii_bin", 15406161477228775032),
             ("ascii_general_ci", 6975032997110087318),
+            ("big5_bin", 9809076322951778695),
+            ("big5_chinese_ci", 5010850310772010359),
             ("binary", 3803336345609352051),
-            ("latin1_bin", 17821710627372165360),
-            ("latin1_danish_ci", 13650177531667620420),
-            ("latin1_general_ci", 18255138785460196480),
-            ("latin1_general_cs", 8889456361890531375),
-            ("latin1_german1_ci", 15123009480482105628),
-            ("latin1_spanish_ci", 12086214101275887848),
-            ("latin1_swedish_ci", 8505612315256792152),
+            ("cp1250_bin", 6284164688163576229),
+            ("cp1250_croatian_ci", 2172167136324760001),
+            ("cp1250_general_ci", 3134028372888090841),
+            ("cp1250_polish_ci", 18400759267821036425),
+            ("cp1251_bin", 38403331645239849),
+            ("cp1251_bulgarian_ci", 16859163582817595177),
+            ("cp1251_general_ci", 4435141642516745581),
+            ("cp1251_general_cs", 18066196403685818685),
+            ("cp1251_ukrainian_ci", 17482518218984173365),
+            ("cp1256_bin", 12953225624775862559),
+            ("cp1256_general_ci", 7159586423393963699),
+            ("cp1257_bin", 9932031763135380185),
+            ("cp1257_general_ci", 3215473341912580333),
+            ("cp1257_lithuanian_ci", 15813649203029433117),
+            ("cp850_bin", 16140282927066487777),
+            ("cp850_general_ci", 5152629817895297021),
+            ("cp852_bin", 16994904055006140023),
+            ("cp852_general_ci", 12812426724533611139),
+            ("cp866_bin", 17746998212977206723),
+            ("cp866_general_ci", 14313239107224020339),
+            ("cp932_bin", 5692921504438950107),
+            ("cp932_japanese_ci", 17105483130216463771),
+            ("dec8_bin", 16518245589289835747),
+            ("dec8_swedish_ci", 8861518918321049895),
+            ("eucjpms_bin", 1305201765779940019),
+            ("eucjpms_japanese_ci", 13598891866703214835),
+            ("euckr_bin", 2364571246670536923),
+            ("euckr_korean_ci", 11816951860102796507),
+            ("gb2312_bin", 14652793416388997663),
+            ("gb2312_chinese_ci", 13738492087905382559),
+            ("gbk_bin", 4908199235346188871),
+            ("gbk_chinese_ci", 11959255323073110467),
+            ("geostd8_bin", 4461202710402820317),
+            ("geostd8_general_ci", 3737719652309617885),
+            ("greek_bin", 9077803465999760981),
+            ("greek_general_ci", 10321518682329878037),
+            ("hebrew_bin", 2150978150961474203),
+            ("hebrew_general_ci", 11808205903959628919),
+            ("hp8_bin", 3057814087786108629),
+            ("hp8_english_ci", 13617113849820844589),
+            ("keybcs2_bin", 1067929353300462923),
+            ("keybcs2_general_ci", 2296534984158106515),
+            ("koi8r_bin", 5197654944352576769),
+            ("koi8r_general_ci", 7103589291552707737),
+            ("koi8u_bin", 13139667321887596609),
+            ("koi8u_general_ci", 580269877980745793),
+            ("latin1_bin", 10850776498133450017),
+            ("latin1_danish_ci", 1033453938711685137),
+            ("latin1_general_ci", 16139641954074373641),
+            ("latin1_general_cs", 562692261268155593),
+            ("latin1_german1_ci", 142202536963926177),
+            ("latin1_german2_ci", 7899570527036563577),
+            ("latin1_spanish_ci", 1255874177429385105),
+            ("latin1_swedish_ci", 7587096258222566505),
+            ("latin2_bin", 10571776606917709425),
+            ("latin2_croatian_ci", 11173615804568953457),
+            ("latin2_general_ci", 3141741977020915885),
+            ("latin2_hungarian_ci", 16864282742015910165),
+            ("latin5_bin", 11028611391765042163),
+            ("latin5_turkish_ci", 3484174146215559259),
+            ("latin7_bin", 14906156491721673773),
+            ("latin7_estonian_cs", 4651829397937674357),
+            ("latin7_general_ci", 4176527413585647875),
+            ("latin7_general_cs", 7476672520172470457),
+            ("macce_bin", 10172638022861994609),
+            ("macce_general_ci", 4859058879687425605),
+            ("macroman_bin", 13708216631148221585),
+            ("macroman_general_ci", 17255423090732574101),
+            ("sjis_bin", 7186149538983649763),
+            ("sjis_japanese_ci", 10671326833164015971),
+            ("swe7_bin", 5884630249338225815),
+            ("swe7_swedish_ci", 10686092158084011383),
+            ("tis620_bin", 12659808730798760811),
+            ("tis620_thai_ci", 4496966987971211557),
+            ("ujis_bin", 7524273147407752887),
+            ("ujis_japanese_ci", 398330653459115447),
             ("utf8mb3_bin", 15406161477228775032),
             ("utf8mb3_esperanto_ci", 13517439393454376145),
             ("utf8mb3_estonian_ci", 13289185841907908553),
@@ -243,9 +339,10 @@ fn weights_of_older_collations() {
 
 #[test]
 fn trailing_spaces() {
-    for info in Collation::all() {
+    for info in tables() {
         let c = info.collation;
         let expect = |o: Ordering| if info.pad { o } else { Ordering::Less };
+        let light_tab = info.name != "latin7_estonian_cs";
         assert_eq!(
             c.compare(b"a", b"a  "),
             expect(Ordering::Equal),
@@ -254,14 +351,22 @@ fn trailing_spaces() {
         );
         assert_eq!(
             c.compare(b"a", b"a \x09"),
-            expect(Ordering::Greater),
+            expect(if light_tab {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }),
             "{}",
             info.name
         );
         assert_eq!(c.compare(b"a", b"a  b"), Ordering::Less, "{}", info.name);
         assert_eq!(
             c.compare(b"a \x09", b"a  b"),
-            Ordering::Less,
+            if light_tab {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            },
             "{}",
             info.name
         );
@@ -380,7 +485,7 @@ proptest! {
 
     #[test]
     fn keys_order_as_compare_and_hashes_follow_equality(a in strings(), b in strings()) {
-        for info in Collation::all() {
+        for info in tables() {
             let c = info.collation;
             let order = c.compare(&a, &b);
             prop_assert_eq!(order, c.compare(&b, &a).reverse(), "{}", info.name);
@@ -413,7 +518,7 @@ proptest! {
             }
         }
         let (t, p): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
-        for info in Collation::all().iter().filter(|i| !i.collation.is_binary()) {
+        for info in tables().filter(|i| !i.collation.is_binary()) {
             // A space is a character like any other here, but equal to nothing when padded.
             if info.pad && text.contains(' ') {
                 continue;
@@ -426,7 +531,7 @@ proptest! {
 
     #[test]
     fn padding_and_substrings(a in strings(), b in strings()) {
-        for info in Collation::all() {
+        for info in tables() {
             let c = info.collation;
             if info.pad {
                 prop_assert!(c.eq(&a, &[&a[..], b"   "].concat()));

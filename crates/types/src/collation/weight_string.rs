@@ -4,9 +4,10 @@
 //! differ from these. `weights` gives the weights.
 //! **Invariant**: a weight has as many bytes in every text of a collation.
 
-use super::list::{Collation, Family};
+use super::list::{Collation, Family, Simple};
 use super::order::Cursor;
-use super::weights::{SimpleTable, Weigh};
+use super::simple::SimpleTable;
+use super::weights::Weigh;
 use super::{Charset, old_level};
 use crate::ctx::Work;
 use crate::error::SqlResult;
@@ -31,8 +32,8 @@ fn weights<W: Weigh>(
 /// Characters by their numbers, in as many bytes as those of the character set need.
 fn code_points(charset: Charset, text: &[u8], spaces: usize) -> Vec<u8> {
     let bytes = match charset {
-        Charset::Utf8mb4 => 3,
-        Charset::Utf8mb3 => 2,
+        Charset::Utf8mb3 | Charset::Ucs2 => 2,
+        unicode if unicode.is_unicode() => 3,
         _ => {
             let mut out = charset.encode_lossy(text).into_owned();
             out.resize(out.len() + spaces, b' ');
@@ -43,6 +44,20 @@ fn code_points(charset: Charset, text: &[u8], spaces: usize) -> Vec<u8> {
     let all = text.chars().chain(std::iter::repeat_n(' ', spaces));
     all.flat_map(|c| u32::from(c).to_be_bytes().into_iter().skip(4 - bytes))
         .collect()
+}
+
+/// What the codes of a multi-byte character set weigh.
+fn codes(charset: Charset, bin: bool, text: &[u8], spaces: usize) -> Vec<u8> {
+    let set = charset.multi_set().expect("a multi-byte set");
+    let text = String::from_utf8_lossy(text);
+    let mut out = Vec::with_capacity(text.len() + spaces);
+    for c in text.chars().chain(std::iter::repeat_n(' ', spaces)) {
+        let known = set.weight_of(u32::from(c), bin);
+        if let Some((bytes, len)) = known.or_else(|| set.weight_of(u32::from('?'), bin)) {
+            out.extend_from_slice(&bytes[..len]);
+        }
+    }
+    out
 }
 
 impl Collation {
@@ -60,6 +75,9 @@ impl Collation {
         let spaces = padding.filter(|_| self.pad_space()).unwrap_or(0);
         match self.family() {
             Family::CodePoints => Ok(code_points(self.charset(), text, spaces)),
+            Family::Simple(Simple::Multi(charset) | Simple::MultiBin(charset)) => {
+                Ok(codes(charset, self.is_bin(), text, spaces))
+            }
             Family::Simple(table) => weights(SimpleTable::get(table), text, spaces, work),
             Family::OldUca(uca) => weights(&old_level(uca), text, spaces, work),
             Family::Bytes | Family::Uca900(_) => {

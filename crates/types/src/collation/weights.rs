@@ -1,7 +1,8 @@
-//! The frozen weight tables, and what a character weighs in each collation.
+//! The frozen weight tables of the Unicode collation algorithm, and what a character weighs in them.
 //!
 //! Neighbours: `../../data/*.bin`, made by `tools/collation-tables.py` and described in
-//! `docs/decisions/collations.md`; `order` and `pattern` read weights through [`Weigh`].
+//! `docs/decisions/collations.md`; `simple` has the collations with one weight for each character; `order` and
+//! `pattern` read weights through [`Weigh`].
 //!
 //! Formats (little endian, `varint` is LEB128, `zigzag` maps signed to unsigned):
 //! - `uca*.bin`: 128 primary weights of ASCII (u16); u16 number of (secondary u16, tertiary u8)
@@ -10,9 +11,6 @@
 //!   `varint(zigzag(primary - previous primary))`, followed by `varint(pair)` if there are pairs.
 //! - `tailored.bin`: for each `Language` the varint number of characters that weigh something else than in
 //!   `uca400.bin`, and these as there.
-//! - `general_ci.bin`: `varint(code point - previous)`, `varint(zigzag(weight - code point))` where
-//!   the weight is not the code point.
-//! - `latin1.bin`: six tables of 256 weights.
 //!
 //! **Invariants**: the files never change (a test holds their checksums); weights above the basic
 //! plane and of unassigned characters follow UTS #10's implicit rules as MySQL applies them; a
@@ -20,25 +18,19 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use super::charset::to_latin1;
-use super::list::{LANGUAGES, Language, OldUca, Simple};
+use super::list::{LANGUAGES, Language, OldUca};
 
 pub(super) static UCA900: &[u8] = include_bytes!("../../data/uca900.bin");
 pub(super) static UCA400: &[u8] = include_bytes!("../../data/uca400.bin");
 pub(super) static UCA520: &[u8] = include_bytes!("../../data/uca520.bin");
 pub(super) static TAILORED: &[u8] = include_bytes!("../../data/tailored.bin");
-pub(super) static GENERAL_CI: &[u8] = include_bytes!("../../data/general_ci.bin");
-pub(super) static LATIN1: &[u8] = include_bytes!("../../data/latin1.bin");
 
 /// Most collation elements of one character.
 pub(super) const MAX_ELEMENTS: usize = 8;
 /// Weight of a byte that is not part of a character.
-const MALFORMED: u16 = 0xFFFF;
+pub(super) const MALFORMED: u16 = 0xFFFF;
 /// Weight of characters outside the basic plane in the collations that do not know them.
-const BEYOND_BMP: u16 = 0xFFFD;
-/// First weights of characters that a latin1 or ascii collation does not know; they sort last.
-const FOREIGN: u16 = 0x200;
-
+pub(super) const BEYOND_BMP: u16 = 0xFFFD;
 /// The weights of one character.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Few {
@@ -56,13 +48,13 @@ impl Few {
         self.len += 1;
     }
 
-    fn one(weight: u16) -> Self {
+    pub(super) fn one(weight: u16) -> Self {
         let mut few = Self::default();
         few.push(weight);
         few
     }
 
-    fn two(first: u16, second: u16) -> Self {
+    pub(super) fn two(first: u16, second: u16) -> Self {
         let mut few = Self::one(first);
         few.push(second);
         few
@@ -99,7 +91,7 @@ pub(super) trait Weigh {
 }
 
 /// Reads the stream formats; only for trusted, checksummed data.
-struct Stream(&'static [u8]);
+pub(super) struct Stream(pub(super) &'static [u8]);
 
 impl Stream {
     fn byte(&mut self) -> u8 {
@@ -112,7 +104,7 @@ impl Stream {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    fn varint(&mut self) -> u32 {
+    pub(super) fn varint(&mut self) -> u32 {
         let (mut n, mut shift) = (0, 0);
         loop {
             let b = self.byte();
@@ -124,7 +116,7 @@ impl Stream {
         }
     }
 
-    fn signed(&mut self) -> i64 {
+    pub(super) fn signed(&mut self) -> i64 {
         let n = i64::from(self.varint());
         if n & 1 == 0 { n >> 1 } else { -((n + 1) >> 1) }
     }
@@ -150,117 +142,6 @@ pub(super) fn read_counted_pairs(data: &'static [u8]) -> (Vec<(u32, u32)>, &'sta
     let mut stream = Stream(data);
     let count = stream.varint() as usize;
     read_pairs(stream.0, Some(count))
-}
-
-/// A collation with one weight for each character.
-pub(super) struct SimpleTable {
-    ascii: [u16; 128],
-    rest: Rest,
-}
-
-enum Rest {
-    /// The basic plane, flat.
-    Bmp(Box<[u16]>),
-    /// By latin1 byte.
-    Latin1(&'static [u8]),
-    /// Nothing but ASCII.
-    Nothing,
-}
-
-impl SimpleTable {
-    fn general_ci() -> Self {
-        let mut bmp: Vec<u16> = (0..=u16::MAX).collect();
-        for (cp, weight) in read_pairs(GENERAL_CI, None).0 {
-            bmp[cp as usize] = weight as u16;
-        }
-        Self {
-            ascii: std::array::from_fn(|i| bmp[i]),
-            rest: Rest::Bmp(bmp.into()),
-        }
-    }
-
-    fn latin1(number: usize) -> Self {
-        let table = &LATIN1[number * 256..][..256];
-        Self {
-            ascii: std::array::from_fn(|i| u16::from(table[i])),
-            rest: Rest::Latin1(table),
-        }
-    }
-
-    fn latin1_bin() -> Self {
-        static IDENTITY: [u8; 256] = {
-            let mut t = [0; 256];
-            let mut i = 0;
-            while i < 256 {
-                t[i] = i as u8;
-                i += 1;
-            }
-            t
-        };
-        Self {
-            ascii: std::array::from_fn(|i| i as u16),
-            rest: Rest::Latin1(&IDENTITY),
-        }
-    }
-
-    fn ascii_ci() -> Self {
-        let upper = |i: usize| u16::from((i as u8).to_ascii_uppercase());
-        Self {
-            ascii: std::array::from_fn(upper),
-            rest: Rest::Nothing,
-        }
-    }
-
-    pub(super) fn get(which: Simple) -> &'static Self {
-        macro_rules! table {
-            ($make:expr) => {{
-                static TABLE: LazyLock<SimpleTable> = LazyLock::new(|| $make);
-                &TABLE
-            }};
-        }
-        match which {
-            Simple::GeneralCi => table!(SimpleTable::general_ci()),
-            Simple::AsciiCi => table!(SimpleTable::ascii_ci()),
-            Simple::Swedish => table!(SimpleTable::latin1(0)),
-            Simple::German1 => table!(SimpleTable::latin1(1)),
-            Simple::Danish => table!(SimpleTable::latin1(2)),
-            Simple::General => table!(SimpleTable::latin1(3)),
-            Simple::GeneralCs => table!(SimpleTable::latin1(4)),
-            Simple::Spanish => table!(SimpleTable::latin1(5)),
-            Simple::Latin1Bin => table!(SimpleTable::latin1_bin()),
-        }
-    }
-}
-
-impl Weigh for SimpleTable {
-    const IGNORES_ZERO: bool = false;
-
-    #[inline]
-    fn ascii(&self) -> &[u16; 128] {
-        &self.ascii
-    }
-
-    fn wide(&self, cp: Option<u32>) -> Few {
-        let Some(cp) = cp else {
-            return Few::one(MALFORMED);
-        };
-        match &self.rest {
-            Rest::Bmp(bmp) => Few::one(bmp.get(cp as usize).copied().unwrap_or(BEYOND_BMP)),
-            Rest::Latin1(table) => match to_latin1(cp) {
-                Some(byte) => Few::one(u16::from(table[usize::from(byte)])),
-                None => foreign(cp),
-            },
-            Rest::Nothing => foreign(cp),
-        }
-    }
-
-    fn narrow(&self) -> bool {
-        !matches!(self.rest, Rest::Bmp(_))
-    }
-}
-
-fn foreign(cp: u32) -> Few {
-    Few::two(FOREIGN + (cp >> 16) as u16, cp as u16)
 }
 
 /// A table of collation elements, each packed as primary << 14 | secondary << 5 | tertiary.

@@ -1,12 +1,13 @@
 //! Functions between representations: hexadecimal, base 64, number bases, character codes, quoting.
 //!
-//! Neighbours: `hash` (digests), `string` (cutting), `format` (numbers with separators).
+//! Neighbours: `charset` (CHAR and CONVERT … USING), `hash` (digests), `string` (cutting), `format` (numbers with
+//! separators).
 //! **Invariant**: what cannot be decoded gives NULL, with a warning where MySQL gives one.
 
 use super::call::{Call, int, string};
 use super::ret::{binary, collation_of, int as ret_int, string_type, text, text_chars};
-use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
-use crate::collation::{Charset, Coercibility, Collation};
+use super::{ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
+use crate::collation::{Coercibility, Collation};
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -14,103 +15,6 @@ use crate::value::Value;
 pub(super) const DEFS: &[FuncDef] = &[
     def("ascii", 1, 1, PURE, ret_int::<4>, ascii),
     def("ord", 1, 1, PURE, ret_int::<21>, ord),
-    def("char", 1, ANY_ARGS, TOTAL, ret_char::<0>, char_binary),
-    def(
-        "char_using_binary",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<0>,
-        char_binary,
-    ),
-    def(
-        "char_using_utf8mb4",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<1>,
-        char_utf8mb4,
-    ),
-    def(
-        "char_using_utf8mb3",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<2>,
-        char_utf8mb3,
-    ),
-    def(
-        "char_using_utf8",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<2>,
-        char_utf8mb3,
-    ),
-    def(
-        "char_using_latin1",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<3>,
-        char_latin1,
-    ),
-    def(
-        "char_using_ascii",
-        1,
-        ANY_ARGS,
-        TOTAL,
-        ret_char::<4>,
-        char_ascii,
-    ),
-    def(
-        "convert_using_binary",
-        1,
-        1,
-        PURE,
-        ret_convert::<0>,
-        convert_binary,
-    ),
-    def(
-        "convert_using_utf8mb4",
-        1,
-        1,
-        PURE,
-        ret_convert::<1>,
-        convert_utf8mb4,
-    ),
-    def(
-        "convert_using_utf8mb3",
-        1,
-        1,
-        PURE,
-        ret_convert::<2>,
-        convert_utf8mb3,
-    ),
-    def(
-        "convert_using_utf8",
-        1,
-        1,
-        PURE,
-        ret_convert::<2>,
-        convert_utf8mb3,
-    ),
-    def(
-        "convert_using_latin1",
-        1,
-        1,
-        PURE,
-        ret_convert::<3>,
-        convert_latin1,
-    ),
-    def(
-        "convert_using_ascii",
-        1,
-        1,
-        PURE,
-        ret_convert::<4>,
-        convert_ascii,
-    ),
     def("hex", 1, 1, PURE, ret_hex, hex),
     def("unhex", 1, 1, PURE, ret_unhex, unhex),
     def("to_base64", 1, 1, PURE, ret_to_base64, to_base64),
@@ -124,138 +28,15 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("load_file", 1, 1, TOTAL, binary::<16_777_216>, load_file),
 ];
 
-/// Character sets by the number in `ret_char` and `ret_convert`.
-const CHARSETS: [Charset; 5] = [
-    Charset::Binary,
-    Charset::Utf8mb4,
-    Charset::Utf8mb3,
-    Charset::Latin1,
-    Charset::Ascii,
-];
-
 fn ascii(c: &Call) -> SqlResult<Value> {
     int(c.bytes(0).first().copied().map_or(0, i64::from))
 }
 
 fn ord(c: &Call) -> SqlResult<Value> {
     let s = c.bytes(0);
-    let one = c.is_binary(0) || c.ty(0).collation.charset().max_len() == 1;
-    let len = match s.is_empty() {
-        true => 0,
-        false if one => 1,
-        false => crate::collation::char_len(&s),
-    };
-    int(s[..len].iter().fold(0, |code, b| code << 8 | i64::from(*b)))
-}
-
-fn ret_char<const CS: usize>(args: &[ArgType], _ctx: &RetCtx) -> SqlResult<Signature> {
-    let charset = CHARSETS[CS];
-    let collation = charset.default_collation();
-    let chars = args.len() as u64 * 4;
-    Ok(Signature::plain(string_type(chars, collation)))
-}
-
-/// The bytes of CHAR(): each number big-endian, without leading zeros but for whole units of `unit` bytes.
-pub(super) fn char_bytes(c: &Call, unit: usize) -> SqlResult<Vec<u8>> {
-    debug_assert!(matches!(unit, 1 | 2 | 4));
-    let mut out = Vec::new();
-    for i in (0..c.argc()).filter(|i| !c.null(*i)) {
-        let code = (c.int(i)? as u32).to_be_bytes();
-        let first = code.iter().position(|b| *b != 0).unwrap_or(3);
-        out.extend_from_slice(&code[first - first % unit..]);
-    }
-    Ok(out)
-}
-
-/// The warning 1300 for bytes that are no characters; the first three of them are shown.
-pub(super) fn invalid_characters(c: &Call, charset: &str, bytes: &[u8]) -> SqlResult<()> {
-    let shown: String = bytes.iter().take(3).map(|b| format!("{b:02X}")).collect();
-    let text = format!("Invalid {charset} character string: '{shown}'");
-    c.raise(1300, "HY000", text)
-}
-
-fn char_binary(c: &Call) -> SqlResult<Value> {
-    char_bytes(c, 1).and_then(string)
-}
-
-fn char_in(c: &Call, charset: Charset) -> SqlResult<Value> {
-    let bytes = char_bytes(c, 1)?;
-    match charset.decode(&bytes) {
-        Ok(s) => string(s),
-        Err(bad) => {
-            invalid_characters(c, charset.name(), &bytes[bad.0..])?;
-            Ok(Value::Null)
-        }
-    }
-}
-
-fn char_utf8mb4(c: &Call) -> SqlResult<Value> {
-    char_in(c, Charset::Utf8mb4)
-}
-
-fn char_utf8mb3(c: &Call) -> SqlResult<Value> {
-    char_in(c, Charset::Utf8mb3)
-}
-
-fn char_latin1(c: &Call) -> SqlResult<Value> {
-    char_in(c, Charset::Latin1)
-}
-
-fn char_ascii(c: &Call) -> SqlResult<Value> {
-    char_in(c, Charset::Ascii)
-}
-
-fn ret_convert<const CS: usize>(args: &[ArgType], _ctx: &RetCtx) -> SqlResult<Signature> {
-    let charset = CHARSETS[CS];
-    let chars = u64::from(text_chars(&args[0].ty));
-    let bytes = chars * u64::from(args[0].ty.collation.charset().max_len());
-    let chars = if charset == Charset::Binary {
-        bytes
-    } else {
-        chars
-    };
-    let mut sig = Signature::plain(string_type(chars, charset.default_collation()));
-    sig.coercibility = Coercibility::Implicit;
-    Ok(sig)
-}
-
-/// CONVERT(x USING charset): bytes are taken as being in that character set already.
-fn convert(c: &Call, charset: Charset) -> SqlResult<Value> {
-    let is_bytes = c.is_binary(0) || c.ty(0).kind == TypeKind::Bit;
-    if !is_bytes {
-        let s = c.text(0);
-        // What latin1 cannot hold is gone, though inside the value stays UTF-8.
-        let kept = charset.decode_lossy(&charset.encode_lossy(&s)).into_owned();
-        return string(kept);
-    }
-    let bytes = c.text(0);
-    match charset.decode(&bytes) {
-        Ok(s) => string(s),
-        Err(bad) => {
-            invalid_characters(c, charset.name(), &bytes[bad.0..])?;
-            Ok(Value::Null)
-        }
-    }
-}
-
-fn convert_binary(c: &Call) -> SqlResult<Value> {
-    string(c.bytes(0))
-}
-
-fn convert_utf8mb4(c: &Call) -> SqlResult<Value> {
-    convert(c, Charset::Utf8mb4)
-}
-
-fn convert_utf8mb3(c: &Call) -> SqlResult<Value> {
-    convert(c, Charset::Utf8mb3)
-}
-
-fn convert_latin1(c: &Call) -> SqlResult<Value> {
-    convert(c, Charset::Latin1)
-}
-
-fn convert_ascii(c: &Call) -> SqlResult<Value> {
-    convert(c, Charset::Ascii)
+    let charset = c.ty(0).collation.charset();
+    let first = &s[..charset.first_len(&s)];
+    int(first.iter().fold(0, |code, b| code << 8 | i64::from(*b)))
 }
 
 fn max_bytes(ty: &SqlType) -> u64 {

@@ -1,7 +1,7 @@
 //! The function registry: every scalar function a statement may call, and the aggregates.
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
-//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `wide`, `weight`, `regexp` (with
+//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
 //! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
 //! `number_format`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
@@ -14,6 +14,7 @@
 pub mod aggregate;
 mod backtrack;
 mod call;
+mod charset;
 mod cipher;
 mod compress;
 mod control;
@@ -33,7 +34,6 @@ mod ret;
 mod search;
 mod string;
 mod weight;
-mod wide;
 mod xml;
 
 use std::collections::HashMap;
@@ -261,7 +261,8 @@ const MODULES: &[&[FuncDef]] = &[
     search::DEFS,
     monitor::DEFS,
     encode::DEFS,
-    wide::DEFS,
+    charset::CHAR,
+    charset::CONVERT,
     weight::DEFS,
     regexp::DEFS,
     hash::DEFS,

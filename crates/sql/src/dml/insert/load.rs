@@ -28,7 +28,9 @@ use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::{assigned_column, base_table};
 use crate::dml::values::{assign, now_for, reset_value};
 use crate::dml::{DmlDone, DmlEnv};
-use crate::textfile::{Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, width_of};
+use crate::textfile::{
+    Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, separable, width_of,
+};
 
 /// Longest text of a user variable, characters, as its type has it.
 const VARIABLE_LENGTH: u32 = 65_535;
@@ -101,7 +103,7 @@ impl CompiledLoad {
         }
         let charset = match &load.charset {
             Some(name) => charset_named(name)?,
-            None => default_charset,
+            None => separable(default_charset)?,
         };
         let need = match load.replace {
             true => Need::Replace,

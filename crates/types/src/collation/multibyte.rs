@@ -1,0 +1,215 @@
+//! The multi-byte character sets of East Asia: big5, cp932, eucjpms, euckr, gb2312, gbk, sjis and ujis.
+//!
+//! Neighbours: `charset` converts with them, `weights` and `case` look up what a character weighs and becomes. The
+//! tables are `../../data/multibyte/*.bin`, made by `tools/charset-tables.py`; each has five lists:
+//! - the character of each code,
+//! - the code that is written for a character of which the first code is not,
+//! - upper case and lower case of the characters that have one,
+//! - the weight of each code that does not weigh itself.
+//!
+//! A list is the varint number of its runs; a run is the varint gap after the run before, its varint length, and
+//! for each of its keys the zigzag varint difference of the value from the value before plus one.
+//!
+//! **Invariants**: the files never change; a code of three bytes, `8F` and two more, is kept as these two without the
+//! first one's highest bit, where no code of two bytes is; ASCII is itself in all sets.
+
+use std::sync::OnceLock;
+
+use super::weights::Stream;
+
+/// The tables of the sets, in the order of `Form::Multi`.
+pub(super) static MULTIBYTE: [&[u8]; 8] = [
+    include_bytes!("../../data/multibyte/big5.bin"),
+    include_bytes!("../../data/multibyte/cp932.bin"),
+    include_bytes!("../../data/multibyte/eucjpms.bin"),
+    include_bytes!("../../data/multibyte/euckr.bin"),
+    include_bytes!("../../data/multibyte/gb2312.bin"),
+    include_bytes!("../../data/multibyte/gbk.bin"),
+    include_bytes!("../../data/multibyte/sjis.bin"),
+    include_bytes!("../../data/multibyte/ujis.bin"),
+];
+
+/// Number of sets.
+pub(super) const MULTI_SETS: usize = MULTIBYTE.len();
+/// Codes, and characters of the basic plane.
+const ALL: usize = 0x1_0000;
+/// The byte that begins a code of three bytes.
+const THREE: u8 = 0x8F;
+
+/// A multi-byte character set.
+pub(super) struct MultiSet {
+    /// The character of a code; 0 for none.
+    chars: Box<[u16]>,
+    /// The code of a character; 0 for none.
+    codes: Box<[u16]>,
+    /// Sorted by character.
+    upper: Vec<(u16, u16)>,
+    lower: Vec<(u16, u16)>,
+    /// The weight of a code.
+    weights: Box<[u16]>,
+    /// Are there codes of three bytes?
+    three: bool,
+}
+
+impl MultiSet {
+    /// The set of this number.
+    pub(super) fn get(number: u8) -> &'static Self {
+        static SETS: [OnceLock<MultiSet>; MULTI_SETS] = [const { OnceLock::new() }; MULTI_SETS];
+        SETS[usize::from(number)].get_or_init(|| Self::read(MULTIBYTE[usize::from(number)]))
+    }
+
+    fn read(data: &'static [u8]) -> Self {
+        let mut stream = Stream(data);
+        let (mut chars, mut codes) = (vec![0; ALL], vec![0; ALL]);
+        for (code, c) in read_list(&mut stream) {
+            chars[usize::from(code)] = c;
+            let known = &mut codes[usize::from(c)];
+            *known = if *known == 0 { code } else { *known };
+        }
+        for (c, code) in read_list(&mut stream) {
+            codes[usize::from(c)] = code;
+        }
+        let (upper, lower) = (read_list(&mut stream), read_list(&mut stream));
+        let mut weights: Vec<u16> = (0..=u16::MAX).collect();
+        for (code, weight) in read_list(&mut stream) {
+            weights[usize::from(code)] = weight;
+        }
+        assert!(stream.0.is_empty(), "five lists");
+        // The first byte of three is told by the codes that it makes.
+        let three = chars[0x2121..0x7F7F].iter().any(|c| *c != 0);
+        Self {
+            chars: chars.into(),
+            codes: codes.into(),
+            upper,
+            lower,
+            weights: weights.into(),
+            three,
+        }
+    }
+
+    fn code_of(&self, c: u32) -> Option<u16> {
+        let code = *self.codes.get(c as usize)?;
+        (code != 0 || c == 0).then_some(code)
+    }
+
+    /// The bytes of a character, and how many they are.
+    pub(super) fn bytes_of(&self, c: u32) -> Option<([u8; 3], usize)> {
+        let code = self.code_of(c)?;
+        Some(self.spelled(code, code))
+    }
+
+    /// A code, or a value for it, as bytes.
+    fn spelled(&self, code: u16, value: u16) -> ([u8; 3], usize) {
+        let [high, low] = value.to_be_bytes();
+        match code {
+            0..0x100 => ([low, 0, 0], 1),
+            _ if self.is_three(code) => ([THREE, high | 0x80, low], 3),
+            _ => ([high, low, 0], 2),
+        }
+    }
+
+    fn is_three(&self, code: u16) -> bool {
+        self.three && (0x100..0x8000).contains(&code)
+    }
+
+    /// The character at the start of `bytes`, which is not empty, and its length; `None` for a code that is none.
+    pub(super) fn decode(&self, bytes: &[u8]) -> (Option<char>, usize) {
+        let char_of = |code: u16| match self.chars[usize::from(code)] {
+            0 => None,
+            c => char::from_u32(u32::from(c)),
+        };
+        let first = bytes[0];
+        if first < 0x80 {
+            return (Some(char::from(first)), 1);
+        }
+        if let Some(c) = char_of(u16::from(first)) {
+            return (Some(c), 1);
+        }
+        let at = |i: usize| bytes.get(i).copied().filter(|b| *b >= 0x40 && *b != 0x7F);
+        match (at(1), at(2)) {
+            (Some(second), Some(third)) if self.three && first == THREE => {
+                (char_of(u16::from_be_bytes([second & 0x7F, third])), 3)
+            }
+            (Some(second), _) if !(self.three && first == THREE) => {
+                (char_of(u16::from_be_bytes([first, second])), 2)
+            }
+            _ => (None, 1),
+        }
+    }
+
+    /// The bytes that a character weighs: in a `_bin` collation its own.
+    pub(super) fn weight_of(&self, c: u32, bin: bool) -> Option<([u8; 3], usize)> {
+        let code = self.code_of(c)?;
+        let weight = match bin {
+            true => code,
+            false => self.weights[usize::from(code)],
+        };
+        Some(self.spelled(code, weight))
+    }
+
+    /// The upper case of a character.
+    pub(super) fn upper(&self, c: u32) -> u32 {
+        other_case(&self.upper, c)
+    }
+
+    /// The lower case of a character.
+    pub(super) fn lower(&self, c: u32) -> u32 {
+        other_case(&self.lower, c)
+    }
+}
+
+fn other_case(pairs: &[(u16, u16)], c: u32) -> u32 {
+    let found = u16::try_from(c).map(|c| pairs.binary_search_by_key(&c, |p| p.0));
+    match found {
+        Ok(Ok(at)) => u32::from(pairs[at].1),
+        _ => c,
+    }
+}
+
+fn read_list(stream: &mut Stream) -> Vec<(u16, u16)> {
+    let mut list = Vec::new();
+    let (mut key, mut value) = (0, 0);
+    for _ in 0..stream.varint() {
+        key += stream.varint();
+        for _ in 0..stream.varint() {
+            value = (i64::from(value) + stream.signed() + 1) as u32;
+            list.push((key as u16, value as u16));
+            key += 1;
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_round_trips() {
+        for number in 0..MULTI_SETS as u8 {
+            let set = MultiSet::get(number);
+            let mut known = 0;
+            for c in (0..0x1_0000).filter_map(char::from_u32) {
+                let Some((bytes, len)) = set.bytes_of(u32::from(c)) else {
+                    continue;
+                };
+                assert_eq!(set.decode(&bytes[..len]), (Some(c), len), "set {number}");
+                known += 1;
+            }
+            assert!(known > 7000, "set {number} has {known} characters");
+            assert!(set.bytes_of(0x1F600).is_none());
+        }
+    }
+
+    #[test]
+    fn broken_codes_are_no_characters() {
+        for number in 0..MULTI_SETS as u8 {
+            let set = MultiSet::get(number);
+            for bytes in [&b"\x81"[..], b"\xFF\xFF\xFF", b"\x81 "] {
+                let (c, len) = set.decode(bytes);
+                assert_eq!(c, None, "set {number}: {bytes:?}");
+                assert!((1..=bytes.len()).contains(&len));
+            }
+        }
+    }
+}
