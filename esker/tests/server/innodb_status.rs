@@ -168,6 +168,24 @@ fn profiles_are_kept_while_they_are_wanted() {
     assert_eq!(stages[0][0].as_deref(), Some("executing"));
     assert_eq!(c.rows("SHOW PROFILE").len(), 1);
     assert!(c.rows("SHOW PROFILE ALL FOR QUERY 4711").is_empty());
+    let rows = c.rows("SELECT QUERY_ID, SEQ, STATE, DURATION FROM information_schema.PROFILING");
+    assert_eq!(rows.len(), 2);
+    for (row, profile) in rows.iter().zip(&profiles) {
+        assert_eq!(row[0], profile[0]);
+        assert_eq!(row[1].as_deref(), Some("2"));
+        assert_eq!(row[2].as_deref(), Some("executing"));
+        let duration = row[3].as_deref().expect("a duration");
+        assert_eq!(Some(format!("{duration}00")), profile[1]);
+    }
+    // The statement about them is one of them now; other sessions see nothing.
+    let last =
+        "SELECT COUNT(*), SUM(DURATION) > 0 FROM information_schema.PROFILING WHERE QUERY_ID = 4";
+    assert_eq!(c.rows(last), [[Some("1".to_owned()), Some("1".to_owned())]]);
+    let mut other = server.connect();
+    assert_eq!(
+        other.value("SELECT COUNT(*) FROM information_schema.PROFILING"),
+        "0"
+    );
     assert_eq!(c.value("SELECT @@long_query_time"), "10.000000");
     assert!(c.value("SELECT @@version_comment").starts_with("Esker "));
 }

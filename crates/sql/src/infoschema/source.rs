@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::{TableSpec, Viewer, dictionary, mysql, performance, roles};
+use super::{TableSpec, Viewer, dictionary, mysql, performance, profiling, roles};
 use crate::instance::Instance;
 
 /// The rows of a system table.
@@ -68,7 +68,7 @@ pub(super) fn find(spec: &TableSpec) -> Option<&'static Source> {
 }
 
 /// Tables of INFORMATION_SCHEMA whose rows come from sources; the other parts of `infoschema` make the rest.
-const INFORMATION_SCHEMA: &[&[Source]] = &[roles::SOURCES, dictionary::SOURCES];
+const INFORMATION_SCHEMA: &[&[Source]] = &[roles::SOURCES, dictionary::SOURCES, profiling::SOURCES];
 
 /// The sources of a schema.
 fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
@@ -99,6 +99,8 @@ pub(crate) struct SessionState {
     pub(crate) roles: Vec<(String, String)>,
     /// User variables.
     pub(crate) user_variables: Vec<(String, Value)>,
+    /// Of the last statements: number, number of the stage, state, microseconds.
+    pub(crate) stages: Vec<(u64, u64, &'static str, u64)>,
 }
 
 /// Does the table show the session that looks at it?
@@ -110,7 +112,7 @@ pub(crate) fn wants_session(spec: &TableSpec) -> bool {
         "user_variables_by_thread",
         "variables_by_thread",
     ];
-    spec.name == "ENABLED_ROLES"
+    matches!(spec.name, "ENABLED_ROLES" | "PROFILING")
         || spec.schema == "performance_schema" && TABLES.contains(&spec.name)
 }
 

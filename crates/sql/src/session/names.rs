@@ -23,6 +23,7 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
+use super::profiles::Profiles;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,7 @@ pub(crate) struct SessionNames<'a> {
     pending: RefCell<Option<Ticket>>,
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
+    profiles: &'a Profiles,
     /// Whose privileges the queries of views have that are being bound, the innermost last.
     pub(crate) privileges: RefCell<Vec<Arc<Access>>>,
     /// What the statement is about views for.
@@ -61,6 +63,7 @@ impl<'a> SessionNames<'a> {
         values: &'a SessionValues,
         locks: &'a mut LockSet,
         diagnostics: (u64, u64),
+        profiles: &'a Profiles,
         purpose: Purpose,
     ) -> Self {
         Self {
@@ -69,6 +72,7 @@ impl<'a> SessionNames<'a> {
             locks: RefCell::new(locks),
             pending: RefCell::default(),
             diagnostics,
+            profiles,
             privileges: RefCell::default(),
             purpose,
             tables: Cell::new(0),
@@ -171,6 +175,7 @@ impl SessionNames<'_> {
             variables: variables.collect(),
             roles: context.active_roles.clone(),
             user_variables: context.user_variables(),
+            stages: self.profiles.all_stages(),
         }
     }
 

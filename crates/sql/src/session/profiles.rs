@@ -1,6 +1,6 @@
-//! SHOW PROFILES and SHOW PROFILE: how long the last statements of a session took (`profiling`).
+//! SHOW PROFILES, SHOW PROFILE and PROFILING: how long the last statements of a session took (`profiling`).
 //!
-//! Neighbours: `measure` says what a statement took, `show` shows it. **Invariants**: at most
+//! Neighbours: `measure` says what a statement took, `show` and `infoschema` show it. **Invariants**: at most
 //! `profiling_history_size` statements are kept, and none about profiles; numbers go up from 1 and are never used
 //! again.
 
@@ -11,6 +11,9 @@ use esker_types::Value;
 /// Bytes of a statement that are kept.
 const MAX_TEXT: usize = 300;
 
+/// Number of a statement's first stage, as in MySQL.
+const FIRST_STAGE: u64 = 2;
+
 /// What a statement took.
 pub(crate) struct Profile {
     /// Its number.
@@ -19,6 +22,15 @@ pub(crate) struct Profile {
     /// The part of it that was waiting for locks.
     lock_micros: u64,
     text: String,
+}
+
+impl Profile {
+    /// What it was doing, in microseconds.
+    fn stages(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let waited = (self.lock_micros > 0).then_some(("Waiting for locks", self.lock_micros));
+        let executing = ("executing", self.micros - self.lock_micros);
+        waited.into_iter().chain([executing])
+    }
 }
 
 /// The last statements of a session, the oldest first.
@@ -85,15 +97,19 @@ impl Profiles {
             Some(number) => self.kept.iter().find(|p| p.number == number),
             None => self.kept.back(),
         };
-        let Some(profile) = found else {
-            return Vec::new();
+        let stages = found.into_iter().flat_map(Profile::stages);
+        stages
+            .map(|(state, micros)| vec![Value::str(state), seconds(micros, 0)])
+            .collect()
+    }
+
+    /// Every stage that is kept: number of the statement, number of the stage, state, microseconds.
+    pub(crate) fn all_stages(&self) -> Vec<(u64, u64, &'static str, u64)> {
+        let of_one = |profile: &Profile| {
+            let number = profile.number;
+            let numbered = (FIRST_STAGE..).zip(profile.stages());
+            numbered.map(move |(nth, (state, micros))| (number, nth, state, micros))
         };
-        let row = |state: &str, micros| vec![Value::str(state), seconds(micros, 0)];
-        let mut rows = Vec::new();
-        if profile.lock_micros > 0 {
-            rows.push(row("Waiting for locks", profile.lock_micros));
-        }
-        rows.push(row("executing", profile.micros - profile.lock_micros));
-        rows
+        self.kept.iter().flat_map(of_one).collect()
     }
 }

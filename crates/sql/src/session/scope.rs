@@ -79,6 +79,7 @@ impl Session {
                 &self.values,
                 &mut self.locks,
                 count_diagnostics(&self.warnings, self.warning_total),
+                &self.profiles,
                 purpose,
             ),
             vars: &self.context,
