@@ -1,7 +1,8 @@
 //! The authentication exchange, for new connections and COM_CHANGE_USER.
 //!
 //! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come from the `sql` crate;
-//! proofs are checked by `esker_wire::auth`, certificates by `certificate`.
+//! proofs are checked by `esker_wire::auth`, certificates by `certificate`. Accounts with `auth_socket` need no proof:
+//! the operating system knows who is at the other end of a Unix socket.
 //! **Invariants**: a fresh challenge per attempt; an unknown user goes through the same exchange as a known one;
 //! guesses are slowed down by `throttle`; a clear password is read only over TLS or RSA; no password reaches a log.
 
@@ -15,6 +16,7 @@ use esker_types::{SqlError, errors};
 use esker_wire::auth;
 use esker_wire::constants::cap;
 use esker_wire::handshake;
+use nix::unistd::{Uid, User};
 use parking_lot::Mutex;
 
 use crate::certificate::{self, Encrypted};
@@ -64,6 +66,7 @@ fn verify_password(plugin: Plugin, password: &[u8], stored: &[u8]) -> bool {
     match plugin {
         Plugin::Native => auth::constant_time_eq(&auth::native_hash(password), stored),
         Plugin::CachingSha2 => auth::sha2_full_verify(password, stored),
+        Plugin::Socket => false,
     }
 }
 
@@ -75,6 +78,8 @@ fn hash_password(plugin: Plugin, password: &[u8], salt: &[u8; auth::SALT]) -> Ve
     match plugin {
         Plugin::Native => auth::native_hash(password).to_vec(),
         Plugin::CachingSha2 => auth::sha2_store(password, &auth::challenge(*salt)),
+        // What is given is no password but a name.
+        Plugin::Socket => password.to_vec(),
     }
 }
 
@@ -139,7 +144,8 @@ async fn prove(
     let mut data = proof.data;
     // The greeting was for another plugin: what came for this one may be empty, for some clients wait to be asked.
     let was_greeted = name == auth::CACHING_SHA2;
-    if !was_greeted || proof.plugin.as_deref() != Some(name) {
+    let is_asked = plugin != Plugin::Socket;
+    if is_asked && (!was_greeted || proof.plugin.as_deref() != Some(name)) {
         challenge = conn.fresh_challenge();
         handshake::write_auth_switch(name, &challenge, conn.frames.begin());
         conn.frames.end();
@@ -162,6 +168,7 @@ async fn prove(
     let secrets = [account.auth.as_slice(), account.retained.as_slice()];
     let secrets = &secrets[..if account.retained.is_empty() { 1 } else { 2 }];
     let right = match plugin {
+        Plugin::Socket => is_at_the_socket(&conn.stream, &proof.user, &account.auth),
         _ if account.auth.is_empty() => data.is_empty(),
         _ if data.is_empty() => false,
         Plugin::Native => secrets.iter().any(|secret| {
@@ -186,6 +193,17 @@ async fn prove(
     Ok(Ok(account))
 }
 
+/// Is the user of the operating system who opened the client's end of a Unix socket called like the account, or as it
+/// says?
+fn is_at_the_socket(stream: &Stream, user: &str, other_name: &[u8]) -> bool {
+    // Looking a name up may ask a directory service.
+    let name = stream
+        .peer_uid()
+        .and_then(|uid| tokio::task::block_in_place(|| User::from_uid(Uid::from_raw(uid)).ok()?))
+        .map(|user| user.name);
+    name.is_some_and(|name| name == user || name.as_bytes() == other_name)
+}
+
 /// Is the connection what REQUIRE asks for?
 fn suits(stream: &Stream, required: &Transport) -> bool {
     let Some((cipher, _)) = stream.tls_info() else {
@@ -208,6 +226,9 @@ pub(crate) fn must_change_password(
     capabilities: u32,
 ) -> Result<bool, SqlError> {
     let instance = &shared.instance;
+    if account.plugin == Plugin::Socket {
+        return Ok(false);
+    }
     let days = instance.variable_u64("default_password_lifetime");
     if !account.policy.is_expired(instance.now_seconds(), days) {
         return Ok(false);
@@ -228,6 +249,7 @@ pub(crate) fn acting(shared: &Shared, account: Account) -> Identity {
     let of_plugin = match account.plugin {
         Plugin::Native => "mysql_native_password_proxy_users",
         Plugin::CachingSha2 => "caching_sha2_password_proxy_users",
+        Plugin::Socket => return itself(account),
     };
     let looks = instance.variable_is_on("check_proxy_users") && instance.variable_is_on(of_plugin);
     match looks
@@ -238,10 +260,14 @@ pub(crate) fn acting(shared: &Shared, account: Account) -> Identity {
             proxy_user: Some(shown(&account.user, &account.host)),
             account: proxied,
         },
-        None => Identity {
-            account,
-            proxy_user: None,
-        },
+        None => itself(account),
+    }
+}
+
+fn itself(account: Account) -> Identity {
+    Identity {
+        account,
+        proxy_user: None,
     }
 }
 
@@ -249,6 +275,7 @@ fn plugin_name(plugin: Plugin) -> &'static str {
     match plugin {
         Plugin::Native => auth::NATIVE,
         Plugin::CachingSha2 => auth::CACHING_SHA2,
+        Plugin::Socket => plugin.name(),
     }
 }
 

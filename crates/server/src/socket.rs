@@ -69,6 +69,14 @@ impl Socket {
         }
     }
 
+    /// Who has opened the other end of a Unix socket, by the operating system's number.
+    pub(crate) fn peer_uid(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(stream) => Some(stream.peer_cred().ok()?.uid()),
+        }
+    }
+
     /// Writes what the socket takes now.
     pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {

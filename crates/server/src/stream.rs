@@ -57,6 +57,11 @@ impl Stream {
         self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_)))
     }
 
+    /// Who has opened the other end of a Unix socket, by the operating system's number.
+    pub(crate) fn peer_uid(&self) -> Option<u32> {
+        self.socket().and_then(Socket::peer_uid)
+    }
+
     fn socket(&self) -> Option<&Socket> {
         match self {
             Self::Plain(socket) => Some(socket),

@@ -23,6 +23,57 @@ fn over(socket: &Path) -> Client {
     .expect("connects")
 }
 
+#[test]
+fn the_operating_system_says_who_is_at_the_socket() {
+    let dir = tempfile::tempdir().expect("folder");
+    let socket = dir.path().join("esker.sock");
+    let flag = format!("--socket={}", socket.display());
+    let server = Server::start(dir.path(), &[&flag]);
+    let me = output(Command::new("id").arg("-un")).trim().to_owned();
+    let mut c = server.connect();
+    c.run(&format!(
+        "CREATE USER app@localhost IDENTIFIED WITH auth_socket AS '{me}'"
+    ));
+    c.run("CREATE USER other@localhost IDENTIFIED WITH auth_socket");
+    let shown = c.value("SHOW CREATE USER app@localhost");
+    let wanted = format!("IDENTIFIED WITH 'auth_socket' AS '{me}'");
+    assert!(shown.contains(&wanted), "{shown}");
+    let login = |endpoint: Endpoint, user: &str, password: &str| {
+        let mut client = Client::open(&Connect {
+            endpoint,
+            user: user.into(),
+            password: password.into(),
+            database: None,
+            tls: TlsMode::Preferred,
+            authorities: None,
+            identity: None,
+            asks_public_key: true,
+        })
+        .ok()?;
+        Some(client.value("SELECT CURRENT_USER()"))
+    };
+    let local = || Endpoint::Socket(socket.clone());
+    assert_eq!(login(local(), "app", ""), Some("app@localhost".to_owned()));
+    assert_eq!(
+        login(local(), "app", "any"),
+        Some("app@localhost".to_owned())
+    );
+    // Somebody else, and a connection of which the system knows nothing.
+    assert_eq!(login(local(), "other", ""), None);
+    let tcp = Endpoint::Tcp("127.0.0.1".to_owned(), server.port);
+    assert_eq!(login(tcp, "app", ""), None);
+    assert_eq!(
+        c.code("SET PASSWORD FOR app@localhost = 'secret'"),
+        Some(1699)
+    );
+    // The account's own name needs no AS, and a name is no password that expires.
+    c.run(&format!("CREATE USER IF NOT EXISTS '{me}'@localhost"));
+    c.run(&format!(
+        "ALTER USER '{me}'@localhost IDENTIFIED WITH auth_socket"
+    ));
+    assert_eq!(login(local(), &me, ""), Some(format!("{me}@localhost")));
+}
+
 fn log_of(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }

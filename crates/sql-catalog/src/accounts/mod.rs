@@ -41,6 +41,9 @@ pub enum Plugin {
     Native,
     /// caching_sha2_password.
     CachingSha2,
+    /// auth_socket: the user of the operating system at the other end of a Unix socket. The secret is another name of
+    /// his than the account's.
+    Socket,
 }
 
 impl Plugin {
@@ -49,12 +52,13 @@ impl Plugin {
         match self {
             Self::Native => "mysql_native_password",
             Self::CachingSha2 => "caching_sha2_password",
+            Self::Socket => "auth_socket",
         }
     }
 
     /// By MySQL's name.
     pub fn by_name(name: &str) -> Option<Self> {
-        [Self::Native, Self::CachingSha2]
+        [Self::Native, Self::CachingSha2, Self::Socket]
             .into_iter()
             .find(|p| p.name() == name)
     }

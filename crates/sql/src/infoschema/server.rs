@@ -65,7 +65,13 @@ fn engines(viewer: &Viewer) -> Vec<Vec<Value>> {
 
 fn plugins(viewer: &Viewer) -> Vec<Vec<Value>> {
     let version = viewer.instance.version();
-    ["Esker", "mysql_native_password", "caching_sha2_password"]
+    const PLUGINS: &[&str] = &[
+        "Esker",
+        "mysql_native_password",
+        "caching_sha2_password",
+        "auth_socket",
+    ];
+    PLUGINS
         .iter()
         .map(|name| {
             let kind = if *name == "Esker" {

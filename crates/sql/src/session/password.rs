@@ -53,6 +53,7 @@ impl<'a> PasswordChange<'a> {
             return Ok(None);
         };
         let plugin = match &auth.plugin {
+            None if account.plugin == Plugin::Socket => self.password_plugin(account)?,
             None => account.plugin,
             Some(name) => Plugin::by_name(name).ok_or_else(|| {
                 SqlError::new(1524, "HY000", format!("Plugin '{name}' is not loaded"))
@@ -103,8 +104,21 @@ impl<'a> PasswordChange<'a> {
         // A plugin alone takes the password away: the owner has to set a new one.
         account.policy.expired =
             matches!(auth.secret, AuthSecret::None) && self.operation == "ALTER USER";
+        account.policy.expired &= plugin != Plugin::Socket;
         self.remember(account);
         Ok(generated)
+    }
+
+    /// The plugin of an account without a password that gets one: IDENTIFIED BY changes it, SET PASSWORD cannot.
+    fn password_plugin(&self, account: &Account) -> SqlResult<Plugin> {
+        if self.operation != "SET PASSWORD" {
+            return Ok(Plugin::CachingSha2);
+        }
+        let whom = shown(&account.user, &account.host);
+        let text = format!(
+            "SET PASSWORD has no significance for user {whom} as authentication plugin does not support it."
+        );
+        Err(SqlError::new(1699, "HY000", text))
     }
 
     /// A password of `generated_random_password_length` characters.
@@ -276,5 +290,7 @@ fn stored_secret(plugin: Plugin, text: &[u8]) -> SqlResult<Vec<u8>> {
                 .map(|p| Ok(digit(p[0])? << 4 | digit(p[1])?))
                 .collect()
         }
+        // A name.
+        Plugin::Socket => Ok(text.to_vec()),
     }
 }
