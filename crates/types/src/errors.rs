@@ -109,7 +109,18 @@ pub fn syntax(near: impl Display, line: impl Display) -> SqlError {
         "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
          server version for the right syntax to use near '{near}' at line {line}"
     );
+    not_parsed(text)
+}
+
+/// 1064 in the words of whatever could not read a text.
+pub fn not_parsed(text: String) -> SqlError {
     SqlError::new(1064, "42000", text)
+}
+
+/// 1214
+pub fn no_fulltext() -> SqlError {
+    let text = "The used table type doesn't support FULLTEXT indexes";
+    SqlError::new(1214, "HY000", text)
 }
 
 /// 1066

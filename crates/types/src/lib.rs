@@ -3,8 +3,9 @@
 //!
 //! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
 //! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`], [`json`]
-//! (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) · [`ctx`]
-//! (what they may know of the session) · [`error`], [`errors`] (what fails, and how it is said).
+//! (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) ·
+//! [`fulltext`] (words, queries and relevance) · [`ctx`] (what they may know of the session) · [`error`], [`errors`]
+//! (what fails, and how it is said).
 
 pub mod arith;
 pub mod cast;
@@ -14,6 +15,7 @@ pub mod ctx;
 pub mod decimal;
 pub mod error;
 pub mod errors;
+pub mod fulltext;
 pub mod func;
 pub mod json;
 pub mod sqltype;

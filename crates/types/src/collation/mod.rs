@@ -160,6 +160,25 @@ impl Collation {
         let Ok(()) = self.sort_key_asking(s, out, &mut never_ask);
     }
 
+    /// Appends what the sort keys of all strings that begin with `s`, which does not end with a space, begin with. Of
+    /// several levels it is the first one.
+    pub fn prefix_key(self, s: &[u8], out: &mut Vec<u8>) {
+        if let Family::Uca900(_) = self.family() {
+            let Ok(()) = order::key_no_pad(&levels_900(1)[0], s, out, &mut never_ask);
+            return;
+        }
+        self.sort_key(s, out);
+        // Padded keys end with a weight of their own.
+        let end = match self.family() {
+            Family::Bytes | Family::Uca900(_) => 0,
+            Family::CodePoints => 1,
+            Family::Simple(s) => order::unit_len(SimpleTable::get(s)),
+            Family::OldUca(u) => order::unit_len(&old_level(u)),
+        };
+        debug_assert!(end <= out.len());
+        out.truncate(out.len() - end);
+    }
+
     fn sort_key_asking<E>(
         self,
         s: &[u8],

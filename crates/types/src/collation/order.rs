@@ -425,6 +425,11 @@ impl PadWriter<'_> {
     }
 }
 
+/// Bytes of a weight in the keys of a PAD SPACE collation, and of their end.
+pub(super) fn unit_len<W: Weigh>(weigh: &W) -> usize {
+    if weigh.narrow() { 1 } else { 2 }
+}
+
 /// Appends the key of a PAD SPACE collation.
 pub(super) fn key_padded<W: Weigh, E>(
     weigh: &W,
