@@ -93,8 +93,12 @@ impl Parser<'_> {
             let column = self.ident()?;
             KeyPartKind::Column(column, self.paren_number()?)
         };
-        let desc = self.eat_any(&[Kw::ASC, Kw::DESC]) == Some(Kw::DESC);
-        Ok(KeyPart { what, desc })
+        let order = self.eat_any(&[Kw::ASC, Kw::DESC]);
+        Ok(KeyPart {
+            what,
+            desc: order == Some(Kw::DESC),
+            has_order: order.is_some(),
+        })
     }
 
     fn index_options(&mut self, index: &mut IndexSpec) -> SqlResult<()> {

@@ -89,7 +89,10 @@ impl Instance {
     /// Size of a table.
     pub(crate) fn table_stats(&self, table: &TableDef) -> TableStats {
         let (rows, data_bytes) = tree_size(&table.primary().tree);
-        let index_bytes = table.secondary().iter().map(|i| tree_size(&i.tree).1).sum();
+        let index_bytes = table.indexes[1..]
+            .iter()
+            .map(|i| tree_size(&i.tree).1)
+            .sum();
         TableStats {
             rows,
             data_bytes,

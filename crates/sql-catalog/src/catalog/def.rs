@@ -4,7 +4,7 @@
 //! `bind`, `plan`, `exec` and `dml` read them through [`Arc`]s taken from a catalog snapshot.
 //! **Invariants**: a definition never changes once published, it is replaced; `indexes[0]` is always
 //! the clustered index (the primary key, or a hidden row id when `hidden`); every key part names a
-//! column of this table; `layout` describes exactly `columns`.
+//! column of this table; full-text indexes are the last ones; `layout` describes exactly `columns`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
 use super::runtime::{AutoStep, TableRuntime, max_auto};
 use super::storage_engine::StorageEngine;
-use crate::codec::{KeyCodec, RowFields, RowLayout};
+use crate::codec::{KeyCodec, RowFields, RowLayout, RowReader, WordCodec};
 use crate::mdl::MdlObject;
 
 /// Name of the hidden clustered index of a table without primary key, as InnoDB calls it.
@@ -85,7 +85,7 @@ pub struct TableDef {
     pub name: Arc<str>,
     /// Columns in order.
     pub columns: Vec<ColumnDef>,
-    /// Indexes; the clustered one first, then in order of creation.
+    /// Indexes; the clustered one first, then the secondary ones, then the full-text ones.
     pub indexes: Vec<IndexDef>,
     /// CHECK constraints.
     pub checks: Vec<CheckDef>,
@@ -260,8 +260,10 @@ pub struct IndexDef {
     pub comment: Box<str>,
     /// USING as written (`BTREE` or `HASH`), for SHOW CREATE TABLE.
     pub using: Option<Box<str>>,
-    /// How keys are built.
+    /// How keys are built; of no use where `words` is set.
     pub codec: KeyCodec,
+    /// How entries are made of words: it is a full-text index, and orders nothing.
+    pub words: Option<WordCodec>,
     /// Snapshots before this must not read the index (1412).
     pub visible_from: VisibleFrom,
     /// Where entries live.
@@ -322,9 +324,20 @@ impl TableDef {
         !self.indexes[0].hidden
     }
 
-    /// Secondary indexes.
+    /// The indexes whose entries are in the order of their columns, the clustered one first.
+    pub fn ordered(&self) -> &[IndexDef] {
+        let end = self.indexes.partition_point(|i| !i.is_fulltext());
+        &self.indexes[..end]
+    }
+
+    /// Secondary indexes, without full-text ones.
     pub fn secondary(&self) -> &[IndexDef] {
-        &self.indexes[1..]
+        &self.ordered()[1..]
+    }
+
+    /// Full-text indexes.
+    pub fn fulltext(&self) -> &[IndexDef] {
+        &self.indexes[self.ordered().len()..]
     }
 
     /// Indexes as users see them: without a hidden clustered one.
@@ -394,6 +407,37 @@ impl TableDef {
     /// The tree whose persistent counter is this table's AUTO_INCREMENT.
     pub fn counter_tree(&self) -> TreeId {
         self.indexes[0].id
+    }
+}
+
+impl IndexDef {
+    /// Is it a full-text index, whose entries are words?
+    pub fn is_fulltext(&self) -> bool {
+        self.words.is_some()
+    }
+
+    /// Calls `f` with key and value of each entry that a row has in this secondary index. `row` must read in UTC;
+    /// `key` is a buffer.
+    pub fn entries(
+        &self,
+        row: &RowReader<'_>,
+        clustered: &[u8],
+        key: &mut Vec<u8>,
+        mut f: impl FnMut(&[u8], &[u8]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        if let Some(words) = &self.words {
+            return words.entries(row, clustered, f);
+        }
+        let in_value = self.codec.entry(row, clustered, key)?;
+        f(key, if in_value { clustered } else { &[] })
+    }
+
+    /// The clustered key that an entry of this secondary index points to.
+    pub fn clustered_of<'a>(&self, key: &'a [u8], value: &'a [u8]) -> SqlResult<&'a [u8]> {
+        match &self.words {
+            Some(words) => words.clustered_of(key, value),
+            None => self.codec.clustered_of(key, value),
+        }
     }
 }
 

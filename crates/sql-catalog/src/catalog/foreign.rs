@@ -259,7 +259,7 @@ pub fn find_key_index<'i>(
 impl TableDef {
     /// The index of these columns: see [`find_key_index`].
     pub fn key_index(&self, columns: &[usize]) -> Option<KeyIndex> {
-        let indexes = self.indexes.iter();
+        let indexes = self.ordered().iter();
         find_key_index(indexes.map(|i| (i.unique, &*i.parts)), columns)
     }
 

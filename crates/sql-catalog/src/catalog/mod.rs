@@ -1,10 +1,11 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions), `foreign` (foreign keys), `generated` (computed columns), `storage_engine`
-//! (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) ·
-//! `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session)
-//! · `rows` (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours:
-//! `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
+//! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
+//! `generated` (computed columns), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in
+//! memory), `sample`, `histogram` (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an
+//! atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text) ·
+//! here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a
+//! statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -19,6 +20,7 @@ mod bytes;
 mod change;
 mod def;
 mod foreign;
+mod fulltext;
 mod generated;
 mod histogram;
 mod rows;

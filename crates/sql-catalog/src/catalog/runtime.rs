@@ -254,7 +254,7 @@ impl TableRuntime {
 /// The largest value of the AUTO_INCREMENT column, from the end of the index that it leads; 0 if there is none.
 pub fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
     let leads = |parts: &[super::IndexPart]| parts.first().map(|p| p.col) == table.auto_column;
-    let mut indexes = table.indexes.iter().filter(|i| !i.parts.is_empty());
+    let mut indexes = table.ordered().iter().filter(|i| !i.parts.is_empty());
     let Some(index) = indexes.find(|i| leads(&i.parts) && i.codec.is_reversible(0)) else {
         return Ok(0);
     };

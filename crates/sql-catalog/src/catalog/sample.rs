@@ -67,7 +67,7 @@ impl TableRuntime {
     /// ANALYZE TABLE: takes the samples of all indexes anew; `entries` says about how many a tree has. One that cannot
     /// be read keeps the sample it had.
     pub fn resample(&self, engine: &Engine, def: &TableDef, entries: impl Fn(&Tree) -> f64) {
-        for index in def.indexes.iter().filter(|index| !index.parts.is_empty()) {
+        for index in def.ordered().iter().filter(|index| !index.parts.is_empty()) {
             let entries = entries(&index.tree);
             if let Some(sample) = IndexSample::take(engine, index, entries) {
                 let mut samples = self.samples.lock();

@@ -239,7 +239,11 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
     if index.primary {
         out.push_str("PRIMARY KEY (");
     } else {
-        out.push_str(if index.unique { "UNIQUE KEY " } else { "KEY " });
+        out.push_str(match (index.unique, index.is_fulltext()) {
+            (true, _) => "UNIQUE KEY ",
+            (false, true) => "FULLTEXT KEY ",
+            (false, false) => "KEY ",
+        });
         push_name(out, &index.name);
         out.push_str(" (");
     }

@@ -28,6 +28,7 @@ use super::def::{
     ViewDef, VisibleFrom,
 };
 use super::foreign;
+use super::fulltext;
 use super::generated;
 use super::runtime::TableRuntime;
 use super::storage_engine::StorageEngine;
@@ -46,6 +47,8 @@ const ENGINE_EXTENSION: u8 = 1;
 const FOREIGN_EXTENSION: u8 = 2;
 /// Extension: generated columns.
 const GENERATED_EXTENSION: u8 = 3;
+/// Extension: full-text indexes.
+const FULLTEXT_EXTENSION: u8 = 4;
 const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
@@ -237,6 +240,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
     if let Some(content) = foreign::extension_of(def) {
         out.push((FOREIGN_EXTENSION, content));
     }
+    if let Some(content) = fulltext::extension_of(def) {
+        out.push((FULLTEXT_EXTENSION, content));
+    }
     out
 }
 
@@ -246,6 +252,7 @@ struct Extensions {
     engine: StorageEngine,
     foreign: Vec<u8>,
     generated: Vec<u8>,
+    fulltext: Vec<u8>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -255,6 +262,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
             (ENGINE_EXTENSION, [1]) => out.engine = StorageEngine::Memory,
             (FOREIGN_EXTENSION, [_, ..]) => out.foreign = content,
             (GENERATED_EXTENSION, [_, ..]) => out.generated = content,
+            (FULLTEXT_EXTENSION, [_, ..]) => out.fulltext = content,
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -363,6 +371,7 @@ fn read_index(
         comment,
         using,
         codec,
+        words: None,
         visible_from: VisibleFrom::default(),
         tree,
     })
@@ -515,6 +524,7 @@ pub(super) fn read_table(
     };
     foreign::read_extension(&extensions.foreign, &mut def)?;
     generated::read_extension(&extensions.generated, &mut def.columns)?;
+    fulltext::read_extension(&extensions.fulltext, &mut def)?;
     def.announce_fields();
     Ok(def)
 }

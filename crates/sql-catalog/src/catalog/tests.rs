@@ -114,6 +114,7 @@ fn index(
         parts,
         comment: Box::default(),
         using: None,
+        words: None,
         visible_from: VisibleFrom::default(),
         tree,
     }

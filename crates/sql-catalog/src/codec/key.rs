@@ -431,7 +431,7 @@ fn fixed_len(ty: &SqlType) -> Option<usize> {
 }
 
 /// Length of an escaped string with its end mark.
-fn string_len(bytes: &[u8], flip: u8) -> Option<usize> {
+pub(super) fn string_len(bytes: &[u8], flip: u8) -> Option<usize> {
     let mut at = 0;
     while at + 1 < bytes.len() {
         if bytes[at] ^ flip == ESCAPE {
@@ -525,6 +525,11 @@ fn push_string(part: &KeyPart, s: &[u8], out: &mut Vec<u8>) {
     } else {
         collation.sort_key(s, out);
     }
+    end_string(start, out);
+}
+
+/// Makes `out[start..]` the string at the end of a key: escaped, with its end mark.
+pub(super) fn end_string(start: usize, out: &mut Vec<u8>) {
     escape_zeros(start, out);
     out.extend_from_slice(&[ESCAPE, END]);
 }

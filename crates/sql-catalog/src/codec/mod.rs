@@ -2,8 +2,9 @@
 //!
 //! In flow order: `temporal` (dates as words), `phys` (how a type is stored), `row` ([`RowLayout`], [`RowReader`],
 //! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in
-//! entries of an index), `fields` (columns as numbers, of which blocks on disk speak). Neighbours: `catalog` derives
-//! layouts and key codecs from definitions; `exec` and `dml` read rows and build keys only through this module.
+//! entries of an index), `fields` (columns as numbers, of which blocks on disk speak), `words` ([`WordCodec`]: entries
+//! of full-text indexes). Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read
+//! rows and build keys only through this module.
 //!
 //! **Invariants**: reading a field allocates nothing and is O(1); damaged bytes are an error when a
 //! reader is made, never a panic later; the order of encoded keys is the order of the values, NULL
@@ -20,6 +21,7 @@ mod row;
 pub mod temporal;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use entry::{EntryPlace, EntryShape};
 pub use fields::{RowFields, columns_with_fields, field_of, part_of};
@@ -28,6 +30,7 @@ pub use phys::Phys;
 pub use row::{FieldPlaces, MAX_LAYOUT_VERSIONS, Raw};
 pub use row::{LayoutVersion, RowLayout, RowReader, encode_row, patch_row};
 pub use temporal::utc_to_zone;
+pub use words::WordCodec;
 
 /// The zone in which rows are read to build keys.
 pub static UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;

@@ -187,7 +187,7 @@ pub(super) fn access(names: &Names<'_>, wanted: &Wanted<'_>) -> Option<Access> {
     let table = names.table;
     let conditions = conditions(names, wanted.filter)?;
     let allowed = allowed(table, wanted.hints)?;
-    let candidates = table.indexes.iter().enumerate();
+    let candidates = table.ordered().iter().enumerate();
     let candidates = candidates.filter(|(at, index)| allowed[*at] && usable(index));
     let mut best: Option<(Rank, usize, Option<Direction>)> = None;
     for (at, index) in candidates {

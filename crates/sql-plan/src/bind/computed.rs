@@ -77,7 +77,7 @@ fn is_complemented(join: &JoinNode, table: usize, below: bool) -> bool {
 
 fn is_indexed(def: &TableDef, col: usize) -> bool {
     let has = |parts: &[esker_sql_catalog::catalog::IndexPart]| parts.iter().any(|p| p.col == col);
-    def.columns[col].generated.is_some() && def.indexes.iter().any(|i| has(&i.parts))
+    def.columns[col].generated.is_some() && def.ordered().iter().any(|i| has(&i.parts))
 }
 
 /// Binds an expression over one table of a block, with the block's slots.

@@ -141,7 +141,7 @@ impl<'a> Target<'a> {
             .iter()
             .any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
         let mut out = Vec::new();
-        for (nth, index) in self.def.indexes.iter().enumerate() {
+        for (nth, index) in self.def.ordered().iter().enumerate() {
             if index.hidden {
                 continue;
             }
@@ -461,7 +461,7 @@ impl<'a> Target<'a> {
     pub fn distinct(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
         let col = self.slots.iter().position(|s| *s == Some(slot))?;
         let first = |i: &IndexDef| !i.hidden && i.parts.first().is_some_and(|p| p.col == col);
-        let nth = self.def.indexes.iter().position(first)?;
+        let nth = self.def.ordered().iter().position(first)?;
         let index = &self.def.indexes[nth];
         match index.unique && index.parts.len() == 1 {
             true => Some(self.rows),

@@ -194,6 +194,8 @@ pub struct KeyPart {
     pub what: KeyPartKind,
     /// DESC.
     pub desc: bool,
+    /// ASC or DESC is written.
+    pub has_order: bool,
 }
 
 /// What a key part indexes.

@@ -43,24 +43,28 @@ pub(super) enum Derived<'a> {
 }
 
 /// A key and value of an index.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     index: usize,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Entry {
-    fn has_key_of(&self, other: &Entry) -> bool {
-        self.index == other.index && self.key == other.key
-    }
-}
-
-/// A row as the new definition has it, and its entries.
+/// A row as the new definition has it, and its entries in order.
 #[derive(Default)]
 struct Image {
     row: Vec<u8>,
     entries: Vec<Entry>,
+}
+
+impl Image {
+    fn has_key_of(&self, entry: &Entry) -> bool {
+        let key = (entry.index, &entry.key);
+        let found = self
+            .entries
+            .binary_search_by_key(&key, |e| (e.index, &e.key));
+        found.is_ok()
+    }
 }
 
 impl Derived<'_> {
@@ -121,17 +125,19 @@ fn entries(
     stored: &[u8],
 ) -> SqlResult<Vec<Entry>> {
     let row = RowReader::new(&table.layout, &UTC, stored)?;
-    let entry = |index: usize| {
-        let mut key = Vec::new();
-        let codec = &table.indexes[index].codec;
-        let in_value = codec.entry(&row, clustered, &mut key)?;
-        let value = match in_value {
-            true => clustered.to_vec(),
-            false => Vec::new(),
-        };
-        Ok(Entry { index, key, value })
-    };
-    which.map(entry).collect()
+    let (mut all, mut buffer) = (Vec::new(), Vec::new());
+    for index in which {
+        table.indexes[index].entries(&row, clustered, &mut buffer, |key, value| {
+            all.push(Entry {
+                index,
+                key: key.to_vec(),
+                value: value.to_vec(),
+            });
+            Ok(())
+        })?;
+    }
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// The half of a round.
@@ -310,8 +316,7 @@ impl<'a> Writer<'a> {
     }
 
     fn take_back(&mut self, before: &Image, after: &Image) -> SqlResult<()> {
-        let stays = |e: &&Entry| after.entries.iter().any(|a| a.has_key_of(e));
-        let gone = before.entries.iter().filter(|e| !stays(e));
+        let gone = before.entries.iter().filter(|e| !after.has_key_of(e));
         for entry in gone {
             self.count(entry);
             let tree = &self.table.indexes[entry.index].tree;
@@ -322,9 +327,10 @@ impl<'a> Writer<'a> {
     }
 
     fn put_in(&mut self, before: &Image, after: &Image) -> SqlResult<()> {
-        let changed = after.entries.iter().filter(|e| !before.entries.contains(e));
+        let is_changed = |e: &&Entry| before.entries.binary_search(e).is_err();
+        let changed = after.entries.iter().filter(is_changed);
         for entry in changed {
-            let is_new = !before.entries.iter().any(|b| b.has_key_of(entry));
+            let is_new = !before.has_key_of(entry);
             let index = &self.table.indexes[entry.index];
             if index.unique && is_new && self.has(entry)? {
                 let zone = &self.building.eval.time_zone;

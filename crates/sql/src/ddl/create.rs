@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{
     ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
     TableId, TableRuntime, VisibleFrom, engine_choice,
 };
-use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
+use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
@@ -203,6 +203,7 @@ pub(super) fn create_table(
     };
     let collation = draft.collation;
     let next_column_id = draft.next_column_id;
+    draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let built = draft.finish()?;
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());
@@ -348,7 +349,7 @@ pub(super) fn drawn(
         while let Some(key) = keys.next_if(|key| key.follows <= at) {
             draft.add_foreign_key(key, &name.schema)?;
         }
-        draft.add_index(ctx.eval, index)?;
+        draft.add_index(ctx.eval, index, ctx.word_rules)?;
     }
     for key in keys {
         draft.add_foreign_key(key, &name.schema)?;
@@ -437,9 +438,16 @@ fn hidden_index(trees: &mut NewTrees) -> SqlResult<IndexDef> {
         comment: Box::default(),
         using: None,
         codec: KeyCodec::default(),
+        words: None,
         visible_from: VisibleFrom::default(),
         tree,
     })
+}
+
+/// How a full-text index has its entries.
+pub(super) fn word_codec(columns: &[ColumnDef], index: &BuiltIndex) -> Option<WordCodec> {
+    let codec = |rules| WordCodec::new(columns, &index.parts, rules);
+    index.fulltext.map(codec)
 }
 
 /// An index with a new tree.
@@ -458,6 +466,7 @@ pub(super) fn new_index(
         invisible: index.invisible,
         generated: index.generated,
         codec: KeyCodec::new(columns, &index.parts, index.unique, index.primary),
+        words: word_codec(columns, index),
         parts: index.parts.clone(),
         comment: index.comment.clone(),
         using: index.using.clone(),

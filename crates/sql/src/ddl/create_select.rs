@@ -87,6 +87,7 @@ pub fn define(
     }
     forget_defaults_of_primary(&mut draft, origins, query);
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
+    draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let built = draft.finish()?;
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(create::without_primary_key());

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use esker_engine::TreeId;
 use esker_sql_catalog::catalog::{
-    CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name,
+    CheckDef, ColumnDef, DefaultDef, GeneratedDef, StorageEngine, TableDef, same_name,
 };
 use esker_sql_catalog::result::StoredAs;
 use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
+use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
 use super::columns::{self, Inline, is_blob};
@@ -64,6 +65,8 @@ pub(super) struct DraftIndex {
     pub(super) parts: Vec<DraftPart>,
     pub(super) comment: Box<str>,
     pub(super) using: Option<Box<str>>,
+    /// It is a full-text index of such words.
+    pub(super) fulltext: Option<WordRules>,
     /// The index of the existing table that this one continues.
     pub(super) existing: Option<TreeId>,
 }
@@ -117,6 +120,7 @@ impl Draft {
                 .collect(),
             comment: i.comment.clone(),
             using: i.using.clone(),
+            fulltext: i.words.as_ref().map(|w| w.words().rules()),
             existing: Some(i.id),
         };
         Self {
@@ -231,6 +235,7 @@ impl Draft {
             }],
             comment: Box::default(),
             using: None,
+            fulltext: None,
             existing: None,
         };
         if inline.primary {
@@ -251,10 +256,15 @@ impl Draft {
     }
 
     /// Adds an index as written.
-    pub(super) fn add_index(&mut self, ctx: &EvalCtx<'_>, spec: &ast::IndexSpec) -> SqlResult<()> {
+    pub(super) fn add_index(
+        &mut self,
+        ctx: &EvalCtx<'_>,
+        spec: &ast::IndexSpec,
+        rules: WordRules,
+    ) -> SqlResult<()> {
         let primary = spec.kind == IndexKind::Primary;
         match spec.kind {
-            IndexKind::FullText => return Err(SqlError::not_supported("FULLTEXT indexes")),
+            IndexKind::FullText => check_fulltext(spec)?,
             IndexKind::Spatial => return Err(SqlError::not_supported("SPATIAL indexes")),
             IndexKind::Primary | IndexKind::Unique | IndexKind::Plain => {}
         }
@@ -304,7 +314,7 @@ impl Draft {
         }
         let index = DraftIndex {
             name,
-            unique: spec.kind != IndexKind::Plain,
+            unique: matches!(spec.kind, IndexKind::Primary | IndexKind::Unique),
             primary,
             invisible: spec.invisible,
             generated: false,
@@ -312,6 +322,7 @@ impl Draft {
             comment,
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
             using: spec.using.clone().filter(|u| &**u != "HASH"),
+            fulltext: (spec.kind == IndexKind::FullText).then_some(rules),
             existing: None,
         };
         if primary {
@@ -398,6 +409,25 @@ impl Draft {
         Ok(id)
     }
 
+    /// 1796 and 1214 for full-text indexes of tables that have none.
+    pub(super) fn check_fulltext(
+        &self,
+        is_temporary: bool,
+        engine: StorageEngine,
+    ) -> SqlResult<()> {
+        if !self.indexes.iter().any(|i| i.fulltext.is_some()) {
+            return Ok(());
+        }
+        match (is_temporary, engine) {
+            (_, StorageEngine::Memory) => Err(errors::no_fulltext()),
+            (true, _) => {
+                let text = "Cannot create FULLTEXT index on temporary InnoDB table";
+                Err(SqlError::new(1796, "HY000", text))
+            }
+            (false, _) => Ok(()),
+        }
+    }
+
     /// Is the column a part of an index?
     pub(super) fn has_index_of(&self, id: u32) -> bool {
         let is_it = |p: &DraftPart| matches!(p.column, PartColumn::Id(part) if part == id);
@@ -444,6 +474,33 @@ impl Draft {
             PartColumn::Id(id) => self.columns.iter().position(|c| c.def.id == *id),
             PartColumn::Name(name) => self.position(name),
         }
+    }
+}
+
+/// Refuses what a full-text index cannot have.
+fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
+    match &spec.parser {
+        Some(parser) if parser.text.eq_ignore_ascii_case("ngram") => {
+            return Err(SqlError::not_supported("WITH PARSER ngram"));
+        }
+        Some(parser) => {
+            let text = format!("Function '{}' is not defined", parser.text);
+            return Err(SqlError::new(1128, "HY000", text));
+        }
+        None => {}
+    }
+    if spec.parts.iter().any(|part| part.has_order) {
+        return Err(errors::wrong_usage(
+            "spatial/fulltext/hash index and explicit index order",
+        ));
+    }
+    let is_expr = |part: &ast::KeyPart| matches!(part.what, KeyPartKind::Expr(_));
+    match spec.parts.iter().any(is_expr) {
+        true => {
+            let text = "Fulltext functional index is not supported.";
+            Err(SqlError::new(3759, "HY000", text))
+        }
+        false => Ok(()),
     }
 }
 

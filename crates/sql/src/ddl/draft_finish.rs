@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `draft` was drawn up by `create` or `alter`; [`Draft::finish`] makes the parts of a
 //! [`esker_sql_catalog::catalog::TableDef`] or MySQL's error.
-//! **Invariant**: after `finish` the indexes are in MySQL's order (primary, unique without NULL, unique, others), and
-//! every part is a column ordinal.
+//! **Invariant**: after `finish` the indexes are in MySQL's order (primary, unique without NULL, unique, others,
+//! full-text), and //! every part is a column ordinal.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES,
     MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, same_name,
 };
+use esker_types::fulltext::WordRules;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::columns::is_blob;
@@ -33,6 +34,8 @@ pub(super) struct BuiltIndex {
     pub(super) parts: Vec<IndexPart>,
     pub(super) comment: Box<str>,
     pub(super) using: Option<Box<str>>,
+    /// It is a full-text index of such words.
+    pub(super) fulltext: Option<WordRules>,
     pub(super) existing: Option<TreeId>,
 }
 
@@ -117,6 +120,7 @@ impl Draft {
                 parts,
                 comment: index.comment.clone(),
                 using: index.using.clone(),
+                fulltext: index.fulltext,
                 existing: index.existing,
             });
         }
@@ -137,6 +141,7 @@ impl Draft {
         };
         indexes.sort_by_key(|i| {
             let class = match (i.primary, i.unique) {
+                _ if i.fulltext.is_some() => 4,
                 (true, _) => 0,
                 (false, true) if !has_null(i) => 1,
                 (false, true) => 2,
@@ -240,6 +245,15 @@ impl Draft {
             if parts.iter().any(|p| p.col == col) {
                 return Err(errors::duplicate_column(&column.name));
             }
+            if index.fulltext.is_some() {
+                check_text(column, &parts, &self.columns)?;
+                parts.push(IndexPart {
+                    col,
+                    prefix_len: None,
+                    desc: false,
+                });
+                continue;
+            }
             let prefix_len = check_prefix(column, part.prefix_len)?;
             bytes += key_bytes(&column.ty, prefix_len);
             parts.push(IndexPart {
@@ -289,6 +303,22 @@ impl Draft {
         }
         Ok(name.clone())
     }
+}
+
+/// 1283 for a column that has no texts, or those of another collation than the first one of the index.
+fn check_text(column: &ColumnDef, before: &[IndexPart], columns: &[DraftColumn]) -> SqlResult<()> {
+    let ty = &column.ty;
+    if ty.kind == TypeKind::Json {
+        return Err(esker_sql_plan::bind::json::used_as_key(&column.name));
+    }
+    let is_text = matches!(ty.kind, TypeKind::Char | TypeKind::VarChar) || is_blob(ty);
+    let first = before.first().map(|part| &columns[part.col].def.ty);
+    let is_alike = first.is_none_or(|first| first.collation == ty.collation);
+    if is_text && !ty.collation.is_binary() && is_alike {
+        return Ok(());
+    }
+    let text = format!("Column '{}' cannot be part of FULLTEXT index", column.name);
+    Err(SqlError::new(1283, "HY000", text))
 }
 
 fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {

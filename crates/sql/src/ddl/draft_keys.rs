@@ -85,6 +85,7 @@ impl Draft {
             parts: columns.iter().map(part).collect(),
             comment: Box::default(),
             using: None,
+            fulltext: None,
             existing: None,
         });
         let of_parent = key.table.schema.as_ref().map_or(schema, |s| &*s.text);
@@ -107,7 +108,8 @@ impl Draft {
         for at in 0..self.indexes.len() {
             for earlier in 0..at {
                 let (a, b) = (&self.indexes[earlier], &self.indexes[at]);
-                if is_redundant[earlier] || !(a.generated || b.generated) {
+                let is_either_fulltext = a.fulltext.is_some() || b.fulltext.is_some();
+                if is_redundant[earlier] || is_either_fulltext || !(a.generated || b.generated) {
                     continue;
                 }
                 let begins = |short: usize, long: usize| parts[long].starts_with(&parts[short]);

@@ -131,10 +131,13 @@ impl<'a> Fill<'a> {
         for nth in 0..self.indexes.len() {
             let (at, entries) = &mut self.indexes[nth];
             let at = *at;
-            let codec = &self.table.indexes[at].codec;
-            let in_value = codec.entry(&row, clustered, &mut self.key)?;
-            let value = if in_value { clustered } else { &[] };
-            if let Err(e) = entries.add(&self.key, value) {
+            let mut failed = None;
+            let index = &self.table.indexes[at];
+            index.entries(&row, clustered, &mut self.key, |key, value| {
+                failed = failed.take().or(entries.add(key, value).err());
+                Ok(())
+            })?;
+            if let Some(e) = failed {
                 return Err(self.failed(at, e));
             }
         }

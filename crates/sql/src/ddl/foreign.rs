@@ -63,7 +63,7 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     pub(super) fn of(def: &'a TableDef) -> Self {
-        let indexes = def.indexes.iter();
+        let indexes = def.ordered().iter();
         Self {
             schema: &def.schema,
             name: &def.name,
@@ -73,7 +73,7 @@ impl<'a> Shape<'a> {
     }
 
     pub(super) fn built(name: &'a TableName, built: &'a Built) -> Self {
-        let indexes = built.indexes.iter();
+        let indexes = built.indexes.iter().filter(|i| i.fulltext.is_none());
         Self {
             schema: &name.schema,
             name: &name.name,

@@ -48,6 +48,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::Statement;
 use esker_types::collation::Collation;
+use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
@@ -81,6 +82,8 @@ pub struct DdlCtx<'a> {
     pub foreign_key_checks: bool,
     /// restrict_fk_on_non_standard_key: foreign keys refer to whole unique keys only.
     pub standard_parent_keys: bool,
+    /// Which words new full-text indexes have.
+    pub word_rules: WordRules,
     /// sql_require_primary_key.
     pub require_primary_key: bool,
     /// Which engine tables get.

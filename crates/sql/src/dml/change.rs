@@ -89,7 +89,7 @@ impl RowChanger {
                 .any(|p| touched.iter().any(|(col, _)| *col == p.col))
         };
         let moves = in_key(table.primary());
-        let entries_change = moves || table.secondary().iter().any(in_key);
+        let entries_change = moves || table.indexes[1..].iter().any(in_key);
         Self {
             exprs,
             on_update_from,

@@ -23,6 +23,7 @@ use esker_sql_plan::expr::NoVars;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
+use esker_types::fulltext::{MAX_WORD_CHARS, WordRules};
 use esker_types::func::BlockMode;
 use esker_types::{
     EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning,
@@ -208,6 +209,11 @@ impl Bench {
             server_collation: Collation::UTF8MB4_0900_AI_CI,
             foreign_key_checks: self.foreign_key_checks,
             standard_parent_keys: true,
+            word_rules: WordRules {
+                min_chars: 3,
+                max_chars: MAX_WORD_CHARS,
+                stopwords: true,
+            },
             require_primary_key: false,
             fails_fast: false,
             publish_wait: crate::ddl::PublishWait {
@@ -367,18 +373,16 @@ impl Bench {
     pub(crate) fn check(&self, name: &str) {
         let table = self.table(name);
         for at in 1..table.indexes.len() {
-            let codec = &table.indexes[at].codec;
+            let index = &table.indexes[at];
             let mut wanted = BTreeSet::new();
             self.each(&table, 0, |clustered, value| {
                 let row = RowReader::new(&table.layout, &UTC, value).expect("reads");
                 let mut key = Vec::new();
-                let in_value = codec.entry(&row, clustered, &mut key).expect("entry");
-                let value = if in_value {
-                    clustered.to_vec()
-                } else {
-                    Vec::new()
-                };
-                assert!(wanted.insert((key, value)));
+                let entries = index.entries(&row, clustered, &mut key, |key, value| {
+                    assert!(wanted.insert((key.to_vec(), value.to_vec())));
+                    Ok(())
+                });
+                entries.expect("entries");
             });
             let mut found = BTreeSet::new();
             self.each(&table, at, |key, value| {

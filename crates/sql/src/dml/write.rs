@@ -40,6 +40,24 @@ struct Entry {
     locked: bool,
 }
 
+/// An entry of a full-text index.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct WordEntry {
+    /// Position among the full-text indexes.
+    nth: usize,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// All entries of a row.
+#[derive(Default)]
+struct RowEntries {
+    /// One for each secondary index.
+    secondary: Vec<Entry>,
+    /// Those of full-text indexes that must be written or taken away, in order.
+    words: Vec<WordEntry>,
+}
+
 /// Buffers kept between rows and statements.
 #[derive(Default)]
 pub struct Scratch {
@@ -53,8 +71,8 @@ pub struct Scratch {
     pub(crate) values: Vec<Value>,
     /// The row that a look-up by key found.
     pub(crate) found: OneRow,
-    new_entries: Vec<Entry>,
-    old_entries: Vec<Entry>,
+    new_entries: RowEntries,
+    old_entries: RowEntries,
 }
 
 impl Scratch {
@@ -63,6 +81,12 @@ impl Scratch {
         for buffer in [&mut self.row, &mut self.old_row] {
             if buffer.capacity() > KEPT_BYTES {
                 *buffer = Vec::new();
+            }
+        }
+        for entries in [&mut self.new_entries, &mut self.old_entries] {
+            entries.words.clear();
+            if entries.words.capacity() * size_of::<WordEntry>() > KEPT_BYTES {
+                entries.words = Vec::new();
             }
         }
         self.found.trim(KEPT_BYTES);
@@ -249,15 +273,18 @@ impl Writer<'_> {
         fresh: bool,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
-        let entries: &mut [Entry] = match table.indexes.len() {
-            1 => &mut [],
+        let (entries, words): (&mut [Entry], &[WordEntry]) = match table.indexes.len() {
+            1 => (&mut [], &[]),
             _ => {
-                scratch.compute_new(table, clustered, row)?;
-                scratch.new
+                scratch.new.compute(table, clustered, row)?;
+                (&mut scratch.new.secondary, &scratch.new.words)
             }
         };
-        let written =
-            self.until_free(|writer| writer.try_insert(table, clustered, row, fresh, entries))?;
+        let new = (clustered, row);
+        let written = self.until_free(|writer| {
+            let entries = &mut *entries;
+            writer.try_insert(table, new, fresh, (entries, words))
+        })?;
         if let (Written::Done, Some(capture)) = (
             &written,
             self.capture.as_deref_mut().filter(|_| is_logged(table)),
@@ -271,10 +298,9 @@ impl Writer<'_> {
     fn try_insert(
         &mut self,
         table: &TableDef,
-        clustered: &[u8],
-        row: &[u8],
+        (clustered, row): (&[u8], &[u8]),
         fresh: bool,
-        entries: &mut [Entry],
+        (entries, words): (&mut [Entry], &[WordEntry]),
     ) -> Result<Attempt, ExecError> {
         let is_key_new = match fresh {
             true => self.lock_as(table.primary().id, clustered, LockMode::Exclusive)?,
@@ -288,6 +314,7 @@ impl Writer<'_> {
         }
         let place = self.txn.savepoint();
         self.put_entries(table, clustered, entries)?;
+        self.put_words(table, words)?;
         self.txn.put(&table.primary().tree, clustered, row)?;
         let keys = (Some(clustered), &*entries);
         let in_gap = self.give_way(table, keys, place, is_key_new);
@@ -344,6 +371,22 @@ impl Writer<'_> {
         Ok(())
     }
 
+    fn put_words(&mut self, table: &TableDef, words: &[WordEntry]) -> Result<(), ExecError> {
+        for word in words {
+            let tree = &table.fulltext()[word.nth].tree;
+            self.txn.put(tree, &word.key, &word.value)?;
+        }
+        Ok(())
+    }
+
+    fn delete_words(&mut self, table: &TableDef, words: &[WordEntry]) -> Result<(), ExecError> {
+        for word in words {
+            self.txn
+                .delete(&table.fulltext()[word.nth].tree, &word.key)?;
+        }
+        Ok(())
+    }
+
     /// Deletes entries; those of unique indexes under their locks.
     fn delete_entries(&mut self, table: &TableDef, entries: &[Entry]) -> Result<(), ExecError> {
         for (index, entry) in table.secondary().iter().zip(entries) {
@@ -372,13 +415,14 @@ impl Writer<'_> {
         scratch: &mut Entries<'_>,
     ) -> Result<(), ExecError> {
         if table.indexes.len() > 1 {
-            scratch.compute_old(table, clustered, row)?;
-            self.lock_unique(table, scratch.old)?;
-            self.delete_entries(table, scratch.old)?;
+            scratch.old.compute(table, clustered, row)?;
+            self.lock_unique(table, &scratch.old.secondary)?;
+            self.delete_entries(table, &scratch.old.secondary)?;
+            self.delete_words(table, &scratch.old.words)?;
         }
         self.txn.delete(&table.primary().tree, clustered)?;
         if let Some(capture) = self.capture.as_deref_mut().filter(|_| is_logged(table)) {
-            note_keys(capture, table, clustered, scratch.old);
+            note_keys(capture, table, clustered, &scratch.old.secondary);
             capture.delete(self.txn, table, row)?;
         }
         Ok(())
@@ -399,15 +443,18 @@ impl Writer<'_> {
             self.capture_update(table, &change, &[], &[])?;
             return Ok(Written::Done);
         }
-        scratch.compute_old(table, change.clustered, change.old)?;
-        scratch.compute_new(table, change.new_clustered, change.new)?;
-        for (old, new) in scratch.old.iter_mut().zip(scratch.new.iter_mut()) {
+        let (old, new) = (&mut *scratch.old, &mut *scratch.new);
+        old.compute(table, change.clustered, change.old)?;
+        new.compute(table, change.new_clustered, change.new)?;
+        for (old, new) in old.secondary.iter_mut().zip(&mut new.secondary) {
             let same = old.key == new.key && !(moved && new.in_value);
             (old.changed, new.changed) = (!same, !same);
         }
+        drop_common(&mut old.words, &mut new.words);
         let written = self.until_free(|writer| writer.try_update(table, &change, scratch))?;
         if written == Written::Done {
-            self.capture_update(table, &change, scratch.old, scratch.new)?;
+            let (old, new) = (&scratch.old.secondary, &scratch.new.secondary);
+            self.capture_update(table, &change, old, new)?;
         }
         Ok(written)
     }
@@ -444,20 +491,24 @@ impl Writer<'_> {
                 Claim::Taken(()) => return Ok(taken(0, change.new_clustered.to_vec())),
             }
         }
-        if let Some(conflict) = self.find_conflict(table, Some(change.clustered), scratch.new)? {
+        let (old, new) = (&*scratch.old, &mut *scratch.new);
+        let own = Some(change.clustered);
+        if let Some(conflict) = self.find_conflict(table, own, &mut new.secondary)? {
             return Ok(Attempt::Written(Written::Conflict(conflict)));
         }
-        self.lock_unique(table, scratch.old)?;
+        self.lock_unique(table, &old.secondary)?;
         let place = self.txn.savepoint();
-        self.delete_entries(table, scratch.old)?;
-        self.put_entries(table, change.new_clustered, scratch.new)?;
+        self.delete_entries(table, &old.secondary)?;
+        self.delete_words(table, &old.words)?;
+        self.put_entries(table, change.new_clustered, &new.secondary)?;
+        self.put_words(table, &new.words)?;
         if moved {
             self.txn.delete(&primary.tree, change.clustered)?;
         }
         self.txn
             .put(&primary.tree, change.new_clustered, change.new)?;
         let new_key = moved.then_some(change.new_clustered);
-        let in_gap = self.give_way(table, (new_key, scratch.new), place, is_key_new);
+        let in_gap = self.give_way(table, (new_key, &new.secondary), place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
     }
 }
@@ -501,15 +552,15 @@ pub(super) struct RowChange<'a> {
 
 /// The entry buffers of a [`Scratch`].
 pub(super) struct Entries<'a> {
-    new: &'a mut Vec<Entry>,
-    old: &'a mut Vec<Entry>,
+    new: &'a mut RowEntries,
+    old: &'a mut RowEntries,
 }
 
 /// Entry buffers for rows of other tables than the statement's.
 #[derive(Default)]
 pub(super) struct EntryBuffers {
-    new: Vec<Entry>,
-    old: Vec<Entry>,
+    new: RowEntries,
+    old: RowEntries,
 }
 
 impl EntryBuffers {
@@ -572,28 +623,41 @@ impl Scratch {
     }
 }
 
-impl Entries<'_> {
-    fn compute_new(&mut self, table: &TableDef, clustered: &[u8], row: &[u8]) -> SqlResult<()> {
-        compute(self.new, table, clustered, row)
-    }
-
-    fn compute_old(&mut self, table: &TableDef, clustered: &[u8], row: &[u8]) -> SqlResult<()> {
-        compute(self.old, table, clustered, row)
+impl RowEntries {
+    /// Makes these the entries of a row, all of which must be written.
+    fn compute(&mut self, table: &TableDef, clustered: &[u8], row: &[u8]) -> SqlResult<()> {
+        let row = RowReader::new(&table.layout, &UTC, row)?;
+        let secondary = table.secondary();
+        self.secondary.resize_with(secondary.len(), Entry::default);
+        for (index, entry) in secondary.iter().zip(&mut self.secondary) {
+            entry.in_value = index.codec.entry(&row, clustered, &mut entry.key)?;
+            (entry.changed, entry.locked) = (true, false);
+        }
+        self.words.clear();
+        let mut buffer = Vec::new();
+        for (nth, index) in table.fulltext().iter().enumerate() {
+            index.entries(&row, clustered, &mut buffer, |key, value| {
+                self.words.push(WordEntry {
+                    nth,
+                    key: key.to_vec(),
+                    value: value.to_vec(),
+                });
+                Ok(())
+            })?;
+        }
+        debug_assert!(self.words.is_sorted());
+        Ok(())
     }
 }
 
-fn compute(
-    entries: &mut Vec<Entry>,
-    table: &TableDef,
-    clustered: &[u8],
-    row: &[u8],
-) -> SqlResult<()> {
-    let row = RowReader::new(&table.layout, &UTC, row)?;
-    let secondary = table.secondary();
-    entries.resize_with(secondary.len(), Entry::default);
-    for (index, entry) in secondary.iter().zip(entries) {
-        entry.in_value = index.codec.entry(&row, clustered, &mut entry.key)?;
-        (entry.changed, entry.locked) = (true, false);
-    }
-    Ok(())
+/// Takes out what is in both lists, which are in order.
+fn drop_common(old: &mut Vec<WordEntry>, new: &mut Vec<WordEntry>) {
+    let changed = |these: &[WordEntry], others: &[WordEntry]| -> Vec<bool> {
+        let is_other = |entry| others.binary_search(entry).is_err();
+        these.iter().map(is_other).collect()
+    };
+    let (of_old, of_new) = (changed(old, new), changed(new, old));
+    let (mut of_old, mut of_new) = (of_old.into_iter(), of_new.into_iter());
+    old.retain(|_| of_old.next() == Some(true));
+    new.retain(|_| of_new.next() == Some(true));
 }

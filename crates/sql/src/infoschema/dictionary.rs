@@ -244,8 +244,9 @@ fn table_stats(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
 
 fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
     for index in table.visible_indexes() {
-        // Clustered, unique or neither.
+        // InnoDB's flags: clustered, unique, full-text.
         let kind = match (index.primary, index.unique) {
+            _ if index.is_fulltext() => 32,
             (true, _) => 3,
             (false, true) => 2,
             (false, false) => 0,

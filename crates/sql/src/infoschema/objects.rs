@@ -487,13 +487,20 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                     true => Value::Null,
                     false => text(&column.name),
                 },
-                text(if part.desc { "D" } else { "A" }),
+                match index.is_fulltext() {
+                    true => Value::Null,
+                    false => text(if part.desc { "D" } else { "A" }),
+                },
                 Value::Int(rows as i64),
                 part.prefix_len
                     .map_or(Value::Null, |n| Value::Int(i64::from(n))),
                 Value::Null,
                 text(if column.ty.nullable { "YES" } else { "" }),
-                text("BTREE"),
+                text(if index.is_fulltext() {
+                    "FULLTEXT"
+                } else {
+                    "BTREE"
+                }),
                 text(""),
                 text(&index.comment),
                 yes_no(!index.invisible),

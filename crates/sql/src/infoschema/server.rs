@@ -8,6 +8,7 @@ use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
 use esker_sql_catalog::catalog::{ENGINES, EngineChoice, StorageEngine};
 use esker_types::Value;
 use esker_types::collation::{Charset, Collation};
+use esker_types::fulltext::DEFAULT_STOPWORDS;
 
 use super::{Viewer, text, yes_no};
 use crate::xids::literal;
@@ -19,6 +20,10 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "PLUGINS" => plugins(viewer),
         "COLLATIONS" => collations(),
         "CHARACTER_SETS" => character_sets(),
+        "INNODB_FT_DEFAULT_STOPWORD" => {
+            let words = DEFAULT_STOPWORDS.iter();
+            words.map(|word| vec![text(*word)]).collect()
+        }
         "COLLATION_CHARACTER_SET_APPLICABILITY" => applicability(),
         "PROCESSLIST" => processes(viewer),
         "ESKER_TRANSACTIONS" => transactions(viewer),

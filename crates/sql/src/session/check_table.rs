@@ -102,8 +102,10 @@ impl Session {
                 }
             };
             for (index, sum) in secondary.iter().zip(&mut wanted) {
-                let in_value = index.codec.entry(&row, clustered, &mut key)?;
-                sum.add(&key, if in_value { clustered } else { &[] });
+                index.entries(&row, clustered, &mut key, |key, value| {
+                    sum.add(key, value);
+                    Ok(())
+                })?;
             }
             Ok(())
         })?;
@@ -141,20 +143,24 @@ impl Session {
         findings: &mut Vec<Finding>,
     ) -> SqlResult<()> {
         let mut shown = 0;
-        let mut wanted = Vec::new();
+        let mut buffer = Vec::new();
         self.each_entry(txn, index, |key, value| {
             if shown == SHOWN_ENTRIES {
                 return Ok(());
             }
-            let clustered = index.codec.clustered_of(key, value)?;
+            let clustered = index.clustered_of(key, value)?;
             let row = txn
                 .get(&table.primary().tree, clustered, View::Snapshot)
                 .map_err(|e| engine_error(&e))?;
             let is_right = match &row {
                 Some(bytes) => {
                     let row = RowReader::new(&table.layout, &UTC, bytes)?;
-                    index.codec.entry(&row, clustered, &mut wanted)?;
-                    wanted == key
+                    let mut is_wanted = false;
+                    index.entries(&row, clustered, &mut buffer, |wanted, of_wanted| {
+                        is_wanted |= (wanted, of_wanted) == (key, value);
+                        Ok(())
+                    })?;
+                    is_wanted
                 }
                 None => false,
             };
@@ -197,7 +203,11 @@ impl Session {
 fn shown_key(index: &IndexDef, key: &[u8]) -> String {
     let mut shown = Vec::new();
     let mut rest = key;
-    for (nth, part) in index.codec.parts().iter().enumerate() {
+    let parts = match index.is_fulltext() {
+        true => &[],
+        false => index.codec.parts(),
+    };
+    for (nth, part) in parts.iter().enumerate() {
         let Some(len) = index.codec.part_len(nth, rest) else {
             break;
         };

@@ -15,6 +15,7 @@ use esker_sql_plan::bind::{LockReason, Params};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{CreateTable, Query, Statement};
 use esker_types::collation::Collation;
+use esker_types::fulltext::{MAX_WORD_CHARS, WordRules};
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
@@ -50,6 +51,7 @@ impl Session {
         };
         let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
+        let word_rules = self.word_rules();
         let killed = || self.context.check();
         let process = &self.context.process;
         let mut ctx = DdlCtx {
@@ -67,6 +69,7 @@ impl Session {
             server_collation,
             foreign_key_checks: self.vars.foreign_key_checks,
             standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
+            word_rules,
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
             progress: &process.progress,
@@ -80,6 +83,19 @@ impl Session {
             self.context.rebind();
         }
         result
+    }
+
+    /// Which words new full-text indexes have.
+    fn word_rules(&self) -> WordRules {
+        let chars = |name: &str| {
+            let value = self.context.instance.variable_u64(name);
+            u8::try_from(value).unwrap_or(MAX_WORD_CHARS)
+        };
+        WordRules {
+            min_chars: chars("innodb_ft_min_token_size"),
+            max_chars: chars("innodb_ft_max_token_size"),
+            stopwords: self.values.named("innodb_ft_enable_stopword").is_on(),
+        }
     }
 
     /// Schema changes.

@@ -33,7 +33,7 @@ const WRITES_WITHIN: u32 = 15;
 const MAX_WRITES: u32 = 60;
 
 const CHANGES: [&str; 4] = [
-    "ALTER TABLE t ADD INDEX i (v, s), ADD UNIQUE INDEX u (id, v)",
+    "ALTER TABLE t ADD INDEX i (v, s), ADD UNIQUE INDEX u (id, v), ADD FULLTEXT INDEX f (s)",
     "ALTER TABLE t MODIFY v BIGINT NOT NULL DEFAULT 7, DROP INDEX u",
     "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (n, id), LOCK=NONE",
     "ALTER TABLE t DROP INDEX i, ADD COLUMN g INT AS (n + 1) STORED, ADD INDEX g (g)",
@@ -123,7 +123,9 @@ impl Run {
             }
             Some((v, n)) => {
                 (*v, *n) = (value, *n + 1);
-                format!("UPDATE t SET v = {value}, n = n + 1 WHERE id = {id}")
+                format!(
+                    "UPDATE t SET v = {value}, n = n + 1, s = 'row {id} now {value}' WHERE id = {id}"
+                )
             }
         };
         self.rows.push(rows);

@@ -100,6 +100,11 @@ impl Asked<'_> {
         columns.any(|c| c.is_hidden() && self.context.added.contains(&c.id))
     }
 
+    fn adds_fulltext(&self) -> bool {
+        let mut indexes = self.built.indexes.iter();
+        indexes.any(|i| i.fulltext.is_some() && i.existing.is_none())
+    }
+
     /// Does it get foreign keys that its rows are held against?
     pub(super) fn checks_new_keys(&self) -> bool {
         self.foreign_key_checks && !self.built.new_keys.is_empty()
@@ -137,6 +142,8 @@ impl Asked<'_> {
             Some("Need to rebuild the table to change column type")
         } else if self.adds_key_part() {
             Some("ADD COLUMN col...VIRTUAL, ADD INDEX(col)")
+        } else if self.adds_fulltext() {
+            Some("Fulltext index creation requires a lock")
         } else if self.checks_new_keys() {
             Some(CHECKS_KEYS)
         } else {

@@ -176,6 +176,7 @@ fn run(
         edit.draft.forget_new_keys();
     }
     edit.draft.check_dropped_columns(&old)?;
+    edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
@@ -572,6 +573,7 @@ impl Altered<'_> {
                     comment: built.comment.clone(),
                     using: built.using.clone(),
                     codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),
+                    words: create::word_codec(&columns, built),
                     parts: built.parts.clone(),
                     ..old.clone()
                 },

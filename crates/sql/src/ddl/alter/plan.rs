@@ -220,6 +220,7 @@ pub(super) fn same_key(
     new: &BuiltIndex,
 ) -> bool {
     old.unique == new.unique
+        && old.is_fulltext() == new.fulltext.is_some()
         && old.parts.len() == new.parts.len()
         && old.parts.iter().zip(&new.parts).all(|(a, b)| {
             let (before, after) = (&table.columns[a.col], &columns[b.col]);
