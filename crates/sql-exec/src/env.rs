@@ -5,13 +5,15 @@
 //! **Invariant**: an environment and the executor that its expressions know have the same tables and states.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
+use esker_engine::View;
 use esker_sql_catalog::exec_error::ExecResult;
-use esker_sql_plan::expr::{EvalEnv, OuterRow, Queries, Subquery, TURN_BYTES, UserVars};
+use esker_sql_plan::expr::{EvalEnv, Match, OuterRow, Queries, Subquery, TURN_BYTES, UserVars};
+use esker_types::fulltext::Search;
 use esker_types::{EvalCtx, SqlResult, Value};
 
-use super::subquery;
-use super::{ExecCtx, SubqueryStates};
+use super::{ExecCtx, SubqueryStates, fulltext, subquery};
 
 /// Where a statement's queries run: tables, and the states of its subqueries.
 #[derive(Clone, Copy)]
@@ -56,6 +58,16 @@ impl Queries for Executor<'_> {
             states: self.states,
         };
         subquery::evaluate(query, row, &env)
+    }
+
+    fn search(&self, call: &Match, env: &EvalEnv<'_>) -> ExecResult<Arc<Search>> {
+        let env = ExecEnv {
+            eval: *env,
+            exec: self.exec,
+            states: self.states,
+        };
+        let view = self.exec.map_or(View::Latest, |exec| exec.view);
+        fulltext::search(call, view, &env)
     }
 
     fn tick(&self, ctx: &EvalCtx<'_>) -> SqlResult<()> {

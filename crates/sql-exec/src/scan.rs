@@ -22,11 +22,12 @@ use esker_engine::{Cursor, Direction, View};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::{KeyRange, RowReader};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
-use esker_sql_plan::expr::OuterRow;
+use esker_sql_plan::expr::{FoundKeys, OuterRow};
 use esker_sql_plan::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
 use esker_types::Value;
 
 use super::ctx::ExecCtx;
+use super::fulltext;
 use super::locking::LockingScan;
 use super::memory::Budget;
 use super::node::all_true;
@@ -68,6 +69,8 @@ enum Input {
         at: usize,
         cursor: Option<Box<Cursor>>,
     },
+    /// Clustered keys that a full-text search has found, and the place of the next one.
+    Found(FoundKeys, usize),
     /// Ranges whose rows are locked before they are looked at.
     Locking(Box<LockingScan>),
     Rows(std::vec::IntoIter<Vec<Value>>),
@@ -184,6 +187,15 @@ impl ScanState {
                     return Ok(());
                 }
                 vec![KeyRange::prefix(self.key.clone())]
+            }
+            AccessKind::Match(call) => {
+                let exec = env.exec.expect("MATCH reads a table");
+                let view = match lock_of(plan, exec) {
+                    Some(_) => View::Latest,
+                    None => exec.view,
+                };
+                self.input = Input::Found(fulltext::found_keys(call, view, env)?, 0);
+                return Ok(());
             }
             AccessKind::Ranges(spec) => {
                 let mut ranges = spec.build(&index.codec, row, env)?;
@@ -326,6 +338,17 @@ impl ScanState {
             let verdict = match &mut self.input {
                 Input::Point => {
                     self.input = Input::Done;
+                    match lock {
+                        Some(lock) => self.take_point(plan, def, lock, row, env)?,
+                        None => self.take_stored(plan, def, view, None, row, env)?,
+                    }
+                }
+                Input::Found(keys, at) => {
+                    let Some(key) = keys.get(*at) else {
+                        return Ok(false);
+                    };
+                    *at += 1;
+                    set(&mut self.key, key);
                     match lock {
                         Some(lock) => self.take_point(plan, def, lock, row, env)?,
                         None => self.take_stored(plan, def, view, None, row, env)?,

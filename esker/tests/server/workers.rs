@@ -9,7 +9,7 @@ use crate::common::{Ask, Server, eventually};
 use crate::hostile::Raw;
 
 /// Each looks small to the optimizer, and has no end to speak of.
-const ENDLESS: [&str; 20] = [
+const ENDLESS: [&str; 21] = [
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
      FROM q a,q b,q c,q d WHERE MD5(CONCAT(a.n,b.n,c.n)) LIKE '%zz'",
     "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT a.n, COUNT(*) \
@@ -51,6 +51,9 @@ const ENDLESS: [&str; 20] = [
     "SELECT COUNT(*) FROM JSON_TABLE(CONCAT('[', REPEAT('1,', 30000), '1]'), '$[*]' COLUMNS (a INT PATH '$')) x \
      JOIN JSON_TABLE(CONCAT('[', REPEAT('2,', 30000), '2]'), '$[*]' COLUMNS (a INT PATH '$')) y ON x.a <> y.a \
      JOIN d.many ON d.many.id <> x.a",
+    // Searches of a large text.
+    "SELECT COUNT(*) FROM d.words w, d.many a, d.many b \
+     WHERE MATCH (w.s) AGAINST ('+words -nothing' IN BOOLEAN MODE) + a.id + b.id < 0",
 ];
 
 /// Schema changes that work long on each row.
@@ -93,7 +96,8 @@ fn server_with_table() -> (Server, tempfile::TempDir) {
         "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7); \
          CREATE TABLE d.many (id INT PRIMARY KEY, s VARCHAR(40)); \
          INSERT INTO d.many WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) \
-         SELECT a.n*10+b.n, MD5(a.n*10+b.n) FROM q a, q b WHERE b.n<=10",
+         SELECT a.n*10+b.n, MD5(a.n*10+b.n) FROM q a, q b WHERE b.n<=10; \
+         CREATE TABLE d.words (s LONGTEXT, FULLTEXT (s)); INSERT INTO d.words VALUES (REPEAT('some words ', 100000))",
     );
     (server, dir)
 }

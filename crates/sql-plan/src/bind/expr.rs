@@ -8,12 +8,12 @@
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 use super::aliases::AliasUse;
 use super::block::Volatility;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
-use super::{BindEnv, call, compare, errors, json, json_table, literal, print, subquery};
+use super::{BindEnv, call, compare, errors, fulltext, json, json_table, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 
 /// Binds an expression that stands for one value.
@@ -161,7 +161,11 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         }
         ast::Expr::Default(column) => default_value(env, scope, column.as_ref())?,
         ast::Expr::Values(column) => inserted_value(scope, column)?,
-        ast::Expr::Match { .. } => return Err(SqlError::not_supported("MATCH … AGAINST")),
+        ast::Expr::Match {
+            columns,
+            against,
+            mode,
+        } => fulltext::bind_match(env, scope, columns, against, *mode)?,
         ast::Expr::JsonArrow {
             column,
             path,

@@ -22,7 +22,7 @@ use super::from::bind_from;
 use super::hint::apply_hints;
 use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
 use super::window::{self, WindowRule};
-use super::{BindEnv, Need, errors, group, literal, order};
+use super::{BindEnv, Need, errors, fulltext, group, literal, order};
 use crate::expr::{Expr, ExprKind};
 
 /// An output column while the block is being bound.
@@ -114,6 +114,10 @@ pub(super) fn bind_select(
     let grouped = aggregated || !select.group_by.is_empty();
     let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
     window::check_declared(env, &scope)?;
+    let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;
+    if order.is_empty() && is_plain {
+        order.extend(filter.as_ref().and_then(fulltext::by_relevance));
+    }
     for computed in computed_columns(env, &scope, join.as_ref())? {
         filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
         if !grouped && !select.distinct {

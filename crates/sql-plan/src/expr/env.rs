@@ -7,12 +7,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecResult;
+use esker_types::fulltext::Search;
 use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
-use super::Subquery;
+use super::{Match, Subquery};
 
 /// User variables (`@name`), implemented by the session.
 pub trait UserVars {
@@ -40,6 +42,12 @@ pub trait Queries {
     /// Those of running it.
     fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value>;
 
+    /// What is needed to judge rows by a full-text search: counted once in a statement.
+    ///
+    /// # Errors
+    /// Those of reading the index, and 1064 for the text.
+    fn search(&self, call: &Match, env: &EvalEnv<'_>) -> ExecResult<Arc<Search>>;
+
     /// Counts a turn of a loop inside an expression.
     ///
     /// # Errors
@@ -54,12 +62,41 @@ pub struct CallStates {
     pub assignments: Cell<u64>,
     /// Generators of RAND(seed), by call.
     pub(super) generators: RefCell<HashMap<u32, SeededRand>>,
+    /// Full-text searches, by call.
+    searches: RefCell<HashMap<u32, Arc<Search>>>,
+    /// Clustered keys of the rows that searches may find, by call.
+    found: RefCell<HashMap<u32, FoundKeys>>,
 }
 
+/// Clustered keys in their order.
+pub type FoundKeys = Arc<Vec<Box<[u8]>>>;
+
 impl CallStates {
-    /// Forgets the generators, for another execution of the same plan.
+    /// Forgets everything but the assignments, for another execution of the same plan.
     pub fn clear(&self) {
         self.generators.borrow_mut().clear();
+        self.searches.borrow_mut().clear();
+        self.found.borrow_mut().clear();
+    }
+
+    /// The search of a call, when it is there.
+    pub fn search(&self, call: u32) -> Option<Arc<Search>> {
+        self.searches.borrow().get(&call).cloned()
+    }
+
+    /// Keeps the search of a call.
+    pub fn put_search(&self, call: u32, search: Arc<Search>) {
+        self.searches.borrow_mut().insert(call, search);
+    }
+
+    /// What the search of a call may find, when it is there.
+    pub fn found(&self, call: u32) -> Option<FoundKeys> {
+        self.found.borrow().get(&call).cloned()
+    }
+
+    /// Keeps what the search of a call may find.
+    pub fn put_found(&self, call: u32, keys: FoundKeys) {
+        self.found.borrow_mut().insert(call, keys);
     }
 }
 

@@ -10,12 +10,13 @@ use std::ops::Deref;
 
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::{self, CmpKind};
+use esker_types::ctx::Work;
 use esker_types::func::{FuncFlags, FuncTypes, SeededRand, merge};
-use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, arith, cast};
 use smallvec::SmallVec;
 
 use super::boolean;
-use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
+use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall, Match};
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -184,6 +185,7 @@ impl Expr {
                 Some(queries) => queries.evaluate(query, row, env),
                 None => unreachable!("no subquery is bound where none can run"),
             },
+            ExprKind::Match(call) => call.relevance(row, env),
             ExprKind::Grouping(slots) => {
                 let mut bits = 0;
                 for slot in slots {
@@ -215,6 +217,27 @@ impl Expr {
     fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let v = arg.eval(row, env)?;
         Ok(convert(env.ctx, v, &arg.ty, &self.ty)?)
+    }
+}
+
+impl Match {
+    /// The relevance of a row.
+    fn relevance(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+        let Some(queries) = env.queries else {
+            return Err(SqlError::not_supported("MATCH where no tables are read").into());
+        };
+        let search = queries.search(self, env)?;
+        let mut texts = SmallVec::<[Val<'_>; 4]>::new();
+        for column in &self.columns {
+            texts.push(column.eval_ref(row, env)?);
+        }
+        let texts = texts.iter().map(|value| match &**value {
+            Value::Str(text) => text.as_ref(),
+            _ => &[][..],
+        });
+        let texts: SmallVec<[&[u8]; 4]> = texts.collect();
+        let relevance = search.relevance(&texts, &mut Work::new(env.ctx.session))?;
+        Ok(Value::Double(relevance.into()))
     }
 }
 

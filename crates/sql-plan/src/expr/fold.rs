@@ -54,6 +54,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
         | ExprKind::Grouping(_)
+        | ExprKind::Match(_)
         | ExprKind::Subquery(_) => false,
         _ => true,
     };

@@ -20,13 +20,15 @@ pub mod walk;
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::TableDef;
 use esker_types::arith::{BinOp, UnOp};
 use esker_types::cmp::CmpKind;
 use esker_types::collation::{Coercibility, Collation};
+use esker_types::fulltext::MatchMode;
 use esker_types::func::{FuncDef, Signature};
 use esker_types::{SqlType, TypeKind, Value};
 
-pub use env::{CallStates, EvalEnv, NoVars, OuterRow, Queries, TURN_BYTES, UserVars};
+pub use env::{CallStates, EvalEnv, FoundKeys, NoVars, OuterRow, Queries, TURN_BYTES, UserVars};
 
 use crate::plan::QueryPlan;
 
@@ -193,10 +195,29 @@ pub enum ExprKind {
     Window(u32),
     /// `GROUPING(a, …)`: bits for rolled-up keys; the slots hold 0 or 1.
     Grouping(Vec<Expr>),
+    /// `MATCH (…) AGAINST (…)`: the relevance of the row.
+    Match(Box<Match>),
     /// A subquery.
     Subquery(Box<Subquery>),
     /// A row of operands; only as left side of a subquery and inside the binder.
     Row(Vec<Expr>),
+}
+
+/// A full-text search.
+#[derive(Debug, Clone)]
+pub struct Match {
+    /// Number in the statement: of what is counted for it.
+    pub id: u32,
+    /// Whose index it asks.
+    pub def: Arc<TableDef>,
+    /// Position of the index.
+    pub index: usize,
+    /// How the text is read.
+    pub mode: MatchMode,
+    /// The index's columns.
+    pub columns: Vec<Expr>,
+    /// What is searched for; the same for all rows.
+    pub against: Expr,
 }
 
 /// An infix arithmetic or bit operator.

@@ -47,6 +47,10 @@ macro_rules! operands {
                 let l = &$($mutable)? **l;
                 std::iter::once(&$($mutable)? l.arg).chain(&$($mutable)? l.list).collect()
             }
+            ExprKind::Match(m) => {
+                let m = &$($mutable)? **m;
+                std::iter::once(&$($mutable)? m.against).chain(&$($mutable)? m.columns).collect()
+            }
             ExprKind::Like(l) => {
                 let l = &$($mutable)? **l;
                 vec![&$($mutable)? l.text, &$($mutable)? l.pattern]
@@ -217,6 +221,9 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
         | (ExprKind::Window(a), ExprKind::Window(b)) => a == b,
         (ExprKind::Subquery(a), ExprKind::Subquery(b)) => a.id == b.id,
+        (ExprKind::Match(a), ExprKind::Match(b)) => {
+            (a.def.id, a.index, a.mode) == (b.def.id, b.index, b.mode)
+        }
         (ExprKind::And(_), ExprKind::And(_))
         | (ExprKind::Or(_), ExprKind::Or(_))
         | (ExprKind::Xor(_), ExprKind::Xor(_))

@@ -21,6 +21,7 @@ use super::edge::{always_located, tells_apart, usable};
 use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
 use super::{Access, AccessKind, KeyOperand, cost, estimate, stats};
+use crate::bind::fulltext::wanted_match;
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
@@ -207,6 +208,7 @@ impl<'a> Target<'a> {
                 paths.push(self.full(nth));
             }
         }
+        paths.extend(conds.iter().filter_map(|cond| self.searched(cond)));
         if paths.iter().any(|p| p.forced) {
             paths.retain(|p| p.forced);
         }
@@ -263,6 +265,37 @@ impl<'a> Target<'a> {
             cost,
             forced: false,
         }
+    }
+
+    /// Reading the rows that a full-text search may find, if a condition asks for them.
+    fn searched(&self, cond: &Expr) -> Option<Path> {
+        let call = wanted_match(cond).filter(|call| call.def.id == self.def.id)?;
+        let is_own = |e: &Expr| self.column_of(e).is_some();
+        let index = &self.def.indexes[call.index];
+        let mut hints = self.table.hints.iter();
+        let is_ignored = hints.any(|hint| {
+            let mut names = hint.indexes.iter();
+            hint.kind == IndexHintKind::Ignore
+                && names.any(|n| esker_sql_catalog::catalog::same_name(&n.text, &index.name))
+        });
+        if is_ignored || !call.columns.iter().all(is_own) {
+            return None;
+        }
+        let rows = (self.rows * cost::SEARCHED_FRACTION).max(1.0);
+        let access = Access {
+            index: call.index,
+            kind: AccessKind::Match(Arc::new(call.clone())),
+            reverse: false,
+            for_order: false,
+            covering: false,
+        };
+        Some(Path {
+            access,
+            rows,
+            // Whoever has a full-text index wants it to be used.
+            cost: self.seek(),
+            forced: false,
+        })
     }
 
     /// Reading part of an index.
@@ -508,7 +541,7 @@ impl<'a> Target<'a> {
     /// Does the path's estimate already count the condition?
     fn decides(&self, path: &Path, cond: &Expr) -> bool {
         let parts = match &path.access.kind {
-            AccessKind::Full => 0,
+            AccessKind::Full | AccessKind::Match(_) => 0,
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };
@@ -529,8 +562,10 @@ impl<'a> Target<'a> {
 
     /// Does the path give rows in this order? `Some(true)` when read backwards.
     pub fn order_of(&self, path: &Path, order: &[OrderKey], conds: &[Expr]) -> Option<bool> {
-        if matches!(path.access.kind, AccessKind::Point(_)) {
-            return Some(false);
+        match path.access.kind {
+            AccessKind::Point(_) => return Some(false),
+            AccessKind::Match(_) => return None,
+            _ => {}
         }
         let index = &self.def.indexes[path.access.index];
         let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));

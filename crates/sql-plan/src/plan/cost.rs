@@ -63,3 +63,5 @@ pub(super) const UNCONNECTED_PENALTY: f64 = 2.0;
 
 /// Least rows of an estimate: a product of selectivities never reaches zero.
 pub(super) const MIN_ROWS: f64 = 0.01;
+/// Of the rows of a table, those that a full-text search is thought to find.
+pub(super) const SEARCHED_FRACTION: f64 = 0.01;

@@ -54,7 +54,7 @@ use crate::bind::virt::{Pushed, VirtualTable};
 use crate::bind::{
     AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
 };
-use crate::expr::Expr;
+use crate::expr::{Expr, Match};
 
 pub use block::plan_bound;
 pub use block::{rows_looked_at, rows_out};
@@ -491,6 +491,8 @@ pub enum AccessKind {
     Ref(Vec<KeyOperand>),
     /// Ranges from conditions, computed when the scan opens.
     Ranges(Arc<ranges::RangeSpec>),
+    /// Rows that have one of the words that a full-text search looks for.
+    Match(Arc<Match>),
 }
 
 /// The value a key part is compared with.

@@ -550,6 +550,11 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
                     line.key_len = Some(key_len(def, index, operands.len()).to_string());
                     line.refs = Some(refs(operands, names));
                 }
+                AccessKind::Match(_) => {
+                    line.access = Some("fulltext");
+                    line.key_len = Some("0".to_owned());
+                    line.refs = Some("const".to_owned());
+                }
                 AccessKind::Ranges(spec) => {
                     line.access = Some("range");
                     line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use esker_types::Value;
 use esker_types::cast;
+use esker_types::fulltext::MatchMode;
 
 use crate::expr::{Cmp, Expr, ExprKind, SubqueryForm, Test};
 use crate::plan::{BlockPlan, Node, Source};
@@ -211,6 +212,15 @@ impl<'n> Names<'n> {
             ExprKind::Aggregate(_) => "<aggregate>".into(),
             ExprKind::Window(_) => "<window>".into(),
             ExprKind::Grouping(args) => format!("grouping({})", self.list(args)),
+            ExprKind::Match(call) => {
+                let mode = match call.mode {
+                    MatchMode::Natural => "",
+                    MatchMode::Boolean => " in boolean mode",
+                    MatchMode::Expansion => " with query expansion",
+                };
+                let (columns, against) = (self.list(&call.columns), self.text(&call.against));
+                format!("(match {columns} against ({against}{mode}))")
+            }
             ExprKind::Row(args) => format!("({})", self.list(args)),
             ExprKind::Subquery(query) => {
                 let id = super::first_id(&query.plan);

@@ -436,6 +436,12 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
             };
             ("lookup", format!(" ({})", keys(operands)), "index_lookup")
         }
+        AccessKind::Match(call) => {
+            covering = "Full-text index";
+            let column = &def.columns[index.parts[0].col].name;
+            let which = format!(" ({column}={})", names.text(&call.against));
+            ("search", which, "full_text_search")
+        }
         AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),
         AccessKind::Ranges(spec) => {
             let ranges = bounds::ranges(spec, def, index, names);
