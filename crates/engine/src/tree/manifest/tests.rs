@@ -2,8 +2,9 @@
 
 use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv};
 
+use super::write::CHECKPOINT_RECORD_BYTES;
 use super::*;
-use crate::TreeId;
+use crate::{TreeId, extent};
 
 const DIR: &str = "/db/manifest";
 
