@@ -227,6 +227,7 @@ impl Trees {
         )
     }
 
+    /// Does a task that was picked: writes what it makes, then installs it.
     fn carry_out(
         &self,
         tree: &Tree,
@@ -236,16 +237,19 @@ impl Trees {
         effort: Effort<'_>,
     ) -> Result<CompactionStats> {
         self.check_writable()?;
-        let mut pace = Pace::new(self, tree, task, effort);
-        let below = runs_below(levels, task);
-        let inputs = input_extents(levels, task);
-        let packed_for = task.packed_for();
-        let rules = Rules {
+        let pace = Pace::new(self, tree, task, effort);
+        let outcome = self.write_outcome(tree, levels, task, oldest_snapshot, pace)?;
+        self.install_outcome(tree, task, outcome)
+    }
+
+    /// How the inputs of a task are taken apart.
+    fn rules(&self, task: &Task) -> Rules {
+        Rules {
             small_bytes: self.store().options.extent_bytes as u32 / 2,
             drops_deletes: task.output.level == 2,
             drops_hidden: task.is_rewrite_at_the_bottom(),
             packs_for: match task.reason {
-                Reason::Space if self.limits().repacks && packed_for == 2 => 2,
+                Reason::Space if self.limits().repacks && task.packed_for() == 2 => 2,
                 _ => 0,
             },
             resident: match &task.inputs[..] {
@@ -253,23 +257,30 @@ impl Trees {
                 [_] => None,
                 inputs => inputs.iter().position(|input| input.place == task.output),
             },
-        };
-        let mut stats = CompactionStats::default();
-        let mut edit = ShapeEdit::default();
-        let mut merged = Vec::new();
-        let mut replaced = Vec::new();
+        }
+    }
+
+    /// Links the extents that may stay as they are and merges the others into new ones, which are durable at the end.
+    fn write_outcome(
+        &self,
+        tree: &Tree,
+        levels: &Levels<Arc<Extent>>,
+        task: &Task,
+        oldest_snapshot: Seq,
+        mut pace: Pace<'_>,
+    ) -> Result<Outcome> {
+        let below = runs_below(levels, task);
+        let inputs = input_extents(levels, task);
+        let mut outcome = Outcome::default();
         let mut writer =
-            RunWriter::new(self.store(), tree.id(), packed_for).with_fields(tree.fields());
+            RunWriter::new(self.store(), tree.id(), task.packed_for()).with_fields(tree.fields());
         // Pieces come in key order.
         let mut gaps = Gaps::new(below.iter().cloned(), self.limits().gap_bytes);
-        for piece in plan(&inputs, rules) {
+        for piece in plan(&inputs, self.rules(task)) {
             match piece {
-                Piece::Link(extents) => {
-                    link(levels, task.output, extents, &mut edit, &mut stats);
-                }
+                Piece::Link(extents) => outcome.link(levels, task.output, extents),
                 Piece::Merge(parts) => {
-                    merged.extend(parts.iter().flatten().map(|extent| extent.meta().id));
-                    replaced.extend(parts.iter().cloned());
+                    outcome.replaced.extend(parts.iter().cloned());
                     let is_bottom = |delete: Settled<'_>| delete.has_nothing_in(&below);
                     let mut iter = merge(parts);
                     let counts = retain(
@@ -286,32 +297,48 @@ impl Trees {
                     )?;
                     // What follows in key order may be an extent that is linked.
                     writer.cut()?;
-                    stats.dropped_entries += counts.entries_in - counts.entries_out;
+                    outcome.stats.dropped_entries += counts.entries_in - counts.entries_out;
                 }
             }
         }
-        stats.merged = merged.len() as u64;
-        stats.written_bytes = writer.written_bytes();
-        let written = writer.finish()?;
+        outcome.stats.written_bytes = writer.written_bytes();
+        outcome.written = writer.finish()?;
         debug_assert!(
-            Run::new(RunId(0), written.clone()).is_sorted(),
+            Run::new(RunId(0), outcome.written.clone()).is_sorted(),
             "outputs are sorted and disjoint"
         );
-        stats.written = written.len() as u64;
         self.store()
             .space
-            .sync(written.iter().map(|extent| extent.slots()))?;
-        edit.removed.extend(merged);
-        let replacing = written.clone();
-        edit.added
-            .extend(written.into_iter().map(|extent| (task.output, extent)));
+            .sync(outcome.written.iter().map(|extent| extent.slots()))?;
+        Ok(outcome)
+    }
+
+    fn install_outcome(
+        &self,
+        tree: &Tree,
+        task: &Task,
+        outcome: Outcome,
+    ) -> Result<CompactionStats> {
+        let Outcome {
+            mut edit,
+            mut stats,
+            replaced,
+            written,
+        } = outcome;
+        let merged = edit.removed.len();
+        edit.removed
+            .extend(replaced.iter().flatten().map(|extent| extent.meta().id));
+        stats.merged = (edit.removed.len() - merged) as u64;
+        stats.written = written.len() as u64;
+        let added = written.iter().cloned();
+        edit.added.extend(added.map(|extent| (task.output, extent)));
         let installation = Installation {
             edit,
             flushed: false,
             flushed_seq: None,
         };
         self.install(tree, installation)?;
-        refresh(&replaced, &replacing);
+        refresh(&replaced, &written);
         self.note(|work| {
             work.compactions += 1;
             work.compaction += stats;
@@ -324,24 +351,31 @@ impl Trees {
     }
 }
 
-/// Hangs extents into the output place, unless they are there.
-fn link(
-    levels: &Levels<Arc<Extent>>,
-    output: RunAddress,
-    extents: Extents,
-    edit: &mut ShapeEdit<Arc<Extent>>,
-    stats: &mut CompactionStats,
-) {
-    let resident: &[Arc<Extent>] = levels.run(output).map_or(&[], |run| run.extents());
-    for extent in extents {
-        let first = &extent.meta().first;
-        let found = resident.binary_search_by(|e| e.meta().first.compare(&first.key, first.seq));
-        if found.is_ok_and(|index| Arc::ptr_eq(&resident[index], &extent)) {
-            continue;
+/// What a task has made so far.
+#[derive(Default)]
+struct Outcome {
+    edit: ShapeEdit<Arc<Extent>>,
+    stats: CompactionStats,
+    /// What was merged, and the extents that hold it now.
+    replaced: Vec<Extents>,
+    written: Extents,
+}
+
+impl Outcome {
+    /// Moves extents to the output's run, unless they are there.
+    fn link(&mut self, levels: &Levels<Arc<Extent>>, output: RunAddress, extents: Extents) {
+        let resident: &[Arc<Extent>] = levels.run(output).map_or(&[], |run| run.extents());
+        for extent in extents {
+            let first = &extent.meta().first;
+            let found =
+                resident.binary_search_by(|e| e.meta().first.compare(&first.key, first.seq));
+            if found.is_ok_and(|index| Arc::ptr_eq(&resident[index], &extent)) {
+                continue;
+            }
+            self.stats.linked += 1;
+            self.edit.removed.push(extent.meta().id);
+            self.edit.added.push((output, extent));
         }
-        stats.linked += 1;
-        edit.removed.push(extent.meta().id);
-        edit.added.push((output, extent));
     }
 }
 
