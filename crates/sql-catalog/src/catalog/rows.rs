@@ -108,15 +108,32 @@ impl Catalog {
             .map_err(|e| engine_error(&e))
     }
 
-    /// Takes away what says that something was applied, and the settings, too, if `all`.
+    /// Deletes what says how far a channel has applied; its settings stay.
     ///
     /// # Errors
     /// Of the engine.
-    pub fn delete_channel_rows(&self, txn: &mut Txn, channel: &str, all: bool) -> SqlResult<()> {
+    pub fn delete_channel_progress(&self, txn: &mut Txn, channel: &str) -> SqlResult<()> {
+        self.delete_channel_rows(txn, channel, |key| key.first() != Some(&SETTINGS))
+    }
+
+    /// Deletes all rows of a channel.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn delete_channel(&self, txn: &mut Txn, channel: &str) -> SqlResult<()> {
+        self.delete_channel_rows(txn, channel, |_| true)
+    }
+
+    fn delete_channel_rows(
+        &self,
+        txn: &mut Txn,
+        channel: &str,
+        goes: impl Fn(&[u8]) -> bool,
+    ) -> SqlResult<()> {
         let prefix = store::channel_key(channel, &[]);
         let mut keys = Vec::new();
         scan_prefix(&self.inner.engine, &self.inner.tree, &prefix, |key, _| {
-            if all || key.first() != Some(&SETTINGS) {
+            if goes(key) {
                 keys.push([&prefix, key].concat());
             }
             Ok(())

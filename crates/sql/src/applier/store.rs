@@ -33,7 +33,7 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
     };
     let catalog = &instance.catalog;
     let mut txn = catalog.row_transaction();
-    catalog.delete_channel_rows(&mut txn, channel, false)?;
+    catalog.delete_channel_progress(&mut txn, channel)?;
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
     commit(instance, txn)
@@ -58,7 +58,7 @@ pub(crate) fn keep_state(
 pub fn forget(instance: &Instance, channel: &str) -> SqlResult<()> {
     let catalog = &instance.catalog;
     let mut txn = catalog.row_transaction();
-    catalog.delete_channel_rows(&mut txn, channel, true)?;
+    catalog.delete_channel(&mut txn, channel)?;
     commit(instance, txn)
 }
 
