@@ -369,6 +369,23 @@ fn device(settings: &mut Settings, latency: Duration, dir: Option<&Path>) -> Str
     }
 }
 
+/// A row of [`pipelining`], behind what it is about.
+fn pipelining_figures(side: &Side, share: Spread) -> [Value; 10] {
+    let measured = side.median();
+    [
+        Value::Number(measured.tps(), 0),
+        Value::Number(side.tps().percent(), 1),
+        Value::Number(share.median, 2),
+        Value::Number(share.low, 2),
+        Value::Number(share.high, 2),
+        Value::Number(measured.commits_per_flush(), 1),
+        Value::Number(measured.latency_millis(95.0), 2),
+        Value::Number(measured.switches_per_transaction(), 3),
+        Value::Number(measured.all_switches_per_transaction(), 3),
+        Value::Number(measured.cpu_micros_per_transaction(), 1),
+    ]
+}
+
 /// Pipelined, blocking and asynchronous commit over the number of sessions.
 pub(super) fn pipelining(
     scale: &Scale,
@@ -416,21 +433,13 @@ pub(super) fn pipelining(
                     let per = measured.switches_per_transaction();
                     switches.add(waiting.name(), sessions as f64, per);
                 }
-                table.push(vec![
+                let mut row = vec![
                     device.clone().into(),
                     sessions.into(),
                     waiting.name().into(),
-                    Value::Number(measured.tps(), 0),
-                    Value::Number(side.tps().percent(), 1),
-                    Value::Number(share.median, 2),
-                    Value::Number(share.low, 2),
-                    Value::Number(share.high, 2),
-                    Value::Number(measured.commits_per_flush(), 1),
-                    Value::Number(measured.latency_millis(95.0), 2),
-                    Value::Number(measured.switches_per_transaction(), 3),
-                    Value::Number(measured.all_switches_per_transaction(), 3),
-                    Value::Number(measured.cpu_micros_per_transaction(), 1),
-                ]);
+                ];
+                row.extend(pipelining_figures(side, share));
+                table.push(row);
             }
         }
         let axis = Axis::log("transactions per second");
@@ -458,6 +467,27 @@ pub(super) fn pipelining(
         tables: vec![table],
         plots,
     })
+}
+
+/// A row of [`ablation`], behind what it is about.
+fn ablation_figures(on: &Side, off: &Side) -> [Value; 13] {
+    let (ratio, on_tps, off_tps) = (on.over(off), on.tps(), off.tps());
+    let (on, off) = (on.median(), off.median());
+    [
+        Value::Number(on.tps(), 0),
+        Value::Number(on_tps.percent(), 1),
+        Value::Number(off.tps(), 0),
+        Value::Number(off_tps.percent(), 1),
+        Value::Number(ratio.median, 2),
+        Value::Number(ratio.low, 2),
+        Value::Number(ratio.high, 2),
+        Value::Number(on.latency_millis(95.0), 2),
+        Value::Number(off.latency_millis(95.0), 2),
+        Value::Number(on.cpu_micros_per_transaction(), 1),
+        Value::Number(off.cpu_micros_per_transaction(), 1),
+        Value::Number(on.switches_per_transaction(), 3),
+        Value::Number(off.switches_per_transaction(), 3),
+    ]
 }
 
 /// Everything of the paper on against everything off.
@@ -526,26 +556,9 @@ pub(super) fn ablation(
             };
             let sides = [settings, all_off];
             let [on, off] = compare(scale, &sides, &what, &mut trust, progress)?;
-            let (ratio, on_tps, off_tps) = (on.over(&off), on.tps(), off.tps());
-            let (on, off) = (on.median(), off.median());
-            table.push(vec![
-                name.into(),
-                device.into(),
-                sessions.into(),
-                Value::Number(on.tps(), 0),
-                Value::Number(on_tps.percent(), 1),
-                Value::Number(off.tps(), 0),
-                Value::Number(off_tps.percent(), 1),
-                Value::Number(ratio.median, 2),
-                Value::Number(ratio.low, 2),
-                Value::Number(ratio.high, 2),
-                Value::Number(on.latency_millis(95.0), 2),
-                Value::Number(off.latency_millis(95.0), 2),
-                Value::Number(on.cpu_micros_per_transaction(), 1),
-                Value::Number(off.cpu_micros_per_transaction(), 1),
-                Value::Number(on.switches_per_transaction(), 3),
-                Value::Number(off.switches_per_transaction(), 3),
-            ]);
+            let mut row = vec![name.into(), device.into(), sessions.into()];
+            row.extend(ablation_figures(&on, &off));
+            table.push(row);
         }
     }
     Ok(Chapter {
