@@ -399,6 +399,16 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let mut accepting = AbortOnDrop(tokio::spawn(accept_all(shared.clone(), doors, admin_doors)));
     stop.wait().await;
     accepting.end().await;
+    let grace_left = end_sessions(&shared, &stop_sessions).await;
+    drop(pid_file);
+    Ok(Some(Served {
+        instance,
+        grace_left,
+    }))
+}
+
+/// Ends all sessions; what is left of [`SHUTDOWN_GRACE`] then.
+async fn end_sessions(shared: &Shared, stop_sessions: &watch::Sender<bool>) -> Duration {
     tracing::info!("shutting down");
     notify::stopping();
     let begun = Instant::now();
@@ -420,11 +430,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     {
         tracing::warn!("sessions still busy after {SHUTDOWN_GRACE:?}; going down without them");
     }
-    drop(pid_file);
-    Ok(Some(Served {
-        instance,
-        grace_left: SHUTDOWN_GRACE.saturating_sub(begun.elapsed()),
-    }))
+    SHUTDOWN_GRACE.saturating_sub(begun.elapsed())
 }
 
 /// Makes the key of logins without TLS, where accounts have passwords: the first one of them need not wait for it.

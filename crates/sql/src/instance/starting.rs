@@ -120,18 +120,7 @@ impl Starting {
             .block()
             .map_err(|e| engine_error(&e))?;
         let first_start = is_new(&engine);
-        let loaded = datadir::accounts(
-            &config.env,
-            &config.data_dir,
-            first_start,
-            globals.named(FORCE_RECOVERY).as_text(),
-            config.root_password.as_deref(),
-        )?;
-        // Before there is a database: one without accounts has lost them.
-        let stored = match loaded {
-            Some(stored) => stored,
-            None => first_account(&config)?,
-        };
+        let stored = stored_accounts(&config, &globals, first_start)?;
         let mending = datadir::is_mending(&config.env, &config.data_dir)?;
         let (catalog, replaced) = match mending {
             true => Catalog::open_mending(&engine)?,
@@ -139,16 +128,7 @@ impl Starting {
         };
         let decided = catalog.accounts_change()?;
         let stored = accounts::store::settle(&config.env, &config.data_dir, stored, decided)?;
-        let accounts = Accounts::default();
-        accounts.changes().last = stored.change.max(decided);
-        accounts.replace(stored.accounts);
-        if accounts.have_restrictions() && !globals.named("partial_revokes").is_on() {
-            tracing::warn!(
-                "partial_revokes is ON: accounts have privileges that are revoked on single databases"
-            );
-            globals.tell("partial_revokes", VarValue::Bool(true));
-        }
-        accounts.take_names_literally(globals.named("partial_revokes").is_on());
+        let accounts = serve_accounts(stored, decided, &globals);
         let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
         globals.tell(
             "tmpdir",
@@ -206,6 +186,42 @@ impl Starting {
         instance.empty_memory_tables();
         Ok(instance)
     }
+}
+
+/// The accounts of the data directory, or the first one of a new directory.
+///
+/// Read before there is a database: one without accounts has lost them.
+fn stored_accounts(
+    config: &InstanceConfig,
+    globals: &Globals,
+    first_start: bool,
+) -> SqlResult<Stored> {
+    let loaded = datadir::accounts(
+        &config.env,
+        &config.data_dir,
+        first_start,
+        globals.named(FORCE_RECOVERY).as_text(),
+        config.root_password.as_deref(),
+    )?;
+    match loaded {
+        Some(stored) => Ok(stored),
+        None => first_account(config),
+    }
+}
+
+/// The accounts as sessions ask them, at the last change that is theirs or the catalog's.
+fn serve_accounts(stored: Stored, decided: u32, globals: &Globals) -> Accounts {
+    let accounts = Accounts::default();
+    accounts.changes().last = stored.change.max(decided);
+    accounts.replace(stored.accounts);
+    if accounts.have_restrictions() && !globals.named("partial_revokes").is_on() {
+        tracing::warn!(
+            "partial_revokes is ON: accounts have privileges that are revoked on single databases"
+        );
+        globals.tell("partial_revokes", VarValue::Bool(true));
+    }
+    accounts.take_names_literally(globals.named("partial_revokes").is_on());
+    accounts
 }
 
 /// Has nothing ever been made in the database?
