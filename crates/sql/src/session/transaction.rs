@@ -11,7 +11,6 @@
 use esker_engine::{SavepointId, Seq};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
-use esker_sql_catalog::result::OkInfo;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
 use esker_types::{SqlError, SqlResult, errors};
@@ -190,29 +189,46 @@ impl Session {
         self.locks.release_transaction();
     }
 
-    /// COMMIT and ROLLBACK with their AND CHAIN.
-    pub(crate) fn complete(&mut self, commit: bool, how: Completion) -> SqlResult<(OkInfo, Seq)> {
-        let (isolation, read_only) = (self.txn.isolation(), self.state.read_only);
-        let seq = if commit {
-            // A COMMIT alone is an empty transaction for a GTID that waits for one.
-            self.state.explicit |= self.context.gtid_next.owned().is_some();
-            self.commit_transaction()?
-        } else {
-            self.warn_of_temporary();
-            self.rollback_transaction();
-            0
-        };
-        if how.chain.unwrap_or(self.vars.chain) {
+    /// COMMIT [AND CHAIN] [RELEASE]: the sequence number that its reply waits for.
+    pub(crate) fn commit(&mut self, completion: Completion) -> SqlResult<Seq> {
+        let next = self.characteristics();
+        // A COMMIT alone is an empty transaction for a GTID that waits for one.
+        self.state.explicit |= self.context.gtid_next.owned().is_some();
+        let seq = self.commit_transaction()?;
+        self.follow_up(completion, next)?;
+        Ok(seq)
+    }
+
+    /// ROLLBACK [AND CHAIN] [RELEASE].
+    pub(crate) fn roll_back(&mut self, completion: Completion) -> SqlResult<()> {
+        let next = self.characteristics();
+        self.warn_of_temporary();
+        self.rollback_transaction();
+        self.follow_up(completion, next)
+    }
+
+    /// What a chained transaction takes over from the one before.
+    fn characteristics(&self) -> (esker_engine::Isolation, bool) {
+        (self.txn.isolation(), self.state.read_only)
+    }
+
+    /// What COMMIT and ROLLBACK do once the transaction is over.
+    fn follow_up(
+        &mut self,
+        completion: Completion,
+        (isolation, read_only): (esker_engine::Isolation, bool),
+    ) -> SqlResult<()> {
+        if completion.chain.unwrap_or(self.vars.chain) {
             self.state.next_isolation = Some(isolation);
             self.begin(&Begin {
                 snapshot: false,
                 read_only: Some(read_only),
             })?;
         }
-        if how.release.unwrap_or(self.vars.release) {
+        if completion.release.unwrap_or(self.vars.release) {
             self.context.process.kill(true);
         }
-        Ok((OkInfo::default(), seq))
+        Ok(())
     }
 
     /// SAVEPOINT.

@@ -39,68 +39,15 @@ impl Session {
                 self.reset_persist(name.as_deref(), *if_exists)?;
                 Ok(ok(0))
             }
-            Statement::Xa(xa) => {
-                let done = self.run_xa(xa, mode)?;
-                // A branch that is prepared stays open, and its session commits nothing now.
-                self.locks.release_statement();
-                Ok(done)
-            }
-            // Its position may take a moment.
-            Statement::Begin(begin)
-                if mode == Mode::Inline
-                    && begin.snapshot
-                    && self.context.instance.binlog.is_on() =>
-            {
-                Ok(Done::NeedThread)
-            }
-            Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
-            Statement::Commit(_)
-                if mode == Mode::Inline
-                    && (self.context.instance.engine.holds_writers()
-                        || self.context.instance.engine.is_decided_elsewhere()
-                        || self.txn.has_spilled()
-                        || self.capture.has_spooled()) =>
-            {
-                Ok(Done::NeedThread)
-            }
-            Statement::Commit(how) => {
-                let (info, seq) = self.complete(true, *how)?;
-                Ok(Done::Ok(info, seq))
-            }
-            Statement::Rollback(how) => {
-                let (info, seq) = self.complete(false, *how)?;
-                Ok(Done::Ok(info, seq))
-            }
-            Statement::Savepoint(name) => {
-                self.savepoint(&name.text)?;
-                Ok(ok(0))
-            }
-            Statement::RollbackTo(name) => self
-                .rollback_to(&name.text)
-                .map(|()| ok(0))
-                .map_err(Into::into),
-            Statement::ReleaseSavepoint(name) => self
-                .release_savepoint(&name.text)
-                .map(|()| ok(0))
-                .map_err(Into::into),
-            Statement::Set(items)
-                if is_quick(items) && (mode == Mode::Thread || !self.may_wait_for_gtid(items)) =>
-            {
-                self.set(items, params)?;
-                Ok(ok(self.pending_commit.take()))
-            }
-            Statement::Set(_) if mode == Mode::Inline => Ok(Done::NeedThread),
-            Statement::Set(items) => {
-                // Subqueries read as those of any other statement.
-                self.use_transaction();
-                self.set(items, params)?;
-                let seq = self.end_statement(true)?;
-                Ok(ok(seq.max(self.pending_commit.take())))
-            }
-            Statement::SetTransaction(set) => {
-                self.set_transaction(set)?;
-                Ok(ok(0))
-            }
+            Statement::Xa(_)
+            | Statement::Begin(_)
+            | Statement::Commit(_)
+            | Statement::Rollback(_)
+            | Statement::Savepoint(_)
+            | Statement::RollbackTo(_)
+            | Statement::ReleaseSavepoint(_)
+            | Statement::SetTransaction(_) => self.run_transaction_statement(statement, mode),
+            Statement::Set(items) => self.run_set(items, params, mode),
             Statement::Use(name) => {
                 self.use_database(&name.text)?;
                 Ok(ok(0))
@@ -143,6 +90,69 @@ impl Session {
             Statement::Kill(kill) => self.run_kill(kill, params),
             other => self.run_thread_statement(other, params, mode),
         }
+    }
+
+    /// Statements that begin, end or divide a transaction.
+    fn run_transaction_statement(
+        &mut self,
+        statement: &Statement,
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        if mode == Mode::Inline && self.transaction_statement_may_wait(statement) {
+            return Ok(Done::NeedThread);
+        }
+        match statement {
+            Statement::Xa(xa) => {
+                let done = self.run_xa(xa, mode)?;
+                // A branch that is prepared stays open, and its session commits nothing now.
+                self.locks.release_statement();
+                return Ok(done);
+            }
+            Statement::Begin(begin) => return Ok(ok(self.begin(begin)?)),
+            Statement::Commit(completion) => return Ok(ok(self.commit(*completion)?)),
+            Statement::Rollback(completion) => self.roll_back(*completion)?,
+            Statement::Savepoint(name) => self.savepoint(&name.text)?,
+            Statement::RollbackTo(name) => self.rollback_to(&name.text)?,
+            Statement::ReleaseSavepoint(name) => self.release_savepoint(&name.text)?,
+            Statement::SetTransaction(set) => self.set_transaction(set)?,
+            other => unreachable!("{other:?} is no transaction statement"),
+        }
+        Ok(ok(0))
+    }
+
+    /// Would the statement hold up a worker: for the position of a snapshot, or for the space of a commit?
+    fn transaction_statement_may_wait(&self, statement: &Statement) -> bool {
+        match statement {
+            Statement::Begin(begin) => begin.snapshot && self.context.instance.binlog.is_on(),
+            Statement::Commit(_) => {
+                let engine = &self.context.instance.engine;
+                engine.holds_writers()
+                    || engine.is_decided_elsewhere()
+                    || self.txn.has_spilled()
+                    || self.capture.has_spooled()
+            }
+            _ => false,
+        }
+    }
+
+    fn run_set(
+        &mut self,
+        items: &[SetItem],
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        if is_quick(items) && (mode == Mode::Thread || !self.may_wait_for_gtid(items)) {
+            self.set(items, params)?;
+            return Ok(ok(self.pending_commit.take()));
+        }
+        if mode == Mode::Inline {
+            return Ok(Done::NeedThread);
+        }
+        // Subqueries read as those of any other statement.
+        self.use_transaction();
+        self.set(items, params)?;
+        let seq = self.end_statement(true)?;
+        Ok(ok(seq.max(self.pending_commit.take())))
     }
 
     /// Statements that always want a thread of their own.
