@@ -6,7 +6,7 @@
 //! they begin, as in MySQL; everything that may wait or run long is refused in inline mode.
 
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::result::Mode;
+use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_syntax::ast::{FlushWhat, ObjectName, SetItem, ShowFilter, ShowWhat, Statement, Xa};
 use esker_types::{SqlError, Value, errors};
 
@@ -77,7 +77,11 @@ impl Session {
             Statement::Explain(explain) => self.explain(explain, params, mode),
             Statement::Prepare { name, source } => {
                 self.prepare_named(&name.text, source)?;
-                Ok(ok(0))
+                let info = OkInfo {
+                    info: "Statement prepared".into(),
+                    ..OkInfo::default()
+                };
+                Ok(Done::Ok(info, 0))
             }
             Statement::Execute { name, vars } => self.execute_named(&name.text, vars, mode),
             Statement::Deallocate(name) => {
