@@ -40,6 +40,9 @@ fn old_name(name: &str) -> String {
         "Source_TLS_Version" => return "Master_TLS_Version".to_owned(),
         _ => {}
     }
+    if name.starts_with("Replicate_") {
+        return name.to_owned();
+    }
     name.replace("Source", "Master").replace("Replica", "Slave")
 }
 
@@ -217,16 +220,6 @@ fn row(
         .iter()
         .map(ToString::to_string)
         .collect();
-    let applier_state = match applier {
-        Some(applier) if applier.delay_left.is_some() => {
-            "Waiting until SOURCE_DELAY seconds after source executed event"
-        }
-        Some(applier) if applier.is_running && applier.in_flight > 0 => "Applying transactions",
-        Some(applier) if applier.is_running => {
-            "Replica has read all relay log; waiting for more updates"
-        }
-        _ => "",
-    };
     let executed = instance.gtid_executed().to_string();
     vec![
         ("Replica_IO_State", t(state.text())),
@@ -285,7 +278,10 @@ fn row(
         ("Source_Info_File", t("mysql.slave_master_info")),
         ("SQL_Delay", number(settings.delay)),
         ("SQL_Remaining_Delay", remaining_delay(applier)),
-        ("Replica_SQL_Running_State", t(applier_state)),
+        (
+            "Replica_SQL_Running_State",
+            t(applier.map_or("", state_of_applier)),
+        ),
         ("Source_Retry_Count", number(settings.retry_count)),
         ("Source_Bind", t("")),
         ("Last_IO_Error_Timestamp", io_time),
@@ -305,4 +301,37 @@ fn row(
         ),
         ("Network_Namespace", t("")),
     ]
+}
+
+/// `Replica_SQL_Running_State`.
+fn state_of_applier(applier: &Status) -> &'static str {
+    if applier.delay_left.is_some() {
+        "Waiting until SOURCE_DELAY seconds after source executed event"
+    } else if !applier.is_running {
+        ""
+    } else if applier.in_flight > 0 {
+        "Applying transactions"
+    } else {
+        "Replica has read all relay log; waiting for more updates"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::old_name;
+
+    #[test]
+    fn old_names_of_columns() {
+        for (name, old) in [
+            ("Replica_IO_State", "Slave_IO_State"),
+            ("Source_Host", "Master_Host"),
+            ("Seconds_Behind_Source", "Seconds_Behind_Master"),
+            ("Replicate_Do_DB", "Replicate_Do_DB"),
+            ("Replicate_Ignore_Server_Ids", "Replicate_Ignore_Server_Ids"),
+            ("Source_public_key_path", "Master_public_key_path"),
+            ("Get_Source_public_key", "Get_master_public_key"),
+        ] {
+            assert_eq!(old_name(name), old);
+        }
+    }
 }
