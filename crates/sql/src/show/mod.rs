@@ -3,7 +3,7 @@
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
-//! `grants` · `server` (variables, status, sessions, everything else) ·
+//! `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
@@ -13,6 +13,7 @@ mod grants;
 mod innodb;
 mod innodb_status;
 mod objects;
+mod privileges;
 mod server;
 pub(crate) mod status;
 mod uncounted;

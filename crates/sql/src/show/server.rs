@@ -9,7 +9,7 @@ use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::{Table, empty, innodb_status, t};
+use super::{Table, empty, innodb_status, privileges, t};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -46,7 +46,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         )),
         ShowWhat::Engine { name, what } => engine(session, name, what),
         ShowWhat::Plugins => Ok(plugins(session)),
-        ShowWhat::Privileges => Ok(privileges()),
+        ShowWhat::Privileges => Ok(privileges::privileges()),
         ShowWhat::Grants { account, roles } => {
             super::grants::grants(session, account.as_ref(), roles)
         }
@@ -175,13 +175,6 @@ fn plugins(session: &Session) -> Table {
         })
         .collect();
     Table::texts(&["Name", "Status", "Type", "Library", "License"], rows)
-}
-
-fn privileges() -> Table {
-    let rows = esker_sql_catalog::accounts::PRIVILEGES
-        .iter()
-        .map(|p| vec![t(p), t("Server Admin"), t("")]);
-    Table::texts(&["Privilege", "Context", "Comment"], rows.collect())
 }
 
 fn variables(session: &Session, scope: Option<VarScope>) -> Table {
