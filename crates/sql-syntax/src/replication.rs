@@ -227,43 +227,37 @@ impl Parser<'_> {
 
     /// After RESET.
     fn reset(&mut self) -> SqlResult<Statement> {
-        let statement = match self.kw() {
-            Kw::PERSIST => {
-                self.advance();
-                let if_exists = self.if_exists()?;
-                let name = match self.at_ident() {
-                    true => Some(self.var_name()?.text.to_ascii_lowercase().into()),
-                    false => None,
-                };
-                return Ok(Statement::ResetPersist { if_exists, name });
-            }
-            Kw::REPLICA | Kw::SLAVE => {
-                self.advance();
-                let all = self.eat_kw(Kw::ALL);
-                Replication::ResetReplica {
-                    all,
-                    channel: self.channel()?,
-                }
-            }
-            Kw::MASTER => {
-                self.advance();
-                Replication::ResetBinlog {
-                    to: self.reset_to()?,
-                }
-            }
-            Kw::BINARY => {
-                self.advance();
-                self.expect_seq(&[Kw::LOGS, Kw::AND, Kw::GTIDS])?;
-                Replication::ResetBinlog {
-                    to: self.reset_to()?,
-                }
-            }
-            _ => return self.fail(),
-        };
-        if self.is(Tok::Comma) {
-            return Ok(self.unsupported("RESET of several things"));
+        if self.eat_kw(Kw::PERSIST) {
+            let if_exists = self.if_exists()?;
+            let name = match self.at_ident() {
+                true => Some(self.var_name()?.text.to_ascii_lowercase().into()),
+                false => None,
+            };
+            return Ok(Statement::ResetPersist { if_exists, name });
         }
+        let mut list = self.list(Self::reset_one)?;
+        let statement = match list.len() {
+            1 => list.remove(0),
+            _ => Replication::ResetSeveral(list),
+        };
         Ok(Statement::Replication(Box::new(statement)))
+    }
+
+    fn reset_one(&mut self) -> SqlResult<Replication> {
+        match self.expect_any(&[Kw::REPLICA, Kw::SLAVE, Kw::MASTER, Kw::BINARY])? {
+            Kw::REPLICA | Kw::SLAVE => Ok(Replication::ResetReplica {
+                all: self.eat_kw(Kw::ALL),
+                channel: self.channel()?,
+            }),
+            word => {
+                if word == Kw::BINARY {
+                    self.expect_seq(&[Kw::LOGS, Kw::AND, Kw::GTIDS])?;
+                }
+                Ok(Replication::ResetBinlog {
+                    to: self.reset_to()?,
+                })
+            }
+        }
     }
 
     fn reset_to(&mut self) -> SqlResult<Option<u64>> {

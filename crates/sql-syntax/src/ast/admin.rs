@@ -529,6 +529,8 @@ pub enum Replication {
         /// TO n.
         to: Option<u64>,
     },
+    /// RESET of a list of the two above.
+    ResetSeveral(Vec<Replication>),
     /// PURGE BINARY LOGS TO file.
     PurgeTo(Vec<u8>),
     /// PURGE BINARY LOGS BEFORE time.

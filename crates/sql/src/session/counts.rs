@@ -242,7 +242,9 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
             Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
             Replication::Start(_) => C::ComReplicaStart,
             Replication::Stop(_) => C::ComReplicaStop,
-            Replication::ResetReplica { .. } | Replication::ResetBinlog { .. } => C::ComReset,
+            Replication::ResetReplica { .. }
+            | Replication::ResetBinlog { .. }
+            | Replication::ResetSeveral(_) => C::ComReset,
             _ => C::EskerComOther,
         },
         S::Xa(xa) => match xa {

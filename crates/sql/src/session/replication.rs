@@ -28,6 +28,11 @@ impl Session {
                 self.context.require("RELOAD")?;
                 self.reset_binlog()?;
             }
+            Replication::ResetSeveral(list) => {
+                for one in list {
+                    self.run_replication(one)?;
+                }
+            }
             _ if self.run_channel_statement(replication)? => {}
             _ => return Err(unsupported_replication(replication).into()),
         }
