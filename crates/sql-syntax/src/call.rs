@@ -7,6 +7,7 @@
 use esker_types::{SqlError, SqlResult};
 
 use super::ast::{Call, DataType, Expr, Ident, Literal, MatchMode, TypeName};
+use super::deprecated::Deprecation;
 use super::expr::{Interval, Level, Paren, call1, call2};
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -128,6 +129,9 @@ impl Parser<'_> {
         if !self.eat(Tok::RParen) {
             args = self.nested(|p| p.list(|p| p.aliased_arg(&name)))?;
             self.expect(Tok::RParen)?;
+        }
+        if schema.is_none() && name.text.eq_ignore_ascii_case("found_rows") {
+            self.deprecate(Deprecation::FoundRows);
         }
         let mut call = Call::plain(name, args);
         call.schema = schema;
@@ -493,11 +497,13 @@ impl Parser<'_> {
                 self.eat_any(&[INT, INTEGER]);
             }
             NATIONAL => {
+                self.deprecate(Deprecation::National);
                 self.expect_any(&[CHAR, CHARACTER])?;
                 ty.charset = Some("utf8mb3".into());
                 ty.length = self.paren_number()?;
             }
             NCHAR => {
+                self.deprecate(Deprecation::National);
                 ty.charset = Some("utf8mb3".into());
                 ty.length = self.paren_number()?;
             }
@@ -526,11 +532,14 @@ impl Parser<'_> {
         self.open()?;
         let column = self.column_ref()?;
         self.expect(Tok::RParen)?;
-        Ok(if kw == Kw::DEFAULT {
-            Expr::Default(Some(column))
-        } else {
-            Expr::Values(column)
-        })
+        if kw == Kw::DEFAULT {
+            return Ok(Expr::Default(Some(column)));
+        }
+        self.deprecate(match self.in_on_duplicate {
+            true => Deprecation::Values,
+            false => Deprecation::MisplacedValues,
+        });
+        Ok(Expr::Values(column))
     }
 
     fn match_against(&mut self) -> SqlResult<Expr> {

@@ -9,6 +9,7 @@ use esker_types::{SqlMode, SqlResult};
 use super::ast::{
     Check, ColumnDef, ColumnDefault, DataType, Generated, Ident, SourceExpr, TypeName,
 };
+use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -208,6 +209,7 @@ impl Parser<'_> {
             ty.length = self.paren_number()?;
         }
         if national {
+            self.deprecate(Deprecation::National);
             ty.charset = Some("utf8mb3".into());
             ty.binary = self.eat_kw(Kw::BINARY);
             return Ok(());

@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
         if self.eat_kw(Kw::COLLATE) {
             self.eat_eq();
-            return Ok(Some(DatabaseOption::Collate(self.charset_or_default()?)));
+            return Ok(Some(DatabaseOption::Collate(self.collation_or_default()?)));
         }
         if self.eat_kw(Kw::ENCRYPTION) {
             self.eat_eq();
@@ -124,12 +124,21 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// A character set or collation name, or the word DEFAULT (as `default`).
+    /// A character set's name, or the word DEFAULT (as `default`).
     pub(super) fn charset_or_default(&mut self) -> SqlResult<Box<str>> {
         if self.eat_kw(Kw::DEFAULT) {
             Ok("default".into())
         } else {
             self.charset_name()
+        }
+    }
+
+    /// A collation's name, or the word DEFAULT (as `default`).
+    pub(super) fn collation_or_default(&mut self) -> SqlResult<Box<str>> {
+        if self.eat_kw(Kw::DEFAULT) {
+            Ok("default".into())
+        } else {
+            self.collation_name()
         }
     }
 

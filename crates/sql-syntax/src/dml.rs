@@ -43,7 +43,9 @@ impl Parser<'_> {
         self.insert_source(&mut insert)?;
         if !replace && self.eat_kw(Kw::ON) {
             self.expect_seq(&[Kw::DUPLICATE, Kw::KEY, Kw::UPDATE])?;
+            self.in_on_duplicate = true;
             insert.on_duplicate = self.list(Self::assignment)?;
+            self.in_on_duplicate = false;
         }
         insert.returning = self.returning()?;
         Ok(Statement::Insert(Box::new(insert)))

@@ -10,6 +10,7 @@ use esker_types::{SqlMode, SqlResult};
 
 use super::MAX_EXPR_HEIGHT;
 use super::ast::{BinaryOp, Expr, Ident, IsTest, Literal, Query, UnaryOp};
+use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::{Parser, too_deep};
@@ -210,7 +211,11 @@ impl Parser<'_> {
 
     /// AND and OR lists, flattened.
     fn junction(&mut self, left: Expr, strength: Level) -> SqlResult<Expr> {
-        self.advance();
+        match self.advance().tok {
+            Tok::AmpAmp => self.deprecate(Deprecation::And),
+            Tok::PipePipe => self.deprecate(Deprecation::Or),
+            _ => {}
+        }
         let left_height = std::mem::take(&mut self.height);
         let right = self.expr_at(tighter(strength))?;
         let or = strength == Level::Or;
@@ -372,7 +377,10 @@ impl Parser<'_> {
             Tok::Minus => self.unary(UnaryOp::Neg),
             Tok::Plus => self.unary(UnaryOp::Plus),
             Tok::Tilde => self.unary(UnaryOp::BitNot),
-            Tok::Bang => self.tight_not(),
+            Tok::Bang => {
+                self.deprecate(Deprecation::Not);
+                self.tight_not()
+            }
             Tok::Word(Kw::NOT) if self.mode(SqlMode::HIGH_NOT_PRECEDENCE) => self.tight_not(),
             Tok::Word(Kw::NOT) if min <= Level::Not => {
                 self.advance();
@@ -382,6 +390,7 @@ impl Parser<'_> {
             Tok::Word(Kw::BINARY) => {
                 self.advance();
                 let expr = Box::new(self.expr_at(Level::Prefix)?);
+                self.deprecate(Deprecation::Binary);
                 let ty = super::ast::DataType::new(super::ast::TypeName::Binary);
                 Ok((
                     Expr::Cast {
@@ -430,6 +439,7 @@ impl Parser<'_> {
                 let var = self.user_var()?;
                 if self.eat(Tok::Assign) {
                     let value = Box::new(self.expr()?);
+                    self.deprecate(Deprecation::Assignment);
                     return Ok(Expr::Assign { var, value });
                 }
                 Ok(Expr::UserVar(var))

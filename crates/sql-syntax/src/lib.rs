@@ -7,8 +7,8 @@
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query` (with
 //! `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`, `alter`, `account`, `admin`,
-//! `replication`, `show`, `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints. Why our
-//! own: `docs/decisions/parser.md`.
+//! `replication`, `show`, `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints,
+//! `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -21,6 +21,7 @@ pub mod ast;
 mod call;
 mod column;
 mod ddl;
+mod deprecated;
 pub mod digest;
 mod dml;
 mod expr;
@@ -52,6 +53,7 @@ use esker_types::ctx::SessionInfo;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use ast::{Span, Statement};
+pub use deprecated::{Deprecation, MAX_DEPRECATIONS};
 use lexer::Tok;
 use parser::Parser;
 
@@ -112,6 +114,8 @@ pub struct Parsed {
     pub accounts: AccountPlaces,
     /// What the tree takes in memory, about.
     pub tree_bytes: u64,
+    /// Deprecated syntax, in the order of the text.
+    pub deprecations: Vec<Deprecation>,
 }
 
 /// Where the text of a statement names accounts, for those who say it in other words.
@@ -210,6 +214,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
         unlogged: parser.unlogged,
         accounts: parser.accounts.from(begin),
         tree_bytes,
+        deprecations: parser.deprecations,
     })
 }
 

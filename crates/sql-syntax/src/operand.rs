@@ -6,6 +6,7 @@
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{ColumnRef, Expr, Ident, Literal, SysVar, UnaryOp, VarScope};
+use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::{Tok, Token};
 use super::literal;
@@ -87,7 +88,10 @@ impl Parser<'_> {
         }
         let raw = self.bytes(token);
         let (raw, charset) = match token.tok {
-            Tok::NStr => (&raw[1..], Some("utf8mb3".into())),
+            Tok::NStr => {
+                self.deprecate(Deprecation::National);
+                (&raw[1..], Some("utf8mb3".into()))
+            }
             _ => (raw, None),
         };
         let mut bytes = self.unescape(raw);
@@ -107,6 +111,9 @@ impl Parser<'_> {
         let name = self
             .str_of(&self.src[word.start + 1..word.end])?
             .to_ascii_lowercase();
+        if let Some(what) = Deprecation::of_charset(&name) {
+            self.deprecate(what);
+        }
         let charset = Some(if name == "utf8" {
             "utf8mb3".into()
         } else {

@@ -7,6 +7,7 @@
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use super::ast::{Ident, LockWait, ObjectName, Span};
+use super::deprecated::Deprecation;
 use super::hint::Hinting;
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
@@ -54,6 +55,10 @@ pub(super) struct Parser<'a> {
     pub(super) places: Option<Box<Places>>,
     /// Optimizer hints.
     pub(super) hinting: Hinting,
+    /// Deprecated syntax so far.
+    pub(super) deprecations: Vec<Deprecation>,
+    /// ON DUPLICATE KEY UPDATE is being read.
+    pub(super) in_on_duplicate: bool,
     /// Tokens consumed so far.
     tokens: u32,
     /// Why the text was not read to its end.
@@ -93,6 +98,8 @@ impl<'a> Parser<'a> {
             accounts: AccountPlaces::default(),
             places: None,
             hinting: Hinting::default(),
+            deprecations: Vec::new(),
+            in_on_duplicate: false,
             tokens: 0,
             stopped: None,
         }
@@ -116,6 +123,9 @@ impl<'a> Parser<'a> {
     pub(super) fn advance(&mut self) -> Token {
         let token = self.cur;
         self.prev_end = token.end;
+        if self.src.get(token.start) == Some(&b'$') {
+            self.deprecate(Deprecation::Dollar);
+        }
         self.cur = self.lex.next_token();
         self.tokens += 1;
         if self.tokens.is_multiple_of(TOKENS_PER_LOOK) {
@@ -421,12 +431,23 @@ impl<'a> Parser<'a> {
         if self.eat_kw(Kw::BINARY) {
             return Ok("binary".into());
         }
-        Ok(self.ident_or_text()?.to_ascii_lowercase().into())
+        let name = self.ident_or_text()?.to_ascii_lowercase();
+        if let Some(what) = Deprecation::of_charset(&name) {
+            self.deprecate(what);
+        }
+        Ok(name.into())
     }
 
     /// A collation name, lower-cased.
     pub(super) fn collation_name(&mut self) -> SqlResult<Box<str>> {
-        self.charset_name()
+        if self.eat_kw(Kw::BINARY) {
+            return Ok("binary".into());
+        }
+        let name = self.ident_or_text()?.to_ascii_lowercase();
+        if let Some(what) = Deprecation::of_collation(&name) {
+            self.deprecate(what);
+        }
+        Ok(name.into())
     }
 
     /// `CHARACTER SET`, `CHARSET`, `CHAR SET`.

@@ -10,6 +10,7 @@ use super::ast::{
     Cte, Expr, FileFormat, Ident, Into, Limit, Literal, LockWait, Locking, Query, QueryBody,
     Select, SelectItem, SelectOptions, SetOp, SetOpStep, With,
 };
+use super::deprecated::Deprecation;
 use super::expr::Level;
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -42,7 +43,11 @@ impl Parser<'_> {
         query.into = self.early_into.take();
         if query.into.is_none() && self.eat_kw(Kw::INTO) {
             query.into = Some(self.target_of_into()?);
-            query.locking.extend(self.locking()?);
+            let locking = self.locking()?;
+            if !locking.is_empty() {
+                self.deprecate(Deprecation::InnerInto);
+            }
+            query.locking.extend(locking);
         }
         Ok(query)
     }
@@ -275,7 +280,11 @@ impl Parser<'_> {
                 _ => break,
             };
             *flag = true;
-            self.advance();
+            match self.advance().tok {
+                Tok::Word(Kw::SQL_CALC_FOUND_ROWS) => self.deprecate(Deprecation::CalcFoundRows),
+                Tok::Word(Kw::SQL_NO_CACHE) => self.deprecate(Deprecation::NoCache),
+                _ => {}
+            }
         }
         if all && select.distinct {
             return Err(errors::wrong_usage("ALL and DISTINCT"));

@@ -6,6 +6,7 @@
 use esker_types::{SqlError, SqlResult};
 
 use super::ast::{Ident, Show, ShowFilter, ShowWhat, Statement, VarScope};
+use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -133,7 +134,10 @@ impl Parser<'_> {
             }
             Kw::PRIVILEGES => ShowWhat::Privileges,
             Kw::PLUGINS => ShowWhat::Plugins,
-            Kw::PROFILES => ShowWhat::Profiles,
+            Kw::PROFILES => {
+                self.deprecate(Deprecation::ShowProfiles);
+                ShowWhat::Profiles
+            }
             Kw::ENGINES => ShowWhat::Engines,
             Kw::STORAGE => {
                 self.advance();
@@ -188,7 +192,10 @@ impl Parser<'_> {
                 let what = self.expect_any(&[Kw::STATUS, Kw::MUTEX, Kw::LOGS])?.text();
                 Ok(ShowWhat::Engine { name, what })
             }
-            Kw::PROFILE => self.show_profile(),
+            Kw::PROFILE => {
+                self.deprecate(Deprecation::ShowProfile);
+                self.show_profile()
+            }
             _ => self.show_replication(kw, start),
         }
     }

@@ -30,7 +30,7 @@ impl Parser<'_> {
             Kw::COLLATE => {
                 self.advance();
                 self.eat_eq();
-                TableOption::Collate(self.charset_or_default()?)
+                TableOption::Collate(self.collation_or_default()?)
             }
             Kw::ENGINE => {
                 self.advance();

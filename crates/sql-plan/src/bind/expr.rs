@@ -5,10 +5,11 @@
 //! **Invariants**: what comes out is folded, has no [`ExprKind::Row`] at its top when one value is
 //! wanted, and its static type is final.
 
+use esker_sql_catalog::variables::deprecated;
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
-use esker_types::{SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Level, SqlResult, SqlType, TypeKind, Value};
 
 use super::aliases::AliasUse;
 use super::block::Volatility;
@@ -266,6 +267,9 @@ fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) ->
 }
 
 fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
+    if let Some((code, text)) = deprecated::of_variable(&var.name.to_ascii_lowercase()) {
+        env.ctx.warn(Level::Warning, code, text);
+    }
     let (value, ty) = env.names.system_variable(var)?;
     let coer = if ty.is_string() {
         Coercibility::SysConst

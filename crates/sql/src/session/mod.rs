@@ -95,7 +95,7 @@ use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
-use esker_sql_syntax::{AccountPlaces, ParseOptions, Watch};
+use esker_sql_syntax::{AccountPlaces, Deprecation, ParseOptions, Watch};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
@@ -111,7 +111,7 @@ pub(crate) use lookup::Described;
 use measure::Measure;
 use pace::Pace;
 pub use plans::PlanStatistics;
-use plans::Plans;
+use plans::{Deprecations, Plans};
 pub use prepared::Prepared;
 use prepared::{PreparedMemory, PreparedStatement};
 use profiles::Profiles;
@@ -219,6 +219,8 @@ pub struct Session {
     pub(crate) warning_total: u64,
     /// Did the last statement show the warnings of the one before?
     shows_diagnostics: bool,
+    /// What the text of the running statement has of deprecated syntax.
+    deprecations: Deprecations,
     /// A commit that a statement made on the side (SET autocommit = 1).
     pending_commit: Cell<Seq>,
     /// What replies without rows inside the open transaction did not wait for.
@@ -314,6 +316,7 @@ impl Session {
             warnings: Vec::new(),
             warning_total: 0,
             shows_diagnostics: false,
+            deprecations: None,
             owed: 0,
             pending_commit: Cell::new(0),
             statement_lock_wait: None,
@@ -617,6 +620,20 @@ impl Session {
                 code,
                 message,
             });
+        }
+    }
+
+    /// Forgets what was said of the statement before; says what this one has of deprecated syntax.
+    fn begin_diagnostics(&mut self) {
+        self.clear_warnings();
+        let deprecations = self.deprecations.clone();
+        self.warn_of(deprecations.as_deref().unwrap_or_default());
+    }
+
+    fn warn_of(&mut self, deprecations: &[Deprecation]) {
+        for deprecation in deprecations {
+            let (code, text) = deprecation.warning();
+            self.warn(Level::Warning, code, text);
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{Catalog, TableDef};
 use esker_sql_exec::short::{GeneralPath, Scratch, ShortSelect};
 use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::Statement;
 use esker_sql_syntax::digest::Digest;
 use esker_types::Value;
@@ -97,6 +98,17 @@ pub(super) enum Plan {
     Parsed(Arc<Statement>),
     /// Neither, and not worth asking again: why.
     Long(GeneralPath),
+}
+
+/// What a parsed text has of deprecated syntax; None: nothing.
+pub(super) type Deprecations = Option<Arc<[Deprecation]>>;
+
+/// What a text was made into.
+#[derive(Clone)]
+pub(super) struct Made {
+    pub(super) plan: Plan,
+    /// Warnings that come with every run, as if the text were parsed.
+    pub(super) deprecations: Deprecations,
 }
 
 impl Plan {
@@ -210,6 +222,7 @@ struct TextPlan {
     /// The whole key, for hashes may collide.
     key: Box<[u8]>,
     kept: Kept,
+    deprecations: Deprecations,
     /// When it was last used, counted in look-ups.
     used: u64,
 }
@@ -245,7 +258,7 @@ pub(super) struct Plans {
 /// What is known of a text.
 pub(super) enum Known {
     /// It came before and has a plan.
-    Plan(Plan),
+    Made(Made),
     /// It came before; make a plan.
     Again,
     /// It is new.
@@ -295,7 +308,10 @@ impl Plans {
                 return Known::New;
             }
             return match text.kept.plan(binding, catalog, params) {
-                Some(plan) => Known::Plan(plan),
+                Some(plan) => Known::Made(Made {
+                    plan,
+                    deprecations: text.deprecations.clone(),
+                }),
                 None => Known::Again,
             };
         }
@@ -329,7 +345,7 @@ impl Plans {
         &mut self,
         hash: u64,
         key: &[u8],
-        plan: Plan,
+        made: Made,
         binding: u64,
         catalog: u64,
         params: &[Value],
@@ -346,7 +362,8 @@ impl Plans {
         self.text_bytes += key.len();
         let text = TextPlan {
             key: key.into(),
-            kept: Kept::new(plan, binding, catalog, params),
+            kept: Kept::new(made.plan, binding, catalog, params),
+            deprecations: made.deprecations,
             used: self.look_ups,
         };
         self.texts.insert(hash, text);

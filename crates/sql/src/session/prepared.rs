@@ -88,6 +88,7 @@ impl Session {
     /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many, 1041 without memory.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.begin_command("Prepare", sql);
+        self.clear_warnings();
         self.context.pace.enter(Mode::Inline);
         self.context.pace.set_deadline(None);
         let result = self
@@ -109,6 +110,7 @@ impl Session {
             ..self.parse_options()
         };
         let parsed = parse::parse(&text, options)?;
+        self.warn_of(&parsed.deprecations);
         if matches!(
             parsed.stmt,
             Statement::Prepare { .. }

@@ -19,7 +19,7 @@ use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement};
-use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
 use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
@@ -28,6 +28,7 @@ use super::explain::RunningPlan;
 use super::export;
 use super::hints;
 use super::names::Purpose;
+use super::plans::Deprecations;
 use super::{Batch, Running, Session, Work};
 use crate::show;
 
@@ -46,6 +47,11 @@ pub(super) enum Done {
     NeedThread,
     /// It wants the client's file of this name.
     NeedFile(Vec<u8>),
+}
+
+/// What a parsed text has of deprecated syntax, to be kept with its plan.
+pub(super) fn deprecations(list: Vec<Deprecation>) -> Deprecations {
+    (!list.is_empty()).then(|| list.into())
 }
 
 /// Done without rows.
@@ -86,6 +92,7 @@ impl Session {
             self.statement_accounts = parsed.accounts;
         }
         running.next = parsed.rest.unwrap_or(text.len());
+        self.deprecations = deprecations(parsed.deprecations);
         Ok(Work::Ready(Arc::new(parsed.stmt), None))
     }
 
@@ -121,7 +128,7 @@ impl Session {
         if keeps_diagnostics(statement) {
             self.shows_diagnostics = true;
         } else {
-            self.clear_warnings();
+            self.begin_diagnostics();
         }
         let hints = hints::of(statement);
         if let Some(hints) = hints {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
     CLIENT_CHARSETS, Effect, Scope, SessionVars, Taken, VarId, VarValue, check_client, coupled,
-    mismatch, unknown, value,
+    deprecated, mismatch, unknown, value,
 };
+use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
@@ -85,6 +86,9 @@ impl Session {
             return Err(unknown(&format!("{base}.{}", var.name)).into());
         }
         let id = VarId::find(&var.name)?;
+        if let Some((code, text)) = deprecated::of_variable(id.def().name) {
+            self.warn(Level::Warning, code, text);
+        }
         let given = match value {
             None => None,
             Some(e) => Some(self.evaluate(e, params)?.0),
@@ -114,10 +118,32 @@ impl Session {
             let text = format!("Truncated incorrect {} value: '{shown}'", id.def().name);
             self.warn(Level::Warning, 1292, text);
         }
+        self.warn_of_setting(id, var.scope, given.as_ref());
         if taken.idle {
             self.warn(Level::Warning, 1235, Taken::idle_text(id.def()));
         }
         Ok(())
+    }
+
+    /// Warns of values that MySQL calls deprecated.
+    fn warn_of_setting(&mut self, id: VarId, scope: Option<VarScope>, given: Option<&Value>) {
+        let name = id.def().name;
+        let value = match scope {
+            Some(VarScope::Session) | None => self.values.get(id).clone(),
+            Some(_) => self.context.instance.globals.get(id),
+        };
+        for (code, text) in deprecated::of_setting(name, &value) {
+            self.warn(Level::Warning, code, text);
+        }
+        if name.starts_with("character_set_") {
+            // An alias is known by what was written only.
+            let written = given.map(printed).unwrap_or_default().to_ascii_lowercase();
+            let found = Deprecation::of_charset(&written)
+                .or_else(|| Deprecation::of_charset(value.as_text()));
+            self.warn_of(found.as_slice());
+        } else if name.starts_with("collation_") {
+            self.warn_of(Deprecation::of_collation(value.as_text()).as_slice());
+        }
     }
 
     /// SET GLOBAL.

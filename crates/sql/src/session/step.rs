@@ -133,6 +133,7 @@ impl Session {
                 }
             }
         };
+        self.deprecations = None;
         self.running = Some(running);
     }
 

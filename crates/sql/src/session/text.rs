@@ -15,14 +15,14 @@ use esker_sql_catalog::result::Mode;
 use esker_sql_exec::short::GeneralPath;
 use esker_sql_syntax::ast::{Literal, Statement};
 use esker_sql_syntax::digest::{Digest, DigestKind, MAX_DIGEST_PARAMS};
-use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_sql_syntax::{self as parse, ParseOptions, Parsed};
 use esker_types::{Decimal, Value};
 
 use super::change::Keep;
 use super::counts::command_of;
 use super::names::Purpose;
-use super::plans::{Known, Plan, PlanKey, PlanStatistics, hash_of};
-use super::run::Done;
+use super::plans::{Known, Made, Plan, PlanKey, PlanStatistics, hash_of};
+use super::run::{Done, deprecations};
 use super::shapes;
 use super::{Running, Session};
 
@@ -55,10 +55,10 @@ impl Session {
             None
         };
         self.plans.digest = digest;
-        if found.is_some() {
-            running.next = running.text.len();
-        }
-        found
+        let (key, made, version) = found?;
+        running.next = running.text.len();
+        self.deprecations = made.deprecations;
+        Some((key, made.plan, version))
     }
 
     /// Turns the literals into parameters, in the buffers of the ones before.
@@ -93,41 +93,42 @@ impl Session {
         &mut self,
         key: &[u8],
         running: &Running,
-        make: impl FnOnce(&mut Self, &Running) -> Option<Plan>,
-    ) -> Option<(PlanKey, Plan, u64)> {
+        make: impl FnOnce(&mut Self, &Running) -> Option<Made>,
+    ) -> Option<(PlanKey, Made, u64)> {
         let hash = hash_of(key);
         let binding = self.context.binding;
         let catalog = &self.context.instance.catalog;
         let version = catalog.version();
-        let plan = match self
+        let made = match self
             .plans
             .text(hash, key, binding, catalog, &running.params)
         {
             Known::New => return None,
-            Known::Plan(plan) => plan,
+            Known::Made(made) => made,
             Known::Again => {
-                let plan = make(self, running)?;
-                let kept = plan.clone();
+                let made = make(self, running)?;
+                let kept = made.clone();
                 self.plans
                     .keep_text(hash, key, kept, binding, version, &running.params);
-                plan
+                made
             }
         };
-        match plan {
+        match made.plan {
             Plan::Long(_) => None,
-            plan => Some((PlanKey::Text(hash), plan, version)),
+            _ => Some((PlanKey::Text(hash), made, version)),
         }
     }
 
     /// The tree of a statement that begins or ends a transaction or sets a variable: its text is its
     /// key, and it is over before a plan would pay.
-    fn parse_short(&mut self, running: &Running) -> Option<Plan> {
+    fn parse_short(&mut self, running: &Running) -> Option<Made> {
         let options = ParseOptions {
             multi: self.client.multi_statements,
             ..self.parse_options()
         };
         let parsed = parse::parse(&running.text, options).ok()?;
-        Some(match parsed.stmt {
+        let deprecations = deprecations(parsed.deprecations);
+        let plan = match parsed.stmt {
             Statement::Begin(_)
             | Statement::Commit(_)
             | Statement::Rollback(_)
@@ -137,12 +138,13 @@ impl Session {
                 Plan::Parsed(Arc::new(parsed.stmt))
             }
             _ => Plan::Long(GeneralPath::Shape),
-        })
+        };
+        Some(Made { plan, deprecations })
     }
 
     /// A plan for every text with this digest. None: it has an error or must wait, which is found again
     /// on the way of any other text.
-    fn compile_text(&mut self, digest: &Digest, running: &Running) -> Option<Plan> {
+    fn compile_text(&mut self, digest: &Digest, running: &Running) -> Option<Made> {
         let offsets = digest.offsets();
         let options = ParseOptions {
             sql_mode: self.vars.sql_mode,
@@ -151,8 +153,13 @@ impl Session {
             lift: Some(&offsets),
             ..ParseOptions::default()
         };
-        let parsed = parse::parse(&running.text, options).ok()?;
-        let params = &running.params;
+        let mut parsed = parse::parse(&running.text, options).ok()?;
+        let deprecations = deprecations(std::mem::take(&mut parsed.deprecations));
+        let plan = self.compile_parsed(&parsed, &running.params)?;
+        Some(Made { plan, deprecations })
+    }
+
+    fn compile_parsed(&mut self, parsed: &Parsed, params: &[Value]) -> Option<Plan> {
         if parsed.rest.is_some() || parsed.params as usize != params.len() {
             return Some(Plan::Long(GeneralPath::Shape));
         }
@@ -201,7 +208,7 @@ impl Session {
         let limit = self.vars.max_execution_time;
         let is_select = matches!(plan, Plan::Read(_) | Plan::Query(_));
         self.begin_statement(limit.filter(|_| is_select))?;
-        self.clear_warnings();
+        self.begin_diagnostics();
         let done = match plan {
             Plan::Read(read) => self.run_read(read, version, params),
             Plan::Query(query) => self.run_keyed(query, version, params, mode),
