@@ -91,6 +91,7 @@ impl<'e> TargetScope<'e> {
             .transpose()?
             .flatten();
         let mut scope = Scope::inside(None, ctes.as_ref());
+        scope.merges_views = true;
         let join = bind_from(env, need, &mut scope, tables)?;
         let told = apply_hints(env, &mut scope, hints);
         Ok(Self {
@@ -143,6 +144,12 @@ impl<'e> TargetScope<'e> {
             let keys = order.iter_mut().map(|k| &mut k.expr);
             keys.for_each(|key| computed.replace(&scope, key));
         }
+        let mut scope = scope;
+        let of_views = std::mem::take(&mut scope.view_conditions);
+        if !of_views.is_empty() {
+            let conditions = filter.into_iter().chain(of_views).collect();
+            filter = Some(Expr::all_of(conditions));
+        }
         let limit = bind_limit(env, clauses.limit)?;
         let lock = LockSpec {
             mode: LockMode::Exclusive,
@@ -164,9 +171,10 @@ impl<'e> TargetScope<'e> {
             .iter()
             .map(|e| ColumnMeta::computed("", e.ty.clone()))
             .collect();
+        let (tables, join, locks) = without_names(scope.tables, join, locks);
         let block = Block {
             id,
-            tables: scope.tables,
+            tables,
             join,
             filter,
             group: None,
@@ -195,6 +203,26 @@ impl<'e> TargetScope<'e> {
             plan: plan_bound(env, &Rc::new(query))?,
         })
     }
+}
+
+/// The block without the entries that only name the columns of views.
+fn without_names(
+    tables: Vec<ScopeTable>,
+    join: Option<JoinNode>,
+    locks: Vec<Option<LockSpec>>,
+) -> (Vec<ScopeTable>, Option<JoinNode>, Vec<Option<LockSpec>>) {
+    let is_table: Vec<bool> = tables.iter().map(|t| t.merged.is_none()).collect();
+    if is_table.iter().all(|is_table| *is_table) {
+        return (tables, join, locks);
+    }
+    let number = |nth: usize| is_table[..nth].iter().filter(|is_table| **is_table).count();
+    let join = join.map(|join| join.map(&number, &Expr::clone));
+    let locks = locks.into_iter().zip(&is_table);
+    let locks = locks
+        .filter(|(_, is_table)| **is_table)
+        .map(|(lock, _)| lock);
+    let tables = tables.into_iter().filter(|t| t.merged.is_none());
+    (tables.collect(), join, locks.collect())
 }
 
 /// A slot of the joined row as an expression.

@@ -404,6 +404,18 @@ pub fn view_columns_differ() -> SqlError {
     SqlError::new(1353, "HY000", text)
 }
 
+/// 1348
+pub fn column_not_updatable(column: impl Display) -> SqlError {
+    SqlError::new(1348, "HY000", format!("Column '{column}' is not updatable"))
+}
+
+/// 1443
+pub fn view_prevents(verb: impl Display, view: impl Display) -> SqlError {
+    let text =
+        format!("The definition of table '{view}' prevents operation {verb} on table '{view}'.");
+    SqlError::new(1443, "HY000", text)
+}
+
 /// 1364
 pub fn no_default(column: impl Display) -> SqlError {
     let text = format!("Field '{column}' doesn't have a default value");

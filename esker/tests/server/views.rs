@@ -93,11 +93,11 @@ fn what_cannot_be_is_refused() {
         ("CREATE VIEW x AS SELECT @a", 1351),
         ("CREATE VIEW x AS SELECT * FROM missing", 1146),
         ("CREATE VIEW x AS SELECT nope FROM t", 1054),
-        ("CREATE VIEW x AS SELECT id FROM t WITH CHECK OPTION", 1235),
+        (
+            "CREATE VIEW x AS SELECT DISTINCT id FROM t WITH CHECK OPTION",
+            1368,
+        ),
         ("CREATE OR REPLACE VIEW v AS SELECT * FROM v", 1462),
-        ("INSERT INTO v VALUES (7, 'x')", 1288),
-        ("UPDATE v SET s = 'x'", 1288),
-        ("DELETE FROM v", 1288),
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");
     }
@@ -148,6 +148,101 @@ fn rights_are_the_definer_s_or_the_invoker_s() {
 }
 
 #[test]
+fn who_changes_a_view_needs_it_and_its_owner_the_table() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE TABLE u (id INT PRIMARY KEY, a INT NOT NULL DEFAULT 3, b INT);
+         INSERT INTO u VALUES (1, 1, 1), (2, 2, 2);
+         CREATE USER own@localhost, who@localhost;
+         GRANT SELECT, INSERT (id, a), UPDATE (a) ON d.u TO own@localhost;
+         CREATE DEFINER = own@localhost VIEW defined AS SELECT id, a FROM u;
+         CREATE DEFINER = own@localhost VIEW wide AS SELECT id, a, b FROM u;
+         CREATE DEFINER = own@localhost VIEW outer_one AS SELECT id, a FROM defined;
+         CREATE DEFINER = own@localhost SQL SECURITY INVOKER VIEW invoked AS SELECT id, a FROM u;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON d.defined TO who@localhost;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON d.wide TO who@localhost;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON d.invoked TO who@localhost;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON d.outer_one TO who@localhost;
+         CREATE VIEW some AS SELECT id, a, b FROM u;
+         GRANT SELECT (id), UPDATE (a), INSERT (id) ON d.some TO who@localhost",
+    );
+    let mut who = connect_as(&server, "who");
+    who.run("USE d");
+    for (sql, code) in [
+        ("INSERT INTO defined VALUES (10, 1)", None),
+        ("UPDATE defined SET a = 5 WHERE id = 10", None),
+        ("UPDATE wide SET a = 6 WHERE id = 10", None),
+        ("UPDATE wide SET b = 5 WHERE id = 10", Some(1356)),
+        ("DELETE FROM defined WHERE id = 10", Some(1356)),
+        ("REPLACE INTO defined VALUES (10, 1)", Some(1356)),
+        ("UPDATE outer_one SET a = 5 WHERE id = 10", Some(1356)),
+        ("INSERT INTO invoked VALUES (20, 1)", Some(1356)),
+        ("UPDATE invoked SET a = 1", Some(1356)),
+        ("DELETE FROM invoked", Some(1356)),
+        ("INSERT INTO u VALUES (20, 1, 1)", Some(1142)),
+        ("INSERT INTO some (id) VALUES (30)", None),
+        ("INSERT INTO some (id, a) VALUES (31, 1)", Some(1143)),
+        ("UPDATE some SET a = 8 WHERE id = 30", None),
+        ("UPDATE some SET b = 8 WHERE id = 30", Some(1143)),
+        ("UPDATE some SET a = b", Some(1143)),
+        ("DELETE FROM some WHERE id = 30", Some(1142)),
+    ] {
+        assert_eq!(who.code(sql), code, "{sql}");
+    }
+    c.run("GRANT SELECT, INSERT, UPDATE, DELETE ON d.u TO who@localhost");
+    who.run("INSERT INTO invoked VALUES (20, 1); UPDATE invoked SET a = 9 WHERE id = 20");
+    who.run("DELETE FROM invoked WHERE id < 3; REPLACE INTO invoked VALUES (20, 10)");
+    assert_eq!(
+        c.lines("SELECT id, a FROM u ORDER BY id"),
+        ["10|6", "20|10", "30|8"]
+    );
+    c.run("CREATE DEFINER = gone@localhost VIEW lost AS SELECT id FROM u");
+    assert_eq!(c.code("DELETE FROM lost"), Some(1449));
+}
+
+#[test]
+fn files_prepared_statements_and_restarts_change_through_views() {
+    let dir = tempfile::tempdir().expect("folder");
+    let files = dir.path().join("files");
+    std::fs::create_dir(&files).expect("folder");
+    let file = files.join("rows.txt");
+    std::fs::write(&file, "x\t7\ny\t8\nz\t900\n").expect("writes");
+    let secure = format!("--secure-file-priv={}", files.display());
+    let mut server = Server::start(dir.path(), &["--skip-ssl", &secure]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(10) NOT NULL);
+         CREATE VIEW v (text, nr) AS SELECT s, id FROM t WHERE id < 100 WITH LOCAL CHECK OPTION",
+    );
+    c.run("PREPARE p FROM 'INSERT INTO v VALUES (?, ?)'; SET @a = 'five', @b = 5, @c = 500");
+    c.run("EXECUTE p USING @a, @b");
+    assert_eq!(c.code("EXECUTE p USING @a, @c"), Some(1369));
+    c.run("PREPARE q FROM 'UPDATE v SET text = ? WHERE nr = ?'; EXECUTE q USING @b, @b");
+    server.kill();
+    server.restart();
+    let mut c = connect(&server);
+    assert_eq!(c.value("SELECT s FROM t WHERE id = 5"), "5");
+    assert!(
+        c.lines("SHOW CREATE VIEW v")[0].contains(" WITH LOCAL CHECK OPTION"),
+        "a restart keeps it"
+    );
+    assert_eq!(c.code("UPDATE v SET nr = 100 WHERE nr = 5"), Some(1369));
+    let load = format!("LOAD DATA INFILE '{}' IGNORE INTO TABLE v", file.display());
+    c.run(&load);
+    assert_eq!(c.lines("SELECT id, s FROM t WHERE id > 5"), ["7|x", "8|y"]);
+    c.run("DELETE FROM v WHERE nr = 8");
+    assert_eq!(
+        c.code(&load.replace("IGNORE", "REPLACE")),
+        Some(1369),
+        "the last row"
+    );
+    assert_eq!(c.value("SELECT COUNT(*) FROM t WHERE id > 5"), "1");
+    let plan = c.lines("EXPLAIN UPDATE v SET text = 'x' WHERE nr = 7");
+    assert!(plan.iter().any(|l| l.contains("PRIMARY")), "{plan:?}");
+}
+
+#[test]
 fn what_is_shown_of_views() {
     let (server, _dir) = server();
     let mut c = connect(&server);
@@ -190,7 +285,7 @@ fn what_is_shown_of_views() {
              FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
         ),
         [
-            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|NO|root@localhost|DEFINER",
+            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|YES|root@localhost|DEFINER",
             "w|select (1 + 1) AS `1 + 1`|NO|root@localhost|DEFINER"
         ]
     );

@@ -142,12 +142,54 @@ pub struct ViewDef {
     pub definer: (Box<str>, Box<str>),
     /// SQL SECURITY INVOKER.
     pub invoker: bool,
+    /// WITH CHECK OPTION.
+    pub check_option: CheckOption,
+    /// Rows can be changed through it: it joins, filters and computes, and every row is one of its tables'.
+    pub updatable: bool,
     /// sql_mode under which the text is read.
     pub sql_mode: Box<str>,
     /// character_set_client and collation_connection of the session that created it.
     pub charset: (Box<str>, Box<str>),
     /// The metadata lock of its name.
     pub mdl: Arc<MdlObject>,
+}
+
+/// Which conditions rows have to meet that are stored through a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CheckOption {
+    /// Those of views below that have one.
+    #[default]
+    None,
+    /// The view's own, too.
+    Local,
+    /// Those of the view and of all views below.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// As information_schema calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Local => "LOCAL",
+            Self::Cascaded => "CASCADED",
+        }
+    }
+
+    /// Its number in the catalog.
+    pub(super) fn to_byte(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Local => 1,
+            Self::Cascaded => 2,
+        }
+    }
+
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::None, Self::Local, Self::Cascaded]
+            .into_iter()
+            .find(|option| option.to_byte() == byte)
+    }
 }
 
 /// A column of a view.

@@ -44,9 +44,9 @@ use parking_lot::Mutex;
 
 pub use change::{Change, NewTrees};
 pub use def::{
-    CheckDef, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart,
-    MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
-    TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
+    CheckDef, CheckOption, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef,
+    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES,
+    SchemaDef, TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};

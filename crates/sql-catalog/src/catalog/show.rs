@@ -26,8 +26,12 @@ pub fn show_create_view(view: &super::ViewDef, at_home: bool, text: &str) -> Str
         true => String::new(),
         false => format!("{}.", name(&view.schema)),
     };
+    let check = match view.check_option {
+        super::CheckOption::None => String::new(),
+        option => format!(" WITH {} CHECK OPTION", option.name()),
+    };
     format!(
-        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {database}{}{columns} AS {text}",
+        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {database}{}{columns} AS {text}{check}",
         view.algorithm,
         name(&view.definer.0),
         name(&view.definer.1),

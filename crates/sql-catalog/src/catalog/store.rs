@@ -24,8 +24,8 @@ use esker_types::collation::Collation;
 
 use super::bytes::{Reader, Writer};
 use super::def::{
-    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId, ViewColumn,
-    ViewDef, VisibleFrom,
+    CheckDef, CheckOption, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef,
+    TableId, ViewColumn, ViewDef, VisibleFrom,
 };
 use super::foreign;
 use super::fulltext;
@@ -49,7 +49,9 @@ const FOREIGN_EXTENSION: u8 = 2;
 const GENERATED_EXTENSION: u8 = 3;
 /// Extension: full-text indexes.
 const FULLTEXT_EXTENSION: u8 = 4;
-const VIEW_FORMAT: u8 = 1;
+const VIEW_FORMAT: u8 = 2;
+/// Without WITH CHECK OPTION: nothing was changed through views.
+const FIRST_VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
 pub(super) const ACCOUNTS_KEY: &[u8] = b"A";
@@ -102,12 +104,22 @@ pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {
     w.text(&def.sql_mode);
     w.text(&def.charset.0);
     w.text(&def.charset.1);
+    w.byte(def.check_option.to_byte());
+    w.flag(def.updatable);
     w.out
 }
 
 pub(super) fn read_view(bytes: &[u8], locks: &MetadataLocks) -> SqlResult<ViewDef> {
     let mut r = Reader::new(bytes);
-    expect_format(&mut r, VIEW_FORMAT)?;
+    let is_first = bytes.first() == Some(&FIRST_VIEW_FORMAT);
+    expect_format(
+        &mut r,
+        if is_first {
+            FIRST_VIEW_FORMAT
+        } else {
+            VIEW_FORMAT
+        },
+    )?;
     let schema: Arc<str> = r.text()?.into();
     let name: Arc<str> = r.text()?.into();
     let columns = r.list(|r| {
@@ -128,6 +140,11 @@ pub(super) fn read_view(bytes: &[u8], locks: &MetadataLocks) -> SqlResult<ViewDe
         invoker: r.flag()?,
         sql_mode: r.text()?.into(),
         charset: (r.text()?.into(), r.text()?.into()),
+        check_option: match is_first {
+            true => CheckOption::None,
+            false => CheckOption::from_byte(r.byte()?).ok_or_else(|| damaged("view"))?,
+        },
+        updatable: !is_first && r.flag()?,
     };
     r.end()?;
     Ok(def)

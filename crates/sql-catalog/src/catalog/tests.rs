@@ -489,3 +489,48 @@ fn reservations_are_in_the_engine_before_they_are_used_up() {
     let other: TreeId = engine.create_tree().expect("tree").id();
     assert_eq!(engine.counter(other), 0);
 }
+
+#[test]
+fn views_of_the_first_format_are_read_and_take_no_changes() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    let locks = catalog.locks();
+    let view = ViewDef {
+        schema: "d".into(),
+        name: "v".into(),
+        columns: vec![ViewColumn {
+            name: "a".into(),
+            ty: SqlType::bigint(false),
+        }],
+        named: true,
+        text: "select 1 AS `a`".into(),
+        algorithm: "UNDEFINED".into(),
+        definer: ("root".into(), "localhost".into()),
+        invoker: true,
+        check_option: CheckOption::Local,
+        updatable: true,
+        sql_mode: "".into(),
+        charset: ("utf8mb4".into(), "utf8mb4_0900_ai_ci".into()),
+        mdl: locks.table("d", "v"),
+    };
+    let mut bytes = store::view_value(&view);
+    let read = store::read_view(&bytes, locks).expect("reads");
+    assert_eq!(
+        (read.check_option, read.updatable, &*read.text),
+        (CheckOption::Local, true, &*view.text)
+    );
+    // The first format had neither.
+    let end = bytes.len() - 2;
+    assert!(store::read_view(&bytes[..end], locks).is_err());
+    let mut damaged = bytes.clone();
+    damaged[end] = 9;
+    assert!(store::read_view(&damaged, locks).is_err());
+    bytes.truncate(end);
+    bytes[0] = 1;
+    let read = store::read_view(&bytes, locks).expect("reads");
+    assert_eq!(
+        (read.check_option, read.updatable),
+        (CheckOption::None, false)
+    );
+    assert!(read.invoker && read.named);
+}

@@ -147,6 +147,48 @@ pub enum JoinNode {
     },
 }
 
+impl JoinNode {
+    /// The same joins with tables of other numbers and other conditions.
+    pub fn map(&self, number: &dyn Fn(usize) -> usize, expr: &dyn Fn(&Expr) -> Expr) -> Self {
+        match self {
+            Self::Table(nth) => Self::Table(number(*nth)),
+            Self::Join {
+                left,
+                right,
+                kind,
+                on,
+            } => Self::Join {
+                left: Box::new(left.map(number, expr)),
+                right: Box::new(right.map(number, expr)),
+                kind: *kind,
+                on: on.as_ref().map(expr),
+            },
+        }
+    }
+
+    /// Are there only inner joins?
+    pub(super) fn is_inner(&self) -> bool {
+        match self {
+            Self::Table(_) => true,
+            Self::Join {
+                left, right, kind, ..
+            } => *kind != JoinType::Left && left.is_inner() && right.is_inner(),
+        }
+    }
+
+    /// Every ON.
+    pub fn conditions<'n>(&'n self, out: &mut Vec<&'n Expr>) {
+        if let Self::Join {
+            left, right, on, ..
+        } = self
+        {
+            left.conditions(out);
+            right.conditions(out);
+            out.extend(on);
+        }
+    }
+}
+
 /// Kinds of join after RIGHT is turned around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinType {

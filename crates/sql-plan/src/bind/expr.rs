@@ -516,6 +516,7 @@ fn default_value(
     };
     let unknown = || errors::unknown_column(super::scope::full_name(name), scope.clause.get());
     let at = scope.find_here(name)?.ok_or_else(unknown)?;
+    let at = scope.assigned(at)?;
     let def = scope.tables[at.table].base_def().ok_or_else(unknown)?;
     let column = &def.columns[at.column];
     let no_default = || errors::no_default(&column.name);

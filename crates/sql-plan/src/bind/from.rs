@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::same_name;
+use esker_sql_catalog::catalog::{ViewDef, same_name};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
@@ -18,7 +18,7 @@ use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
-use super::{BindEnv, QueryPlace, TableSource, compare, errors, json_table, recursive};
+use super::{BindEnv, QueryPlace, TableSource, compare, errors, json_table, merged, recursive};
 use crate::expr::{CmpOp, Expr, ExprKind};
 
 /// Most tables in one query block, as MySQL has it.
@@ -28,6 +28,8 @@ const MAX_TABLES: usize = 61;
 struct Bound {
     node: JoinNode,
     names: Vec<ColumnAt>,
+    /// Conditions on the rows of views in it, which belong to the next ON or WHERE above.
+    conditions: Vec<Expr>,
     /// Tables it has, as a range of the scope's.
     first: usize,
     end: usize,
@@ -53,13 +55,15 @@ pub fn bind_from(
         return Ok(None);
     };
     scope.names = all.names;
+    scope.view_conditions = all.conditions;
     Ok(Some(all.node))
 }
 
 /// A cross join.
 fn cross(left: Bound, right: Bound) -> Bound {
-    let mut names = left.names;
+    let (mut names, mut conditions) = (left.names, left.conditions);
     names.extend(right.names);
+    conditions.extend(right.conditions);
     let node = JoinNode::Join {
         left: Box::new(left.node),
         right: Box::new(right.node),
@@ -69,6 +73,7 @@ fn cross(left: Bound, right: Bound) -> Bound {
     Bound {
         node,
         names,
+        conditions,
         first: left.first,
         end: right.end,
     }
@@ -81,10 +86,10 @@ fn bind_ref(
     entry: &ast::TableRef,
 ) -> SqlResult<Bound> {
     match entry {
-        ast::TableRef::Table(table) => {
-            let table = named_table(env, need, scope, table)?;
-            add(scope, table)
-        }
+        ast::TableRef::Table(table) => match named_table(env, need, scope, table)? {
+            Named::Table(table) => add(scope, *table),
+            Named::Part(bound) => Ok(*bound),
+        },
         ast::TableRef::Derived {
             lateral,
             query,
@@ -122,18 +127,61 @@ fn json_ref(
     add(scope, table)
 }
 
-fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
-    let twice = scope
-        .tables
-        .iter()
-        .any(|t| t.alias == table.alias && t.schema == table.schema);
-    if twice {
-        return Err(errors::not_unique_table(&table.alias));
+/// What a name in FROM stands for.
+enum Named {
+    Table(Box<ScopeTable>),
+    /// A view whose tables are in the scope.
+    Part(Box<Bound>),
+}
+
+/// May a table of this name come into the block?
+fn check_new(scope: &Scope<'_>, schema: &str, alias: &str) -> SqlResult<()> {
+    let is_it = |t: &ScopeTable| *t.alias == *alias && *t.schema == *schema && t.views.is_empty();
+    if scope.tables.iter().any(is_it) {
+        return Err(errors::not_unique_table(alias));
     }
-    if scope.tables.len() == MAX_TABLES {
+    check_room(scope)
+}
+
+/// Is there room for the block's tables?
+fn check_room(scope: &Scope<'_>) -> SqlResult<()> {
+    if scope.tables.len() >= MAX_TABLES {
         let text = format!("Too many tables; MySQL can only use {MAX_TABLES} tables in a join");
         return Err(SqlError::new(1116, "HY000", text));
     }
+    Ok(())
+}
+
+/// A view whose tables become tables of the block.
+fn merged_view(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    view: &Arc<ViewDef>,
+    alias: Option<&str>,
+) -> SqlResult<Option<Bound>> {
+    check_new(scope, &view.schema, alias.unwrap_or(&view.name))?;
+    let Some(merged) = merged::merge(env, scope, view, alias)? else {
+        return Ok(None);
+    };
+    let (place, end) = (merged.place, scope.tables.len());
+    let columns = 0..scope.tables[place].columns.len();
+    check_room(scope)?;
+    Ok(Some(Bound {
+        node: merged.join,
+        names: columns
+            .map(|column| ColumnAt {
+                table: place,
+                column,
+            })
+            .collect(),
+        conditions: merged.conditions,
+        first: place,
+        end,
+    }))
+}
+
+fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
+    check_new(scope, &table.schema, &table.alias)?;
     let columns = table.columns.len();
     let at = scope.add_table(table);
     let names = (0..columns)
@@ -142,6 +190,7 @@ fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
     Ok(Bound {
         node: JoinNode::Table(at),
         names,
+        conditions: Vec::new(),
         first: at,
         end: at + 1,
     })
@@ -150,9 +199,10 @@ fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
 fn named_table(
     env: &BindEnv<'_>,
     need: Need,
-    scope: &Scope<'_>,
+    scope: &mut Scope<'_>,
     table: &ast::NamedTable,
-) -> SqlResult<ScopeTable> {
+) -> SqlResult<Named> {
+    let found = |table: ScopeTable| Ok(Named::Table(Box::new(table)));
     if !table.partitions.is_empty() {
         return Err(errors::not_partitioned());
     }
@@ -169,12 +219,12 @@ fn named_table(
                     let bound = bind_correlated(env, defined, scope.parent)?;
                     scope.note_reach(bound.reach);
                     scope.note_volatility(bound.volatility);
-                    return Ok(from_query(alias, &Rc::new(bound), None));
+                    return found(from_query(alias, &Rc::new(bound), None));
                 };
                 if let Some(shared) = &query.shared {
                     shared.uses.set(shared.uses.get() + 1);
                 }
-                Ok(from_query(alias, query, None))
+                found(from_query(alias, query, None))
             }
             CteTable::Recursive(table) => {
                 table.used.set(table.used.get() + 1);
@@ -183,12 +233,12 @@ fn named_table(
                 }
                 let columns = columns_named(&alias, &table.columns, None);
                 let kind = TableKind::Recursive(table.clone());
-                Ok(ScopeTable::with_columns("".into(), alias, kind, columns))
+                found(ScopeTable::with_columns("".into(), alias, kind, columns))
             }
         };
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
-    let mut found = match env.names.table(need, schema, &table.name.name.text)? {
+    let mut stored = match env.names.table(need, schema, &table.name.name.text)? {
         TableSource::Base(def) => {
             env.check_readable(&def, alias.unwrap_or(&def.name))?;
             check_hints(&def, &table.hints, alias)?;
@@ -199,14 +249,20 @@ fn named_table(
         }
         TableSource::Virtual(table) => ScopeTable::virt(table, alias),
         TableSource::View(view) => {
-            return Ok(ScopeTable {
+            if scope.merges_views
+                && view.updatable
+                && let Some(bound) = merged_view(env, scope, &view, alias)?
+            {
+                return Ok(Named::Part(Box::new(bound)));
+            }
+            return found(ScopeTable {
                 restricted: env.names.restricted(&view.schema, &view.name),
                 ..super::view::table(env, &view, alias)?
             });
         }
     };
-    found.hints.clone_from(&table.hints);
-    Ok(found)
+    stored.hints.clone_from(&table.hints);
+    found(stored)
 }
 
 fn check_hints(
@@ -324,14 +380,18 @@ fn bind_join(
     scope: &mut Scope<'_>,
     join: &ast::Join,
 ) -> SqlResult<Bound> {
-    let left = bind_ref(env, need, scope, &join.left)?;
+    let left = nulling(scope, join.kind == ast::JoinKind::Right, |scope| {
+        bind_ref(env, need, scope, &join.left)
+    })?;
     let unseen = scope.unseen.get();
     if join.kind == ast::JoinKind::Right {
         // The rows of the right side come first, so nothing in it can read the left side.
         let own = (left.first..left.end).fold(0, |set, table| set | 1 << table);
         scope.unseen.set(unseen | own);
     }
-    let right = bind_ref(env, need, scope, &join.right);
+    let right = nulling(scope, join.kind == ast::JoinKind::Left, |scope| {
+        bind_ref(env, need, scope, &join.right)
+    });
     scope.unseen.set(unseen);
     let right = right?;
     let common = match (&join.on, join.natural) {
@@ -360,6 +420,18 @@ fn bind_join(
             column.ty.nullable = true;
         }
     }
+    // Conditions of a view on the side that may become NULL say which of its rows there are.
+    let (mut left, mut right) = (left, right);
+    let mut conditions = Vec::new();
+    for (side, is_nulled) in [
+        (&mut left.conditions, join.kind == ast::JoinKind::Right),
+        (&mut right.conditions, join.kind == ast::JoinKind::Left),
+    ] {
+        match is_nulled {
+            true => conds.append(side),
+            false => conditions.append(side),
+        }
+    }
     let on = (!conds.is_empty()).then(|| Expr::all_of(conds));
     let names = joined_names(
         &left.names,
@@ -383,9 +455,23 @@ fn bind_join(
     Ok(Bound {
         node,
         names,
+        conditions,
         first,
         end,
     })
+}
+
+/// Binds a side of a join, which may become NULL if `is_nulled`.
+fn nulling<'p, T>(
+    scope: &mut Scope<'p>,
+    is_nulled: bool,
+    bind: impl FnOnce(&mut Scope<'p>) -> T,
+) -> T {
+    let before = scope.is_nulled.get();
+    scope.is_nulled.set(before || is_nulled);
+    let bound = bind(scope);
+    scope.is_nulled.set(before);
+    bound
 }
 
 /// Binds ON with only the operands' columns in view.

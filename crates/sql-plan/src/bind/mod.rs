@@ -4,10 +4,10 @@
 //! `call`, `aggregates`, `json` and `json_table`, `fulltext` (MATCH), `subquery` (expressions) · `from` (tables and
 //! joins), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group`, `window`, `frame`, `order`, `computed`
 //! (generated columns in place of what they compute), `query`, `block`, `recursive` (query blocks, set operations,
-//! recursive queries) · `view`, `qualify` (queries with their names written out) and `print` (views, and expressions as
-//! text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as written) ·
-//! `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The
-//! session implements [`Names`].
+//! recursive queries) · `view`, `merged` (views that rows are changed through), `qualify` (queries with their names
+//! written out) and `print` (views, and expressions as text) · `rights` (what may be done with a table) · `virt`
+//! (computed tables) · `types` (of columns, as written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes
+//! in; `plan` chooses how to execute what goes out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -31,6 +31,7 @@ pub mod json;
 mod json_table;
 mod literal;
 mod locks;
+mod merged;
 mod order;
 mod print;
 mod qualify;
@@ -63,6 +64,7 @@ pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_h
 pub use json_table::JsonTable;
 pub use literal::cast_type;
 pub(crate) use locks::LockRules;
+pub use merged::{MergedView, is_updatable, merged_view};
 pub use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
@@ -172,12 +174,14 @@ pub struct BindEnv<'a> {
     pub parallel_rows: u64,
     /// Tables that the statement changes (1093).
     targets: RefCell<Vec<ChangedTable>>,
-    /// Stored tables that queries of the statement read.
-    reads: RefCell<Vec<esker_sql_catalog::catalog::TableId>>,
+    /// Stored tables that queries of the statement read, and whether in a subquery.
+    reads: RefCell<Vec<(esker_sql_catalog::catalog::TableId, bool)>>,
     /// Views whose queries are being bound, the outermost first.
     views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
     /// Where the query being bound stands.
     place: Cell<QueryPlace>,
+    /// Somewhere around it is a subquery.
+    is_in_subquery: Cell<bool>,
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
@@ -193,6 +197,8 @@ struct ChangedTable {
     alias: Arc<str>,
     /// Only this alias means the table that is changed; another one another reading of it.
     same_alias: bool,
+    /// It is changed through a view, by this kind of statement.
+    through: Option<&'static str>,
 }
 
 /// Where a query stands.
@@ -267,6 +273,7 @@ impl<'a> BindEnv<'a> {
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
             place: Cell::new(QueryPlace::Statement),
+            is_in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
             nesting: Cell::default(),
@@ -292,34 +299,59 @@ impl<'a> BindEnv<'a> {
             id: table.id,
             alias: alias.clone(),
             same_alias,
+            through: None,
+        });
+    }
+
+    /// The statement, an `INSERT` and so on, changes this table through a view.
+    pub fn note_target_of_view(&self, table: &TableDef, alias: &Arc<str>, verb: &'static str) {
+        self.targets.borrow_mut().push(ChangedTable {
+            id: table.id,
+            alias: alias.clone(),
+            same_alias: false,
+            through: Some(verb),
         });
     }
 
     /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived table is
     /// filled before the first change, so it and what is inside of it may read anything.
     pub(crate) fn check_readable(&self, table: &TableDef, alias: &str) -> SqlResult<()> {
-        self.reads.borrow_mut().push(table.id);
+        let place = self.is_in_subquery.get();
+        self.reads.borrow_mut().push((table.id, place));
         if self.place.get() != QueryPlace::Subquery {
             return Ok(());
         }
         let changed = |t: &&ChangedTable| t.id == table.id && !(t.same_alias && *t.alias != *alias);
         match self.targets.borrow().iter().find(changed) {
-            Some(target) => Err(errors::target_table_used(&target.alias)),
+            Some(target) => Err(match target.through {
+                None => errors::target_table_used(&target.alias),
+                Some(verb) => errors::view_prevents(verb, &target.alias),
+            }),
             None => Ok(()),
         }
     }
 
     /// Does a query that was bound read the table?
     pub fn reads(&self, table: &TableDef) -> bool {
-        self.reads.borrow().contains(&table.id)
+        self.reads.borrow().iter().any(|(id, _)| *id == table.id)
+    }
+
+    /// Does a subquery read a table that is read outside of it, too?
+    fn reads_again_in_subquery(&self) -> bool {
+        let reads = self.reads.borrow();
+        let mut inside = reads.iter().filter(|(_, is_inside)| *is_inside);
+        inside.any(|(id, _)| reads.contains(&(*id, false)))
     }
 
     /// Runs `f` inside of a subquery, or of a derived table.
     pub(crate) fn within<T>(&self, place: QueryPlace, f: impl FnOnce() -> T) -> T {
-        let before = self.place.get();
-        self.place.set(before.max(place));
+        let before = (self.place.get(), self.is_in_subquery.get());
+        self.place.set(before.0.max(place));
+        self.is_in_subquery
+            .set(before.1 || place == QueryPlace::Subquery);
         let result = f();
-        self.place.set(before);
+        self.place.set(before.0);
+        self.is_in_subquery.set(before.1);
         result
     }
 

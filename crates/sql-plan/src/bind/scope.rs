@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{DefaultDef, TableDef, same_name};
+use esker_sql_catalog::catalog::{DefaultDef, TableDef, ViewDef, same_name};
 use esker_sql_catalog::result::{ColumnMeta, StoredAs, meta_flag};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
@@ -22,6 +22,7 @@ use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
 use super::hint::TableHints;
 use super::json_table::JsonTable;
+use super::merged::MergedView;
 use super::recursive::RecursiveTable;
 use super::rights::Restricted;
 use super::window::WindowScope;
@@ -82,6 +83,10 @@ pub struct ScopeTable {
     pub lateral: bool,
     /// What may not be done with it, while it is being bound.
     pub restricted: Option<Rc<Restricted>>,
+    /// It only has the names of a view's columns; the view's tables come behind it.
+    pub merged: Option<Rc<MergedView>>,
+    /// The views that it is inside of, the innermost first. No name finds such a table.
+    pub views: Vec<Arc<ViewDef>>,
 }
 
 /// A column's place: table and column ordinals.
@@ -151,6 +156,12 @@ pub struct Scope<'p> {
     /// While the right side of a RIGHT JOIN is bound: the tables of its left side, which LATERAL ones
     /// in it do not see. A bit a table.
     pub(crate) unseen: Cell<u64>,
+    /// Updatable views become part of the block: its rows are changed, or it is inside of such a view.
+    pub merges_views: bool,
+    /// Conditions on the rows of such views, which belong to WHERE.
+    pub view_conditions: Vec<Expr>,
+    /// While the side of an outer join is bound that may become NULL.
+    pub(crate) is_nulled: Cell<bool>,
     /// The enclosing query's names.
     pub(crate) parent: Option<&'p Scope<'p>>,
     /// Common table expressions in reach.
@@ -195,6 +206,9 @@ impl<'p> Scope<'p> {
             names: Vec::new(),
             hidden: Cell::new(None),
             unseen: Cell::new(0),
+            merges_views: false,
+            view_conditions: Vec::new(),
+            is_nulled: Cell::new(false),
             parent,
             ctes: ctes.cloned(),
             member: false,
@@ -246,6 +260,8 @@ impl<'p> Scope<'p> {
             row_slot: None,
             lateral: false,
             restricted: None,
+            merged: None,
+            views: Vec::new(),
         });
     }
 
@@ -261,6 +277,11 @@ impl<'p> Scope<'p> {
     /// Slots handed out so far: the width of the block's row.
     pub fn width(&self) -> u32 {
         self.width.get()
+    }
+
+    /// Slots below `width` belong to others.
+    pub(super) fn widen(&self, width: u32) {
+        self.width.set(self.width.get().max(width));
     }
 
     /// A slot that belongs to no column.
@@ -279,6 +300,12 @@ impl<'p> Scope<'p> {
     /// The column as an expression of this block.
     pub fn column_expr(&self, at: ColumnAt) -> Expr {
         let column = self.column_at(at);
+        if let Some(view) = &self.tables[at.table].merged {
+            return Expr {
+                ty: column.ty.clone(),
+                ..view.columns[at.column].clone()
+            };
+        }
         Expr {
             coer: column.meta.coercibility,
             ..Expr::column(self.slot_of(at), column.ty.clone())
@@ -356,7 +383,9 @@ impl<'p> Scope<'p> {
                 .hidden
                 .get()
                 .is_some_and(|(first, end)| t < first || t >= end);
-            if hidden || self.is_unseen(t) || !scope_table.is_named(name.schema.as_ref(), table) {
+            let is_inside = !scope_table.views.is_empty();
+            let is_named = scope_table.is_named(name.schema.as_ref(), table);
+            if hidden || is_inside || self.is_unseen(t) || !is_named {
                 continue;
             }
             let at = scope_table
@@ -422,6 +451,9 @@ impl<'p> Scope<'p> {
             if let Some(at) = scope.find_here(name)? {
                 scope.admit(at)?;
                 self.note_reach(depth);
+                if let Some(view) = &scope.tables[at.table].merged {
+                    return view.seen_from_below(at.column, depth);
+                }
                 let kind = ExprKind::Outer {
                     depth,
                     slot: scope.slot_of(at),
@@ -519,6 +551,8 @@ impl ScopeTable {
             row_slot,
             lateral: false,
             restricted: None,
+            merged: None,
+            views: Vec::new(),
         }
     }
 

@@ -206,7 +206,7 @@ fn name_of(text: &str) -> Arc<str> {
 }
 
 /// Binds the select list.
-fn bind_items(
+pub(super) fn bind_items(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     items: &[ast::SelectItem],

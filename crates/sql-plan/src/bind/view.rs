@@ -40,10 +40,7 @@ pub(super) fn table(
         env.names.leave_view();
         bound
     });
-    let bound = bound.map_err(|e| match INSIDE.contains(&e.code) {
-        true => invalid(view),
-        false => e,
-    })?;
+    let bound = bound.map_err(|e| as_seen_outside(view, e))?;
     if bound.columns.len() != view.columns.len() {
         return Err(invalid(view));
     }
@@ -62,6 +59,14 @@ pub(super) fn table(
         column.meta.schema = view.schema.clone();
     }
     Ok(table)
+}
+
+/// What the outside hears of an error inside of a view.
+pub(super) fn as_seen_outside(view: &ViewDef, e: SqlError) -> SqlError {
+    match INSIDE.contains(&e.code) {
+        true => invalid(view),
+        false => e,
+    }
 }
 
 /// Runs `bind`, which binds a view's query.
@@ -85,7 +90,7 @@ pub fn within_view<T>(
     result
 }
 
-fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
+pub(super) fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
     let options = ParseOptions {
         sql_mode: sql_mode_of(&view.sql_mode),
         ..ParseOptions::default()
@@ -97,7 +102,7 @@ fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
 }
 
 /// 1356.
-fn invalid(view: &ViewDef) -> SqlError {
+pub(super) fn invalid(view: &ViewDef) -> SqlError {
     let text = format!(
         "View '{}.{}' references invalid table(s) or column(s) or function(s) or definer/invoker of view \
          lack rights to use them",

@@ -286,7 +286,7 @@ impl<'b> Merge<'b> {
             JoinNode::Table(nth) if *nth == self.at => {
                 let inner = self.inner.join.as_ref().expect("a plain query has tables");
                 let number = |nth: usize| self.at + nth;
-                map_join(inner, &number, &|e| self.moved(e))
+                inner.map(&number, &|e| self.moved(e))
             }
             JoinNode::Table(nth) if *nth > self.at => {
                 JoinNode::Table(nth + self.inner.tables.len() - 1)
@@ -304,27 +304,6 @@ impl<'b> Merge<'b> {
                 on: on.as_ref().map(|e| self.replaced(e)),
             },
         }
-    }
-}
-
-fn map_join(
-    node: &JoinNode,
-    number: &dyn Fn(usize) -> usize,
-    expr: &dyn Fn(&Expr) -> Expr,
-) -> JoinNode {
-    match node {
-        JoinNode::Table(nth) => JoinNode::Table(number(*nth)),
-        JoinNode::Join {
-            left,
-            right,
-            kind,
-            on,
-        } => JoinNode::Join {
-            left: Box::new(map_join(left, number, expr)),
-            right: Box::new(map_join(right, number, expr)),
-            kind: *kind,
-            on: on.as_ref().map(expr),
-        },
     }
 }
 
@@ -349,7 +328,7 @@ fn is_fixed(node: &JoinNode, table: usize) -> bool {
 fn exprs(block: &Block) -> impl Iterator<Item = &Expr> {
     let mut ons = Vec::new();
     if let Some(join) = &block.join {
-        conditions(join, &mut ons);
+        join.conditions(&mut ons);
     }
     let group = block.group.iter().flat_map(|group| {
         let aggs = group.aggs.iter().flat_map(|agg| {
@@ -364,17 +343,6 @@ fn exprs(block: &Block) -> impl Iterator<Item = &Expr> {
         .chain(&block.having)
         .chain(&block.output)
         .chain(block.order.iter().map(|key| &key.expr))
-}
-
-fn conditions<'b>(node: &'b JoinNode, out: &mut Vec<&'b Expr>) {
-    if let JoinNode::Join {
-        left, right, on, ..
-    } = node
-    {
-        conditions(left, out);
-        conditions(right, out);
-        out.extend(on);
-    }
 }
 
 fn both(mut conds: Vec<Expr>) -> Option<Expr> {
@@ -426,5 +394,7 @@ pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> Scop
         row_slot: table.row_slot.map(&place),
         lateral: table.lateral,
         restricted: None,
+        merged: None,
+        views: Vec::new(),
     }
 }

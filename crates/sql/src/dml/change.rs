@@ -19,6 +19,7 @@ use super::DmlEnv;
 use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
+use super::through_view::ViewCheck;
 use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
 
@@ -40,6 +41,8 @@ pub(super) struct RowChanger {
     moves: bool,
     /// A column of any key may change.
     entries_change: bool,
+    /// Of the view that rows are changed through.
+    view_check: Option<Arc<ViewCheck>>,
 }
 
 /// One assignment.
@@ -97,9 +100,15 @@ impl RowChanger {
             touched,
             moves,
             entries_change,
+            view_check: None,
             table,
             assignments,
         }
+    }
+
+    /// The same, for rows that have to meet the CHECK OPTION of a view.
+    pub(super) fn checked_by(self, view_check: Option<Arc<ViewCheck>>) -> Self {
+        Self { view_check, ..self }
     }
 
     /// Ordinals of the columns that may change.
@@ -251,6 +260,9 @@ impl RowChanger {
         if !self.exprs.checks.is_empty() {
             let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
             env.evaluating(states, |env| Ok(self.exprs.check(&own, env)?))?;
+        }
+        if let Some(check) = &self.view_check {
+            env.evaluating(states, |env| check.check(row, env))?;
         }
         let (plan, node) = keys;
         if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {

@@ -17,6 +17,7 @@ use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt, RowEffects, is_ignorable};
 use super::target::{Search, not_updatable};
+use super::through_view;
 use super::{DmlDone, DmlEnv, strict_writes};
 
 /// A compiled DELETE.
@@ -69,13 +70,22 @@ impl CompiledDelete {
             if places[..at].contains(&place) {
                 return Err(errors::not_unique_table(&target.scope.tables[place].alias));
             }
-            let def = target.add_target(place).map(|t| t.def.clone());
-            let alias = &target.scope.tables[place].alias;
-            let def = def.ok_or_else(|| not_updatable(alias, "DELETE"))?;
+            let table = through_view::deleted_table(env, &target, place)?;
+            let def = target.add_target(table).map(|t| t.def.clone());
+            let named = &target.scope.tables[place];
+            let def = def.ok_or_else(|| not_updatable(&named.alias, "DELETE"))?;
+            let view = named.merged.as_ref().map(|view| &view.def);
             if need == Need::Read {
-                env.names.admit(Need::Delete, &def.schema, &def.name)?;
+                let (schema, name) = match view {
+                    Some(view) => (&view.schema, &view.name),
+                    None => (&def.schema, &def.name),
+                };
+                env.names.admit(Need::Delete, schema, name)?;
             }
-            env.note_target(&def, alias, false);
+            match view {
+                Some(_) => env.note_target_of_view(&def, &named.alias, "DELETE"),
+                None => env.note_target(&def, &named.alias, false),
+            }
             tables.push(def);
         }
         let clauses = TargetClauses {
@@ -84,7 +94,7 @@ impl CompiledDelete {
             order_by: &delete.order_by,
             limit: delete.limit.as_ref(),
         };
-        let joined = target.scope.tables.len() > 1;
+        let joined = target.scope.joined_tables() > 1;
         let effects = || RowEffects {
             deletes: true,
             ..RowEffects::default()

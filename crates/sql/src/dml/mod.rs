@@ -3,7 +3,7 @@
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
 //! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
 //! its index entries, under locks) · `foreign` (foreign keys of that row) · `target` (tables and rows of UPDATE and
-//! DELETE) · `duplicate` (error 1062) · `apply` (row events, below SQL).
+//! DELETE) · `through_view` (tables that views stand for) · `duplicate` (error 1062) · `apply` (row events, below SQL).
 //! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and
 //! runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
 //!
@@ -31,6 +31,7 @@ mod target;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod through_view;
 mod update;
 mod values;
 mod write;

@@ -11,9 +11,8 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{Purpose, StatementEnv, TargetPlan, charge, row_bytes};
-use esker_sql_plan::bind::{BindEnv, Need, TableSource};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_syntax::ast::{ColumnRef, ObjectName};
+use esker_sql_syntax::ast::ColumnRef;
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::DmlEnv;
@@ -23,21 +22,6 @@ use super::write::Scratch;
 pub(super) fn not_updatable(table: &str, statement: &str) -> SqlError {
     let text = format!("The target table {table} of the {statement} is not updatable");
     SqlError::new(1288, "HY000", text)
-}
-
-/// The stored table of this name; computed tables cannot be changed.
-pub(super) fn base_table(
-    env: &BindEnv<'_>,
-    need: Need,
-    name: &ObjectName,
-    statement: &str,
-) -> SqlResult<Arc<TableDef>> {
-    let schema = name.schema.as_ref().map(|s| &*s.text);
-    match env.names.table(need, schema, &name.name.text)? {
-        TableSource::Base(def) => Ok(def),
-        TableSource::Virtual(table) => Err(not_updatable(table.name(), statement)),
-        TableSource::View(view) => Err(not_updatable(&view.name, statement)),
-    }
 }
 
 /// 1054 for a column that is assigned to.

@@ -22,7 +22,8 @@ use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
 use super::foreign::{ForeignKeyPlan, RowEffects, is_ignorable};
 use super::insert::compile_cell;
-use super::target::{Search, not_updatable, unknown_column};
+use super::target::{Search, not_updatable};
+use super::through_view::{self, Assigned, is_failed_check};
 use super::{DmlDone, DmlEnv, strict_writes};
 
 /// A compiled UPDATE.
@@ -49,29 +50,35 @@ impl CompiledUpdate {
             &update.tables,
             update.hints.as_deref(),
         )?;
-        let several = target.scope.tables.len() > 1;
+        let several = target.scope.joined_tables() > 1;
         if several && !update.order_by.is_empty() {
             return Err(errors::wrong_usage("UPDATE and ORDER BY"));
         }
         if several && update.limit.is_some() {
             return Err(errors::wrong_usage("UPDATE and LIMIT"));
         }
-        for assignment in &update.assignments {
-            if let Some(at) = target.scope.find_here(&assignment.column)?
-                && let Some(def) = target.scope.tables[at.table].base_def()
-            {
-                env.note_target(def, &target.scope.tables[at.table].alias, false);
+        let columns = update.assignments.iter().map(|a| &a.column);
+        let assigned = through_view::assigned(&target.scope, columns)?;
+        for Assigned { at, view } in &assigned {
+            let tables = &target.scope.tables;
+            if let Some(def) = tables[at.table].base_def() {
+                match view {
+                    Some(place) => env.note_target_of_view(def, &tables[*place].alias, "UPDATE"),
+                    None => env.note_target(def, &tables[at.table].alias, false),
+                }
             }
         }
         // By table of the scope: its assignments.
         let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
-        for assignment in &update.assignments {
-            let at = target.scope.find_here(&assignment.column)?;
-            let at = at.ok_or_else(|| unknown_column(&assignment.column))?;
+        for (assignment, Assigned { at, view }) in update.assignments.iter().zip(assigned) {
             let found = target.add_target(at.table).map(|t| t.def.clone());
-            let alias = &target.scope.tables[at.table].alias;
+            let scope = &target.scope;
+            let alias = &scope.tables[view.unwrap_or(at.table)].alias;
             let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
+            let seen = view.and_then(|place| scope.seen_through(place, at.table));
+            let def = seen.unwrap_or(def);
             env.names.check_columns(need, &def, &[at.column], true)?;
+            scope.admit_inside(env, Need::Update, at.table, &[at.column])?;
             let cell = compile_cell(env, &target.scope, &def, at.column, &assignment.value)?;
             let one = Assignment {
                 col: at.column,
@@ -88,10 +95,11 @@ impl CompiledUpdate {
             let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
             let exprs = TableExprs::compile(env.ctx, &def)?;
             let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
-            changers.push(RowChanger::new(def, exprs, assignments, slot_of));
+            let check = through_view::check_of(&target.scope, table).map(Arc::new);
+            changers.push(RowChanger::new(def, exprs, assignments, slot_of).checked_by(check));
         }
         let clauses = TargetClauses {
-            reason: match target.scope.tables.len() {
+            reason: match target.scope.joined_tables() {
                 1 => LockReason::Updated,
                 _ => LockReason::Asked,
             },
@@ -196,7 +204,7 @@ impl CompiledUpdate {
                 let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
                 duplicate_entry(table, &table.indexes[conflict.index], &row)
             }
-            Err(ExecError::Sql(e)) if e.code == 3819 || is_ignorable(&e) => e,
+            Err(ExecError::Sql(e)) if is_failed_check(&e) || is_ignorable(&e) => e,
             Err(e) => return Err(e),
         };
         if !self.ignore {

@@ -312,7 +312,12 @@ impl Names for SessionNames<'_> {
     ) -> SqlResult<()> {
         match table.temporary {
             true => Ok(()),
-            false => self.context.check_columns(need, table, columns, listed),
+            false => {
+                let privileges = self.privileges.borrow();
+                let access = privileges.last().unwrap_or(&self.context.access);
+                let context = self.context;
+                context.check_columns(access, need, table, (columns, listed))
+            }
         }
     }
 

@@ -313,28 +313,28 @@ impl SessionContext {
         })
     }
 
-    /// Are these columns open to `need`? `listed`: the statement names them.
+    /// Are these columns open to `access` for `need`? `listed`: the statement names them.
     ///
     /// # Errors
     /// 1143, or 1142 for columns that are not named.
     pub(super) fn check_columns(
         &self,
+        access: &Access,
         need: Need,
         table: &TableDef,
-        columns: &[usize],
-        listed: bool,
+        (columns, listed): (&[usize], bool),
     ) -> SqlResult<()> {
         let wanted = match need {
             Need::Update | Need::UpdateOrRead => UPDATE,
             _ => need.privileges().and(Privileges::of(&["INSERT"])),
         };
         let (schema, name) = (&*table.schema, &*table.name);
-        if self.access.on_table(schema, name).contains(wanted) {
+        if access.on_table(schema, name).contains(wanted) {
             return Ok(());
         }
         for &column in columns {
             let column = &*table.columns[column].name;
-            if self.access.on_column(schema, name, column).contains(wanted) {
+            if access.on_column(schema, name, column).contains(wanted) {
                 continue;
             }
             return Err(match listed {

@@ -7,11 +7,13 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{ViewColumn, ViewDef, same_name};
+use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_catalog::variables::value::sql_mode_of;
-use esker_sql_plan::bind::{BoundQuery, Params, Volatility, bind_query, qualify, within_view};
+use esker_sql_plan::bind::{
+    BoundQuery, Params, Volatility, bind_query, is_updatable, qualify, within_view,
+};
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
@@ -29,6 +31,8 @@ struct BoundView {
     columns: Arc<[ColumnMeta]>,
     /// Its canonical text, unless it has something that has none.
     text: Option<Box<str>>,
+    /// Rows can be changed through it.
+    is_updatable: bool,
 }
 
 impl Session {
@@ -40,9 +44,6 @@ impl Session {
             false => &["CREATE VIEW"],
         };
         self.context.require_on(wanted, &name.schema, &name.name)?;
-        if create.check_option.is_some() {
-            return Err(SqlError::not_supported("WITH CHECK OPTION").into());
-        }
         if create.query.into.is_some() {
             let text = "View's SELECT contains a 'INTO' clause";
             return Err(SqlError::new(1350, "HY000", text).into());
@@ -52,6 +53,16 @@ impl Session {
         let query = named_columns(&create.query);
         let bound = self.bind_view(&query, &name)?;
         let columns = bound.columns;
+        let algorithm = create.algorithm.as_deref().unwrap_or("UNDEFINED");
+        let updatable = bound.is_updatable && algorithm != "TEMPTABLE";
+        let check_option = match create.check_option {
+            None => CheckOption::None,
+            Some("LOCAL") => CheckOption::Local,
+            Some(_) => CheckOption::Cascaded,
+        };
+        if check_option != CheckOption::None && !updatable {
+            return Err(check_of_not_updatable(&name).into());
+        }
         self.commit_transaction()?;
         let database = self.context.database.as_deref();
         let text = bound
@@ -71,12 +82,11 @@ impl Session {
                 .collect(),
             named: !create.columns.is_empty(),
             text,
-            algorithm: create
-                .algorithm
-                .clone()
-                .unwrap_or_else(|| "UNDEFINED".into()),
+            algorithm: algorithm.into(),
             definer,
             invoker: create.invoker,
+            check_option,
+            updatable,
             sql_mode: variable("sql_mode"),
             charset: (
                 variable("character_set_client"),
@@ -131,22 +141,26 @@ impl Session {
             .as_text()
             .to_owned();
         let mode = sql_mode_of(self.values.named("sql_mode").as_text());
-        let (bound, reads_variables, text) = self.bind_quietly(Purpose::DefineView, |scope| {
-            let bind = |query: &Query| {
+        let (bound, is_updatable, reads_variables, text) =
+            self.bind_quietly(Purpose::DefineView, |scope| {
+                let bind = |query: &Query| {
+                    let env = scope.env(Params::Values(&[]));
+                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
+                };
                 let env = scope.env(Params::Values(&[]));
-                within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
-            };
-            let bound = bind(query)?;
-            let mut written_out = query.clone();
-            let env = scope.env(Params::Values(&[]));
-            let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
-                .and_then(|()| printer::stored_query(&written_out, &charset))
-                .ok()
-                .filter(|text| {
-                    is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
-                });
-            Ok((bound, scope.names.variables.get(), text))
-        })?;
+                let bound =
+                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
+                let is_updatable = is_updatable(&env, query, &bound)?;
+                let mut written_out = query.clone();
+                let env = scope.env(Params::Values(&[]));
+                let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
+                    .and_then(|()| printer::stored_query(&written_out, &charset))
+                    .ok()
+                    .filter(|text| {
+                        is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
+                    });
+                Ok((bound, is_updatable, scope.names.variables.get(), text))
+            })?;
         if bound.volatility == Volatility::Variables || reads_variables {
             let text = "View's SELECT contains a variable or parameter";
             return Err(SqlError::new(1351, "HY000", text).into());
@@ -154,8 +168,18 @@ impl Session {
         Ok(BoundView {
             columns: bound.columns,
             text,
+            is_updatable,
         })
     }
+}
+
+/// 1368.
+fn check_of_not_updatable(name: &TableName) -> SqlError {
+    let text = format!(
+        "CHECK OPTION on non-updatable view '{}.{}'",
+        name.schema, name.name
+    );
+    SqlError::new(1368, "HY000", text)
 }
 
 /// Does the canonical text give these columns, and print as itself?

@@ -20,7 +20,7 @@ use super::{Cell, CompiledInsert, OnConflict, Rows, source};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
-use crate::dml::target::base_table;
+use crate::dml::through_view::InsertTarget;
 
 impl CompiledInsert {
     /// Compiles.
@@ -36,18 +36,21 @@ impl CompiledInsert {
             Insert { on_duplicate, .. } if !on_duplicate.is_empty() => Need::InsertOrUpdate,
             _ => Need::Insert,
         };
-        let table = base_table(env, need, &insert.table, "INSERT")?;
-        let columns = target_columns(&table, insert)?;
-        check_columns(env, &table, &columns, insert)?;
+        let listed: Vec<&ast::Ident> = insert.columns.iter().collect();
+        let listed = (insert.columns_given || has_no_values(insert)).then_some(&*listed);
+        let target = InsertTarget::bind(env, need, &insert.table, "INSERT", listed)?;
+        let table = target.table.clone();
+        let columns = target_columns(&target, insert)?;
+        check_columns(env, need, &target, &columns, insert)?;
         let unassigned = (0..table.columns.len())
             .filter(|c| !columns.contains(c))
             .collect();
         let (rows, reads_row, changer, source_slots) = match &insert.source {
             InsertSource::Values(rows) => {
-                env.note_target(&table, &table.name, true);
+                target.note(env);
                 check_hints(env, &table, insert.hints.as_deref());
-                let (rows, reads_row) = compile_rows(env, &table, &columns, insert, rows)?;
-                let changer = compile_changer(env, &table, insert, None)?;
+                let (rows, reads_row) = compile_rows(env, &target.named, &columns, insert, rows)?;
+                let changer = compile_changer(env, &target, insert, None)?;
                 (rows, reads_row, changer, Vec::new())
             }
             InsertSource::Query(query) => {
@@ -63,8 +66,8 @@ impl CompiledInsert {
                 }
                 let reads_target = env.reads(&table);
                 // A query has been read to its end when the first row is written; the assignments have not.
-                env.note_target(&table, &table.name, true);
-                let changer = compile_changer(env, &table, insert, Some(&bound))?;
+                target.note(env);
+                let changer = compile_changer(env, &target, insert, Some(&bound))?;
                 let slots = match &changer {
                     Some(changer) => source::select_read(&mut bound, &table, changer)?,
                     None => Vec::new(),
@@ -84,6 +87,7 @@ impl CompiledInsert {
             exprs: TableExprs::compile(env.ctx, &table)?,
             foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
             table: [table],
+            view: target.view,
             on_conflict,
             ignore: insert.ignore,
             delayed: insert.priority == Some(ast::Priority::Delayed),
@@ -112,6 +116,7 @@ impl CompiledInsert {
                 .filter(|c| !columns.contains(c))
                 .collect(),
             table: [table],
+            view: None,
             on_conflict: match on_duplicate {
                 ast::OnDuplicate::Error => OnConflict::Fail,
                 ast::OnDuplicate::Ignore => OnConflict::Skip,
@@ -149,17 +154,14 @@ pub(super) fn foreign_keys(
 }
 
 /// Ordinals of the columns that get values: as listed (1054, 1110), or all that are visible.
-fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
+fn target_columns(target: &InsertTarget, insert: &Insert) -> SqlResult<Vec<usize>> {
     if !insert.columns_given {
-        let no_values = matches!(&insert.source,
-            InsertSource::Values(rows) if rows.iter().all(Vec::is_empty));
-        if no_values {
-            return Ok(Vec::new());
-        }
-        return Ok((0..table.columns.len())
-            .filter(|&c| !table.columns[c].invisible)
-            .collect());
+        return Ok(match has_no_values(insert) {
+            true => Vec::new(),
+            false => target.all_columns(),
+        });
     }
+    let table = &target.named;
     let mut columns = Vec::with_capacity(insert.columns.len());
     for name in &insert.columns {
         let col = table
@@ -174,10 +176,18 @@ fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
     Ok(columns)
 }
 
+/// Is it `VALUES ()` without a list of columns?
+fn has_no_values(insert: &Insert) -> bool {
+    let has_none = matches!(&insert.source,
+        InsertSource::Values(rows) if rows.iter().all(Vec::is_empty));
+    has_none && !insert.columns_given
+}
+
 /// May the row be made? Where no columns are listed, or none, it has them all.
 fn check_columns(
     env: &BindEnv<'_>,
-    table: &TableDef,
+    need: Need,
+    target: &InsertTarget,
     columns: &[usize],
     insert: &Insert,
 ) -> SqlResult<()> {
@@ -186,12 +196,14 @@ fn check_columns(
     let columns = match listed {
         true => columns,
         false => {
-            every = (0..table.columns.len()).collect();
+            every = match target.view {
+                Some(_) => target.all_columns(),
+                None => (0..target.table.columns.len()).collect(),
+            };
             &every
         }
     };
-    env.names
-        .check_columns(Need::Insert, table, columns, listed)
+    target.admit(env, need, (columns, listed))
 }
 
 /// A scope over the row that is being made or changed.
@@ -280,18 +292,19 @@ fn is_default_of(table: &TableDef, col: usize, value: &ast::Expr) -> bool {
 
 fn compile_changer(
     env: &BindEnv<'_>,
-    table: &Arc<TableDef>,
+    target: &InsertTarget,
     insert: &Insert,
     source: Option<&BoundQuery>,
 ) -> SqlResult<Option<RowChanger>> {
     if insert.on_duplicate.is_empty() {
         return Ok(None);
     }
+    let table = &target.named;
     let width = table.columns.len() as u32;
     let mut scope = row_scope(env, table);
     scope.values_base = Some(width);
     if let Some(alias) = &insert.row_alias {
-        let listed = target_columns(table, insert)?;
+        let listed = target_columns(target, insert)?;
         let column = |(at, c): (usize, &esker_sql_catalog::catalog::ColumnDef)| {
             // `AS new(a, b)` renames the listed columns in their order.
             let place = listed.iter().position(|&l| l == at);
@@ -325,15 +338,12 @@ fn compile_changer(
     let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
     for assignment in &insert.on_duplicate {
         let col = crate::dml::target::assigned_column(table, &assignment.column, &table.name)?;
-        env.names.check_columns(Need::Update, table, &[col], true)?;
+        target.admit(env, Need::Update, (&[col], true))?;
         let cell = compile_cell(env, &scope, table, col, &assignment.value)?;
         assignments.push(Assignment { col, cell });
     }
-    let exprs = TableExprs::compile(env.ctx, table)?;
-    Ok(Some(RowChanger::new(
-        table.clone(),
-        exprs,
-        assignments,
-        |col| col as u32,
-    )))
+    let exprs = TableExprs::compile(env.ctx, &target.table)?;
+    let check = target.view.as_ref().and_then(|view| view.check.clone());
+    let changer = RowChanger::new(target.table.clone(), exprs, assignments, |col| col as u32);
+    Ok(Some(changer.checked_by(check)))
 }

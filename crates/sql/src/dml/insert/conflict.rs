@@ -15,6 +15,7 @@ use super::{CompiledInsert, OnConflict};
 use crate::dml::change::Changed;
 use crate::dml::duplicate::duplicate_entry;
 use crate::dml::foreign::{Enforcer, RowAt, is_ignorable};
+use crate::dml::through_view::is_failed_check;
 use crate::dml::write::{Conflict, Writer};
 use esker_types::SqlError;
 
@@ -157,7 +158,7 @@ impl Run<'_, '_> {
     fn ignoring(&self, changed: Result<Changed, ExecError>) -> Result<Option<Changed>, ExecError> {
         match changed {
             Err(ExecError::Sql(e))
-                if self.insert.ignore && (e.code == 3819 || is_ignorable(&e)) =>
+                if self.insert.ignore && (is_failed_check(&e) || is_ignorable(&e)) =>
             {
                 self.env.ctx.warn(Level::Warning, e.code, e.message);
                 Ok(None)

@@ -15,7 +15,7 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{BindEnv, Need, Scope, errors};
 use esker_sql_plan::expr::UserVars;
-use esker_sql_syntax::ast::{LoadData, LoadTarget};
+use esker_sql_syntax::ast::{Ident, LoadData, LoadTarget};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
@@ -25,7 +25,8 @@ use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::change::Assignment;
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::ForeignKeyPlan;
-use crate::dml::target::{assigned_column, base_table};
+use crate::dml::target::assigned_column;
+use crate::dml::through_view::InsertTarget;
 use crate::dml::values::{assign, now_for, reset_value};
 use crate::dml::{DmlDone, DmlEnv};
 use crate::textfile::{
@@ -109,11 +110,12 @@ impl CompiledLoad {
             true => Need::Replace,
             false => Need::Insert,
         };
-        let table = base_table(env, need, &load.table, "LOAD")?;
-        let targets = targets(&table, &load.columns)?;
+        let target = load_target(env, need, load)?;
+        let table = target.table.clone();
+        let targets = targets(&target, &load.columns)?;
         let row_width = row_width(&table, &targets, &dialect)?;
-        env.note_target(&table, &table.name, true);
-        let sets = compile_sets(env, &table, load, charset)?;
+        target.note(env);
+        let sets = compile_sets(env, &target.named, load, charset)?;
         let mut columns: Vec<usize> = Vec::new();
         let listed = targets.iter().filter_map(|t| match t {
             Target::Column(col) => Some(*col),
@@ -125,8 +127,7 @@ impl CompiledLoad {
             }
         }
         let listed = !load.columns.is_empty();
-        env.names
-            .check_columns(Need::Insert, &table, &columns, listed)?;
+        target.admit(env, need, (&columns, listed))?;
         let ignore = load.ignore || (load.local && !load.replace);
         let on_conflict = match (load.replace, ignore) {
             (true, _) => OnConflict::Replace,
@@ -140,6 +141,7 @@ impl CompiledLoad {
                 .collect(),
             foreign: foreign_keys(env, &table, on_conflict, BTreeSet::new()),
             table: [table],
+            view: target.view,
             on_conflict,
             ignore,
             delayed: false,
@@ -364,16 +366,24 @@ impl CompiledLoad {
 }
 
 /// The list of columns and variables; without one, all visible columns.
-fn targets(table: &TableDef, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
+/// The table, by the columns that are listed and assigned to.
+fn load_target(env: &BindEnv<'_>, need: Need, load: &LoadData) -> SqlResult<InsertTarget> {
+    let named = load.columns.iter().filter_map(|t| match t {
+        LoadTarget::Column(name) => Some(name),
+        LoadTarget::Var(_) => None,
+    });
+    let set = load.assignments.iter().map(|set| &set.column.name);
+    let listed: Vec<&Ident> = named.chain(set).collect();
+    let listed = (!load.columns.is_empty()).then_some(&*listed);
+    InsertTarget::bind(env, need, &load.table, "LOAD", listed)
+}
+
+fn targets(target: &InsertTarget, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
+    let table = &target.named;
     if list.is_empty() {
-        let visible = |c: &usize| {
-            let column = &table.columns[*c];
-            !column.invisible && column.generated.is_none()
-        };
-        return Ok((0..table.columns.len())
-            .filter(visible)
-            .map(Target::Column)
-            .collect());
+        let is_stored = |c: &usize| table.columns[*c].generated.is_none();
+        let all = target.all_columns().into_iter();
+        return Ok(all.filter(is_stored).map(Target::Column).collect());
     }
     let target = |t: &LoadTarget| match t {
         LoadTarget::Var(name) => Ok(Target::Variable(name.clone())),

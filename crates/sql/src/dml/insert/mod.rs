@@ -26,6 +26,7 @@ use std::sync::Arc;
 use super::change::RowChanger;
 use super::exprs::TableExprs;
 use super::foreign::ForeignKeyPlan;
+use super::through_view::InsertedView;
 
 pub(super) use compile::compile_cell;
 pub use load::CompiledLoad;
@@ -79,6 +80,8 @@ enum Rows {
 pub struct CompiledInsert {
     /// One table; a slice for the caller.
     table: [Arc<TableDef>; 1],
+    /// The view by which the statement names it.
+    view: Option<InsertedView>,
     on_conflict: OnConflict,
     ignore: bool,
     /// DELAYED was written: it has no effect but warning 3005.

@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use super::numbers::{Given, Numbers};
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
+use crate::dml::through_view::is_failed_check;
 use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
 use crate::dml::write::{Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
@@ -129,14 +130,14 @@ impl CompiledInsert {
             let column = &self.table().columns[col];
             let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
             if has_none && !matches!(column.ty.kind, TypeKind::Enum(_)) {
+                let e = match &self.view {
+                    Some(view) => view.no_default(),
+                    None => errors::no_default(&column.name),
+                };
                 if env.ctx.diagnostics.strict_write.get() {
-                    return Err(errors::no_default(&column.name));
+                    return Err(e);
                 }
-                env.ctx.warn(
-                    Level::Warning,
-                    1364,
-                    errors::no_default(&column.name).message,
-                );
+                env.ctx.warn(Level::Warning, e.code, e.message);
             }
         }
         Ok(())
@@ -383,6 +384,10 @@ impl Run<'_, '_> {
                 other => other?,
             }
         }
+        if !self.is_seen_by_view()? {
+            self.counts.records -= 1;
+            return Ok(());
+        }
         // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
         self.number_row(row_number, expected)?;
         loop {
@@ -413,6 +418,36 @@ impl Run<'_, '_> {
         }
         self.auto.end_row();
         Ok(())
+    }
+
+    /// Does the row meet the CHECK OPTION of the view that it is stored through? Under IGNORE it is left out, with a
+    /// warning.
+    fn is_seen_by_view(&mut self) -> Result<bool, ExecError> {
+        let view = self.insert.view.as_ref();
+        let Some(check) = view.and_then(|view| view.check.as_ref()) else {
+            return Ok(true);
+        };
+        // A number that is not there yet is 0.
+        let auto = self
+            .table()
+            .auto_column
+            .filter(|&col| self.row[col].is_null());
+        if let Some(col) = auto {
+            self.row[col] = auto_value(&self.table().columns[col].ty, 0);
+        }
+        let checked = self
+            .env
+            .evaluating(&self.states, |env| check.check(&self.row, env));
+        if let Some(col) = auto {
+            self.row[col] = Value::Null;
+        }
+        match checked {
+            Err(ExecError::Sql(e)) if self.insert.ignore && is_failed_check(&e) => {
+                self.env.ctx.warn(Level::Warning, e.code, e.message);
+                Ok(false)
+            }
+            checked => checked.map(|()| true),
+        }
     }
 
     /// Computes the generated columns of the row.
@@ -527,6 +562,9 @@ impl Run<'_, '_> {
                 ("  Warnings: ", warnings),
             ]),
         };
+        // A view that does not show the column does not tell of its numbers.
+        let view = self.insert.view.as_ref();
+        let shows_number = view.is_none_or(|v| table.auto_column.is_some_and(|col| v.shows(col)));
         let insert_id = match self.insert.rows {
             Rows::File => 0,
             _ => self.auto.first.unwrap_or(self.auto.last),
@@ -534,7 +572,7 @@ impl Run<'_, '_> {
         Ok(DmlDone {
             affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,
             insert_id,
-            generated: self.auto.first,
+            generated: self.auto.first.filter(|_| shows_number),
             info,
             depends_on,
         })

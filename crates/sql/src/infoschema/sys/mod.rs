@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use esker_sql_catalog::catalog::{ViewColumn, ViewDef};
+use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef};
 use esker_sql_catalog::mdl::MetadataLocks;
 
 use super::TableSpec;
@@ -79,6 +79,8 @@ pub(crate) fn view(spec: &TableSpec, locks: &MetadataLocks) -> Option<Arc<ViewDe
         algorithm: "UNDEFINED".into(),
         definer: ("mysql.sys".into(), "localhost".into()),
         invoker: true,
+        check_option: CheckOption::None,
+        updatable: false,
         sql_mode: "".into(),
         charset: ("utf8mb4".into(), "utf8mb4_0900_ai_ci".into()),
         mdl: locks.table(spec.schema, spec.name),
