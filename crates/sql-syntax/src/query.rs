@@ -72,6 +72,7 @@ impl Parser<'_> {
             std::mem::take(&mut self.into_ok),
         );
         let query = self.query()?;
+        self.refuse_into(&[Kw::INTO])?;
         self.height = self.height.max(outer.0);
         self.into_ok = outer.1;
         Ok(Box::new(query))
@@ -102,6 +103,14 @@ impl Parser<'_> {
         }
     }
 
+    /// 3954 if one of these words follows, before or behind which no INTO may stand.
+    fn refuse_into(&self, words: &[Kw]) -> SqlResult<()> {
+        if !words.contains(&self.kw()) {
+            return Ok(());
+        }
+        Err(errors::misplaced_into())
+    }
+
     // Set operations.
 
     /// UNION and EXCEPT from left to right; INTERSECT binds tighter.
@@ -112,6 +121,9 @@ impl Parser<'_> {
         };
         let first = self.intersections(first)?;
         let mut rest = Vec::new();
+        if self.early_into.is_some() {
+            self.refuse_into(&[Kw::UNION, Kw::EXCEPT, Kw::INTERSECT])?;
+        }
         while let Some(kw) = self.eat_any(&[Kw::UNION, Kw::EXCEPT]) {
             let op = if kw == Kw::UNION {
                 SetOp::Union

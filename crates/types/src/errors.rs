@@ -404,6 +404,12 @@ pub fn view_columns_differ() -> SqlError {
     SqlError::new(1353, "HY000", text)
 }
 
+/// 1031
+pub fn no_such_option(table: impl Display) -> SqlError {
+    let text = format!("Table storage engine for '{table}' doesn't have this option");
+    SqlError::new(1031, "HY000", text)
+}
+
 /// 1348
 pub fn column_not_updatable(column: impl Display) -> SqlError {
     SqlError::new(1348, "HY000", format!("Column '{column}' is not updatable"))
@@ -504,6 +510,11 @@ pub fn out_of_range_for_column(ctx: &EvalCtx<'_>, column: &str, row: u64) -> Sql
     ctx.raise(1264, "22003", text)
 }
 
+/// 1649
+pub fn unknown_locale(name: impl Display) -> SqlError {
+    SqlError::new(1649, "HY000", format!("Unknown locale: '{name}'"))
+}
+
 /// 1772
 pub fn malformed_gtid_set(text: impl Display) -> SqlError {
     let text = format!("Malformed GTID set specification '{text}'.");
@@ -583,4 +594,10 @@ pub fn commits_implicitly() -> SqlError {
         "HY000",
         "Cannot execute statements with implicit commit inside a transaction when @@SESSION.GTID_NEXT == 'UUID:NUMBER'.",
     )
+}
+
+/// 3954
+pub fn misplaced_into() -> SqlError {
+    let text = "Misplaced INTO clause, INTO is not allowed inside subqueries, and must be placed at end of UNION clauses.";
+    SqlError::new(3954, "HY000", text)
 }

@@ -350,6 +350,15 @@ impl TableDef {
             .position(|c| same_name(&c.name, name) && !c.is_hidden())
     }
 
+    /// The column that `_rowid` stands for: the integer that alone is the primary key, or else the first unique key
+    /// without NULL.
+    pub fn rowid_column(&self) -> Option<usize> {
+        let key = self.shown_primary()?;
+        let [part] = &*key.parts else { return None };
+        let ty = &self.columns[part.col].ty;
+        (key.unique && !ty.nullable && ty.is_integer()).then_some(part.col)
+    }
+
     /// The histogram of a column, if it has one.
     pub fn histogram(&self, col: usize) -> Option<&Arc<Histogram>> {
         let id = self.columns[col].id;

@@ -154,7 +154,10 @@ fn machine_memory() -> Option<u64> {
 }
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
-    errors::wrong_value(def.name, given)
+    match def.name {
+        "lc_time_names" => errors::unknown_locale(given),
+        name => errors::wrong_value(name, given),
+    }
 }
 
 fn bad_type(def: &VarDef) -> SqlError {

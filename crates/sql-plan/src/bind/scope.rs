@@ -375,7 +375,10 @@ impl<'p> Scope<'p> {
     /// Looks a column up in this block only: `None` when there is none, 1052 when there are several.
     pub fn find_here(&self, name: &ast::ColumnRef) -> SqlResult<Option<ColumnAt>> {
         let Some(table) = &name.table else {
-            return self.find_unqualified(&name.name.text);
+            return match self.find_unqualified(&name.name.text)? {
+                None => self.find_rowid(None, name),
+                found => Ok(found),
+            };
         };
         let mut found = None;
         for (t, scope_table) in self.tables.iter().enumerate() {
@@ -402,7 +405,34 @@ impl<'p> Scope<'p> {
                 found = Some(ColumnAt { table: t, column });
             }
         }
-        Ok(found)
+        match found {
+            None => self.find_rowid(Some(table), name),
+            found => Ok(found),
+        }
+    }
+
+    /// The column that `_rowid` stands for, of the named table, or the only one that has such a column.
+    fn find_rowid(
+        &self,
+        table: Option<&ast::Ident>,
+        name: &ast::ColumnRef,
+    ) -> SqlResult<Option<ColumnAt>> {
+        if !name.name.is("_rowid") {
+            return Ok(None);
+        }
+        let is_meant = |(nth, t): &(usize, &ScopeTable)| {
+            let is_named = table.is_none_or(|table| t.is_named(name.schema.as_ref(), table));
+            t.views.is_empty() && is_named && !self.is_unseen(*nth)
+        };
+        let tables = self.tables.iter().enumerate().filter(is_meant);
+        let mut columns = tables.filter_map(|(table, t)| {
+            let column = t.base_def()?.rowid_column()?;
+            Some(ColumnAt { table, column })
+        });
+        match (columns.next(), columns.next()) {
+            (Some(_), Some(_)) => Err(errors::ambiguous_column(&name.name.text, self.clause.get())),
+            (found, _) => Ok(found),
+        }
     }
 
     fn is_unseen(&self, table: usize) -> bool {

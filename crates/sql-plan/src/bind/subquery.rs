@@ -26,7 +26,7 @@ fn bind_inner(
     query: &ast::Query,
 ) -> SqlResult<Arc<QueryPlan>> {
     if query.into.is_some() {
-        return Err(SqlError::new(3954, "HY000", "Misplaced INTO clause"));
+        return Err(errors::misplaced_into());
     }
     let bound = env.within(QueryPlace::Subquery, || {
         bind_query(env, query, Some(scope), scope.ctes.as_ref())

@@ -62,7 +62,7 @@ pub(super) fn build(
     }
     let serial = def.ty.name == TypeName::Serial;
     warn_deprecated(ctx, &def.ty);
-    let mut ty = column_type(&def.ty, name, collation)?;
+    let mut ty = type_of_column(ctx, &def.ty, name, collation)?;
     ty.nullable = !(serial || def.primary || def.not_null == Some(true));
     let auto_increment = def.auto_increment || serial;
     if auto_increment {
@@ -110,6 +110,29 @@ pub(super) fn build(
         explicit_null: def.not_null == Some(false),
     };
     Ok((column, inline))
+}
+
+/// The type that was written. Without strict mode a VARCHAR or VARBINARY that is too long becomes a TEXT or BLOB.
+fn type_of_column(
+    ctx: &EvalCtx<'_>,
+    ty: &ast::DataType,
+    column: &str,
+    collation: Collation,
+) -> SqlResult<SqlType> {
+    let (from, to, name) = match ty.name {
+        TypeName::VarChar => ("VARCHAR", "TEXT", TypeName::Text),
+        TypeName::VarBinary => ("VARBINARY", "BLOB", TypeName::Blob),
+        _ => return column_type(ty, column, collation),
+    };
+    match column_type(ty, column, collation) {
+        Err(e) if e.code == 1074 && !ctx.sql_mode.is_strict() => {
+            let text = format!("Converting column '{column}' from {from} to {to}");
+            ctx.warn(Level::Note, 1246, text);
+            let ty = ast::DataType { name, ..ty.clone() };
+            column_type(&ty, column, collation)
+        }
+        ty => ty,
+    }
 }
 
 /// Attributes that a generated column cannot have.

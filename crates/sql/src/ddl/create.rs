@@ -32,6 +32,7 @@ const IGNORED_OPTIONS: &[&str] = &[
     "AUTOEXTEND_SIZE",
     "AVG_ROW_LENGTH",
     "CHECKSUM",
+    "CONNECTION",
     "DELAY_KEY_WRITE",
     "INSERT_METHOD",
     "KEY_BLOCK_SIZE",
@@ -66,9 +67,13 @@ impl Options {
         options: impl IntoIterator<Item = &'a TableOption>,
     ) -> SqlResult<Options> {
         let mut out = Options::default();
+        let mut is_substituted = false;
         for option in options {
             match option {
-                TableOption::Engine(name) => out.engine = choose_engine(ctx, table, name)?,
+                TableOption::Engine(name) => {
+                    out.engine = choose_engine(ctx, table, name)?;
+                    is_substituted = !matches!(engine_choice(name), EngineChoice::Own(_));
+                }
                 TableOption::AutoIncrement(v) => out.auto_increment = Some(*v),
                 TableOption::Charset(name) => out.charset = Some(name.clone()),
                 TableOption::Collate(name) => out.collate = Some(name.clone()),
@@ -91,6 +96,12 @@ impl Options {
                     return Err(SqlError::not_supported(format_args!("table option {name}")));
                 }
             }
+        }
+        let keeps_rows = !is_substituted && out.engine != Some(StorageEngine::Memory);
+        if keeps_rows && out.row_format.as_deref() == Some("FIXED") {
+            let text = "InnoDB: invalid ROW_FORMAT specifier.";
+            ctx.eval.warn(Level::Warning, 1478, text);
+            return Err(table.no_row_format());
         }
         Ok(out)
     }
@@ -125,6 +136,18 @@ impl<'a> EngineFor<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::New(name) | Self::Existing(name) => name,
+        }
+    }
+
+    /// 1031 or 1478 for a format of rows that the engine does not have.
+    fn no_row_format(self) -> SqlError {
+        match self {
+            Self::New(name) => errors::no_such_option(name),
+            Self::Existing(_) => {
+                let text =
+                    "Table storage engine 'InnoDB' does not support the create option 'ROW_TYPE'";
+                SqlError::new(1478, "HY000", text)
+            }
         }
     }
 }

@@ -146,11 +146,8 @@ impl<'a> Edit<'a> {
                 Ok(())
             }
             AlterAction::DisableKeys | AlterAction::EnableKeys => {
-                let text = format!(
-                    "Table storage engine for '{}' doesn't have this option",
-                    self.old.name
-                );
-                self.ctx.note(1031, text);
+                let e = errors::no_such_option(&self.old.name);
+                self.ctx.note(e.code, e.message);
                 Ok(())
             }
             AlterAction::DropForeignKey(name) => match self.draft.key_position(&name.text) {

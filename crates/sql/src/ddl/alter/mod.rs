@@ -167,7 +167,9 @@ fn run(
             AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
         )
     });
-    let context = edit.context.clone();
+    let mut context = edit.context.clone();
+    // Who asks for a copy gets one, and hears how many rows it has.
+    context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !only_names;
     let next_column_id = edit.draft.next_column_id;
     let collation = edit.draft.collation;
     let engine = table_options.engine.unwrap_or(old.engine);

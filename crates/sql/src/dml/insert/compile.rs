@@ -166,6 +166,7 @@ fn target_columns(target: &InsertTarget, insert: &Insert) -> SqlResult<Vec<usize
     for name in &insert.columns {
         let col = table
             .column_index(&name.text)
+            .or_else(|| table.rowid_column().filter(|_| name.is("_rowid")))
             .ok_or_else(|| errors::unknown_column(&name.text, "field list"))?;
         if columns.contains(&col) {
             let text = format!("Column '{}' specified twice", table.columns[col].name);

@@ -35,6 +35,10 @@ pub(super) fn add_tables(scope: &mut Scope<'_>, query: &BoundQuery, mut base: u3
         if let Some(added) = scope.tables.last_mut() {
             added.schema = table.schema.clone();
             added.restricted = table.restricted.clone();
+            // DEFAULT(column) asks it.
+            if table.base_def().is_some() {
+                added.kind = table.kind.clone();
+            }
         }
         base += columns.len() as u32;
     }
