@@ -75,7 +75,7 @@ fn a_view_is_its_query() {
 fn what_cannot_be_is_refused() {
     let (server, _dir) = server();
     let mut c = connect(&server);
-    c.run("CREATE VIEW v AS SELECT id, s FROM t; CREATE TABLE w (a INT)");
+    c.run("CREATE VIEW v AS SELECT id, s FROM t; CREATE TABLE w (a INT); CREATE DATABASE e");
     for (sql, code) in [
         ("CREATE VIEW v AS SELECT 1", 1050),
         ("CREATE VIEW t AS SELECT 1", 1050),
@@ -83,6 +83,8 @@ fn what_cannot_be_is_refused() {
         ("ALTER VIEW nope AS SELECT 1", 1146),
         ("CREATE TABLE v (a INT)", 1050),
         ("RENAME TABLE w TO v", 1050),
+        ("RENAME TABLE v TO w", 1050),
+        ("RENAME TABLE v TO e.v", 1450),
         ("DROP VIEW t", 1347),
         ("DROP VIEW nope", 1051),
         ("DROP TABLE v", 1051),

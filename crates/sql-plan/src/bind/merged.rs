@@ -195,6 +195,7 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
         && block.windows.calls.is_empty()
         && !block.distinct
         && block.limit.is_none()
+        && block.output.iter().any(|e| e.as_column().is_some())
         && block.join.as_ref().is_some_and(JoinNode::is_inner);
     if !is_plain || env.reads_again_in_subquery() {
         return Ok(false);
@@ -243,6 +244,12 @@ impl MergedView {
         let mut conditions = Vec::new();
         self.add_checked(false, &mut conditions);
         conditions
+    }
+
+    /// What all rows meet that the view shows.
+    pub fn shown(&self) -> Vec<Expr> {
+        let inside = self.views.iter().flat_map(|view| view.shown());
+        self.conditions.iter().cloned().chain(inside).collect()
     }
 
     fn add_checked(&self, is_cascaded: bool, conditions: &mut Vec<Expr>) {

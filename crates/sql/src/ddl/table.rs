@@ -13,7 +13,7 @@ use esker_sql_catalog::codec::{LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{DropTables, ObjectName};
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{SqlResult, errors};
 use tracing::{info, warn};
 
 use super::draft::Draft;
@@ -208,22 +208,23 @@ pub(super) fn rename_one(
     from: &TableName,
     to: &TableName,
 ) -> SqlResult<()> {
-    let def = match change.snapshot().table(&from.schema, &from.name) {
-        Some(def) => def.clone(),
-        None if change.snapshot().schema(&from.schema).is_none() => {
-            return Err(errors::unknown_database(&from.schema));
-        }
-        None if change.snapshot().view(&from.schema, &from.name).is_some() => {
-            return Err(SqlError::not_supported("RENAME TABLE of a view"));
-        }
-        None => return Err(errors::no_such_table(&from.schema, &from.name)),
-    };
+    if change.snapshot().schema(&from.schema).is_none() {
+        return Err(errors::unknown_database(&from.schema));
+    }
+    if !change.snapshot().has_name(&from.schema, &from.name) {
+        return Err(errors::no_such_table(&from.schema, &from.name));
+    }
     if change.snapshot().schema(&to.schema).is_none() {
         return Err(errors::unknown_database(&to.schema));
     }
     if change.snapshot().has_name(&to.schema, &to.name) {
         return Err(errors::table_exists(&to.name));
     }
+    if let Some(view) = change.snapshot().view(&from.schema, &from.name).cloned() {
+        return super::view::rename(ctx, change, &view, to);
+    }
+    let def = change.snapshot().table(&from.schema, &from.name).cloned();
+    let def = def.ok_or_else(|| errors::no_such_table(&from.schema, &from.name))?;
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);
     foreign::check_as_parent(ctx, &Shape::of(&renamed))?;

@@ -1,9 +1,9 @@
-//! CREATE, ALTER and DROP VIEW.
+//! CREATE, ALTER, DROP and RENAME of views.
 //!
 //! Neighbours: `session::views` has bound the query and knows its columns; `catalog` for the change.
 //! **Invariants**: a view and a table never share a name; a view is replaced as a whole, in one change.
 
-use esker_sql_catalog::catalog::ViewDef;
+use esker_sql_catalog::catalog::{Change, ViewDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::{CreateView, DropTables};
 use esker_types::{SqlError, SqlResult, errors};
@@ -77,6 +77,29 @@ fn locked_create(
     Ok(DdlDone {
         seq: change.commit()?,
         ..DdlDone::default()
+    })
+}
+
+/// Gives a view another name, within a change. Views that name it find it no longer.
+///
+/// # Errors
+/// 1450: a view stays in its database.
+pub(super) fn rename(
+    ctx: &DdlCtx<'_>,
+    change: &mut Change<'_>,
+    view: &ViewDef,
+    to: &TableName,
+) -> SqlResult<()> {
+    if *view.schema != *to.schema {
+        let (from, to) = (&view.schema, &to.schema);
+        let text = format!("Changing schema from '{from}' to '{to}' is not allowed.");
+        return Err(SqlError::new(1450, "HY000", text));
+    }
+    change.drop_view(view)?;
+    change.put_view(ViewDef {
+        name: to.name.as_str().into(),
+        mdl: ctx.catalog.locks().table(&to.schema, &to.name),
+        ..view.clone()
     })
 }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_exec::{ExecEnv, TargetScope};
-use esker_sql_plan::bind::{BindEnv, ColumnAt, Need, Scope, TableSource, errors, merged_view};
+use esker_sql_plan::bind::{
+    BindEnv, ColumnAt, MergedView, Need, Scope, TableSource, errors, merged_view,
+};
 use esker_sql_plan::expr::Expr;
 use esker_sql_syntax::ast::{ColumnRef, Ident, ObjectName};
 use esker_types::{SqlError, SqlResult, Value};
@@ -59,7 +61,10 @@ impl ViewCheck {
     /// The check of the view at `place` of the statement's names; `None` if it lets everything in.
     fn of(scope: &Scope<'_>, place: usize) -> Option<Self> {
         let view = scope.tables[place].merged.as_ref()?;
-        let conditions = view.checked();
+        Self::new(view, view.checked())
+    }
+
+    fn new(view: &MergedView, conditions: Vec<Expr>) -> Option<Self> {
         (!conditions.is_empty()).then(|| Self {
             view: (view.def.schema.clone(), view.def.name.clone()),
             conditions,
@@ -67,8 +72,35 @@ impl ViewCheck {
         })
     }
 
+    /// The same for rows of table `at` of the only view of a block, not for those of the block.
+    fn over_table(self, scope: &Scope<'_>, at: usize) -> Arc<Self> {
+        let slots = scope.tables[at].slots.borrow();
+        let slots = slots.iter().enumerate();
+        let slots = slots.filter_map(|(column, slot)| Some((column, (*slot)? as usize)));
+        let row = Some((scope.width() as usize, slots.collect()));
+        Arc::new(Self { row, ..self })
+    }
+
     /// 1369 for a row that the view does not show.
     pub(super) fn check(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<()> {
+        if self.holds(row, env)? {
+            return Ok(());
+        }
+        let text = format!("CHECK OPTION failed '{}.{}'", self.view.0, self.view.1);
+        Err(SqlError::new(1369, "HY000", text).into())
+    }
+
+    /// 3059 for a row that REPLACE deletes and the view does not show.
+    pub(super) fn admit_delete(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<()> {
+        if self.holds(row, env)? {
+            return Ok(());
+        }
+        let text =
+            "REPLACE cannot be executed as it requires deleting rows that are not in the view";
+        Err(SqlError::new(3059, "HY000", text).into())
+    }
+
+    fn holds(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<bool> {
         let row = match &self.row {
             None => Cow::Borrowed(row),
             Some((width, slots)) => {
@@ -81,11 +113,10 @@ impl ViewCheck {
         };
         for condition in &self.conditions {
             if condition.eval_bool(&row, env)? != Some(true) {
-                let text = format!("CHECK OPTION failed '{}.{}'", self.view.0, self.view.1);
-                return Err(SqlError::new(1369, "HY000", text).into());
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -101,6 +132,8 @@ pub(super) struct InsertedView {
     /// Columns of the table, in the order in which the view shows them.
     shown: Vec<usize>,
     pub(super) check: Option<Arc<ViewCheck>>,
+    /// What rows meet that the view shows.
+    pub(super) shows_rows: Option<Arc<ViewCheck>>,
 }
 
 impl InsertedView {
@@ -183,13 +216,11 @@ impl InsertTarget {
             .clone();
         let shown = shown_columns(&scope, at).ok_or_else(not_insertable)?;
         let named = scope.seen_through(0, at).ok_or_else(not_insertable)?;
-        let check = ViewCheck::of(&scope, 0).map(|check| {
-            let slots = scope.tables[at].slots.borrow();
-            let slots = slots.iter().enumerate();
-            let slots = slots.filter_map(|(column, slot)| Some((column, (*slot)? as usize)));
-            let row = Some((scope.width() as usize, slots.collect()));
-            Arc::new(ViewCheck { row, ..check })
-        });
+        let over_table = |check: ViewCheck| check.over_table(&scope, at);
+        let check = ViewCheck::of(&scope, 0).map(over_table);
+        let shown_rows = scope.tables[0].merged.as_ref();
+        let shown_rows = shown_rows.and_then(|view| ViewCheck::new(view, view.shown()));
+        let shows_rows = shown_rows.map(over_table);
         Ok(Self {
             table,
             named,
@@ -197,6 +228,7 @@ impl InsertTarget {
                 view: (view.schema.clone(), view.name.clone()),
                 shown,
                 check,
+                shows_rows,
             }),
             inside: Some((scope, at)),
         })

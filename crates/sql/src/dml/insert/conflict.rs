@@ -82,6 +82,7 @@ impl Run<'_, '_> {
         if self.auto.is_generated() && leads(conflict.index) == table.auto_column {
             return Err(self.duplicate(conflict.index)?.into());
         }
+        self.admit_delete()?;
         let env = &mut *self.env;
         let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
         let is_parent = !table.referenced_by.is_empty();
@@ -100,6 +101,20 @@ impl Run<'_, '_> {
         env.delete_old_row(table, &conflict.clustered)?;
         self.counts.deleted += 1;
         Ok(true)
+    }
+
+    /// Does the view through which rows come show the one in the way, which is to be replaced?
+    fn admit_delete(&self) -> Result<(), ExecError> {
+        let view = self.insert.view.as_ref();
+        let Some(shows) = view.and_then(|view| view.shows_rows.as_ref()) else {
+            return Ok(());
+        };
+        let table = self.insert.table();
+        let mut row = vec![Value::Null; table.columns.len()];
+        let zone = &self.env.ctx.time_zone;
+        decode_row(table, zone, &self.env.scratch.old_row, &mut row)?;
+        self.env
+            .evaluating(&self.states, |env| shows.admit_delete(&row, env))
     }
 
     fn update(&mut self, conflict: &Conflict, row_number: u64) -> Result<bool, ExecError> {
