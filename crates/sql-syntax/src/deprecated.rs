@@ -40,10 +40,10 @@ pub enum Deprecation {
     National,
     /// The character set `utf8`.
     Utf8,
-    /// The character set `utf8mb3`.
-    Utf8mb3,
-    /// A collation of utf8mb3.
-    Utf8mb3Collation(Collation),
+    /// A character set that is to go.
+    Charset(Charset),
+    /// A collation of such a character set.
+    Collation(Collation),
     /// An unquoted name that begins with `$`.
     Dollar,
     /// INTO before FOR UPDATE and its kin.
@@ -57,18 +57,19 @@ pub enum Deprecation {
 impl Deprecation {
     /// What the name of a character set is, if it is deprecated.
     pub fn of_charset(name: &str) -> Option<Self> {
-        match name {
-            "utf8" => Some(Self::Utf8),
-            "utf8mb3" => Some(Self::Utf8mb3),
-            _ => None,
+        if name == "utf8" {
+            return Some(Self::Utf8);
         }
+        Charset::by_name(name)
+            .filter(is_deprecated)
+            .map(Self::Charset)
     }
 
     /// What the name of a collation is, if it is deprecated.
     pub fn of_collation(name: &str) -> Option<Self> {
         Collation::by_name(name)
-            .filter(|collation| collation.charset() == Charset::Utf8mb3)
-            .map(Self::Utf8mb3Collation)
+            .filter(|collation| is_deprecated(&collation.charset()))
+            .map(Self::Collation)
     }
 
     /// Number and text of MySQL's warning.
@@ -125,15 +126,8 @@ impl Deprecation {
                  future release. Please consider using UTF8MB4 in order to be unambiguous."
                     .to_owned(),
             ),
-            Self::Utf8mb3 => replaced("utf8mb3", "utf8mb4 instead"),
-            Self::Utf8mb3Collation(collation) => (
-                3778,
-                format!(
-                    "'{}' is a collation of the deprecated character set UTF8MB3. Please consider using UTF8MB4 with \
-                     an appropriate collation instead.",
-                    collation.name()
-                ),
-            ),
+            Self::Charset(charset) => replaced(charset.name(), "utf8mb4 instead"),
+            Self::Collation(collation) => of_collation(collation),
             Self::Dollar => dropped("$ as the first character of an unquoted identifier"),
             Self::InnerInto => (
                 3962,
@@ -145,6 +139,26 @@ impl Deprecation {
             Self::ShowProfiles => replaced("SHOW PROFILES", "Performance Schema instead"),
         }
     }
+}
+
+fn is_deprecated(charset: &Charset) -> bool {
+    matches!(
+        charset.name(),
+        "dec8" | "hp8" | "macce" | "macroman" | "ucs2" | "utf8mb3"
+    )
+}
+
+fn of_collation(collation: Collation) -> (u16, String) {
+    let (code, charset, other) = match collation.charset().name() {
+        "utf8mb3" => (3778, "UTF8MB3", "UTF8MB4"),
+        name => (4079, name, "utf8mb4"),
+    };
+    let text = format!(
+        "'{}' is a collation of the deprecated character set {charset}. Please consider using {other} with an \
+         appropriate collation instead.",
+        collation.name()
+    );
+    (code, text)
 }
 
 impl Parser<'_> {
