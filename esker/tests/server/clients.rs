@@ -169,16 +169,14 @@ fn tls_logins_do_not_depend_on_how_packets_arrive() {
     assert_eq!(got, "fine\n");
 }
 
-/// Statements, parameters, results and names of columns in the client's character set; half of a character may look
-/// like a backslash.
+/// Statements, parameters, results and names of columns in the client's character set.
 const IN_OTHER_CHARACTER_SETS: &str = r#"
 import sys, pymysql
 texts = {
     "cp1250": "čŽ", "cp1251": "жЯ", "cp1257": "ąŽ", "cp850": "éä", "cp866": "жЯ", "greek": "αΩ", "hebrew": "אב",
-    "koi8r": "жЯ", "latin2": "čŽ", "latin5": "ığ", "latin7": "ąŽ", "tis620": "กข", "big5": "功中", "cp932": "表①",
-    "euckr": "한글", "gb2312": "中国", "gbk": b"\x95\x5c'".decode("gbk"), "sjis": "表ｱ", "ujis": "亜ｱ",
+    "koi8r": "жЯ", "latin2": "čŽ", "latin5": "ığ", "latin7": "ąŽ", "tis620": "กข",
 }
-codecs = {"koi8r": "koi8_r", "ujis": "euc_jp"}
+codecs = {"koi8r": "koi8_r"}
 for charset, text in texts.items():
     c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset=charset)
     q = c.cursor()
@@ -193,6 +191,19 @@ for charset, text in texts.items():
     q.execute("SELECT @@character_set_client, @@character_set_connection, @@character_set_results")
     assert q.fetchall() == ((charset,) * 3,), charset
     q.execute("DROP DATABASE x")
+for charset in ["big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ujis"]:
+    # Half of a character may be taken for a quote or a backslash there: refused by name and in the handshake.
+    c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root")
+    try:
+        c.cursor().execute("SET NAMES " + charset)
+        assert False, charset
+    except pymysql.err.MySQLError as e:
+        assert e.args[0] == 1231, (charset, e)
+    try:
+        pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset=charset)
+        assert False, charset
+    except pymysql.err.MySQLError as e:
+        assert e.args[0] == 1115, (charset, e)
 print("all")
 "#;
 

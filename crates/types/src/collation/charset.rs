@@ -180,9 +180,15 @@ impl Charset {
         matches!(self.info().form, Form::Utf8 | Form::Wide(_))
     }
 
-    /// May a client send statements in it? It must be a superset of ASCII's bytes.
+    /// May a client send statements in it? It must be a superset of ASCII's bytes, and no quote or backslash may be
+    /// half of a character, nor be taken for one: see `docs/decisions/collations.md`.
     pub fn of_clients(self) -> bool {
-        self.min_len() == 1
+        self.min_len() == 1 && !self.is_of_several_bytes()
+    }
+
+    /// Is it one of the sets of East Asia, in which a character has one byte or several?
+    pub fn is_of_several_bytes(self) -> bool {
+        matches!(self.info().form, Form::Multi(_))
     }
 
     /// The set's table, if it is one of single bytes.
@@ -214,7 +220,7 @@ impl Charset {
     /// Are bytes below 128 always ASCII, and the separators of files that one finds byte by byte? In some sets a
     /// backslash is half of a character.
     pub fn separates_by_bytes(self) -> bool {
-        self.of_clients() && !matches!(self, Self::Big5 | Self::Cp932 | Self::Gbk | Self::Sjis)
+        self.min_len() == 1 && !matches!(self, Self::Big5 | Self::Cp932 | Self::Gbk | Self::Sjis)
     }
 
     /// Are ASCII's bytes the same characters in it?
