@@ -146,7 +146,10 @@ fn to_charset(
         }
     };
     t.incorrect_string(&printable(&text, bad))?;
-    if from_binary || matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4) {
+    if from_binary {
+        return Ok((charset.decode_lossy(&text[..bad.0]).into_owned(), false));
+    }
+    if matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4) {
         let mut text = text;
         text.truncate(bad.0);
         return Ok((text, false));
