@@ -173,7 +173,7 @@ impl Search {
         for (at, word) in self.query.words.iter().enumerate() {
             let head = &text[..char_offset(text, char_count(&word.text))];
             if !word.is_prefix
-                || !collation.eq(&collation.lower(head), &collation.lower(&word.text))
+                || !collation.eq(&self.words.folded(head), &self.words.folded(&word.text))
             {
                 continue;
             }

@@ -75,6 +75,14 @@ impl Words {
         self.collation
     }
 
+    /// A word in lower case, unless its collation tells cases apart by code.
+    pub(super) fn folded(&self, word: &[u8]) -> Vec<u8> {
+        match self.collation.is_bin() {
+            true => word.to_vec(),
+            false => self.collation.lower(word),
+        }
+    }
+
     /// A word as it is compared and stored: the sort key of its lower case.
     pub(super) fn key(&self, word: &[u8]) -> Vec<u8> {
         let mut key = Vec::new();
@@ -84,7 +92,7 @@ impl Words {
 
     fn write_key(&self, word: &[u8], out: &mut Vec<u8>) {
         out.clear();
-        self.collation.sort_key(&self.collation.lower(word), out);
+        self.collation.sort_key(&self.folded(word), out);
     }
 
     /// Is a word of this length in the index?
