@@ -167,7 +167,11 @@ fn who_changes_a_view_needs_it_and_its_owner_the_table() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON d.invoked TO who@localhost;
          GRANT SELECT, INSERT, UPDATE, DELETE ON d.outer_one TO who@localhost;
          CREATE VIEW some AS SELECT id, a, b FROM u;
-         GRANT SELECT (id), UPDATE (a), INSERT (id) ON d.some TO who@localhost",
+         GRANT SELECT (id), UPDATE (a), INSERT (id) ON d.some TO who@localhost;
+         CREATE VIEW inside AS SELECT id, a, b FROM u;
+         GRANT SELECT, UPDATE (a), INSERT (id) ON d.inside TO own@localhost;
+         CREATE DEFINER = own@localhost VIEW outside AS SELECT id, a, b FROM inside;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON d.outside TO who@localhost",
     );
     let mut who = connect_as(&server, "who");
     who.run("USE d");
@@ -179,6 +183,14 @@ fn who_changes_a_view_needs_it_and_its_owner_the_table() {
         ("DELETE FROM defined WHERE id = 10", Some(1356)),
         ("REPLACE INTO defined VALUES (10, 1)", Some(1356)),
         ("UPDATE outer_one SET a = 5 WHERE id = 10", Some(1356)),
+        ("UPDATE outside SET a = 6 WHERE id = 10", None),
+        ("UPDATE outside SET b = 6 WHERE id = 10", Some(1356)),
+        (
+            "UPDATE outside o JOIN wide w ON w.id = o.id SET o.b = 6",
+            Some(1356),
+        ),
+        ("INSERT INTO outside (id, b) VALUES (40, 1)", Some(1356)),
+        ("DELETE FROM outside", Some(1356)),
         ("INSERT INTO invoked VALUES (20, 1)", Some(1356)),
         ("UPDATE invoked SET a = 1", Some(1356)),
         ("DELETE FROM invoked", Some(1356)),

@@ -349,6 +349,15 @@ impl Scope<'_> {
         Some(Arc::new(seen))
     }
 
+    /// The place of `view`, which is in `depth` other views, where it is around the table at `table`.
+    fn place_around(&self, table: usize, view: &Arc<ViewDef>, depth: usize) -> Option<usize> {
+        let is_it = |t: &ScopeTable| {
+            let def = t.merged.as_ref().map(|merged| &merged.def);
+            t.views.len() == depth && def.is_some_and(|def| Arc::ptr_eq(def, view))
+        };
+        self.tables[..table].iter().rposition(is_it)
+    }
+
     /// May `need` be done with columns of a table inside of a view, by the owners of the views around it?
     ///
     /// # Errors
@@ -360,7 +369,7 @@ impl Scope<'_> {
         table: usize,
         columns: &[usize],
     ) -> SqlResult<()> {
-        let table = &self.tables[table];
+        let (place, table) = (table, &self.tables[table]);
         let (Some(def), Some(outermost)) = (table.base_def(), table.views.last()) else {
             return Ok(());
         };
@@ -369,6 +378,11 @@ impl Scope<'_> {
             for view in table.views.iter().rev() {
                 if entered > 0 {
                     env.names.admit(need, &view.schema, &view.name)?;
+                    let around = self.place_around(place, view, entered);
+                    let seen = around.and_then(|around| self.seen_through(around, place));
+                    if let Some(seen) = seen.filter(|_| !columns.is_empty()) {
+                        env.names.check_columns(need, &seen, columns, true)?;
+                    }
                 }
                 env.names.enter_view(view)?;
                 entered += 1;
