@@ -415,6 +415,14 @@ pub fn column_not_updatable(column: impl Display) -> SqlError {
     SqlError::new(1348, "HY000", format!("Column '{column}' is not updatable"))
 }
 
+/// 1706
+pub fn key_updated_twice(one: impl Display, other: impl Display) -> SqlError {
+    let text = format!(
+        "Primary key/partition key update is not allowed since the table is updated both as '{one}' and '{other}'."
+    );
+    SqlError::new(1706, "HY000", text)
+}
+
 /// 1443
 pub fn view_prevents(verb: impl Display, view: impl Display) -> SqlError {
     let text =

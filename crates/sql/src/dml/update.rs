@@ -2,17 +2,20 @@
 //!
 //! Neighbours: `exec::target` finds and locks the rows, `change` computes and writes them.
 //! **Invariants**: all rows are found and locked before the first is written, so a row that moves
-//! within an index is not met twice; of a row that a join gives several times the first counts.
+//! within an index is not met twice; of a row that a join gives several times the first counts. A table that is
+//! updated under two names keeps what both assign.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use esker_engine::View;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::RowReader;
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::InfoText;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
-use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need};
+use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need, Scope};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{TableRef, Update};
 use esker_types::{Level, SqlResult, Value, errors};
@@ -32,6 +35,8 @@ pub struct CompiledUpdate {
     /// One per target of the search, in the same order.
     changers: Vec<RowChanger>,
     tables: Vec<Arc<TableDef>>,
+    /// A table is updated under two names.
+    has_twins: bool,
     ignore: bool,
     foreign: ForeignKeyPlan,
 }
@@ -68,6 +73,14 @@ impl CompiledUpdate {
                 }
             }
         }
+        let has_twins = check_twins(&target.scope, &assigned)?;
+        if has_twins {
+            // In the order of FROM: of two values for one column the later name's stays.
+            let places: BTreeSet<usize> = assigned.iter().map(|a| a.at.table).collect();
+            places.into_iter().for_each(|place| {
+                target.add_target(place);
+            });
+        }
         // By table of the scope: its assignments.
         let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
         for (assignment, Assigned { at, view }) in update.assignments.iter().zip(assigned) {
@@ -88,6 +101,9 @@ impl CompiledUpdate {
                 Some((_, all)) => all.push(one),
                 None => by_table.push((at.table, vec![one])),
             }
+        }
+        if has_twins {
+            by_table.sort_by_key(|(table, _)| *table);
         }
         let mut changers = Vec::with_capacity(by_table.len());
         for (table, assignments) in by_table {
@@ -120,6 +136,7 @@ impl CompiledUpdate {
             search,
             changers,
             tables,
+            has_twins,
             ignore: update.ignore,
         })
     }
@@ -160,6 +177,9 @@ impl CompiledUpdate {
                 let is_there = seen.is_new(nth, &key)
                     && self.foreign.is_still_there(env, changer.table(), &key)?;
                 if is_there {
+                    if self.has_twins {
+                        reread(env, changer.table(), &key)?;
+                    }
                     matched += 1;
                     let place = (nth, at);
                     changed += u64::from(self.change(env, &states, place, row, &key)?);
@@ -214,4 +234,44 @@ impl CompiledUpdate {
         env.ctx.warn(Level::Warning, error.code, error.message);
         Ok(false)
     }
+}
+
+/// Is a table assigned to under two names?
+///
+/// # Errors
+/// 1706: and its primary key is, under one of them.
+fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
+    let id_of = |place: usize| scope.tables[place].base_def().map(|def| def.primary().id);
+    let places: BTreeSet<usize> = assigned.iter().map(|a| a.at.table).collect();
+    let mut has_twins = false;
+    for &one in &places {
+        for &other in places.range(one + 1..) {
+            if id_of(one).is_none() || id_of(one) != id_of(other) {
+                continue;
+            }
+            has_twins = true;
+            let moves = |a: &Assigned| {
+                let def = scope.tables[a.at.table].base_def();
+                let parts = def.map_or(&[][..], |def| &def.primary().parts);
+                [one, other].contains(&a.at.table) && parts.iter().any(|p| p.col == a.at.column)
+            };
+            if assigned.iter().any(moves) {
+                let alias_of = |place: usize| {
+                    let by = assigned.iter().find(|a| a.at.table == place);
+                    &scope.tables[by.and_then(|a| a.view).unwrap_or(place)].alias
+                };
+                return Err(errors::key_updated_twice(alias_of(one), alias_of(other)));
+            }
+        }
+    }
+    Ok(has_twins)
+}
+
+/// Takes the row as the statement has left it so far: its other name may have changed it.
+fn reread(env: &mut DmlEnv<'_>, table: &TableDef, key: &[u8]) -> Result<(), ExecError> {
+    let stored = env.txn.get(&table.primary().tree, key, View::Latest);
+    if let Some(stored) = stored.map_err(|e| engine_error(&e))? {
+        env.scratch.old_row = stored;
+    }
+    Ok(())
 }
