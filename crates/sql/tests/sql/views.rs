@@ -114,7 +114,7 @@ fn what_is_shown_of_views() {
              FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
         ),
         [
-            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|NO|root@localhost|DEFINER",
+            "v|select `d`.`t`.`id` AS `id`,`d`.`t`.`s` AS `s` from `d`.`t`|YES|root@localhost|DEFINER",
             "w|select (1 + 1) AS `1 + 1`|NO|root@localhost|DEFINER"
         ]
     );
