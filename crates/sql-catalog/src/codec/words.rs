@@ -87,7 +87,7 @@ impl WordCodec {
     pub fn prefix_range(&self, text: &[u8]) -> KeyRange {
         let collation = self.words.collation();
         let mut key = Vec::new();
-        collation.prefix_key(&collation.lower(text), &mut key);
+        collation.prefix_key(&self.words.folded(text), &mut key);
         end_string(0, &mut key);
         // The word goes on where its end mark would be.
         key.truncate(key.len() - 2);

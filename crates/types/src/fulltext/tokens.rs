@@ -76,7 +76,7 @@ impl Words {
     }
 
     /// A word in lower case, unless its collation tells cases apart by code.
-    pub(super) fn folded(&self, word: &[u8]) -> Vec<u8> {
+    pub fn folded(&self, word: &[u8]) -> Vec<u8> {
         match self.collation.is_bin() {
             true => word.to_vec(),
             false => self.collation.lower(word),
