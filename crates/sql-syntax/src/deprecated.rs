@@ -11,7 +11,7 @@ use esker_types::collation::{Charset, Collation};
 use super::parser::Parser;
 
 /// Most that are noted of one statement; `max_error_count` has no larger values.
-pub const MAX_DEPRECATIONS: usize = 65_535;
+const MAX_DEPRECATIONS: usize = 65_535;
 
 /// A use of deprecated syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,7 +53,7 @@ use esker_types::ctx::SessionInfo;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use ast::{Span, Statement};
-pub use deprecated::{Deprecation, MAX_DEPRECATIONS};
+pub use deprecated::Deprecation;
 use lexer::Tok;
 use parser::Parser;
 

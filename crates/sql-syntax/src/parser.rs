@@ -428,23 +428,23 @@ impl<'a> Parser<'a> {
 
     /// A character set name, lower-cased; BINARY and ASCII are words of their own.
     pub(super) fn charset_name(&mut self) -> SqlResult<Box<str>> {
-        if self.eat_kw(Kw::BINARY) {
-            return Ok("binary".into());
-        }
-        let name = self.ident_or_text()?.to_ascii_lowercase();
-        if let Some(what) = Deprecation::of_charset(&name) {
-            self.deprecate(what);
-        }
-        Ok(name.into())
+        self.charset_or_collation(Deprecation::of_charset)
     }
 
     /// A collation name, lower-cased.
     pub(super) fn collation_name(&mut self) -> SqlResult<Box<str>> {
+        self.charset_or_collation(Deprecation::of_collation)
+    }
+
+    fn charset_or_collation(
+        &mut self,
+        deprecation: fn(&str) -> Option<Deprecation>,
+    ) -> SqlResult<Box<str>> {
         if self.eat_kw(Kw::BINARY) {
             return Ok("binary".into());
         }
         let name = self.ident_or_text()?.to_ascii_lowercase();
-        if let Some(what) = Deprecation::of_collation(&name) {
+        if let Some(what) = deprecation(&name) {
             self.deprecate(what);
         }
         Ok(name.into())

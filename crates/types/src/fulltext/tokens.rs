@@ -83,7 +83,7 @@ impl Words {
         }
     }
 
-    /// A word as it is compared and stored: the sort key of its lower case.
+    /// A word as it is compared and stored: the sort key of what [`Self::folded`] gives.
     pub(super) fn key(&self, word: &[u8]) -> Vec<u8> {
         let mut key = Vec::new();
         self.write_key(word, &mut key);
