@@ -124,6 +124,24 @@ fn to_binary_column(t: &Target<'_>, mut bytes: Vec<u8>, from: &SqlType) -> SqlRe
     Ok(Value::Str(bytes))
 }
 
+/// Reads bytes in the character set, as [`to_charset`] does. A first unit that is not whole is filled with zeros.
+fn from_bytes(t: &Target<'_>, bytes: Vec<u8>, charset: Charset) -> SqlResult<(Vec<u8>, bool)> {
+    let len = bytes.len();
+    let whole = match charset.whole_units(&bytes) {
+        Cow::Owned(whole) => whole,
+        Cow::Borrowed(_) => bytes,
+    };
+    let bad = match charset.decode(&whole) {
+        Ok(Cow::Owned(decoded)) => return Ok((decoded, true)),
+        Ok(Cow::Borrowed(_)) => return Ok((whole, true)),
+        Err(bad) => bad,
+    };
+    let padding = whole.len() - len;
+    t.incorrect_string(&printable(&whole, BadChar(bad.0.max(padding))))?;
+    let text = charset.decode_lossy(&whole[..bad.0]);
+    Ok((text.into_owned(), false))
+}
+
 /// Makes the text one of the character set: bytes are read in it, text must exist in it. False
 /// when it was not, which was raised.
 fn to_charset(
@@ -132,23 +150,15 @@ fn to_charset(
     charset: Charset,
     from_binary: bool,
 ) -> SqlResult<(Vec<u8>, bool)> {
-    let bad = if from_binary {
-        match charset.decode(&text) {
-            Ok(Cow::Owned(decoded)) => return Ok((decoded, true)),
-            Ok(Cow::Borrowed(_)) => return Ok((text, true)),
-            Err(bad) => bad,
-        }
-    } else {
-        // A parameter's bytes are the client's: nobody has looked at them before.
-        match charset.encode(&text).map(|_| ()) {
-            Ok(()) => return Ok((text, true)),
-            Err(bad) => bad,
-        }
+    if from_binary {
+        return from_bytes(t, text, charset);
+    }
+    // A parameter's bytes are the client's: nobody has looked at them before.
+    let bad = match charset.encode(&text).map(|_| ()) {
+        Ok(()) => return Ok((text, true)),
+        Err(bad) => bad,
     };
     t.incorrect_string(&printable(&text, bad))?;
-    if from_binary {
-        return Ok((charset.decode_lossy(&text[..bad.0]).into_owned(), false));
-    }
     if matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4) {
         let mut text = text;
         text.truncate(bad.0);
