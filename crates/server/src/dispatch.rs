@@ -102,11 +102,17 @@ pub(crate) fn begin(
             session.reset_statement(id).into()
         }
         Command::StmtFetch(id, rows) => Next::Fetch(id, rows),
-        Command::InitDb(name) => session.use_database(&String::from_utf8_lossy(name)).into(),
-        Command::FieldList(table, _) => match session.field_list(&String::from_utf8_lossy(table)) {
-            Ok(columns) => Next::Fields(columns),
-            Err(e) => Next::Error(e),
-        },
+        Command::InitDb(name) => {
+            let name = session.to_utf8(name);
+            session.use_database(&String::from_utf8_lossy(&name)).into()
+        }
+        Command::FieldList(table, _) => {
+            let table = session.to_utf8(table);
+            match session.field_list(&String::from_utf8_lossy(&table)) {
+                Ok(columns) => Next::Fields(columns),
+                Err(e) => Next::Error(e),
+            }
+        }
         Command::Refresh(what) => {
             session.start(Request::Query(flush_of(what).as_bytes()));
             Next::Statement(Format::Text, Mode::Thread)

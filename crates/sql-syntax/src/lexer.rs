@@ -1,12 +1,13 @@
 //! Bytes to tokens, as MySQL's lexer splits them: version comments, quotes, `1a` names, `@` forms.
 //!
 //! Neighbours: the parser pulls tokens one by one and re-reads by copying the lexer; `digest` runs it
-//! alone.
+//! alone; `client_text` reads with it what clients send in other character sets than UTF-8.
 //! **Invariants**: a token is a byte range of the source, nothing is copied; `next` never panics on
 //! any bytes and at the end returns `Eof` for ever; what MySQL's lexer aborts on (open quotes, open
 //! comments, bad hex strings) is a `Bad` token, which no grammar rule takes.
 
 use esker_types::SqlMode;
+use esker_types::collation::Charset;
 
 use super::keyword::{Kw, is_charset};
 
@@ -98,6 +99,8 @@ pub struct Lexer<'a> {
     pos: usize,
     ansi_quotes: bool,
     no_backslash: bool,
+    /// The multi-byte character set of the source: half of a code is neither a quote nor a backslash there.
+    codes: Option<Charset>,
     /// Inside an executed version comment: `*/` ends it.
     in_comment: bool,
     /// The next word is a name even if it looks like a keyword or number (directly after a dot).
@@ -168,11 +171,21 @@ impl<'a> Lexer<'a> {
             pos,
             ansi_quotes: mode.has(SqlMode::ANSI_QUOTES),
             no_backslash: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
+            codes: None,
             in_comment: false,
             force_name: false,
             word_dot: false,
             hint_ok: false,
             hint: None,
+        }
+    }
+
+    /// The same for a source in another character set than UTF-8, one of those that clients may have.
+    pub(super) fn in_charset(self, charset: Charset) -> Self {
+        assert!(charset.of_clients());
+        Self {
+            codes: charset.is_of_several_bytes().then_some(charset),
+            ..self
         }
     }
 
@@ -363,8 +376,7 @@ impl<'a> Lexer<'a> {
 
     /// A word whose bytes up to `p` are known to be name bytes.
     fn word(&mut self, start: usize, p: usize, force: bool) -> Token {
-        let rest = self.src[p..].iter();
-        let p = p + rest.take_while(|&&b| is_name_byte(b)).count();
+        let p = self.name_end(p);
         self.pos = p;
         let kw = if self.at(p) == b'.' && is_name_byte(self.at(p + 1)) {
             self.word_dot = true;
@@ -397,6 +409,19 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Where the bytes of a name end that go on at `p`.
+    #[inline]
+    fn name_end(&self, mut p: usize) -> usize {
+        let Some(charset) = self.codes else {
+            let rest = self.src[p..].iter();
+            return p + rest.take_while(|&&b| is_name_byte(b)).count();
+        };
+        while is_name_byte(self.at(p)) {
+            p += charset.code_len(&self.src[p..]).max(1);
+        }
+        p
+    }
+
     fn dot(&mut self, start: usize, word_dot: bool) -> Token {
         let next = self.at(start + 1);
         if !word_dot && next.is_ascii_digit() {
@@ -414,9 +439,9 @@ impl<'a> Lexer<'a> {
             }
             b'\'' | b'"' | b'`' => self.token(Tok::At, start, start + 1),
             _ => {
-                let mut p = start + 1;
-                while is_name_byte(self.at(p)) || self.at(p) == b'.' {
-                    p += 1;
+                let mut p = self.name_end(start + 1);
+                while self.at(p) == b'.' {
+                    p = self.name_end(p + 1);
                 }
                 self.token(Tok::AtName, start, p)
             }
@@ -429,11 +454,10 @@ impl<'a> Lexer<'a> {
         let escape = if self.no_backslash { quote } else { b'\\' };
         let mut p = open + 1;
         loop {
-            let rest = self.src.get(p..).unwrap_or_default();
-            let Some(found) = find_either(rest, quote, escape) else {
+            let Some(found) = self.find_bare(p, quote, escape) else {
                 return self.bad_rest(start);
             };
-            p += found;
+            p = found;
             if self.src[p] == quote && self.at(p + 1) != quote {
                 return self.token(tok, start, p + 1);
             }
@@ -442,20 +466,34 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Position of the first `a` or `b` from `p` on that is not half of a code.
+    #[inline]
+    fn find_bare(&self, mut p: usize, a: u8, b: u8) -> Option<usize> {
+        let rest = self.src.get(p..).unwrap_or_default();
+        let Some(charset) = self.codes else {
+            return find_either(rest, a, b).map(|found| p + found);
+        };
+        while let Some(byte) = self.src.get(p) {
+            if *byte == a || *byte == b {
+                return Some(p);
+            }
+            p += charset.code_len(&self.src[p..]).max(1);
+        }
+        None
+    }
+
     fn quoted_name(&mut self, start: usize) -> Token {
         let quote = self.src[start];
         let mut p = start + 1;
         loop {
-            match self.src.get(p) {
-                None => return self.bad_rest(start),
-                Some(&b) if b == quote => {
-                    if self.at(p + 1) != quote {
-                        return self.token(Tok::Quoted, start, p + 1);
-                    }
-                    p += 2;
-                }
-                Some(_) => p += 1,
+            let Some(found) = self.find_bare(p, quote, quote) else {
+                return self.bad_rest(start);
+            };
+            if self.at(found + 1) != quote {
+                return self.token(Tok::Quoted, start, found + 1);
             }
+            // The quote twice.
+            p = found + 2;
         }
     }
 

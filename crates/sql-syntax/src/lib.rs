@@ -5,10 +5,10 @@
 //! [`ast`]. Knows no catalog and no session beyond the SQL mode and
 //! the [`Watch`] on long texts.
 //!
-//! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) → `query` (with
-//! `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`, `alter`, `account`, `admin`,
-//! `replication`, `show`, `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints,
-//! `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
+//! Flow: `client_text` (what is not sent in UTF-8) → `lexer` (with `keyword` and `literal`) → `parser` (token helpers)
+//! → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`,
+//! `alter`, `account`, `admin`, `replication`, `show`, `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads
+//! optimizer hints, `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -19,6 +19,7 @@ mod admin;
 mod alter;
 pub mod ast;
 mod call;
+mod client_text;
 mod column;
 mod ddl;
 mod deprecated;
@@ -53,6 +54,7 @@ use esker_types::ctx::SessionInfo;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 use ast::{Span, Statement};
+pub use client_text::ClientText;
 pub use deprecated::Deprecation;
 use lexer::Tok;
 use parser::Parser;

@@ -21,15 +21,7 @@ pub(super) fn unescape(quoted: &[u8], no_backslash: bool) -> Vec<u8> {
             out.push(b);
         } else if b == b'\\' && !no_backslash {
             match bytes.next() {
-                Some(b'0') => out.push(0),
-                Some(b'b') => out.push(8),
-                Some(b'n') => out.push(b'\n'),
-                Some(b'r') => out.push(b'\r'),
-                Some(b't') => out.push(b'\t'),
-                Some(b'Z') => out.push(0x1a),
-                // Kept for LIKE, which takes them as escaped wildcards.
-                Some(c @ (b'%' | b'_')) => out.extend([b'\\', c]),
-                Some(c) => out.push(c),
+                Some(c) => push_escaped(c, &mut out),
                 None => out.push(b),
             }
         } else {
@@ -37,6 +29,21 @@ pub(super) fn unescape(quoted: &[u8], no_backslash: bool) -> Vec<u8> {
         }
     }
     out
+}
+
+/// What a backslash and `c` stand for.
+pub(super) fn push_escaped(c: u8, out: &mut Vec<u8>) {
+    match c {
+        b'0' => out.push(0),
+        b'b' => out.push(8),
+        b'n' => out.push(b'\n'),
+        b'r' => out.push(b'\r'),
+        b't' => out.push(b'\t'),
+        b'Z' => out.push(0x1a),
+        // Kept for LIKE, which takes them as escaped wildcards.
+        b'%' | b'_' => out.extend([b'\\', c]),
+        _ => out.push(c),
+    }
 }
 
 /// Bytes of `0x…`, `x'…'`, `0b…`, `b'…'`.

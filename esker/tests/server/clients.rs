@@ -169,14 +169,16 @@ fn tls_logins_do_not_depend_on_how_packets_arrive() {
     assert_eq!(got, "fine\n");
 }
 
-/// Statements, parameters, results and names of columns in the client's character set.
+/// Statements, parameters, results and names of columns in the client's character set; half of a character may look
+/// like a backslash.
 const IN_OTHER_CHARACTER_SETS: &str = r#"
 import sys, pymysql
 texts = {
     "cp1250": "čŽ", "cp1251": "жЯ", "cp1257": "ąŽ", "cp850": "éä", "cp866": "жЯ", "greek": "αΩ", "hebrew": "אב",
-    "koi8r": "жЯ", "latin2": "čŽ", "latin5": "ığ", "latin7": "ąŽ", "tis620": "กข",
+    "koi8r": "жЯ", "latin2": "čŽ", "latin5": "ığ", "latin7": "ąŽ", "tis620": "กข", "big5": "功中", "cp932": "表①",
+    "euckr": "한글", "gb2312": "中国", "gbk": b"\x95\x5c'".decode("gbk"), "sjis": "表ｱ", "ujis": "亜ｱ",
 }
-codecs = {"koi8r": "koi8_r"}
+codecs = {"koi8r": "koi8_r", "ujis": "euc_jp"}
 for charset, text in texts.items():
     c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset=charset)
     q = c.cursor()
@@ -191,19 +193,6 @@ for charset, text in texts.items():
     q.execute("SELECT @@character_set_client, @@character_set_connection, @@character_set_results")
     assert q.fetchall() == ((charset,) * 3,), charset
     q.execute("DROP DATABASE x")
-for charset in ["big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ujis"]:
-    # Half of a character may be taken for a quote or a backslash there: refused by name and in the handshake.
-    c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root")
-    try:
-        c.cursor().execute("SET NAMES " + charset)
-        assert False, charset
-    except pymysql.err.MySQLError as e:
-        assert e.args[0] == 1231, (charset, e)
-    try:
-        pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset=charset)
-        assert False, charset
-    except pymysql.err.MySQLError as e:
-        assert e.args[0] == 1115, (charset, e)
 print("all")
 "#;
 
@@ -213,5 +202,119 @@ fn pymysql_in_other_character_sets() {
     let (server, _dir) = server(&["--skip-ssl"]);
     let port = server.port.to_string();
     let got = output(python.args(["-c", IN_OTHER_CHARACTER_SETS, &port]));
+    assert_eq!(got, "all\n");
+}
+
+/// Literals of bytes that a client has escaped, or not, in the character sets in which half of a character may be a
+/// backslash; what stands behind the number of rows is what it asks.
+const LITERALS_OF_ANY_BYTES: &str = r#"
+import random, sys, pymysql
+from pymysql.constants import COMMAND
+
+SHAPES = {
+    "big5": (lambda a, b: 0xa1 <= a <= 0xf9 and (0x40 <= b <= 0x7e or 0xa1 <= b <= 0xfe)),
+    "cp932": (lambda a, b: (0x81 <= a <= 0x9f or 0xe0 <= a <= 0xfc) and 0x40 <= b <= 0xfc and b != 0x7f),
+    "euckr": (lambda a, b: 0x81 <= a <= 0xfe and (0x41 <= b <= 0x5a or 0x61 <= b <= 0x7a or 0x81 <= b <= 0xfe)),
+    "gb2312": (lambda a, b: 0xa1 <= a <= 0xf7 and 0xa1 <= b <= 0xfe),
+    "gbk": (lambda a, b: 0x81 <= a <= 0xfe and 0x40 <= b <= 0xfe and b != 0x7f),
+}
+SHAPES["sjis"] = SHAPES["cp932"]
+
+def ask(c, text):
+    try:
+        c._execute_command(COMMAND.COM_QUERY, text)
+        c._affected_rows = c._read_query_result()
+        return c._result.rows
+    except pymysql.err.MySQLError as e:
+        return e.args[0]
+
+def code(charset, text, at):
+    pair = text[at:at + 2]
+    return 2 if len(pair) == 2 and SHAPES[charset](*pair) else 0
+
+def escaped(charset, text):
+    # mysql_real_escape_string: a byte that only looks like the beginning of a character is escaped, too.
+    out, at = b"", 0
+    while at < len(text):
+        size = code(charset, text, at)
+        if size:
+            out += text[at:at + size]
+            at += size
+            continue
+        byte = text[at:at + 1]
+        letters = {b"\0": b"0", b"\n": b"n", b"\r": b"r", b"\x1a": b"Z"}
+        begins = byte >= b"\x80" and any(SHAPES[charset](byte[0], b) for b in range(256))
+        if byte in letters:
+            out += b"\\" + letters[byte]
+        elif byte in (b"'", b'"', b"\\") or begins:
+            out += b"\\" + byte
+        else:
+            out += byte
+        at += 1
+    return out
+
+def literal_end(charset, text, escapes):
+    # Where MySQL ends the literal that begins with the text: the value and the end, or None.
+    quote, at, value = text[:1], 1, b""
+    letters = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"Z": b"\x1a"}
+    while at < len(text):
+        size = code(charset, text, at)
+        byte, next = text[at:at + 1], text[at + 1:at + 2]
+        if size:
+            value += text[at:at + size]
+            at += size
+        elif byte == b"\\" and escapes:
+            if not next:
+                return None
+            value += letters.get(next, b"\\" + next if next in (b"%", b"_") else next)
+            at += 2
+        elif byte == quote and next == quote:
+            value += quote
+            at += 2
+        elif byte == quote:
+            return value, at + 1
+        else:
+            value += byte
+            at += 1
+    return None
+
+c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", charset="latin1")
+c.encoding = "iso8859-1"
+random.seed(5)
+counts = [0, 0, 0]
+pieces = [b"'", b"\\", b'"', b"a", b"%", b"n", b"\x81", b"\x5f", b"\x95", b"\xbf", b"\xff", b"\xa1", b"@", b"~"]
+for charset in SHAPES:
+    for mode in ["", "NO_BACKSLASH_ESCAPES"]:
+        assert ask(c, b"SET sql_mode='" + mode.encode() + b"'") == None
+        # What is no text is kept where the connection has the client's set.
+        assert ask(c, b"SET NAMES " + charset.encode()) == None
+        for n in range(300):
+            raw = b"".join(random.choices(pieces, k=random.randrange(9)))
+            if not mode:
+                got = ask(c, b"SELECT HEX('" + escaped(charset, raw) + b"'), 7")
+                # Its 815F is a backslash, too.
+                assert got == ((raw.hex().upper(), 7),) or charset == "sjis", (charset, raw, got)
+                assert len(got[0]) == 2, (charset, raw, got)
+                counts[0] += 1
+            text = b"'" + raw + b"'"
+            end = literal_end(charset, text, not mode)
+            got = ask(c, b"SELECT HEX(" + text + b"), 7")
+            if end and end[1] == len(text):
+                assert got == ((end[0].hex().upper(), 7),) or charset == "sjis", (charset, mode, raw, got)
+                assert len(got[0]) == 2, (charset, mode, raw, got)
+                counts[1] += 1
+            elif end is None:
+                assert got == 1064, (charset, mode, raw, got)
+                counts[2] += 1
+assert all(count > 200 for count in counts), counts
+print("all")
+"#;
+
+#[test]
+fn literals_of_clients_end_where_mysql_ends_them() {
+    let Some(mut python) = python() else { return };
+    let (server, _dir) = server(&["--skip-ssl"]);
+    let port = server.port.to_string();
+    let got = output(python.args(["-c", LITERALS_OF_ANY_BYTES, &port]));
     assert_eq!(got, "all\n");
 }

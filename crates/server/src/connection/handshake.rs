@@ -6,7 +6,7 @@
 use esker_sql::Session;
 use esker_sql::accounts::Identity;
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{SqlError, errors};
 use esker_wire::auth::CACHING_SHA2;
 use esker_wire::constants::{cap, status};
 use esker_wire::handshake::{self, Greeting, Response};
@@ -82,7 +82,6 @@ pub(super) async fn login(
         }
     };
     conn.capabilities = response.capabilities;
-    collation_of(response.collation).map_err(NoLogin::Denied)?;
     let chosen = compressions(shared).choose(&response);
     conn.agreed = chosen.map_err(NoLogin::Denied)?;
     let proof = Proof {
@@ -139,13 +138,12 @@ pub(super) async fn change_user(
     let authenticated = authenticate(conn, shared, proof, &host).await?;
     let known = authenticated.and_then(|account| {
         let must_change = must_change_password(shared, &account, conn.capabilities)?;
-        let collation = collation_of(request.collation)?;
-        Ok((login::acting(shared, account), must_change, collation))
+        Ok((login::acting(shared, account), must_change))
     });
     match known {
-        Ok((identity, must_change_password, collation)) => {
+        Ok((identity, must_change_password)) => {
             conn.parameters.clear();
-            session.change_user(&request.user, identity, collation);
+            session.change_user(&request.user, identity, Collation::by_id(request.collation));
             let database = request.database.as_deref();
             match admit_account(session, database) {
                 Ok(()) => {
@@ -167,18 +165,5 @@ pub(super) async fn change_user(
             conn.flush().await?;
             Err(Gone)
         }
-    }
-}
-
-/// The collation that a client asks for by its number.
-///
-/// # Errors
-/// 1115: clients may not use its character set. One that went on with another set would escape quotes for its own.
-fn collation_of(id: u16) -> SqlResult<Option<Collation>> {
-    let collation = Collation::by_id(id);
-    let charset = collation.map(Collation::charset);
-    match charset.filter(|charset| charset.is_of_several_bytes()) {
-        Some(charset) => Err(errors::unknown_charset(charset.name())),
-        None => Ok(collation),
     }
 }

@@ -84,6 +84,7 @@ mod utility;
 mod views;
 mod xa;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -95,7 +96,7 @@ use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
-use esker_sql_syntax::{AccountPlaces, Deprecation, ParseOptions, Watch};
+use esker_sql_syntax::{AccountPlaces, ClientText, Deprecation, ParseOptions, Watch};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
@@ -583,8 +584,25 @@ impl Session {
         self.context.process.counts.add(counter, n);
     }
 
-    /// The client's bytes as UTF-8.
-    pub fn to_utf8<'a>(&self, text: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
+    /// The first statement of the client's bytes in UTF-8, and how many bytes it is; all of them where its end does not
+    /// depend on the client's character set.
+    fn statement_to_utf8<'a>(&self, raw: &'a [u8], multi: bool) -> (Cow<'a, [u8]>, usize) {
+        let charset = self.vars.charset_client;
+        if charset.stores_utf8() || (charset.keeps_ascii() && raw.is_ascii()) {
+            return (raw.into(), raw.len());
+        }
+        let how = ClientText {
+            charset,
+            connection: self.vars.collation_connection.charset(),
+            sql_mode: self.vars.sql_mode,
+            multi,
+        };
+        let (text, read) = how.first_statement(raw);
+        (text.into(), read)
+    }
+
+    /// A value of the client as UTF-8.
+    pub fn to_utf8<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let charset = self.vars.charset_client;
         match charset.stores_utf8() {
             true => text.into(),

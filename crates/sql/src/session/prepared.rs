@@ -87,7 +87,7 @@ impl Session {
     /// # Errors
     /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many, 1041 without memory.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
-        self.begin_command("Prepare", sql);
+        self.begin_command("Prepare", &self.to_utf8(sql));
         self.clear_warnings();
         self.context.pace.enter(Mode::Inline);
         self.context.pace.set_deadline(None);
@@ -104,7 +104,7 @@ impl Session {
 
     fn prepare_text(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.context.check_password_is_fresh()?;
-        let text = self.to_utf8(sql).into_owned();
+        let text = self.statement_to_utf8(sql, false).0.into_owned();
         let options = ParseOptions {
             params: true,
             ..self.parse_options()

@@ -398,7 +398,7 @@ impl Session {
             }
             Err(e) => {
                 running.work = Work::Finished;
-                running.next = running.text.len();
+                running.end();
                 Err(match e {
                     ExecError::Sql(e) => e,
                     // Streams whose locks could be waited for were collected before.

@@ -18,6 +18,8 @@ use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{ColumnMeta, Mode, Outcome, OutcomeKind, Step, WaitFor};
 use esker_sql_exec::short::ShortSelect;
 use esker_sql_syntax::ast::Statement;
+use esker_sql_syntax::lexer::is_space;
+use esker_types::collation::Charset;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
@@ -39,8 +41,12 @@ pub enum Request<'a> {
 
 /// The request being run.
 pub(super) struct Running {
-    /// Text of the request, UTF-8; empty for the execution of a prepared statement.
+    /// Text of the request, or of its present statement, UTF-8; empty for the execution of a prepared statement.
     pub(super) text: Vec<u8>,
+    /// The character set in which the text was read.
+    charset: Charset,
+    /// What follows the text, as the client sent it: which characters it has is known when its turn comes.
+    unread: Vec<u8>,
     /// Where the statement begins.
     pub(super) begin: usize,
     /// Where the next statement of the text begins.
@@ -79,6 +85,8 @@ impl Running {
     fn new(text: Vec<u8>, params: Vec<Value>, work: Work) -> Self {
         Self {
             text,
+            charset: Charset::default(),
+            unread: Vec::new(),
             begin: 0,
             next: 0,
             params,
@@ -92,6 +100,17 @@ impl Running {
     fn without_text(mut self) -> Self {
         self.text.clear();
         self
+    }
+
+    /// Does another statement follow?
+    fn has_more(&self) -> bool {
+        self.next < self.text.len() || !self.unread.is_empty()
+    }
+
+    /// Leaves out what follows.
+    pub(super) fn end(&mut self) {
+        self.next = self.text.len();
+        self.unread.clear();
     }
 
     /// A request that failed before it could run.
@@ -111,12 +130,12 @@ impl Session {
         self.count(Counter::Questions, 1);
         let running = match request {
             Request::Query(text) => {
-                self.begin_command("Query", text);
-                let mut buffer = std::mem::take(&mut self.spare_text);
-                buffer.clear();
-                buffer.extend_from_slice(&self.to_utf8(text));
+                self.begin_command("Query", &self.to_utf8(text));
+                let buffer = std::mem::take(&mut self.spare_text);
                 let params = std::mem::take(&mut self.spare_params);
-                Running::new(buffer, params, Work::Text)
+                let mut running = Running::new(buffer, params, Work::Text);
+                self.read_statement(&mut running, text);
+                running
             }
             Request::Execute { statement, params } => {
                 match self.prepared_mut(statement, "mysqld_stmt_execute") {
@@ -135,6 +154,35 @@ impl Session {
         };
         self.deprecations = None;
         self.running = Some(running);
+    }
+
+    /// Reads the next statement of `raw`, which the client sent.
+    fn read_statement(&self, running: &mut Running, raw: &[u8]) {
+        let (statement, read) = self.statement_to_utf8(raw, self.client.multi_statements);
+        running.charset = self.vars.charset_client;
+        running.text.clear();
+        running.text.extend_from_slice(&statement);
+        (running.begin, running.next) = (0, 0);
+        // What MySQL takes off a request's end is no statement.
+        let rest = &raw[read..];
+        let is_empty = |b: &u8| *b == b';' || is_space(*b);
+        running.unread.clear();
+        if !rest.iter().all(is_empty) {
+            running.unread.extend_from_slice(rest);
+        }
+    }
+
+    /// Reads the statement that follows, if that depends on what the session's character set is now.
+    fn read_next_statement(&self, running: &mut Running) {
+        let mut unread = std::mem::take(&mut running.unread);
+        let follows = running.next < running.text.len();
+        if follows && unread.is_empty() && running.charset != self.vars.charset_client {
+            // A text of several statements is as the client sent it.
+            unread = running.text.split_off(running.next);
+        }
+        if !unread.is_empty() {
+            self.read_statement(running, &unread);
+        }
     }
 
     /// Keeps the buffers of a request that is over.
@@ -172,17 +220,19 @@ impl Session {
 
     /// Does another statement of the request follow the one that has just ended?
     pub fn has_more(&self) -> bool {
-        self.running.as_ref().is_some_and(|r| r.next < r.text.len())
+        self.running.as_ref().is_some_and(Running::has_more)
     }
 
     /// Starts the request's next statement. False when there is none; the request is over then.
     pub fn start_next(&mut self) -> bool {
         self.end_hints();
-        match &mut self.running {
-            Some(running) if running.next < running.text.len() => {
+        match self.running.take() {
+            Some(mut running) if running.has_more() => {
+                self.read_next_statement(&mut running);
                 running.work = Work::Text;
                 running.waiting_since = None;
                 running.counted = false;
+                self.running = Some(running);
                 self.no_index_used = false;
                 self.context.pace.set_deadline(None);
                 let now = self.context.instance.now_micros();
@@ -191,8 +241,8 @@ impl Session {
                 self.context.renew_rights();
                 true
             }
-            _ => {
-                if let Some(running) = self.running.take() {
+            over => {
+                if let Some(running) = over {
                     self.recycle(running);
                 }
                 self.end_command();
@@ -225,7 +275,7 @@ impl Session {
     /// A statement that failed is the request's last.
     pub(super) fn note_outcome(&mut self, running: &mut Running, outcome: &Outcome) {
         if matches!(outcome.result, OutcomeKind::Err(_)) {
-            running.next = running.text.len();
+            running.end();
             self.end_hints();
             self.end_command();
         }

@@ -7,8 +7,7 @@
 //!
 //! **Invariants**
 //! - Files pass through in pieces; only one field (or row of a fixed width) is in memory, and its size is bounded.
-//! - Separators are compared as bytes. No character set of ours has a byte below 0x80 inside a longer character, so
-//!   separators in ASCII never match a part of one.
+//! - Separators are compared as bytes, but never with a part of a code of several bytes ([`Charset::code_len`]).
 
 mod place;
 mod read;
@@ -96,20 +95,20 @@ pub(crate) const FOREIGN_BYTES: &str = "Non-ASCII separator arguments are not fu
 /// The character set of a CHARACTER SET clause.
 ///
 /// # Errors
-/// 1115; 1235 for those in which separators cannot be told from parts of characters.
+/// 1115; 1235 for those whose separators are not bytes.
 pub(crate) fn charset_named(name: &str) -> SqlResult<Charset> {
     let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))?;
     separable(charset)
 }
 
-/// A character set of files in which separators can be found and written byte by byte.
+/// A character set of files: one whose separators are bytes.
 ///
 /// # Errors
 /// 1235.
 pub(crate) fn separable(charset: Charset) -> SqlResult<Charset> {
-    match charset.separates_by_bytes() {
-        true => Ok(charset),
-        false => Err(SqlError::not_supported(format!(
+    match charset.min_len() {
+        1 => Ok(charset),
+        _ => Err(SqlError::not_supported(format!(
             "Files in {}",
             charset.name()
         ))),

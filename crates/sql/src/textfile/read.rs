@@ -7,6 +7,7 @@
 //! escape      everywhere: the next byte is taken as it is, or stands for another one (\n, \t, \N …)
 //! quote       first in a field: begins a quoted field; in one: doubled it is itself, before a separator it ends the field
 //! separators  outside of quoted fields: end the field or the line
+//! half of a code of several bytes: nowhere anything but itself
 //! ```
 //! **Invariants**
 //! - After the end of a line nothing is read before [`FieldReader::next_line`].
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use esker_engine::{MemoryBudget, Reservation};
 use esker_sql_catalog::exec_error::engine_error;
+use esker_types::collation::Charset;
 use esker_types::{SqlResult, errors};
 
 use super::{Dialect, FileSource};
@@ -97,9 +99,13 @@ impl Input<'_> {
     }
 }
 
+/// Longest code of a character set of several bytes.
+const MOST_CODE_BYTES: usize = 4;
+
 /// Reads fields.
 pub(crate) struct FieldReader<'a> {
     input: Input<'a>,
+    charset: Charset,
     dialect: &'a Dialect,
     /// Where plain bytes end outside and inside of quotes.
     special: [bool; 256],
@@ -117,12 +123,13 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// Reads from `source`; a field has at most `limit` bytes.
+    /// Reads from `source`, which is in `charset`; a field has at most `limit` bytes.
     ///
     /// # Errors
     /// There is no memory left.
     pub(crate) fn new(
         dialect: &'a Dialect,
+        charset: Charset,
         source: &'a mut dyn FileSource,
         check_killed: &'a dyn Fn() -> SqlResult<()>,
         limit: usize,
@@ -142,6 +149,10 @@ impl<'a> FieldReader<'a> {
         for byte in dialect.quote.iter().chain(&dialect.escape) {
             special_quoted[usize::from(*byte)] = true;
         }
+        if charset.is_of_several_bytes() {
+            special[0x80..].fill(true);
+            special_quoted[0x80..].fill(true);
+        }
         Ok(Self {
             input: Input {
                 source,
@@ -153,6 +164,7 @@ impl<'a> FieldReader<'a> {
                 field_bytes: 0,
                 memory: memory.reserve(0).map_err(|e| engine_error(&e))?,
             },
+            charset,
             dialect,
             special,
             special_quoted,
@@ -218,17 +230,17 @@ impl<'a> FieldReader<'a> {
             if self.escaped(byte)? {
                 continue;
             }
-            if self.quoted {
-                if self.dialect.quote == Some(byte) && self.quote()? {
+            if self.quoted && self.dialect.quote == Some(byte) {
+                if self.quote()? {
                     return Ok(true);
                 }
-            } else if self.input.eat(self.line_end)? {
+            } else if !self.quoted && self.input.eat(self.line_end)? {
                 self.line_ended = true;
                 return Ok(true);
-            } else if self.input.eat(&self.dialect.field_end)? {
+            } else if !self.quoted && self.input.eat(&self.dialect.field_end)? {
                 return Ok(true);
             } else {
-                self.push_next(byte);
+                self.push_code()?;
             }
         }
     }
@@ -294,7 +306,7 @@ impl<'a> FieldReader<'a> {
                 return Ok(false);
             } else {
                 self.cut = true;
-                self.input.pos += 1;
+                self.input.pos += self.code_len()?;
             }
         }
     }
@@ -401,6 +413,26 @@ impl<'a> FieldReader<'a> {
         Ok(false)
     }
 
+    /// Bytes of what comes next and is taken whole, at least one.
+    fn code_len(&mut self) -> SqlResult<usize> {
+        let charset = self.charset;
+        if !charset.is_of_several_bytes() {
+            return Ok(1);
+        }
+        Ok(charset.code_len(self.input.look(MOST_CODE_BYTES)?).max(1))
+    }
+
+    fn push_code(&mut self) -> SqlResult<()> {
+        let len = self.code_len()?;
+        let code = &self.input.look(len)?[..len];
+        self.field.extend_from_slice(code);
+        self.input.pos += len;
+        match self.field.len() > self.limit {
+            true => Err(errors::packet_too_large()),
+            false => Ok(()),
+        }
+    }
+
     fn push_next(&mut self, byte: u8) {
         self.input.pos += 1;
         self.field.push(byte);
@@ -438,10 +470,21 @@ mod tests {
     type Lines = Vec<(Vec<Option<String>>, bool)>;
 
     fn lines(file: &[u8], format: &FileFormat, most: usize, size: usize) -> Lines {
+        lines_in(Charset::default(), file, format, most, size)
+    }
+
+    fn lines_in(
+        charset: Charset,
+        file: &[u8],
+        format: &FileFormat,
+        most: usize,
+        size: usize,
+    ) -> Lines {
         let dialect = Dialect::new(format, SqlMode::default()).unwrap();
         let mut source = Pieces(file.chunks(size));
         let mut reader = FieldReader::new(
             &dialect,
+            charset,
             &mut source,
             &|| Ok(()),
             1000,
@@ -452,7 +495,8 @@ mod tests {
         loop {
             let mut fields = Vec::new();
             while fields.len() < most && reader.read_field().unwrap() {
-                let text = String::from_utf8_lossy(reader.field()).into_owned();
+                let text = String::from_utf8(charset.decode_lossy(reader.field()).into_owned());
+                let text = text.unwrap();
                 fields.push((!reader.is_null()).then_some(text));
             }
             if fields.is_empty() {
@@ -551,11 +595,34 @@ mod tests {
     }
 
     #[test]
+    fn half_of_a_code_is_no_separator() {
+        let fields = |charset, file: &[u8], format: &FileFormat| {
+            let all = [1, 2, 1000].map(|size| lines_in(charset, file, format, 3, size));
+            assert!(all.iter().all(|lines| *lines == all[0]));
+            let fields = |line: &(Vec<Option<String>>, bool)| line.0.clone();
+            all[0].iter().flat_map(fields).flatten().collect::<Vec<_>>()
+        };
+        let f = FileFormat::default();
+        assert_eq!(
+            fields(Charset::Gbk, b"\xBF\\\t\\t\xBF\\n\n", &f),
+            ["縗", "\t縗n"]
+        );
+        assert_eq!(fields(Charset::Sjis, b"\xB1\x95\\\tx\n", &f), ["ｱ表", "x"]);
+        assert_eq!(fields(Charset::Gbk, b"a\xBF\tb\n", &f), ["a?", "b"]);
+        let bars = format("|", "'", "\\", "", "\n");
+        assert_eq!(
+            fields(Charset::Big5, b"'\xA5|'|\xA5|x|y\n", &bars),
+            ["四", "四x", "y"]
+        );
+    }
+
+    #[test]
     fn rows_of_fixed_widths() {
         let dialect = Dialect::new(&format("", "", "\\", "", "\n"), SqlMode::default()).unwrap();
         let mut source = Pieces(b"abcdef\nab\n\\\nx\\\\y".chunks(2));
         let mut reader = FieldReader::new(
             &dialect,
+            Charset::default(),
             &mut source,
             &|| Ok(()),
             1000,
@@ -582,9 +649,9 @@ mod tests {
         let budget = MemoryBudget::new(64 << 20);
         let reserved = || budget.used(esker_engine::MemoryUse::Statements);
         let mut source = Pieces(file.chunks(100_000));
-        let limit = usize::MAX;
+        let (limit, utf8) = (usize::MAX, Charset::default());
         let mut reader =
-            FieldReader::new(&dialect, &mut source, &|| Ok(()), limit, &budget).unwrap();
+            FieldReader::new(&dialect, utf8, &mut source, &|| Ok(()), limit, &budget).unwrap();
         assert_eq!(reserved(), 0);
         assert!(reader.read_field().unwrap());
         assert!((1 << 20..4 << 20).contains(&reserved()), "{}", reserved());
@@ -594,7 +661,7 @@ mod tests {
         let others = budget.reserve((32 << 20) - (200 << 10)).unwrap();
         let mut source = Pieces(file.chunks(100_000));
         let mut reader =
-            FieldReader::new(&dialect, &mut source, &|| Ok(()), limit, &budget).unwrap();
+            FieldReader::new(&dialect, utf8, &mut source, &|| Ok(()), limit, &budget).unwrap();
         assert_eq!(reader.read_field().unwrap_err().code, 1041);
         drop((reader, others));
         assert_eq!(reserved(), 0);
@@ -607,6 +674,7 @@ mod tests {
         let mut source = Pieces(file.chunks(100));
         let mut reader = FieldReader::new(
             &dialect,
+            Charset::default(),
             &mut source,
             &|| Ok(()),
             1000,

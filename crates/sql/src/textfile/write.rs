@@ -87,7 +87,8 @@ impl TextSink {
         self.ambiguous
     }
 
-    fn put_text(&mut self, quoted: bool, text_type: bool) {
+    /// Puts the value's text, which is in `charset`.
+    fn put_text(&mut self, quoted: bool, text_type: bool, charset: Charset) {
         let Some(escape) = self
             .dialect
             .escape
@@ -99,7 +100,15 @@ impl TextSink {
         let field_first = self.dialect.field_end.first().copied();
         let line_first = self.dialect.line_end.first().copied();
         let delimiter = if quoted { self.separator } else { field_first };
-        for &byte in &self.text {
+        let mut rest = &*self.text;
+        while let Some(&byte) = rest.first() {
+            let code = charset.code_len(rest);
+            if code > 0 {
+                self.out.extend_from_slice(&rest[..code]);
+                rest = &rest[code..];
+                continue;
+            }
+            rest = &rest[1..];
             let special =
                 byte == escape || byte == 0 || Some(byte) == delimiter || Some(byte) == line_first;
             let cannot = !quoted && self.ambiguous && Some(byte) == field_first;
@@ -143,7 +152,7 @@ impl RowSink for TextSink {
             }
         } else {
             self.text.clear();
-            write_value(v, ty, self.charset, &mut self.text);
+            let charset = write_value(v, ty, self.charset, &mut self.text);
             if let Some(width) = width {
                 self.text.truncate(width);
             }
@@ -152,7 +161,7 @@ impl RowSink for TextSink {
                 .quote
                 .filter(|_| !self.dialect.optionally || text_type);
             self.out.extend(quote);
-            self.put_text(quote.is_some(), text_type);
+            self.put_text(quote.is_some(), text_type, charset);
             self.out.extend(quote);
         }
         if let Some(width) = width {
@@ -225,19 +234,25 @@ impl Export for RawSink {
     }
 }
 
-/// Appends a value as it is printed, in `charset` or else in that of its type.
-fn write_value(v: ValueRef<'_>, ty: &SqlType, charset: Option<Charset>, out: &mut Vec<u8>) {
+/// Appends a value as it is printed, in `charset` or else in that of its type: in which it was.
+fn write_value(
+    v: ValueRef<'_>,
+    ty: &SqlType,
+    charset: Option<Charset>,
+    out: &mut Vec<u8>,
+) -> Charset {
     let own = ty.collation.charset();
-    match v {
-        ValueRef::Str(text) | ValueRef::Label(_, text) if own != Charset::Binary => {
-            out.extend_from_slice(&charset.unwrap_or(own).encode_lossy(text));
+    let text = match v {
+        ValueRef::Str(text) | ValueRef::Label(_, text) if own != Charset::Binary => text.into(),
+        ValueRef::Json(_) => to_str(v, ty),
+        v => {
+            write_text(v, ty, out);
+            return Charset::Binary;
         }
-        ValueRef::Json(_) => {
-            let text = to_str(v, ty);
-            out.extend_from_slice(&charset.unwrap_or(own).encode_lossy(&text));
-        }
-        v => write_text(v, ty, out),
-    }
+    };
+    let charset = charset.unwrap_or(own);
+    out.extend_from_slice(&charset.encode_lossy(&text));
+    charset
 }
 
 #[cfg(test)]
@@ -298,6 +313,18 @@ mod tests {
         };
         let row: &[Value] = &[Value::Int(5), Value::str("x\"y"), Value::Null];
         assert_eq!(written(&bare, &[row]), "\"5\",\"x\"y\",NULL\n");
+    }
+
+    #[test]
+    fn half_of_a_code_is_not_escaped() {
+        let ty = SqlType::varchar(4, Collation::UTF8MB4_0900_AI_CI);
+        let columns = [ColumnMeta::computed("c", ty.clone())];
+        let dialect = Dialect::new(&FileFormat::default(), SqlMode::default()).unwrap();
+        let mut sink = TextSink::new(dialect, Some(Charset::Gbk), &columns);
+        sink.begin_row();
+        sink.value(Value::str("縗\\").as_ref(), &ty);
+        sink.end_row();
+        assert_eq!(sink.out, b"\xBF\\\\\\\n");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::byte_sets::ByteSet;
 use super::list::Collation;
-use super::multibyte::MultiSet;
+use super::multibyte::{self, MultiSet};
 use super::utf8::{char_count, char_len, decode_char, valid_utf8};
 use super::wide::Wide;
 
@@ -180,10 +180,9 @@ impl Charset {
         matches!(self.info().form, Form::Utf8 | Form::Wide(_))
     }
 
-    /// May a client send statements in it? It must be a superset of ASCII's bytes, and no quote or backslash may be
-    /// half of a character, nor be taken for one: see `docs/decisions/collations.md`.
+    /// May a client send statements in it? Its characters may not all be longer than the bytes of ASCII.
     pub fn of_clients(self) -> bool {
-        self.min_len() == 1 && !self.is_of_several_bytes()
+        self.min_len() == 1
     }
 
     /// Is it one of the sets of East Asia, in which a character has one byte or several?
@@ -217,14 +216,17 @@ impl Charset {
         }
     }
 
-    /// Are bytes below 128 always ASCII, and the separators of files that one finds byte by byte? In some sets a
-    /// backslash is half of a character.
-    pub fn separates_by_bytes(self) -> bool {
-        self.min_len() == 1 && !matches!(self, Self::Big5 | Self::Cp932 | Self::Gbk | Self::Sjis)
+    /// Length of the code of several bytes at the start of `bytes` in a multi-byte set, whether or not it is a
+    /// character: half of it is neither a quote nor a separator. 0 where there is none, and in all other sets.
+    pub fn code_len(self, bytes: &[u8]) -> usize {
+        match self.info().form {
+            Form::Multi(number) => multibyte::code_len(number, bytes),
+            _ => 0,
+        }
     }
 
     /// Are ASCII's bytes the same characters in it?
-    fn keeps_ascii(self) -> bool {
+    pub fn keeps_ascii(self) -> bool {
         self.min_len() == 1 && self != Self::Swe7
     }
 
@@ -261,6 +263,11 @@ impl Charset {
                 out.extend(byte);
                 byte.is_some()
             }
+            // Some of the tables have a second code for a character of ASCII.
+            Form::Multi(_) if c.is_ascii() => {
+                out.push(c as u8);
+                true
+            }
             Form::Multi(number) => {
                 let bytes = MultiSet::get(number).bytes_of(u32::from(c));
                 if let Some((bytes, len)) = bytes {
@@ -273,7 +280,7 @@ impl Charset {
     }
 
     /// The character at the start of `bytes`, which is not empty, and its length; `None` for what is no character.
-    fn decode_first(self, bytes: &[u8]) -> (Option<char>, usize) {
+    pub fn decode_first(self, bytes: &[u8]) -> (Option<char>, usize) {
         match self.info().form {
             Form::Utf8 | Form::Ascii | Form::Bytes => {
                 let (cp, len) = decode_char(bytes);
@@ -464,6 +471,7 @@ mod tests {
         assert_eq!(bytes(Charset::Gbk, "a中"), b"a\xD6\xD0");
         assert_eq!(bytes(Charset::Big5, "功"), b"\xA5\x5C");
         assert_eq!(bytes(Charset::Sjis, "ｱ表"), b"\xB1\x95\x5C");
+        assert_eq!(bytes(Charset::Sjis, "\\表"), b"\\\x95\x5C");
         assert_eq!(bytes(Charset::Ujis, "ｱ丂"), b"\x8E\xB1\x8F\xB0\xA1");
         assert_eq!(bytes(Charset::Euckr, "한"), b"\xC7\xD1");
         assert_eq!(Charset::Gb2312.encode("a€".as_bytes()), Err(BadChar(1)));

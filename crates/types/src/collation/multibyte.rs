@@ -10,9 +10,14 @@
 //! A list is the varint number of its runs; a run is the varint gap after the run before, its varint length, and
 //! for each of its keys the zigzag varint difference of the value from the value before plus one.
 //!
-//! **Invariants**: the files never change; a code of three bytes, `8F` and two more, is kept as these two without the
-//! first one's highest bit, where no code of two bytes is; ASCII is itself in all sets.
+//! Which bytes make one code of several is a rule of its own ([`Shape`]), MySQL's `ismbchar`, whether or not the code
+//! is a character: statements and files are divided by it.
+//!
+//! **Invariants**: the files never change; every code of the files has its set's shape; a code of three bytes, `8F` and
+//! two more, is kept as these two without the first one's highest bit, where no code of two bytes is; ASCII is itself
+//! in all sets.
 
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use super::weights::Stream;
@@ -33,8 +38,77 @@ pub(super) static MULTIBYTE: [&[u8]; 8] = [
 pub(super) const MULTI_SETS: usize = MULTIBYTE.len();
 /// Codes, and characters of the basic plane.
 const ALL: usize = 0x1_0000;
+/// The byte that begins a code of two bytes beside those of the ranges, in EUC of Japan.
+const TWO: u8 = 0x8E;
 /// The byte that begins a code of three bytes.
 const THREE: u8 = 0x8F;
+
+type Ranges = &'static [RangeInclusive<u8>];
+
+/// Which bytes make a code of several bytes.
+struct Shape {
+    /// The first of two.
+    first: Ranges,
+    /// The second of two.
+    second: Ranges,
+    /// EUC of Japan: `8E` begins a code of two bytes, `8F` one of three.
+    euc: bool,
+    /// Bytes that are no character are one from 80 on and the one behind it, whatever that is; else a single one.
+    in_pairs: bool,
+}
+
+/// In the order of `Form::Multi`.
+static SHAPES: [Shape; MULTI_SETS] = {
+    const EUC: Ranges = &[0xA1..=0xFE];
+    const SHIFT_FIRST: Ranges = &[0x81..=0x9F, 0xE0..=0xFC];
+    const SHIFT_SECOND: Ranges = &[0x40..=0x7E, 0x80..=0xFC];
+    const fn shape(first: Ranges, second: Ranges, euc: bool, in_pairs: bool) -> Shape {
+        Shape {
+            first,
+            second,
+            euc,
+            in_pairs,
+        }
+    }
+    const BIG5: Shape = shape(&[0xA1..=0xF9], &[0x40..=0x7E, 0xA1..=0xFE], false, true);
+    const SHIFT_JIS: Shape = shape(SHIFT_FIRST, SHIFT_SECOND, false, false);
+    const EUC_JP: Shape = shape(EUC, EUC, true, false);
+    const EUCKR: Shape = shape(
+        &[0x81..=0xFE],
+        &[0x41..=0x5A, 0x61..=0x7A, 0x81..=0xFE],
+        false,
+        true,
+    );
+    const GB2312: Shape = shape(&[0xA1..=0xF7], EUC, false, true);
+    const GBK: Shape = shape(&[0x81..=0xFE], &[0x40..=0x7E, 0x80..=0xFE], false, true);
+    [
+        BIG5, SHIFT_JIS, EUC_JP, EUCKR, GB2312, GBK, SHIFT_JIS, EUC_JP,
+    ]
+};
+
+/// The second byte of a half-width katakana in EUC of Japan.
+const KANA: Ranges = &[0xA1..=0xDF];
+
+impl Shape {
+    /// Length of the code of several bytes at the start of `bytes`; 0 where there is none.
+    fn code_len(&self, bytes: &[u8]) -> usize {
+        let among = |ranges: Ranges, at: usize| {
+            let byte = bytes.get(at);
+            byte.is_some_and(|byte| ranges.iter().any(|range| range.contains(byte)))
+        };
+        match bytes.first() {
+            Some(&TWO) if self.euc && among(KANA, 1) => 2,
+            Some(&THREE) if self.euc && among(self.second, 1) && among(self.second, 2) => 3,
+            _ if among(self.first, 0) && among(self.second, 1) => 2,
+            _ => 0,
+        }
+    }
+}
+
+/// Length of the code of several bytes at the start of `bytes` in the set of this number; 0 where there is none.
+pub(super) fn code_len(number: u8, bytes: &[u8]) -> usize {
+    SHAPES[usize::from(number)].code_len(bytes)
+}
 
 /// A multi-byte character set.
 pub(super) struct MultiSet {
@@ -47,19 +121,18 @@ pub(super) struct MultiSet {
     lower: Vec<(u16, u16)>,
     /// The weight of a code.
     weights: Box<[u16]>,
-    /// Are there codes of three bytes?
-    three: bool,
+    shape: &'static Shape,
 }
 
 impl MultiSet {
     /// The set of this number.
     pub(super) fn get(number: u8) -> &'static Self {
         static SETS: [OnceLock<MultiSet>; MULTI_SETS] = [const { OnceLock::new() }; MULTI_SETS];
-        SETS[usize::from(number)].get_or_init(|| Self::read(MULTIBYTE[usize::from(number)]))
+        SETS[usize::from(number)].get_or_init(|| Self::read(usize::from(number)))
     }
 
-    fn read(data: &'static [u8]) -> Self {
-        let mut stream = Stream(data);
+    fn read(number: usize) -> Self {
+        let mut stream = Stream(MULTIBYTE[number]);
         let (mut chars, mut codes) = (vec![0; ALL], vec![0; ALL]);
         for (code, c) in read_list(&mut stream) {
             chars[usize::from(code)] = c;
@@ -75,15 +148,13 @@ impl MultiSet {
             weights[usize::from(code)] = weight;
         }
         assert!(stream.0.is_empty(), "five lists");
-        // The first byte of three is told by the codes that it makes.
-        let three = chars[0x2121..0x7F7F].iter().any(|c| *c != 0);
         Self {
             chars: chars.into(),
             codes: codes.into(),
             upper,
             lower,
             weights: weights.into(),
-            three,
+            shape: &SHAPES[number],
         }
     }
 
@@ -109,7 +180,7 @@ impl MultiSet {
     }
 
     fn is_three(&self, code: u16) -> bool {
-        self.three && (0x100..0x8000).contains(&code)
+        self.shape.euc && (0x100..0x8000).contains(&code)
     }
 
     /// The character at the start of `bytes`, which is not empty, and its length; `None` for a code that is none.
@@ -125,14 +196,12 @@ impl MultiSet {
         if let Some(c) = char_of(u16::from(first)) {
             return (Some(c), 1);
         }
-        let at = |i: usize| bytes.get(i).copied().filter(|b| *b >= 0x40 && *b != 0x7F);
-        match (at(1), at(2)) {
-            (Some(second), Some(third)) if self.three && first == THREE => {
-                (char_of(u16::from_be_bytes([second & 0x7F, third])), 3)
+        match (self.shape.code_len(bytes), bytes) {
+            (3, [_, second, third, ..]) => {
+                (char_of(u16::from_be_bytes([second & 0x7F, *third])), 3)
             }
-            (Some(second), _) if !(self.three && first == THREE) => {
-                (char_of(u16::from_be_bytes([first, second])), 2)
-            }
+            (2, [_, second, ..]) => (char_of(u16::from_be_bytes([first, *second])), 2),
+            (_, [_, _, ..]) if self.shape.in_pairs => (None, 2),
             _ => (None, 1),
         }
     }
@@ -183,6 +252,7 @@ fn read_list(stream: &mut Stream) -> Vec<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collation::Charset;
 
     #[test]
     fn every_character_round_trips() {
@@ -194,6 +264,8 @@ mod tests {
                     continue;
                 };
                 assert_eq!(set.decode(&bytes[..len]), (Some(c), len), "set {number}");
+                let alone = if len == 1 { 0 } else { len };
+                assert_eq!(code_len(number, &bytes[..len]), alone, "set {number}");
                 known += 1;
             }
             assert!(known > 7000, "set {number} has {known} characters");
@@ -211,5 +283,23 @@ mod tests {
                 assert!((1..=bytes.len()).contains(&len));
             }
         }
+    }
+
+    #[test]
+    fn codes_end_where_mysql_ends_them() {
+        let len_of = |set: Charset, bytes: &[u8]| code_len(set.multi_set_number().unwrap(), bytes);
+        assert_eq!(len_of(Charset::Gbk, b"\xBF\\"), 2);
+        assert_eq!(len_of(Charset::Gbk, b"\xBF'"), 0);
+        assert_eq!(len_of(Charset::Gbk, b"\xBF"), 0);
+        assert_eq!(len_of(Charset::Euckr, b"\xBF\\"), 0);
+        assert_eq!(len_of(Charset::Euckr, b"\xBFa"), 2);
+        assert_eq!(len_of(Charset::Gb2312, b"\xF8\xA1"), 0);
+        assert_eq!(len_of(Charset::Big5, b"\xFA\\"), 0);
+        assert_eq!(len_of(Charset::Sjis, b"\xB1\\"), 0);
+        assert_eq!(len_of(Charset::Cp932, b"\x95\\"), 2);
+        assert_eq!(len_of(Charset::Ujis, b"\x8F\xA1\xA1"), 3);
+        assert_eq!(len_of(Charset::Ujis, b"\x8F\xA1"), 0);
+        assert_eq!(len_of(Charset::Eucjpms, b"\x8E\xB1"), 2);
+        assert_eq!(len_of(Charset::Eucjpms, b"\x8E\xE0"), 0);
     }
 }

@@ -186,6 +186,7 @@ impl CompiledLoad {
         let check_killed = env.check_killed;
         let mut reader = FieldReader::new(
             &self.dialect,
+            self.charset,
             source,
             check_killed,
             self.field_limit,
