@@ -104,7 +104,11 @@ pub(crate) fn begin(
         Command::StmtFetch(id, rows) => Next::Fetch(id, rows),
         Command::InitDb(name) => {
             let name = session.to_utf8(name);
-            session.use_database(&String::from_utf8_lossy(&name)).into()
+            let used = session.use_database(&String::from_utf8_lossy(&name));
+            if let Err(e) = &used {
+                session.audit_command("init_db", &name, e);
+            }
+            used.into()
         }
         Command::FieldList(table, _) => {
             let table = session.to_utf8(table);

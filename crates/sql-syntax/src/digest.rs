@@ -356,6 +356,8 @@ pub fn digest_text(sql: &[u8], mode: SqlMode) -> String {
             Tok::RParen => close_paren(&mut words),
             Tok::AtName => words.push("@?".into()),
             Tok::Introducer => words.push("(_charset)".into()),
+            // Behind a quote that nothing closes there may be anything.
+            Tok::Bad if raw.len() > 1 => push_value(&mut words),
             _ => words.push(String::from_utf8_lossy(raw)),
         }
         prev = token.tok;

@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use counters::Counters;
 pub use starting::{Starting, check_settings};
 
+use crate::audit::AuditLog;
 use crate::binlog::{Binlog, LoggedStatement, Replicas};
 use crate::host::{Host, HostSlot};
 use crate::infoschema::Deadlocks;
@@ -114,6 +115,7 @@ pub struct Instance {
     xids: OnceLock<XidTable>,
     pub(crate) host_slot: HostSlot,
     pub(crate) query_logs: QueryLogs,
+    pub(crate) audit: AuditLog,
     /// The last deadlocks.
     pub(crate) deadlocks: Deadlocks,
 }
@@ -236,6 +238,7 @@ impl Instance {
     pub(crate) fn engine_status(&self) -> Vec<(&'static str, String)> {
         let stats = self.engine.stats();
         let mut status = vec![
+            ("Esker_audit_log_lost", self.audit.lost().to_string()),
             ("Esker_cache_loads", stats.cache.loads.to_string()),
             ("Esker_cache_refreshed", stats.cache.refreshed.to_string()),
             ("Esker_durable_lsn", self.engine.durable_seq().to_string()),

@@ -1,7 +1,7 @@
 //! The slow query log and the general log: files of statements, in MySQL's format.
 //!
 //! Neighbours: `session` writes an entry where a command begins (general) or has taken long (slow); `instance` carries
-//! the variables over; FLUSH LOGS opens the files anew.
+//! the variables over; FLUSH LOGS opens the files anew; `audit` has a file of its own kind.
 //! **Invariants**
 //! - A log that is off costs a statement one load.
 //! - Statements that name passwords are written with their literals taken out.
@@ -31,24 +31,53 @@ pub(crate) struct QueryLogs {
 #[derive(Default)]
 pub(crate) struct QueryLog {
     on: AtomicBool,
-    place: Mutex<Place>,
+    file: Mutex<LogFile>,
 }
 
+/// A file that lines are appended to.
 #[derive(Default)]
-struct Place {
+pub(crate) struct LogFile {
     path: PathBuf,
     /// Open, and how long.
     file: Option<(Arc<dyn File>, u64)>,
 }
 
+impl LogFile {
+    /// Appends to this file from now on.
+    pub(crate) fn aim(&mut self, path: PathBuf) {
+        if path != self.path {
+            *self = Self { path, file: None };
+        }
+    }
+
+    /// The next bytes open the file anew.
+    pub(crate) fn close(&mut self) {
+        self.file = None;
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
+        let (file, end) = match &mut self.file {
+            Some(open) => open,
+            none => {
+                let file = env.fs.open(&self.path, OpenMode::CreateOrOpen)?;
+                let end = file.len()?;
+                none.insert((file, end))
+            }
+        };
+        file.write_all_at(bytes, *end)?;
+        *end += bytes.len() as u64;
+        Ok(())
+    }
+}
+
 impl QueryLog {
     /// On or off, and where to: `name` is relative to the data directory.
     pub(crate) fn switch(&self, on: bool, data_dir: &Path, name: &str) {
-        let mut place = self.place.lock();
-        let path = data_dir.join(name);
-        if path != place.path {
-            *place = Place { path, file: None };
-        }
+        self.file.lock().aim(data_dir.join(name));
         self.on.store(on && !name.is_empty(), Ordering::Relaxed);
     }
 
@@ -58,34 +87,20 @@ impl QueryLog {
 
     /// The next entry opens the file anew, which was renamed to begin another.
     pub(crate) fn reopen(&self) {
-        self.place.lock().file = None;
+        self.file.lock().close();
     }
 
     /// Appends an entry.
     pub(crate) fn write(&self, env: &Env, entry: &str) {
-        let mut place = self.place.lock();
-        if let Err(e) = append(env, &mut place, entry) {
+        let mut file = self.file.lock();
+        if let Err(e) = file.append(env, entry.as_bytes()) {
             self.on.store(false, Ordering::Relaxed);
             tracing::error!(
                 "cannot write {}: {e}; the log is off now",
-                place.path.display()
+                file.path().display()
             );
         }
     }
-}
-
-fn append(env: &Env, place: &mut Place, entry: &str) -> std::io::Result<()> {
-    let (file, end) = match &mut place.file {
-        Some(open) => open,
-        none => {
-            let file = env.fs.open(&place.path, OpenMode::CreateOrOpen)?;
-            let end = file.len()?;
-            none.insert((file, end))
-        }
-    };
-    file.write_all_at(entry.as_bytes(), *end)?;
-    *end += entry.len() as u64;
-    Ok(())
 }
 
 /// A statement's text as it may be written.
@@ -179,6 +194,8 @@ mod tests {
             !text.contains("secret") && text.contains("IDENTIFIED BY"),
             "{text}"
         );
+        let open = without_secrets("CREATE USER a IDENTIFIED BY 'secret", mode);
+        assert!(!open.contains("secret"), "{open}");
         assert_eq!(without_secrets("SELECT 'x'", mode), "SELECT 'x'");
     }
 }

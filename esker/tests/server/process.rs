@@ -296,6 +296,101 @@ fn certificates_are_read_again() {
     server.stop();
 }
 
+/// The lines of an audit log, once one of them is about this event: sessions end when their clients are gone.
+fn audited(path: &Path, event: &str) -> Vec<serde_json::Value> {
+    let parsed = || -> Vec<serde_json::Value> {
+        let text = log_of(path);
+        let line = |line| serde_json::from_str(line).expect("an object");
+        text.lines().map(line).collect()
+    };
+    eventually(event, || parsed().iter().any(|line| line["event"] == event));
+    parsed()
+}
+
+#[test]
+fn the_audit_log_has_logins_denials_and_statements_by_class() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--esker-audit-log=ON"]);
+    let path = dir.path().join("data/audit.log");
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d; CREATE TABLE t (a INT)");
+    c.run("INSERT INTO t VALUES (1)");
+    c.run("CREATE USER app IDENTIFIED BY 'a secret'; GRANT INSERT ON d.* TO app");
+    assert_eq!(c.code("CREATE USER x IDENTIFIED BY 'a secret"), Some(1064));
+    let login = |password| Client::connect("127.0.0.1", server.port, "app", password, None);
+    assert!(login("a wrong secret").is_err());
+    let mut app = login("a secret").expect("connects");
+    assert_eq!(app.code("SELECT * FROM d.t"), Some(1142));
+    drop(app);
+    let lines = audited(&path, "disconnect");
+    let of = |event: &str, command: &str| {
+        let is_it = |l: &&serde_json::Value| {
+            l["event"] == event && (command.is_empty() || l["command"] == command)
+        };
+        let found: Vec<_> = lines.iter().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{event} {command}: {lines:?}");
+        found[0].clone()
+    };
+    let table = of("statement", "create_table");
+    assert_eq!(table["text"], "CREATE TABLE t (a INT)");
+    assert_eq!(
+        (&table["class"], &table["database"]),
+        (&"ddl".into(), &"d".into())
+    );
+    assert_eq!(
+        (&table["code"], &table["account"]),
+        (&0.into(), &"root@localhost".into())
+    );
+    assert_eq!(of("statement", "create_user")["class"], "account");
+    let denied = of("denied", "select");
+    assert_eq!(
+        (&denied["code"], &denied["user"]),
+        (&1142.into(), &"app".into())
+    );
+    assert_eq!(denied["text"], "SELECT * FROM d.t");
+    let refused = of("refused", "");
+    assert_eq!(refused["code"], 1045);
+    assert!(
+        refused["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("'app'"))
+    );
+    assert_eq!(of("disconnect", "")["account"], "app@%");
+    let logins = lines.iter().filter(|l| l["event"] == "connect");
+    assert_eq!(logins.count(), 2, "{lines:?}");
+    assert!(lines.iter().all(|l| l["command"] != "insert"), "{lines:?}");
+
+    // Other classes, and a file that was renamed.
+    let moved = dir.path().join("data/audit.log.1");
+    std::fs::rename(&path, &moved).expect("renames");
+    c.run("SET GLOBAL esker_audit_log_events = 'change,other,read'");
+    c.run("FLUSH LOGS");
+    c.run("INSERT INTO t VALUES (2), (3)");
+    c.run("DROP TABLE t");
+    c.run("SELECT 'the last'");
+    c.run("SET GLOBAL esker_audit_log = OFF");
+    c.run("SELECT 'not logged'");
+    let text = log_of(&path);
+    let now: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    let insert = now.iter().find(|l| l["command"] == "insert").expect(&text);
+    assert_eq!(
+        (&insert["class"], &insert["affected_rows"]),
+        (&"change".into(), &2.into())
+    );
+    assert!(
+        text.contains("the last") && !text.contains("not logged"),
+        "{text}"
+    );
+    assert!(!text.contains("DROP TABLE"), "{text}");
+    for file in [&text, &log_of(&moved)] {
+        assert!(!file.contains("secret"), "{file}");
+    }
+}
+
 #[test]
 fn slow_statements_and_all_statements_are_logged() {
     let dir = tempfile::tempdir().expect("folder");

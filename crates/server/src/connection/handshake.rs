@@ -147,6 +147,7 @@ pub(super) async fn change_user(
             let database = request.database.as_deref();
             match admit_account(session, database) {
                 Ok(()) => {
+                    session.audit_login("change_user");
                     if must_change_password {
                         session.require_new_password();
                     }
@@ -154,6 +155,7 @@ pub(super) async fn change_user(
                     Ok(())
                 }
                 Err(e) => {
+                    shared.instance.audit_refusal(&host, &e);
                     conn.put_error(&e);
                     conn.flush().await?;
                     Err(Gone)
@@ -161,6 +163,7 @@ pub(super) async fn change_user(
             }
         }
         Err(e) => {
+            shared.instance.audit_refusal(&host, &e);
             conn.put_error(&e);
             conn.flush().await?;
             Err(Gone)

@@ -115,6 +115,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     } else if ended.is_err() {
         shared.instance.count_aborted_client();
     }
+    session.audit_logout();
     // Rolling back a large transaction may take a while.
     tokio::task::block_in_place(|| drop(session));
     drop(seat);
@@ -154,11 +155,17 @@ async fn refuse(conn: &mut Connection, shared: &Shared, peer: Peer, why: NoLogin
             }
         }
         NoLogin::Denied(e) => {
-            shared.refusals.tell(peer, &e);
+            tell_refusal(shared, peer, &e);
             conn.put_error(&e);
             let _ = conn.flush().await;
         }
     }
+}
+
+/// Says in the logs that a client was not let in.
+fn tell_refusal(shared: &Shared, peer: Peer, e: &SqlError) {
+    shared.refusals.tell(peer, e);
+    shared.instance.audit_refusal(&peer.to_string(), e);
 }
 
 /// Resolves when the server goes down.
@@ -263,13 +270,14 @@ async fn open_session<'s>(
         Err(e) => {
             // Whoever sees the error may come again at once.
             drop(session);
-            shared.refusals.tell(peer, &e);
+            tell_refusal(shared, peer, &e);
             shared.instance.count_aborted_connect();
             conn.put_error(&e);
             let _ = conn.flush().await;
             return None;
         }
     };
+    session.audit_login("connect");
     // Not before: the database could not be taken, and init_connect could not run.
     if must_change_password {
         session.require_new_password();

@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use super::{Counters, Instance, InstanceConfig, SALT_BYTES};
+use crate::audit::AuditLog;
 use crate::binlog::{Binlog, Replicas, StartArgs, adopt_names};
 use crate::datadir;
 use crate::ddl;
@@ -165,6 +166,7 @@ impl Starting {
             xids: OnceLock::new(),
             host_slot: HostSlot::default(),
             query_logs: QueryLogs::default(),
+            audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
         };
         instance.apply_switches();

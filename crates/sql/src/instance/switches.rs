@@ -1,6 +1,7 @@
 //! Variables carried over to what they switch: at the start, and after SET GLOBAL.
 //!
-//! Neighbours: `session::set` calls these; the engine, the query logs and the accounts look at their own copies.
+//! Neighbours: `session::set` calls these; the engine, the logs of statements and the accounts look at their own
+//! copies.
 //! **Invariant**: one change at a time, so a later SET is never overwritten by an earlier one.
 
 use std::sync::atomic::Ordering;
@@ -66,6 +67,12 @@ impl Instance {
                 &self.variable_text(file),
             );
         }
+        self.audit.switch(
+            self.variable_is_on("esker_audit_log"),
+            &self.variable_text("esker_audit_log_events"),
+            &self.data_dir,
+            &self.variable_text("esker_audit_log_file"),
+        );
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
     }

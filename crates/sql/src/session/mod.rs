@@ -17,8 +17,8 @@
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
-//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `profiles` (SHOW
-//!   PROFILES), `process` (SHUTDOWN and its kin)
+//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `audited` (the
+//!   audit log), `profiles` (SHOW PROFILES), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
 //!
@@ -28,6 +28,7 @@
 
 mod account_statements;
 mod apply;
+mod audited;
 mod backup;
 mod change;
 mod check_table;

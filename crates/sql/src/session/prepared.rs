@@ -96,6 +96,7 @@ impl Session {
             .and_then(|prepared| prepared);
         self.context.pace.rest();
         if let Err(e) = &result {
+            self.audit_command("stmt_prepare", &self.to_utf8(sql), e);
             self.record_error(e);
         }
         self.end_command();

@@ -44,6 +44,7 @@ impl Session {
         let logs = &self.context.instance.query_logs;
         logs.slow.reopen();
         logs.general.reopen();
+        self.context.instance.audit.reopen();
     }
 
     /// The part of FLUSH LOGS that is the error log.

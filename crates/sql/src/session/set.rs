@@ -21,8 +21,11 @@ use super::names::{count_diagnostics, session_variable};
 use crate::persisted::Kept;
 
 /// Global variables that switch parts of the engine on and off.
-const SWITCHES: [&str; 10] = [
+const SWITCHES: [&str; 13] = [
     "esker_async_commit",
+    "esker_audit_log",
+    "esker_audit_log_events",
+    "esker_audit_log_file",
     "esker_durable_snapshots",
     "esker_early_lock_release",
     "esker_flush_pipelining",

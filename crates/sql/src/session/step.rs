@@ -51,6 +51,8 @@ pub(super) struct Running {
     pub(super) begin: usize,
     /// Where the next statement of the text begins.
     pub(super) next: usize,
+    /// What the statement is counted as, once that is known.
+    pub(super) command: Option<Counter>,
     /// Parameters of the statement.
     pub(super) params: Vec<Value>,
     pub(super) work: Work,
@@ -89,6 +91,7 @@ impl Running {
             unread: Vec::new(),
             begin: 0,
             next: 0,
+            command: None,
             params,
             work,
             waiting_since: None,
@@ -232,6 +235,7 @@ impl Session {
                 running.work = Work::Text;
                 running.waiting_since = None;
                 running.counted = false;
+                running.command = None;
                 self.running = Some(running);
                 self.no_index_used = false;
                 self.context.pace.set_deadline(None);
@@ -272,8 +276,9 @@ impl Session {
         step
     }
 
-    /// A statement that failed is the request's last.
+    /// How a statement has ended: one that failed is the request's last.
     pub(super) fn note_outcome(&mut self, running: &mut Running, outcome: &Outcome) {
+        self.audit_statement(running, outcome);
         if matches!(outcome.result, OutcomeKind::Err(_)) {
             running.end();
             self.end_hints();
@@ -401,6 +406,7 @@ impl Session {
         {
             self.count(Counter::Queries, 1);
             let command = plan.command();
+            running.command = Some(command);
             self.count(command, 1);
             self.measure_planned(*key, command, &running.text);
             if self.vars.log.statements {
@@ -423,15 +429,12 @@ impl Session {
         }
         if let Work::Text = running.work {
             running.params.clear();
-            let begin = running.next;
+            running.begin = running.next;
             match self.parse_next(running) {
-                Ok(work) => {
-                    running.begin = begin;
-                    running.work = work;
-                }
+                Ok(work) => running.work = work,
                 Err(e) => {
                     self.clear_warnings();
-                    self.measure(Counter::EskerComError, None, &running.text[begin..]);
+                    self.measure(Counter::EskerComError, None, &running.text[running.begin..]);
                     return Err(e.into());
                 }
             }
@@ -442,6 +445,7 @@ impl Session {
         if !std::mem::replace(&mut running.counted, true) {
             self.count(Counter::Queries, 1);
             let command = counts::command_of(statement);
+            running.command = Some(command);
             self.count(command, 1);
             match id.and_then(|id| Some((id, self.prepared.get(&id)?.sql.clone()))) {
                 Some((id, sql)) => self.measure_planned(PlanKey::Prepared(id), command, &sql),

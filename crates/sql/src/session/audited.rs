@@ -1,0 +1,143 @@
+//! What a session tells the audit log.
+//!
+//! Neighbours: `audit` writes; `step` tells how statements ended, `prepared` what could not be prepared, the server
+//! when a client has logged in and when it leaves.
+//! **Invariant**: a statement is told once, when its outcome is known, however often it waited before.
+
+use esker_sql_catalog::result::{Outcome, OutcomeKind};
+use esker_types::SqlError;
+use esker_types::ctx::SessionInfo;
+
+use super::counts::NAMES;
+use super::step::Running;
+use super::{Counter, Session};
+use crate::audit::{Class, Line, is_denied};
+use crate::instance::Instance;
+use crate::querylog::without_secrets;
+
+impl Session {
+    /// The client is logged in: `event` says how.
+    pub fn audit_login(&self, event: &str) {
+        if self.context.instance.audit.wants(Class::Connect) {
+            let mut line = self.audit_line(event);
+            if let Some(user) = &self.context.proxy_user {
+                line.text("proxy_user", user);
+            }
+            self.write_audit(line);
+        }
+    }
+
+    /// The client leaves.
+    pub fn audit_logout(&self) {
+        if self.context.instance.audit.wants(Class::Connect) {
+            self.write_audit(self.audit_line("disconnect"));
+        }
+    }
+
+    /// A command of the protocol was answered with an error.
+    pub fn audit_command(&self, command: &str, text: &[u8], error: &SqlError) {
+        let audit = &self.context.instance.audit;
+        if audit.wants(Class::Denied) && is_denied(error.code) {
+            let text = String::from_utf8_lossy(text);
+            self.write_audit(self.statement_line(Class::Denied, command, &text, Err(error)));
+        }
+    }
+
+    /// A statement has ended, or begins to send rows.
+    pub(super) fn audit_statement(&self, running: &Running, outcome: &Outcome) {
+        let audit = &self.context.instance.audit;
+        if !audit.is_on() {
+            return;
+        }
+        let command = running.command.unwrap_or(Counter::EskerComError);
+        let result = match &outcome.result {
+            OutcomeKind::Err(e) => Err(e),
+            OutcomeKind::Ok(info) => Ok(Some(info.affected_rows)),
+            OutcomeKind::Rows(_) => Ok(None),
+        };
+        let class = Class::of(command);
+        let denied = result.is_err_and(|e| is_denied(e.code));
+        let class = match denied && audit.wants(Class::Denied) {
+            true => Class::Denied,
+            false => class,
+        };
+        if !audit.wants(class) {
+            return;
+        }
+        let text = match running.text.get(running.begin..running.next) {
+            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
+            // A prepared statement.
+            _ => self.context.process.detail().info.unwrap_or_default(),
+        };
+        let command = NAMES[command as usize];
+        let command = command.strip_prefix("Com_").unwrap_or("other");
+        self.write_audit(self.statement_line(class, command, &text, result));
+    }
+
+    fn statement_line(
+        &self,
+        class: Class,
+        command: &str,
+        text: &str,
+        result: Result<Option<u64>, &SqlError>,
+    ) -> Line {
+        let event = match class {
+            Class::Denied => "denied",
+            _ => "statement",
+        };
+        let mut line = self.audit_line(event);
+        line.text("class", class.name());
+        line.text("command", command);
+        let text = text.trim();
+        let shown = without_secrets(text, self.vars.sql_mode);
+        match result {
+            Ok(affected) => {
+                line.number("code", 0);
+                if let Some(affected) = affected {
+                    line.number("affected_rows", affected);
+                }
+            }
+            Err(e) => {
+                line.number("code", e.code.into());
+                // It may cite what was taken out.
+                if shown == text {
+                    line.text("message", &e.message);
+                }
+            }
+        }
+        line.statement(&shown);
+        line
+    }
+
+    /// A line with what every line about a session has.
+    fn audit_line(&self, event: &str) -> Line {
+        let context = &self.context;
+        let mut line = Line::new(context.instance.now_micros(), event);
+        line.number("connection", context.process.id);
+        line.text("user", &context.user);
+        line.text("host", &context.host);
+        line.text("account", &context.current_user());
+        if let Some(database) = &context.database {
+            line.text("database", database);
+        }
+        line
+    }
+
+    fn write_audit(&self, line: Line) {
+        let instance = &self.context.instance;
+        instance.audit.write(&instance.env, line);
+    }
+}
+
+impl Instance {
+    /// A client at `peer` was not let in.
+    pub fn audit_refusal(&self, peer: &str, error: &SqlError) {
+        if self.audit.wants(Class::Connect) {
+            let mut line = Line::new(self.now_micros(), "refused");
+            line.text("peer", peer);
+            line.number("code", error.code.into());
+            line.text("message", &error.message);
+            self.audit.write(&self.env, line);
+        }
+    }
+}
