@@ -1,6 +1,6 @@
 //! What a session has changed, as events of the binary log.
 //!
-//! Neighbours: `dml::write` reports every row it has written; `session` begins and ends statements here, and asks
+//! Neighbours: `dml::logged` reports every row that is written; `session` begins and ends statements here, and asks
 //! for the head
 //! when a transaction commits; [`shape`](super::shape) knows the tables.
 //! **Invariants**
@@ -191,14 +191,22 @@ impl Capture {
         self.flags = flags;
     }
 
-    /// A row was inserted.
+    /// A row was inserted; `is_left` says which columns the statement has left to a constant default: replicas have
+    /// it, too.
     pub(crate) fn insert(
         &mut self,
         txn: &mut Txn,
         table: &TableDef,
         row: &[u8],
+        is_left: &dyn Fn(usize) -> bool,
     ) -> Result<(), ExecError> {
-        self.one_image(txn, table, EventType::WriteRows, row)
+        let at = self.table(table);
+        let known = self.tables.get(at);
+        let columns = match self.image.unwrap_or(RowImage::Full) {
+            RowImage::Full => Arc::clone(known.all()),
+            image => Arc::new(known.inserted(image, is_left)),
+        };
+        self.one_image(txn, table, (at, EventType::WriteRows, columns), row)
     }
 
     /// A row was deleted.
@@ -208,23 +216,19 @@ impl Capture {
         table: &TableDef,
         row: &[u8],
     ) -> Result<(), ExecError> {
-        self.one_image(txn, table, EventType::DeleteRows, row)
+        let at = self.table(table);
+        let known = self.tables.get(at);
+        let columns = Arc::clone(known.before(self.image.unwrap_or(RowImage::Full)));
+        self.one_image(txn, table, (at, EventType::DeleteRows, columns), row)
     }
 
     fn one_image(
         &mut self,
         txn: &mut Txn,
         table: &TableDef,
-        kind: EventType,
+        (at, kind, columns): (usize, EventType, Arc<Bitmap>),
         row: &[u8],
     ) -> Result<(), ExecError> {
-        let at = self.table(table);
-        let known = self.tables.get(at);
-        let columns = match kind {
-            EventType::WriteRows => known.all(),
-            _ => known.before(self.image.unwrap_or(RowImage::Full)),
-        };
-        let columns = Arc::clone(columns);
         self.prepare(txn, at, kind, (columns, None))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
             return Ok(());

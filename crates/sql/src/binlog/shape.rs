@@ -113,6 +113,13 @@ impl Logged {
         }
     }
 
+    /// The columns of an image of a new row that is not whole.
+    pub(super) fn inserted(&self, image: RowImage, is_left: &dyn Fn(usize) -> bool) -> Bitmap {
+        let may_go = |nth: usize| image == RowImage::Minimal || !self.without_blobs.has(nth);
+        let places = self.places.iter().enumerate();
+        Bitmap::from_bits(places.map(|(nth, col)| !(may_go(nth) && is_left(*col))))
+    }
+
     /// The columns of an image of what a row has become.
     pub(super) fn changed(
         &self,

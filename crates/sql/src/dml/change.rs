@@ -19,6 +19,7 @@ use super::DmlEnv;
 use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
+use super::logged::KeysOf;
 use super::through_view::ViewCheck;
 use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
@@ -296,7 +297,6 @@ impl RowChanger {
         };
         let mut writer = Writer {
             txn: env.txn,
-            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Shared,
@@ -310,6 +310,12 @@ impl RowChanger {
                     let before = (!has_moved).then_some(&*scratch.old_row);
                     enforcer.check_parents(node, before, &scratch.row)?;
                 }
+                let keys = KeysOf {
+                    clustered,
+                    moved: has_moved,
+                    entries: self.entries_change,
+                };
+                env.log_update(&self.table, keys)?;
                 self.note_auto(env, row);
                 Ok(Changed::Yes)
             }

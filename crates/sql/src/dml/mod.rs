@@ -2,10 +2,10 @@
 //!
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
 //! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
-//! its index entries, under locks) · `foreign` (foreign keys of that row) · `target` (tables and rows of UPDATE and
-//! DELETE) · `through_view` (tables that views stand for) · `duplicate` (error 1062) · `apply` (row events, below SQL).
-//! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and
-//! runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
+//! its index entries, under locks) · `foreign` (foreign keys of that row) · `logged` (rows for the binary log) ·
+//! `target` (tables and rows of UPDATE and DELETE) · `through_view` (tables that views stand for) · `duplicate` (error
+//! 1062) · `apply` (row events, below SQL). Neighbours: `session` compiles a statement with `bind`'s environment, keeps
+//! the [`Compiled`] in its plan cache and runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
 //!
 //! **Invariants**
 //! - A compiled statement belongs to no session and holds for one catalog version.
@@ -22,6 +22,7 @@ mod duplicate;
 mod exprs;
 pub(crate) mod foreign;
 mod insert;
+mod logged;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -226,13 +227,18 @@ impl DmlEnv<'_> {
         ExecCtx::new(self.txn, View::Snapshot, mode, limits, self.check_killed).with_temp(self.temp)
     }
 
-    /// Deletes the row under `clustered`, whose latest version is in the scratch's `old_row`.
+    /// Deletes the row under `clustered`, whose latest version is in the scratch's `old_row`, and logs that.
     fn delete_old_row(&mut self, table: &TableDef, clustered: &[u8]) -> Result<(), ExecError> {
+        self.take_old_row(table, clustered)?;
+        self.log_delete(table, clustered)
+    }
+
+    /// The same, and does not log it.
+    fn take_old_row(&mut self, table: &TableDef, clustered: &[u8]) -> Result<(), ExecError> {
         let buffers = self.scratch.buffers();
         let mut entries = buffers.entries;
         let mut writer = Writer {
             txn: self.txn,
-            capture: self.capture.as_deref_mut(),
             mode: self.mode,
             limits: self.limits,
             on_duplicate: LockMode::Exclusive,

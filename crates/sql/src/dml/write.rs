@@ -1,6 +1,7 @@
 //! One row with all its index entries.
 //!
-//! Neighbours: `insert`, `update`, `delete` decide what to write; the codec builds the keys.
+//! Neighbours: `insert`, `update`, `delete` decide what to write; the codec builds the keys; `logged` tells the binary
+//! log.
 //!
 //! **Invariants**
 //! - A row is written after every row lock is held and every unique key was found free; a conflict is
@@ -23,14 +24,12 @@ use esker_sql_catalog::result::Mode;
 use esker_sql_exec::{Limits, OneRow};
 use esker_types::{SqlResult, Value};
 
-use crate::binlog::Capture;
-
 /// A buffer that once grew beyond this is given back after the statement.
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// Key of one index entry.
 #[derive(Debug, Default)]
-struct Entry {
+pub(super) struct Entry {
     key: Vec<u8>,
     /// The value is the clustered key (a unique entry without NULL).
     in_value: bool,
@@ -38,6 +37,18 @@ struct Entry {
     changed: bool,
     /// Its key was locked for this row.
     locked: bool,
+}
+
+impl Entry {
+    /// The key of the entry.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Is it a key of a unique index that a write takes or gives up?
+    pub(super) fn is_changed_key(&self) -> bool {
+        self.changed && self.in_value
+    }
 }
 
 /// An entry of a full-text index.
@@ -76,6 +87,16 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Entries of the row that was written last, in the secondary indexes.
+    pub(super) fn new_entries(&self) -> &[Entry] {
+        &self.new_entries.secondary
+    }
+
+    /// Those of the row that was there before.
+    pub(super) fn old_entries(&self) -> &[Entry] {
+        &self.old_entries.secondary
+    }
+
     /// Gives back unusually large buffers.
     pub(crate) fn trim(&mut self) {
         for buffer in [&mut self.row, &mut self.old_row] {
@@ -114,7 +135,6 @@ pub(super) struct Conflict {
 /// The transaction as rows are written into it.
 pub(super) struct Writer<'a> {
     pub(super) txn: &'a mut Txn,
-    pub(super) capture: Option<&'a mut Capture>,
     pub(super) mode: Mode,
     pub(super) limits: Limits,
     /// How a unique key that is taken stays locked: shared where that is an error, exclusive where the row in the way
@@ -281,18 +301,10 @@ impl Writer<'_> {
             }
         };
         let new = (clustered, row);
-        let written = self.until_free(|writer| {
+        self.until_free(|writer| {
             let entries = &mut *entries;
             writer.try_insert(table, new, fresh, (entries, words))
-        })?;
-        if let (Written::Done, Some(capture)) = (
-            &written,
-            self.capture.as_deref_mut().filter(|_| is_logged(table)),
-        ) {
-            note_keys(capture, table, clustered, entries);
-            capture.insert(self.txn, table, row)?;
-        }
-        Ok(written)
+        })
     }
 
     fn try_insert(
@@ -421,10 +433,6 @@ impl Writer<'_> {
             self.delete_words(table, &scratch.old.words)?;
         }
         self.txn.delete(&table.primary().tree, clustered)?;
-        if let Some(capture) = self.capture.as_deref_mut().filter(|_| is_logged(table)) {
-            note_keys(capture, table, clustered, &scratch.old.secondary);
-            capture.delete(self.txn, table, row)?;
-        }
         Ok(())
     }
 
@@ -440,7 +448,6 @@ impl Writer<'_> {
             debug_assert!(!moved, "the clustered key is an entry, too");
             let tree = &table.primary().tree;
             self.txn.put(tree, change.clustered, change.new)?;
-            self.capture_update(table, &change, &[], &[])?;
             return Ok(Written::Done);
         }
         let (old, new) = (&mut *scratch.old, &mut *scratch.new);
@@ -451,29 +458,7 @@ impl Writer<'_> {
             (old.changed, new.changed) = (!same, !same);
         }
         drop_common(&mut old.words, &mut new.words);
-        let written = self.until_free(|writer| writer.try_update(table, &change, scratch))?;
-        if written == Written::Done {
-            let (old, new) = (&scratch.old.secondary, &scratch.new.secondary);
-            self.capture_update(table, &change, old, new)?;
-        }
-        Ok(written)
-    }
-
-    fn capture_update(
-        &mut self,
-        table: &TableDef,
-        change: &RowChange<'_>,
-        old: &[Entry],
-        new: &[Entry],
-    ) -> Result<(), ExecError> {
-        let Some(capture) = self.capture.as_deref_mut().filter(|_| is_logged(table)) else {
-            return Ok(());
-        };
-        note_keys(capture, table, change.clustered, old);
-        if change.clustered != change.new_clustered || !new.is_empty() {
-            note_keys(capture, table, change.new_clustered, new);
-        }
-        capture.update(self.txn, table, change.old, change.new)
+        self.until_free(|writer| writer.try_update(table, &change, scratch))
     }
 
     fn try_update(
@@ -510,21 +495,6 @@ impl Writer<'_> {
         let new_key = moved.then_some(change.new_clustered);
         let in_gap = self.give_way(table, (new_key, &new.secondary), place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
-    }
-}
-
-/// Is the table one that others than its session know?
-fn is_logged(table: &TableDef) -> bool {
-    !table.temporary
-}
-
-/// Tells the binary log which keys a row has given up or taken.
-fn note_keys(capture: &mut Capture, table: &TableDef, clustered: &[u8], entries: &[Entry]) {
-    capture.key(table.primary().id, clustered);
-    for (index, entry) in table.secondary().iter().zip(entries) {
-        if entry.changed && entry.in_value {
-            capture.key(index.id, &entry.key);
-        }
     }
 }
 

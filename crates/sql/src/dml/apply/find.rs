@@ -132,7 +132,6 @@ pub(super) fn read(
     let mut old_row = std::mem::take(&mut env.scratch.old_row);
     let writer = Writer {
         txn: env.txn,
-        capture: None,
         mode: env.mode,
         limits: env.limits,
         on_duplicate: LockMode::Exclusive,

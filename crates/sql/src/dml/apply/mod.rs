@@ -2,8 +2,8 @@
 //!
 //! In flow order: `columns` (the event's columns against ours, and values converted; `fit` says which may be), `find`
 //! (the row of which an image is), `edits` (parts of documents), and here what is done with it. Neighbours: BINLOG
-//! statements and replicas hand in parsed events; `write` does the writing, with its locks, keys and capture; `foreign`
-//! keeps foreign keys.
+//! statements and replicas hand in parsed events; `write` does the writing, with its locks and keys; `foreign` keeps
+//! foreign keys; `logged` tells the binary log.
 //!
 //! **Invariants**
 //! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
@@ -32,6 +32,7 @@ use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects};
 use super::insert::{as_counter, decode_row};
+use super::logged::KeysOf;
 use super::values::{Default, default_of, unset_value};
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
 use super::{DmlEnv, StrictGuard};
@@ -177,6 +178,7 @@ impl RowApplier {
         if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
             enforcer.check_parents(0, None, &scratch.row)?;
         }
+        env.log_insert(&self.table, None, &|_| false)?;
         self.note_auto(env, &row);
         Ok(())
     }
@@ -189,7 +191,6 @@ impl RowApplier {
         let is_fresh = new_key(env.engine, table, row, key)?;
         let mut writer = Writer {
             txn: env.txn,
-            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,
@@ -244,6 +245,13 @@ impl RowApplier {
         if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
             enforcer.check_parents(0, None, &scratch.row)?;
         }
+        env.scratch.old_row = found;
+        let keys = KeysOf {
+            clustered,
+            moved: clustered != env.scratch.key,
+            entries: true,
+        };
+        env.log_update(&self.table, keys)?;
         self.note_auto(env, &row);
         Ok(())
     }
@@ -274,7 +282,6 @@ impl RowApplier {
         };
         let mut writer = Writer {
             txn: env.txn,
-            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,

@@ -110,9 +110,6 @@ impl<'e> Enforcer<'e> {
         }
         let writer = Writer {
             txn: env.txn,
-            // Whoever applies the events of the parent cascades, too: what follows from a foreign key is not logged,
-            // as in MySQL 8.4.
-            capture: None,
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Shared,

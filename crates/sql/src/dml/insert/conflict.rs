@@ -15,6 +15,7 @@ use super::{CompiledInsert, OnConflict};
 use crate::dml::change::Changed;
 use crate::dml::duplicate::duplicate_entry;
 use crate::dml::foreign::{Enforcer, RowAt, is_ignorable};
+use crate::dml::logged::Replaced;
 use crate::dml::through_view::is_failed_check;
 use crate::dml::write::{Conflict, Writer};
 use esker_types::SqlError;
@@ -62,7 +63,6 @@ impl Run<'_, '_> {
         let env = &mut *self.env;
         let writer = Writer {
             txn: env.txn,
-            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,
@@ -86,7 +86,8 @@ impl Run<'_, '_> {
         let env = &mut *self.env;
         let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
         let is_parent = !table.referenced_by.is_empty();
-        if identical && insert.is_last_unique(conflict.index) && !is_parent {
+        let is_update = insert.is_last_unique(conflict.index) && !is_parent;
+        if identical && is_update {
             self.counts.inserted += 1;
             return Ok(false);
         }
@@ -98,7 +99,15 @@ impl Run<'_, '_> {
             };
             enforcer.settle_children(row, None)?;
         }
-        env.delete_old_row(table, &conflict.clustered)?;
+        if is_update {
+            env.take_old_row(table, &conflict.clustered)?;
+            env.log_keys_given_up(table, &conflict.clustered);
+            self.replaced = Some(Replaced {
+                row: env.scratch.old_row.clone(),
+            });
+        } else {
+            env.delete_old_row(table, &conflict.clustered)?;
+        }
         self.counts.deleted += 1;
         Ok(true)
     }

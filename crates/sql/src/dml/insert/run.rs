@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use super::numbers::{Given, Numbers};
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
+use crate::dml::logged::Replaced;
 use crate::dml::through_view::is_failed_check;
 use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
 use crate::dml::write::{Writer, Written, new_key};
@@ -36,6 +37,8 @@ pub(super) struct Run<'r, 'e> {
     /// Rows inserted, rows deleted or updated for them, rows found equal.
     pub(super) counts: Counts,
     pub(super) auto: Numbers,
+    /// REPLACE: what the row that is being stored takes the place of.
+    pub(super) replaced: Option<Replaced>,
     lenient: bool,
 }
 
@@ -112,6 +115,7 @@ impl CompiledInsert {
             states: SubqueryStates::default(),
             source: Vec::new(),
             counts: Counts::default(),
+            replaced: None,
         };
         let result = store_rows(&mut run).and_then(|()| run.finish());
         if matches!(result, Err(ExecError::Wait(_))) {
@@ -122,6 +126,16 @@ impl CompiledInsert {
         env.scratch.values = row;
         env.scratch.trim();
         result
+    }
+
+    /// Has every row the column's constant default?
+    fn is_left(&self, col: usize) -> bool {
+        let column = &self.table().columns[col];
+        let is_constant = matches!(column.default, DefaultDef::Value(_));
+        self.unassigned.contains(&col)
+            && is_constant
+            && !column.auto_increment
+            && column.generated.is_none()
     }
 
     /// 1364 for columns without a value and without a default, before any row is made.
@@ -403,6 +417,10 @@ impl Run<'_, '_> {
                         }
                         checked => {
                             checked?;
+                            let replaced = self.replaced.take();
+                            let is_left = |col| insert.is_left(col);
+                            self.env
+                                .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
                             self.note_inserted();
                         }
                     }
@@ -477,7 +495,6 @@ impl Run<'_, '_> {
         let fresh = new_key(env.engine, table, row, key)?;
         let mut writer = Writer {
             txn: env.txn,
-            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: self.insert.on_conflict.lock(),
