@@ -2,7 +2,7 @@
 //!
 //! A worker waits for its turn only to append its record; the sync is not waited for, so ordered commits cost what
 //! unordered ones do. Rosenkrantz et al., *System Level Concurrency Control for Distributed Database Systems*, 1978:
-//! where an earlier transaction waits for a lock of a later one, the later one is undone and done again.
+//! where an earlier transaction waits for a lock of a later one, the later one is undone and done again, in its turn.
 //!
 //! Neighbours: workers begin, wait and end; the engine knows who waits for whom. **Invariants**
 //! - A transaction commits when all before it have ended. Only those that wait for their turn look who is in the way,
@@ -62,6 +62,8 @@ struct Inner {
     /// What has ended, or need not be done, behind a gap.
     ended: BTreeSet<u64>,
     running: BTreeMap<u64, Arc<Runner>>,
+    /// Those of them that have nothing locked until their turn.
+    parked: BTreeSet<u64>,
     /// Nothing behind this one is applied any more.
     stopped_at: Option<u64>,
 }
@@ -86,6 +88,7 @@ impl CommitOrder {
             next,
             ended,
             running: BTreeMap::new(),
+            parked: BTreeSet::new(),
             stopped_at: None,
         };
         Self {
@@ -140,8 +143,41 @@ impl CommitOrder {
         at.is_some_and(|at| at < ordinal)
     }
 
+    /// Undoes what runs behind this one, and waits until it is undone. It runs again in its turn.
+    pub(super) fn clear_way(&self, ordinal: u64) {
+        let mut inner = self.inner.lock();
+        let later = inner.running.range(ordinal + 1..);
+        let mut later: Vec<u64> = later.map(|(ordinal, _)| *ordinal).collect();
+        loop {
+            later.retain(|other| {
+                let runner = inner.running.get(other);
+                runner.is_some_and(|runner| {
+                    runner.wound();
+                    !inner.parked.contains(other)
+                })
+            });
+            if later.is_empty() {
+                return;
+            }
+            self.changed.wait_for(&mut inner, LOOK);
+        }
+    }
+
+    /// Waits, with nothing locked, until everything before has ended; false: the channel has stopped before that.
+    pub(super) fn park(&self, ordinal: u64) -> bool {
+        self.inner.lock().parked.insert(ordinal);
+        self.changed.notify_all();
+        let turn = self.wait(ordinal, None);
+        self.inner.lock().parked.remove(&ordinal);
+        turn == Turn::Mine
+    }
+
     /// Waits until everything before has ended.
     pub(super) fn wait_turn(&self, ordinal: u64, runner: &Runner) -> Turn {
+        self.wait(ordinal, Some(runner))
+    }
+
+    fn wait(&self, ordinal: u64, holder: Option<&Runner>) -> Turn {
         let mut inner = self.inner.lock();
         loop {
             debug_assert!(inner.next <= ordinal);
@@ -151,7 +187,7 @@ impl CommitOrder {
             if inner.stopped_at.is_some_and(|at| at < ordinal) {
                 return Turn::Stopped;
             }
-            if runner.is_wounded.load(Ordering::Acquire) {
+            if holder.is_some_and(|runner| runner.is_wounded.load(Ordering::Acquire)) {
                 return Turn::Wounded;
             }
             if self.changed.wait_for(&mut inner, LOOK).timed_out() {

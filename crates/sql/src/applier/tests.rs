@@ -7,7 +7,7 @@ use std::time::Instant;
 use esker_binlog::apply::Incoming;
 use esker_binlog::files::Scan;
 use esker_sql_catalog::accounts::Account;
-use esker_vfs::sim::{SimEnv, SimRng};
+use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
 
 use super::*;
 use crate::testing::{self, Rows};
@@ -292,6 +292,45 @@ fn all_modes_give_what_serial_gives() {
     }
 }
 
+/// Transactions that take the same locks in opposite orders lose deadlocks to those behind them, which come back to the
+/// same locks: nobody may lose often enough to stop the channel.
+#[test]
+fn opposite_orders_of_locks_stop_nobody() {
+    let source = Server::source();
+    let mut client = source.client(1);
+    client.ok("CREATE DATABASE a");
+    client.ok("CREATE TABLE a.t (id INT PRIMARY KEY, v INT)");
+    client.ok("INSERT INTO a.t VALUES (1, 0), (2, 0), (3, 0)");
+    for nth in 0..150 {
+        let order = [[1, 2, 3], [3, 2, 1], [2, 3, 1]][nth % 3];
+        client.ok("BEGIN");
+        // Who has written more wins a deadlock.
+        for more in 0..nth % 5 * 3 {
+            client.ok(&format!(
+                "INSERT INTO a.t VALUES ({}, 0)",
+                100 + nth * 20 + more
+            ));
+        }
+        for id in order {
+            client.ok(&format!("UPDATE a.t SET v = v + 1 WHERE id = {id}"));
+        }
+        client.ok("COMMIT");
+    }
+    let (events, expected) = (source.events(), source.dump());
+    for order in ["ON", "OFF"] {
+        let replica = Server::replica(&[
+            ("esker_replica_parallel_mode", "OPTIMISTIC"),
+            ("replica_parallel_workers", "8"),
+            ("replica_preserve_commit_order", order),
+            // One loss is what a meeting may cost.
+            ("replica_transaction_retries", "1"),
+        ]);
+        let status = replica.apply(&events);
+        assert_eq!(status.failure, None, "{order}");
+        assert_eq!(replica.dump(), expected, "{order}");
+    }
+}
+
 #[test]
 fn a_crash_leaves_every_transaction_applied_once() {
     let source = Server::source();
@@ -329,6 +368,44 @@ fn a_crash_leaves_every_transaction_applied_once() {
             assert_eq!(executed(&replica), executed(&source), "round {round}");
         }
     }
+}
+
+#[test]
+fn what_a_full_disk_has_taken_back_is_not_in_files_that_decide() {
+    let settings = [("log_bin", "ON"), ("esker_binlog_commit", "TWO-PHASE")];
+    let source = Server::open(SimEnv::new(1), 1, &settings);
+    let mut client = source.client(1);
+    client.ok("CREATE DATABASE a");
+    client.ok("CREATE TABLE a.t (id INT PRIMARY KEY, v INT)");
+    let mut refused = 0;
+    for id in 0..30 {
+        if id % 5 == 3 {
+            let full = Fault::on(Op::Write).path("binlog.0").no_space();
+            source.machine.fs.inject(full.times(1));
+        }
+        client.ok("BEGIN");
+        client.ok(&format!("INSERT INTO a.t VALUES ({id}, 0)"));
+        match client.ask("COMMIT") {
+            Ok(_) => {}
+            Err(code) => {
+                assert_eq!(code, 1021);
+                refused += 1;
+            }
+        }
+        // It may come again.
+        let _ = client.ask(&format!("INSERT INTO a.t VALUES ({id}, 1)"));
+    }
+    assert_eq!(refused, 6);
+    assert_eq!(client.ok("SELECT COUNT(*), SUM(v) FROM a.t"), ["30|6|"]);
+    let executed = client.ok("SELECT @@GLOBAL.gtid_executed");
+    assert!(executed[0].ends_with(":1-32|"), "{executed:?}");
+    let replica = Server::replica(&[("log_bin", "ON")]);
+    assert_eq!(replica.apply(&source.events()).failure, None);
+    assert_eq!(replica.dump(), source.dump());
+    assert_eq!(
+        replica.client(9).ok("SELECT @@GLOBAL.gtid_executed"),
+        executed
+    );
 }
 
 #[test]

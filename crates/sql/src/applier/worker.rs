@@ -7,7 +7,7 @@
 //! ```
 //! Neighbours: `feed` fills the queue; `order` says whose turn it is; [`Session`] does the work. **Invariants**
 //! - An error counts when everything before the group has ended; before that the group is undone and waits for its
-//!   turn.
+//!   turn, and so does one that was in an earlier one's way: nobody is in the way of the same group twice.
 //! - A group whose connection is killed, or that stands behind one that failed, is rolled back and not reported.
 
 use std::sync::Arc;
@@ -162,24 +162,24 @@ impl Worker {
             }
             let failure = match trouble {
                 Trouble::Stopped => return Err(Trouble::Stopped),
-                Trouble::Wounded => continue,
-                Trouble::Error(_) if was_wounded => continue,
-                Trouble::Error(failure) => failure,
-            };
-            if failure.code == SHUTDOWN {
-                self.shared.halt(group.ordinal);
-                return Err(Trouble::Stopped);
-            }
-            if !is_turn {
-                // It may have run too early.
-                match self.shared.order.wait_turn(group.ordinal, &self.runner) {
-                    Turn::Mine | Turn::Wounded => continue,
-                    Turn::Stopped => return Err(Trouble::Stopped),
+                Trouble::Error(failure) if failure.code == SHUTDOWN => {
+                    self.shared.halt(group.ordinal);
+                    return Err(Trouble::Stopped);
                 }
-            }
+                Trouble::Error(failure) if is_turn && !was_wounded => failure,
+                // It ran too early, or was in an earlier one's way, where it would be again.
+                Trouble::Error(_) | Trouble::Wounded => {
+                    match self.shared.order.park(group.ordinal) {
+                        true => continue,
+                        false => return Err(Trouble::Stopped),
+                    }
+                }
+            };
             if !TRANSIENT.contains(&failure.code) || retries >= self.shared.rules.retries {
                 return Err(Trouble::Error(failure));
             }
+            // Those behind it may be what it has met, and come to the same rows again and again.
+            self.shared.order.clear_way(group.ordinal);
             retries += 1;
             self.shared.retried();
             std::thread::sleep((RETRY_PAUSE * retries.min(100) as u32).min(MAX_RETRY_PAUSE));
