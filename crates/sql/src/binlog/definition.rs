@@ -5,8 +5,11 @@
 //!   statement that is logged names the stored ones only, as MySQL's does.
 //! - A statement that changes nothing is logged all the same: where it is replayed it may change something.
 
+use esker_sql_catalog::catalog::ViewDef;
 use esker_sql_catalog::codec::UTC;
-use esker_sql_syntax::ast::{CreateTable, DropTables, FlushWhat, Maintain, MaintainKind};
+use esker_sql_syntax::ast::{
+    CreateTable, CreateView, DropTables, FlushWhat, Maintain, MaintainKind,
+};
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
 use super::statement::LoggedStatement;
@@ -82,6 +85,44 @@ impl Session {
             &[],
             true,
         )
+    }
+
+    /// CREATE and ALTER VIEW with everything that depends on who says it: other servers shall not take whoever replays
+    /// it for the definer.
+    pub(crate) fn logged_view(
+        &self,
+        create: &CreateView,
+        def: &ViewDef,
+    ) -> Option<LoggedStatement> {
+        let verb = match (create.alter, create.or_replace) {
+            (true, _) => "ALTER",
+            (_, true) => "CREATE OR REPLACE",
+            _ => "CREATE",
+        };
+        let (user, host) = &def.definer;
+        let security = if def.invoker { "INVOKER" } else { "DEFINER" };
+        let exists = if create.if_not_exists {
+            "IF NOT EXISTS "
+        } else {
+            ""
+        };
+        let columns: Vec<String> = create.columns.iter().map(|c| quoted(&c.text)).collect();
+        let columns = match columns.is_empty() {
+            true => String::new(),
+            false => format!("({})", columns.join(", ")),
+        };
+        let check = create
+            .check_option
+            .map_or(String::new(), |which| format!(" WITH {which} CHECK OPTION"));
+        let text = format!(
+            "{verb} ALGORITHM={} DEFINER={}@{} SQL SECURITY {security} VIEW {exists}{}{columns} AS {}{check}",
+            def.algorithm,
+            quoted(user),
+            quoted(host),
+            self.named_in_log(&create.name),
+            create.text.trim_end(),
+        );
+        self.logged(text.as_bytes(), &[], true)
     }
 
     /// A name with its database, unless that is the session's.

@@ -103,7 +103,7 @@ impl Session {
             return Err(errors::view_columns_differ().into());
         }
         check_columns(&def)?;
-        let logged = self.logged(&self.statement_text, &[], true);
+        let logged = self.logged_view(create, &def);
         let done = self.with_ddl(|ctx| {
             ctx.logged = logged;
             ddl::view::create(ctx, create, &name, def)
