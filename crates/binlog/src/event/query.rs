@@ -30,6 +30,10 @@ const REQUIRE_PRIMARY_KEY: u8 = 19;
 const TABLE_ENCRYPTION: u8 = 20;
 /// What [`MICROSECONDS`] is for MariaDB.
 const MARIADB_MICROSECONDS: u8 = 128;
+/// Number of the transaction of a DDL statement of MariaDB.
+const MARIADB_XID: u8 = 129;
+/// In [`Settings::flags2`] of MariaDB: explicit_defaults_for_timestamp.
+const MARIADB_EXPLICIT_DEFAULTS: u32 = 0x100_0000;
 
 /// Bytes before the settings.
 pub(crate) const FIXED_BYTES: usize = 4 + 4 + 1 + 2 + 2;
@@ -186,6 +190,11 @@ impl Settings {
                     }
                 }
                 MICROSECONDS | MARIADB_MICROSECONDS => settings.micros = Some(r.uint(3)? as u32),
+                MARIADB_XID => {
+                    r.u64()?;
+                    let flags = settings.flags2.unwrap_or(0);
+                    settings.explicit_defaults = Some(flags & MARIADB_EXPLICIT_DEFAULTS != 0);
+                }
                 EXPLICIT_DEFAULTS => settings.explicit_defaults = Some(r.u8()? != 0),
                 DDL_XID => settings.ddl_xid = Some(r.u64()?),
                 UTF8MB4_COLLATION => settings.utf8mb4_collation = Some(r.u16()?),
@@ -296,4 +305,28 @@ pub fn collations(body: &[u8]) -> Result<Vec<usize>> {
         r.take(fixed)?;
     }
     Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settings of CREATE TABLE as MariaDB 10.11 has written them.
+    fn of_mariadb(flags: u32, xid: u64) -> Settings {
+        let mut bytes = vec![FLAGS2];
+        bytes.u32(flags);
+        bytes.u8(SQL_MODE);
+        bytes.u64(0x5420_0000);
+        bytes.bytes(b"\x06\x03std\x04\x2d\0\x2d\0\x08\0\x81");
+        bytes.u64(xid);
+        Settings::parse(&bytes).expect("settings")
+    }
+
+    #[test]
+    fn mariadb_says_among_its_flags_whether_defaults_are_explicit() {
+        let (without, with) = (of_mariadb(0, 8), of_mariadb(0x100_0000, 10));
+        assert_eq!(without.explicit_defaults, Some(false));
+        assert_eq!(with.explicit_defaults, Some(true));
+        assert_eq!(with.charset, Some((45, 45, 8)));
+    }
 }

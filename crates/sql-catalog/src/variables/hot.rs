@@ -256,6 +256,11 @@ impl SessionVars {
                     relaxed_unique_checks: !v.named("unique_checks").is_on(),
                 },
                 server_collation: Collation::by_name(v.named("collation_server").as_text()),
+                utf8mb4_collation: Collation::by_name(
+                    v.named("default_collation_for_utf8mb4").as_text(),
+                )
+                .unwrap_or(Collation::UTF8MB4_0900_AI_CI),
+                explicit_defaults: v.named("explicit_defaults_for_timestamp").is_on(),
                 names_zone: v.named("time_zone").as_text() != SYSTEM_ZONE,
                 gtids_told: match v.named("session_track_gtids").as_text() {
                     "OWN_GTID" => GtidsTold::Own,

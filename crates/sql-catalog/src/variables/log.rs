@@ -45,6 +45,10 @@ pub struct LogVars {
     pub flags: RowFlags,
     /// collation_server.
     pub server_collation: Option<Collation>,
+    /// default_collation_for_utf8mb4.
+    pub utf8mb4_collation: Collation,
+    /// explicit_defaults_for_timestamp.
+    pub explicit_defaults: bool,
     /// time_zone is not SYSTEM, so events name it.
     pub names_zone: bool,
     /// session_track_gtids.

@@ -40,6 +40,15 @@ pub fn set_statement(settings: &Settings) -> String {
             known(server).name(),
         );
     }
+    // Servers that do not say had this one: MySQL before 8.0, MariaDB before 11.
+    let utf8mb4 = settings.utf8mb4_collation.and_then(Collation::by_id);
+    let utf8mb4 = utf8mb4.unwrap_or(Collation::UTF8MB4_GENERAL_CI);
+    let explicit = u8::from(settings.explicit_defaults.unwrap_or(true));
+    let _ = write!(
+        sql,
+        ", default_collation_for_utf8mb4 = {}, explicit_defaults_for_timestamp = {explicit}",
+        utf8mb4.name(),
+    );
     let zone = settings.time_zone.as_deref().unwrap_or("SYSTEM");
     let _ = write!(sql, ", time_zone = '{}'", zone.replace(['\'', '\\'], ""));
     sql
@@ -121,6 +130,8 @@ mod tests {
             "character_set_client = latin1",
             "collation_server = utf8mb4_0900_ai_ci",
             "time_zone = '+02:00'",
+            "default_collation_for_utf8mb4 = utf8mb4_general_ci",
+            "explicit_defaults_for_timestamp = 1",
         ] {
             assert!(set.contains(part), "{part} in {set}");
         }

@@ -19,7 +19,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
 use esker_types::SqlResult;
-use esker_types::collation::{Charset, Collation};
+use esker_types::collation::Charset;
 
 use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
@@ -151,7 +151,7 @@ impl Session {
             time_zone: log.names_zone.then(zone),
             updated_databases: databases.to_vec(),
             explicit_defaults,
-            utf8mb4_collation: Some(Collation::UTF8MB4_0900_AI_CI.0),
+            utf8mb4_collation: Some(log.utf8mb4_collation.0),
             ..Settings::default()
         };
         let mut bytes = Vec::with_capacity(USUAL_SETTINGS_BYTES);
@@ -272,7 +272,7 @@ impl Session {
                 ..LoggedStatement::default()
             });
         }
-        let settings = self.settings(databases, Some(true));
+        let settings = self.settings(databases, Some(self.vars.log.explicit_defaults));
         let schema = self.context.database.as_deref().unwrap_or("");
         let head = Head {
             what: What::Statement,

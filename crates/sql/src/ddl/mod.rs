@@ -1,12 +1,12 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `columns` (definitions as written) · `draft` (a table being
-//! drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a whole) · `foreign` (what foreign keys
-//! need of other tables) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `convert`,
-//! `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is) ·
-//! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and
-//! events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement
-//! locks at the end; `catalog` publishes the result.
+//! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
+//! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
+//! whole) · `foreign` (what foreign keys need of other tables) · `schema`, `create`, `create_select`, `table`, `alter`,
+//! `view` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes),
+//! `progress` (how far that is) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP
+//! of routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may
+//! block and releases statement locks at the end; `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -27,6 +27,7 @@ mod fill;
 mod foreign;
 #[cfg(test)]
 mod foreign_tests;
+pub(crate) mod implied;
 pub mod lock_tables;
 pub(crate) mod names;
 #[cfg(test)]

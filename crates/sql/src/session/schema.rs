@@ -22,6 +22,7 @@ use super::Session;
 use super::names::Purpose;
 use super::run::{Done, ok};
 use crate::ddl::create_select::{self, NewTable};
+use crate::ddl::implied::{self, Implied};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
 
@@ -104,6 +105,12 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<Done, ExecError> {
+        let settings = Implied {
+            utf8mb4: self.vars.log.utf8mb4_collation,
+            explicit_defaults: self.vars.log.explicit_defaults,
+        };
+        let written_out = implied::written_out(statement, settings);
+        let statement = written_out.as_ref().unwrap_or(statement);
         if let Statement::CreateTable(create) = statement
             && create.is_filled_later()
         {

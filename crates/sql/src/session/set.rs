@@ -39,6 +39,8 @@ const SWITCHES: [&str; 13] = [
 /// Global variables whose names begin so make up the flush policy of the log.
 const FLUSH_POLICY: &str = "esker_log_flush_";
 
+/// What default_collation_for_utf8mb4 may be.
+const UTF8MB4_DEFAULTS: [&str; 2] = ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"];
 /// Session variables that MySQL lets only administrators set.
 const RESTRICTED: &[&str] = &[
     "binlog_format",
@@ -328,6 +330,15 @@ impl Session {
         {
             esker_sql_catalog::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
         }
+        if id.def().name == "default_collation_for_utf8mb4"
+            && let Some(given) = given
+        {
+            let (value, _) = value::from_value(id.def(), given)?;
+            let collation = value.as_text();
+            if !UTF8MB4_DEFAULTS.contains(&collation) {
+                return Err(invalid_utf8mb4_default(collation));
+            }
+        }
         Ok(())
     }
 
@@ -363,6 +374,7 @@ impl Session {
         };
         check_client(charset)?;
         let collation = match collation {
+            None if charset == Charset::Utf8mb4 => self.vars.log.utf8mb4_collation,
             None => Collation::default_of(charset),
             Some(name) => {
                 Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?
@@ -439,6 +451,14 @@ impl Session {
         self.values.put(id, value);
         Ok(())
     }
+}
+
+/// 3721
+fn invalid_utf8mb4_default(collation: &str) -> SqlError {
+    let text = format!(
+        "Invalid default collation {collation}: utf8mb4_0900_ai_ci or utf8mb4_general_ci expected"
+    );
+    SqlError::new(3721, "HY000", text)
 }
 
 fn charset_named(name: &str) -> SqlResult<Charset> {
