@@ -9,6 +9,8 @@ use esker_server::client::Client;
 use crate::common::{Ask, Dice, Server};
 
 const ARGS: [&str; 2] = ["--log-bin=ON", "--gtid-mode=ON"];
+/// The same, but the binary log decides.
+const TWO_PHASE: &[&str] = &["--esker-binlog-commit=TWO-PHASE"];
 const WRITERS: u64 = 4;
 /// Statements before the writers' first: CREATE DATABASE and two CREATE TABLE, and a row for each writer.
 const FIRST_GTIDS: u64 = 3 + WRITERS;
@@ -108,9 +110,18 @@ fn check_restored(dir: &Path, backup: &Path, before: &[u64], after: &[u64]) {
 
 #[test]
 fn backups_under_load_are_of_one_moment() {
+    under_load(&[]);
+}
+
+#[test]
+fn backups_of_files_that_decide_are_of_one_moment() {
+    under_load(TWO_PHASE);
+}
+
+fn under_load(more: &[&str]) {
     let dir = tempfile::tempdir().expect("dir");
     let source = dir.path().join("source");
-    let mut args = ARGS.to_vec();
+    let mut args = [&ARGS[..], more].concat();
     // Flushes and compactions.
     args.extend([
         "--esker-memory-limit=67108864",
@@ -272,9 +283,18 @@ fn state(client: &mut Client) -> Vec<String> {
 
 #[test]
 fn a_restore_goes_on_with_the_binary_log() {
+    restore(&[]);
+}
+
+#[test]
+fn a_restore_goes_on_with_files_that_decide() {
+    restore(TWO_PHASE);
+}
+
+fn restore(more: &[&str]) {
     let dir = tempfile::tempdir().expect("dir");
     let source = dir.path().join("source");
-    let mut server = Server::start(&source, &ARGS);
+    let mut server = Server::start(&source, &[&ARGS[..], more].concat());
     let mut client = server.connect();
     client.run(
         "CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY, b TEXT, at TIMESTAMP DEFAULT NOW());
@@ -303,7 +323,7 @@ fn a_restore_goes_on_with_the_binary_log() {
     let (uuid, _) = executed.split_once(':').expect("a set");
     let last = format!("{uuid}:{}", last_gtid(&executed));
     let binlog = source.join("data/binlog");
-    let restore = |name: &str, until: &[&str]| {
+    let restored_to = |name: &str, until: &[&str]| {
         let data = dir.path().join(name).join("data");
         std::fs::create_dir_all(dir.path().join(name)).expect("folder");
         let mut args = vec!["restore", "--from", text(&backup), "--to", text(&data)];
@@ -312,7 +332,7 @@ fn a_restore_goes_on_with_the_binary_log() {
         esker(&args)
     };
     for (name, until) in [("by-gtid", &*last), ("by-time", &*time)] {
-        let output = restore(name, &["--until", until]);
+        let output = restored_to(name, &["--until", until]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{until}: {error}");
         let restored = Server::start(&dir.path().join(name), &ARGS);
@@ -321,10 +341,10 @@ fn a_restore_goes_on_with_the_binary_log() {
         assert_eq!(state(&mut client), expected, "{until}");
         assert_eq!(client.value("SELECT @@global.gtid_executed"), executed);
     }
-    assert!(restore("all", &[]).status.success());
+    assert!(restored_to("all", &[]).status.success());
     let restored = Server::start(&dir.path().join("all"), &ARGS);
     assert_eq!(restored.connect().code("SELECT * FROM d.t"), Some(1146));
-    let nowhere = restore("nowhere", &["--until", &format!("{uuid}:4711")]);
+    let nowhere = restored_to("nowhere", &["--until", &format!("{uuid}:4711")]);
     let error = String::from_utf8_lossy(&nowhere.stderr).into_owned();
     assert!(
         !nowhere.status.success() && error.contains("4711"),

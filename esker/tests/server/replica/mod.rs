@@ -1,7 +1,12 @@
 //! Replicas over real sockets: what they end with equals the source, whoever is killed.
 //!
-//! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements.
+//! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
+//! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
+//! the source say.
 
+mod certificates;
+mod differences;
+mod histories;
 mod roles;
 mod sources;
 
@@ -14,8 +19,15 @@ use crate::common::{Ask, Server, eventually};
 const SOURCE: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=1"];
 const REPLICA: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=2"];
 
+/// The binary log decides about transactions.
+const TWO_PHASE: &str = "--esker-binlog-commit=TWO-PHASE";
+
 fn source(dir: &Path) -> Server {
-    let server = Server::start(&dir.join("source"), &SOURCE);
+    source_with(dir, &[])
+}
+
+fn source_with(dir: &Path, more: &[&str]) -> Server {
+    let server = Server::start(&dir.join("source"), &[&SOURCE[..], more].concat());
     server.connect().run(
         "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; CREATE DATABASE d; \
          CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",

@@ -1,7 +1,9 @@
 //! Who follows whom: chains, circles, a replica that becomes the source, a source that waits for its replica; and what
 //! START REPLICA may be told.
 
-use super::{REPLICA, SOURCE, catch_up, change, contents, source, status, write};
+use super::{
+    REPLICA, SOURCE, TWO_PHASE, catch_up, change, contents, source, source_with, status, write,
+};
 use crate::common::{Ask, Server, eventually};
 use crate::consumers::Maria;
 use esker_server::client::Client;
@@ -174,8 +176,17 @@ fn two_servers_follow_each_other() {
 
 #[test]
 fn a_source_waits_for_a_semi_synchronous_replica() {
+    waits_for_a_replica(&[]);
+}
+
+#[test]
+fn a_source_whose_files_decide_waits_for_a_semi_synchronous_replica() {
+    waits_for_a_replica(&[TWO_PHASE]);
+}
+
+fn waits_for_a_replica(more: &[&str]) {
     let dir = tempfile::tempdir().expect("folder");
-    let mut source = source(dir.path());
+    let mut source = source_with(dir.path(), more);
     let mut c = source.connect();
     c.run("SET GLOBAL rpl_semi_sync_source_timeout = 3600000, GLOBAL rpl_semi_sync_source_enabled = ON");
     let replica = Server::start(

@@ -1,0 +1,105 @@
+//! A replica that shows a certificate, for an account with REQUIRE X509 or SUBJECT, and believes only its source's
+//! authority.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use super::{REPLICA, SOURCE, catch_up, contents, status, write};
+use crate::common::{Ask, Server, eventually};
+
+/// An authority, with its certificate in a file.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    file: PathBuf,
+}
+
+impl Authority {
+    fn new(dir: &Path, name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().expect("a key");
+        let file = dir.join(format!("{name}.pem"));
+        let made = params.self_signed(&key).expect("a certificate");
+        std::fs::write(&file, made.pem()).expect("written");
+        let issuer = Issuer::new(params, key);
+        Self { issuer, file }
+    }
+
+    /// A certificate of this name, and its key.
+    fn sign(&self, dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+        let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(hosts).expect("names");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().expect("a key");
+        let made = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let files = (
+            dir.join(format!("{name}-cert.pem")),
+            dir.join(format!("{name}-key.pem")),
+        );
+        std::fs::write(&files.0, made.pem()).expect("written");
+        std::fs::write(&files.1, key.serialize_pem()).expect("written");
+        files
+    }
+}
+
+#[test]
+fn a_replica_shows_the_certificate_that_its_account_requires() {
+    let dir = tempfile::tempdir().expect("folder");
+    let own = Authority::new(dir.path(), "authority");
+    let strange = Authority::new(dir.path(), "stranger");
+    let server = own.sign(dir.path(), "source");
+    let client = own.sign(dir.path(), "replica");
+    let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    let tls = [
+        option("ssl-ca", &own.file),
+        option("ssl-cert", &server.0),
+        option("ssl-key", &server.1),
+    ];
+    let options: Vec<&str> = SOURCE.into_iter().chain(tls.iter().map(|o| &**o)).collect();
+    let source = Server::start(&dir.path().join("source"), &options);
+    source.connect().run(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT); \
+         SET sql_log_bin = 0; CREATE USER any IDENTIFIED BY 'pw' REQUIRE X509; \
+         CREATE USER this IDENTIFIED BY 'pw' REQUIRE SUBJECT '/CN=replica'; \
+         CREATE USER other IDENTIFIED BY 'pw' REQUIRE SUBJECT '/CN=other'; \
+         GRANT REPLICATION SLAVE ON *.* TO any, this, other",
+    );
+    let replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut there = replica.connect();
+    let shown = format!(
+        "SOURCE_SSL_CERT = '{}', SOURCE_SSL_KEY = '{}'",
+        client.0.display(),
+        client.1.display()
+    );
+    let none = "SOURCE_SSL_CERT = '', SOURCE_SSL_KEY = ''";
+    let mut numbers = 0..10;
+    // Account, what is shown, whom the replica believes, and whether it is let in.
+    for (account, identity, authority, goes) in [
+        ("any", none, &own, false),
+        ("any", &*shown, &own, true),
+        ("other", &*shown, &own, false),
+        ("this", &*shown, &own, true),
+        ("this", &*shown, &strange, false),
+    ] {
+        there.run(&format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = '{account}', \
+             SOURCE_PASSWORD = 'pw', SOURCE_SSL = 1, SOURCE_SSL_VERIFY_SERVER_CERT = 1, SOURCE_SSL_CA = '{}', {identity}, \
+             SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 1, SOURCE_AUTO_POSITION = 1; START REPLICA",
+            source.port,
+            authority.file.display(),
+        ));
+        if goes {
+            let mut c = source.connect();
+            write(&mut c, numbers.clone());
+            numbers = numbers.end..numbers.end + 10;
+            catch_up(&replica, &contents(&mut c));
+            assert_eq!(status(&mut there)[10], "Yes", "{account}");
+        } else {
+            eventually("it is refused", || status(&mut there)[34] != "0");
+        }
+        there.run("STOP REPLICA");
+    }
+}

@@ -1,0 +1,178 @@
+//! What a replica can only do right if events say it: definers, settings that change what a definition means, rows that
+//! IGNORE has let go.
+
+use super::{REPLICA, change, source};
+use crate::common::{Ask, Server, eventually};
+use esker_server::client::Client;
+
+/// A source, and a replica that follows it.
+fn pair(dir: &std::path::Path) -> (Server, Server) {
+    let source = source(dir);
+    let replica = Server::start(&dir.join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
+    c.run("START REPLICA");
+    (source, replica)
+}
+
+/// Waits until everything has come; both answer the same to these.
+fn same(source: &mut Client, replica: &Server, questions: &[&str]) {
+    let set = source.value("SELECT @@GLOBAL.gtid_executed");
+    let mut there = replica.connect();
+    let waited = there.value(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)"));
+    assert_eq!(waited, "0", "{}", super::status(&mut there).join("|"));
+    for question in questions {
+        assert_eq!(source.lines(question), there.lines(question), "{question}");
+    }
+}
+
+/// Types and sizes of the events of the last transaction about rows.
+fn row_events(c: &mut Client, statement: &str) -> Vec<(String, u64)> {
+    let position = |c: &mut Client| c.lines("SHOW BINARY LOG STATUS")[0].clone();
+    let before = position(c);
+    let mut parts = before.split('|');
+    let mut next = || parts.next().expect("a column").to_owned();
+    let (file, at) = (next(), next());
+    c.run(statement);
+    eventually("the events are there", || position(c) != before);
+    let events = c.lines(&format!("SHOW BINLOG EVENTS IN '{file}' FROM {at}"));
+    let row = |event: &String| {
+        let columns: Vec<&str> = event.split('|').collect();
+        let number = |nth: usize| columns[nth].parse::<u64>().expect("a number");
+        columns[2]
+            .ends_with("_rows")
+            .then(|| (columns[2].to_owned(), number(4) - number(1)))
+    };
+    events.iter().filter_map(row).collect()
+}
+
+#[test]
+fn views_keep_their_definer() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    c.run("CREATE USER app@localhost; GRANT ALL ON d.* TO app@localhost");
+    let mut app = Client::connect("127.0.0.1", source.port, "app", "", None).expect("login");
+    app.run(
+        "USE d; CREATE VIEW v AS SELECT id FROM t; \
+         CREATE OR REPLACE ALGORITHM = MERGE SQL SECURITY INVOKER VIEW d.w (a, b) AS SELECT id, v FROM d.t WITH LOCAL CHECK OPTION; \
+         ALTER VIEW v AS SELECT id, v + 1 AS `more` FROM t WHERE v > 1",
+    );
+    let definers = "SELECT table_name, definer, security_type, check_option FROM information_schema.views \
+                    WHERE table_schema = 'd' ORDER BY 1";
+    assert!(c.lines(definers)[0].contains("app@localhost"));
+    same(
+        &mut c,
+        &replica,
+        &[definers, "SHOW CREATE VIEW d.v", "SHOW CREATE VIEW d.w"],
+    );
+    let logged = c.lines("SHOW BINLOG EVENTS").join("\n");
+    for text in [
+        "CREATE ALGORITHM=UNDEFINED DEFINER=`app`@`localhost` SQL SECURITY DEFINER VIEW `v` AS SELECT id FROM t",
+        "CREATE OR REPLACE ALGORITHM=MERGE DEFINER=`app`@`localhost` SQL SECURITY INVOKER VIEW `w`(`a`, `b`) AS \
+         SELECT id, v FROM d.t WITH LOCAL CHECK OPTION",
+        "ALTER ALGORITHM=UNDEFINED DEFINER=`app`@`localhost` SQL SECURITY DEFINER VIEW `v` AS SELECT id, v + 1",
+    ] {
+        assert!(logged.contains(text), "{text}\n{logged}");
+    }
+}
+
+#[test]
+fn definitions_mean_what_they_meant_at_the_source() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    for collation in ["utf8mb4_bin", "latin1_swedish_ci"] {
+        let set = format!("SET default_collation_for_utf8mb4 = {collation}");
+        assert_eq!(c.code(&set), Some(3721));
+    }
+    c.run(
+        "SET default_collation_for_utf8mb4 = utf8mb4_general_ci, sql_mode = ''; \
+         CREATE TABLE d.a (x VARCHAR(9) CHARACTER SET utf8mb4, y TEXT COLLATE utf8mb4_bin) CHARSET utf8mb4; \
+         CREATE TABLE d.b (x VARCHAR(9)) CHARSET latin1; ALTER TABLE d.b CONVERT TO CHARACTER SET utf8mb4; \
+         CREATE DATABASE e CHARACTER SET utf8mb4; \
+         SET explicit_defaults_for_timestamp = OFF; \
+         CREATE TABLE d.c (x TIMESTAMP(3), y TIMESTAMP, z TIMESTAMP NULL)",
+    );
+    let shown = c.value("SELECT collation_name FROM information_schema.columns WHERE table_name = 'a' AND column_name = 'x'");
+    assert_eq!(shown, "utf8mb4_general_ci");
+    let timestamps = c.lines("SHOW CREATE TABLE d.c").concat();
+    for part in [
+        "`x` timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)",
+        "`y` timestamp NOT NULL DEFAULT '0000-00-00 00:00:00'",
+        "`z` timestamp NULL DEFAULT NULL",
+    ] {
+        assert!(timestamps.contains(part), "{part}\n{timestamps}");
+    }
+    same(
+        &mut c,
+        &replica,
+        &[
+            "SHOW CREATE TABLE d.a",
+            "SHOW CREATE TABLE d.b",
+            "SHOW CREATE TABLE d.c",
+            "SHOW CREATE DATABASE e",
+        ],
+    );
+}
+
+#[test]
+fn rows_that_ignore_lets_go_are_in_no_event() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    c.run(
+        "CREATE TABLE d.parent (id INT PRIMARY KEY); INSERT INTO d.parent VALUES (1), (2); \
+         CREATE TABLE d.child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES d.parent (id))",
+    );
+    let written = row_events(
+        &mut c,
+        "BEGIN; INSERT IGNORE INTO d.child VALUES (1, 7), (2, 1), (3, 9); UPDATE IGNORE d.child SET p = 8; \
+         INSERT IGNORE INTO d.child VALUES (2, 1) ON DUPLICATE KEY UPDATE p = 9; COMMIT",
+    );
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(c.lines("SELECT * FROM d.child"), ["2|1"]);
+    same(&mut c, &replica, &["SELECT * FROM d.child"]);
+    // More than a statement gathers, with rows that are let go all over it.
+    let rows: Vec<String> = (0..4000)
+        .map(|n| format!("({}, {})", n + 10, n % 3 + 1))
+        .collect();
+    c.run("ALTER TABLE d.child ADD COLUMN pad VARCHAR(100) DEFAULT 'ppppppppppppppppppppppppppppppppppppppppppppppppp'");
+    c.run(&format!(
+        "INSERT IGNORE INTO d.child (id, p) VALUES {}",
+        rows.join(", ")
+    ));
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.child"), "2668");
+    same(&mut c, &replica, &["SELECT * FROM d.child ORDER BY id"]);
+}
+
+#[test]
+fn events_are_those_that_mysql_writes() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    c.run(
+        "CREATE TABLE d.r (id INT PRIMARY KEY, u INT UNIQUE, v INT DEFAULT 5, \
+         w VARCHAR(100) DEFAULT 'a long default that nobody asks for', b TEXT, at TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP); \
+         INSERT INTO d.r (id, u) VALUES (1, 1), (2, 2)",
+    );
+    let kinds = |events: Vec<(String, u64)>| -> Vec<String> {
+        events.into_iter().map(|(kind, _)| kind).collect()
+    };
+    // The last unique key is taken: an update, as in MySQL; another one: a row goes.
+    let last = row_events(&mut c, "REPLACE INTO d.r (id, u) VALUES (7, 1)");
+    assert_eq!(kinds(last), ["Update_rows"]);
+    let first = row_events(&mut c, "REPLACE INTO d.r (id, u) VALUES (7, 9)");
+    assert_eq!(kinds(first), ["Delete_rows", "Write_rows"]);
+    let both = row_events(&mut c, "REPLACE INTO d.r (id, u) VALUES (7, 2)");
+    assert_eq!(kinds(both), ["Delete_rows", "Update_rows"]);
+    // Columns that an INSERT leaves to a constant default are in no minimal image.
+    let full = row_events(&mut c, "INSERT INTO d.r (id, u) VALUES (20, 20)");
+    c.run("SET binlog_row_image = MINIMAL");
+    let minimal = row_events(&mut c, "INSERT INTO d.r (id, u) VALUES (21, 21)");
+    assert!(minimal[0].1 + 30 < full[0].1, "{minimal:?} {full:?}");
+    c.run("SET binlog_row_image = NOBLOB");
+    let without = row_events(&mut c, "INSERT INTO d.r (id, u) VALUES (22, 22)");
+    assert_eq!(without[0].1, full[0].1, "what is NULL takes no room");
+    same(&mut c, &replica, &["SELECT * FROM d.r ORDER BY id"]);
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Replicas of real servers: after random histories, and through kill -9, they have exactly what their source has.
+
+    python3 tests/replication equal [--seeds 1-10] [--source esker|mysql|mariadb] [--replica esker|mysql] ...
+    python3 tests/replication kill [--rounds 200] [--seed 1] [--source …] [--replica …] ...
+
+`equal` plays a history (history.py) on the source, of several sessions at once, while one replica follows; afterwards a
+replica of each mode and number of workers applies all of it from the beginning. All of them must equal the source:
+rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. `kill` (kills.py) kills source and replica in turn under
+load, and checks after every round that each transaction is there exactly once.
+
+What has failed keeps its folder, and is played again with the same seed. Exit status 1: something differed.
+"""
+import argparse, itertools, os, shutil, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The oracle's client speaks the protocol.
+sys.path[:0] = [HERE, os.path.join(HERE, "../../bench/oracle")]
+import history, kills, rows  # noqa: E402 (beside this script)
+from servers import ESKER, MAKES, MARIADB, MYSQL, Failed  # noqa: E402
+
+MODES = "SERIAL,DATABASE,COMMIT-GROUP,WRITESET,OPTIMISTIC"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("equal", "kill"):
+        p = verbs.add_parser(verb)
+        p.add_argument("--binary", default="target/release/esker", help="Esker's program")
+        p.add_argument("--mysql", default=os.environ.get("ESKER_TEST_MYSQL"), help="folder of MySQL, run in a chroot")
+        p.add_argument("--source", default=ESKER, choices=list(MAKES))
+        p.add_argument("--replica", default=ESKER, choices=[ESKER, MYSQL])
+        p.add_argument("--source-options", default="", help="more options of the source, with spaces between them")
+        p.add_argument("--folder", default=tempfile.gettempdir(), help="for data directories")
+        p.add_argument("--sessions", type=int, default=3)
+        p.add_argument("--modes", default=MODES, help="esker_replica_parallel_mode, with commas")
+        p.add_argument("--workers", default="1,2,4,8", help="replica_parallel_workers, with commas")
+        if verb == "equal":
+            p.add_argument("--seeds", default="1-10")
+            p.add_argument("--transactions", type=int, default=150, help="of each session")
+        else:
+            p.add_argument("--seed", type=int, default=1)
+            p.add_argument("--rounds", type=int, default=200)
+            p.add_argument("--position", action="store_true", help="by file and position in place of GTIDs")
+    return parser.parse_args()
+
+
+def options_of(args, mode, workers, order="ON"):
+    if args.replica == MYSQL:
+        return [f"--replica-parallel-workers={workers}"]
+    return [f"--esker-replica-parallel-mode={mode}", f"--replica-parallel-workers={workers}",
+            f"--replica-preserve-commit-order={order}", *collation(args)]
+
+
+def collation(args):
+    return ["--collation-server=utf8mb4_general_ci"] if args.source == MARIADB else []
+
+
+def combinations(args):
+    modes = [""] if args.replica == MYSQL else args.modes.split(",")
+    return list(itertools.product(modes, map(int, args.workers.split(","))))
+
+
+def equal(args, folder, seed):
+    """One seed; raises if a replica differs."""
+    source = MAKES[args.source](args, folder, f"source-{seed}", 1, args.source_options.split())
+    servers = [source]
+    try:
+        source.add_account()
+        history.prepare(source)
+        combos = combinations(args)
+        # One of them follows while the history is made.
+        live = combos[seed % len(combos)]
+        servers.append(start(args, folder, source, seed, live))
+        counts = history.play(source, seed, args.sessions, args.transactions)
+        source.sql(f"INSERT INTO e.counters VALUES ({history.COUNTERS + seed}, 0)")
+        finish(args, source, servers[-1], seed, live)
+        servers.pop().remove()
+        for combo in combos:
+            servers.append(start(args, folder, source, seed, combo))
+            finish(args, source, servers[-1], seed, combo)
+            servers.pop().remove()
+    except Exception as e:
+        for server in servers:
+            if server.process.poll() is None:
+                server.process.kill()
+        if isinstance(e, Failed):
+            raise Failed(f"seed {seed}, {servers[-1].options}: {e}\n{folder} has the servers") from None
+        raise
+    for server in servers:
+        server.remove()
+    return counts
+
+
+def start(args, folder, source, seed, combo):
+    order = "OFF" if seed % 3 == 0 and args.replica == ESKER else "ON"
+    number = 10 + seed % 1000
+    replica = MAKES[args.replica](args, folder, f"replica-{seed}", number, options_of(args, *combo, order))
+    replica.follow(source, by_gtid=seed % 4 != 0)
+    return replica
+
+
+def finish(args, source, replica, seed, combo):
+    replica.await_marker("e.counters", history.COUNTERS + seed)
+    rows.check_equal(source, replica)
+
+
+def run_equal(args, folder):
+    first, _, last = args.seeds.partition("-")
+    total = history.Counts()
+    for seed in range(int(first), int(last or first) + 1):
+        begun = time.time()
+        counts = equal(args, folder, seed)
+        for kind, (well, ill) in counts.of.items():
+            entry = total.of.setdefault(kind, [0, 0])
+            entry[0], entry[1] = entry[0] + well, entry[1] + ill
+        well = sum(entry[0] for entry in counts.of.values())
+        print(f"seed {seed}: {well} statements, {1 + len(combinations(args))} replicas equal, {time.time() - begun:.1f} s", flush=True)
+    print("never went well: " + (", ".join(total.never()) or "nothing"))
+
+
+def main():
+    args = arguments()
+    if MYSQL in (args.source, args.replica) and not args.mysql:
+        raise SystemExit("--mysql: a folder with MySQL")
+    args.binary = os.path.abspath(args.binary)
+    folder = tempfile.mkdtemp(prefix="replication-", dir=args.folder)
+    try:
+        run_equal(args, folder) if args.verb == "equal" else kills.run(args, folder, options_of)
+    except Failed as e:
+        print(f"FAILED: {e}")
+        raise SystemExit(1) from None
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
