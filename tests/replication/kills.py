@@ -8,7 +8,7 @@ At the end, where MySQL's programs are, what mysqlbinlog prints of the source ma
 import os, random, shutil, subprocess, threading, time
 
 import rows, wire
-from servers import ESKER, MAKES, MARIADB, Failed
+from servers import ESKER, MAKES, MARIADB, PATIENCE, Failed
 
 ACCOUNTS, BALANCE = 20, 1000
 # Seconds of load before a kill, and after the restart.
@@ -130,7 +130,7 @@ def one_round(args, source, replica, rng, number):
     for teller in tellers:
         teller.stop = True
     for teller in tellers:
-        teller.join(120)
+        teller.join(PATIENCE)
         if teller.failure or teller.is_alive():
             raise Failed(f"round {number}: {teller.failure or 'a session hangs'}")
     source.sql(f"INSERT INTO e.markers VALUES ({number})")

@@ -9,7 +9,7 @@ import wire
 
 ESKER, MYSQL, MARIADB = "esker", "mysql", "mariadb"
 # Seconds until a server listens, and until a replica has what its source has.
-START_SECONDS, PATIENCE = 120, 300
+START_SECONDS, PATIENCE = 600, 600
 # Tables that a server keeps for itself.
 OWN_TABLES = "mysql.%"
 
@@ -28,9 +28,12 @@ def free_port(start):
 
 
 class Server:
-    """One server; `place` is its data directory, `seen` the same as the server sees it."""
+    """One server; `place` is its data directory, `seen` the same as the server sees it.
 
-    make, port_range = None, 23000
+    Ports are none that other tests take: a server that is killed finds its own free again.
+    """
+
+    make, port_range = None, 11000
     taken = 0
 
     def __init__(self, args, folder, name, number, options=()):
@@ -66,7 +69,7 @@ class Server:
                 time.sleep(0.02)
         raise Failed(f"{self.name} does not answer")
 
-    def connect(self, timeout=120):
+    def connect(self, timeout=PATIENCE):
         connection = wire.Connection(self.port, timeout)
         connection.query("SET NAMES utf8mb4")
         connection.query("SET time_zone = '+00:00'")
@@ -137,7 +140,7 @@ class Server:
 
 
 class Esker(Server):
-    make, port_range = ESKER, 23000
+    make, port_range = ESKER, 11000
 
     def command(self):
         return [self.args.binary, "serve", f"--port={self.port}", f"--datadir={self.place}", f"--server-id={self.number}",
@@ -152,7 +155,7 @@ class Esker(Server):
 
 
 class Mysql(Server):
-    make, port_range = MYSQL, 26000
+    make, port_range = MYSQL, 14000
 
     def create(self):
         self.seen = f"/tmp/replication-{os.getpid()}-{self.name}"
@@ -178,7 +181,7 @@ class Mysql(Server):
 
 
 class Mariadb(Server):
-    make, port_range = MARIADB, 29000
+    make, port_range = MARIADB, 17000
 
     def create(self):
         subprocess.run(["mariadb-install-db", "--no-defaults", f"--datadir={self.place}", "--skip-test-db", "--user=root",
