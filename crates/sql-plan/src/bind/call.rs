@@ -9,7 +9,7 @@ use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate;
 use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
-use esker_types::{Level, SqlError, SqlResult, TypeKind, Value};
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::block::Volatility;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
@@ -123,6 +123,10 @@ pub(super) fn apply(
         scope.note_volatility(Volatility::Volatile);
     }
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let args = match def.name {
+        "greatest" | "least" => constant_moments(env, args, &signature.ret),
+        _ => args,
+    };
     let arg_types = args.iter().map(|a| a.ty.clone()).collect();
     let (ty, coer) = (signature.ret.clone(), signature.coercibility);
     if let ("rand", [seed]) = (def.name, &args[..])
@@ -138,6 +142,30 @@ pub(super) fn apply(
         signature,
     }));
     Ok(Expr { kind, ty, coer })
+}
+
+/// Constant texts among the DATETIMEs of GREATEST or LEAST are the moments that they name: the result then has the
+/// digits of their fractions, not of any text's.
+fn constant_moments(env: &BindEnv<'_>, args: Vec<Expr>, ret: &SqlType) -> Vec<Expr> {
+    if !func::is_text_of_datetime(args.iter().map(|a| &a.ty), ret) {
+        return args;
+    }
+    let flags = cast::date_flags(env.ctx);
+    let moment = |arg: Expr| match &arg.kind {
+        ExprKind::Const(Value::Str(text)) if arg.ty.is_string() => {
+            let Some((moment, decimals)) = func::constant_moment(text, flags) else {
+                return arg;
+            };
+            let ty = SqlType {
+                decimals,
+                nullable: false,
+                ..SqlType::new(TypeKind::DateTime)
+            };
+            Expr::constant(Value::DateTime(moment), ty)
+        }
+        _ => arg,
+    };
+    args.into_iter().map(moment).collect()
 }
 
 /// Binds the arguments; where a function computes with numbers, hexadecimal and bit literals are some.

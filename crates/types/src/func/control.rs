@@ -2,18 +2,20 @@
 //!
 //! Neighbours: `merge` finds the result type; `cmp` compares. The executor evaluates the arguments
 //! of IF, IFNULL and COALESCE lazily and may use [`super::merge::convert`] itself.
-//! **Invariant**: the result is one of the arguments, in the common type.
+//! **Invariant**: the result is one of the arguments, in the common type; GREATEST and LEAST of a date among texts or
+//! numbers are the text of the moment that is furthest.
 
 use std::cmp::Ordering;
 
 use super::call::{Call, int, is_int};
-use super::merge::{argument, merge_types};
+use super::merge::{argument, convert, merge_types};
 use super::ret::{compared_in, int_never_null, text_chars};
 use super::{ANY_ARGS, ArgType, FuncDef, LAZY, PURE, RetCtx, Signature, TOTAL, def};
 use crate::cast;
 use crate::cmp::{self, CmpKind, Operand};
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
+use crate::temporal::{DateFlags, DateTime, parse_datetime};
 use crate::value::Value;
 
 /// Most digits of a fraction of a second.
@@ -97,9 +99,12 @@ fn ret_extreme(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Signatur
     if !matches!(sig.ret.kind, TypeKind::Char | TypeKind::VarChar) {
         return Ok(sig);
     }
-    let fraction = args.iter().map(|a| match a.ty.is_string() {
-        true => MAX_FRACTION,
-        false => a.ty.decimals.min(MAX_FRACTION),
+    let fraction = args.iter().map(|a| match a.value {
+        Some(Value::Str(_)) if a.ty.collation.is_binary() => 0,
+        Some(Value::Str(text)) if a.ty.is_string() => {
+            constant_moment(text, DateFlags::FUZZY).map_or(MAX_FRACTION, |(_, digits)| digits)
+        }
+        _ => fraction_of(&a.ty),
     });
     let fraction = fraction.max().unwrap_or(0);
     let with_fraction = |a: &ArgType| match a.ty.kind {
@@ -122,8 +127,42 @@ fn least(c: &Call) -> SqlResult<Value> {
     extreme(c, Ordering::Less)
 }
 
+/// Digits of a fraction of a second that a value of the type may have.
+fn fraction_of(ty: &SqlType) -> u8 {
+    match ty.is_string() {
+        true => MAX_FRACTION,
+        false => ty.decimals.min(MAX_FRACTION),
+    }
+}
+
+/// A constant text as the moment that GREATEST and LEAST compare, with the digits of its fraction.
+pub fn constant_moment(text: &[u8], flags: DateFlags) -> Option<(DateTime, u8)> {
+    let parsed = parse_datetime(text, flags).ok()?;
+    parsed
+        .warn
+        .is_none()
+        .then_some((parsed.datetime, parsed.digits))
+}
+
+/// Do GREATEST and LEAST of these arguments make the text of a date with a time?
+pub fn is_text_of_datetime<'a>(args: impl IntoIterator<Item = &'a SqlType>, ret: &SqlType) -> bool {
+    ret.is_string() && args.into_iter().any(has_time_of_day)
+}
+
+fn has_date(ty: &SqlType) -> bool {
+    let kind = &ty.kind;
+    matches!(kind, TypeKind::Date) || has_time_of_day(ty)
+}
+
+fn has_time_of_day(ty: &SqlType) -> bool {
+    matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp)
+}
+
 /// The first argument that no other one is further than, in direction `wanted`.
 fn extreme(c: &Call, wanted: Ordering) -> SqlResult<Value> {
+    if c.types.ret.is_string() && c.types.args.iter().any(has_date) {
+        return extreme_moment(c, wanted);
+    }
     let kind = extreme_kind(c);
     let mut best = 0;
     for i in 1..c.argc() {
@@ -135,14 +174,55 @@ fn extreme(c: &Call, wanted: Ordering) -> SqlResult<Value> {
     argument(c, best)
 }
 
-/// How GREATEST and LEAST compare: in the result's type, but dates among strings as dates.
-fn extreme_kind(c: &Call) -> CmpKind {
-    let has_date = |t: &SqlType| {
-        matches!(
-            t.kind,
-            TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
-        )
+/// The text of the moment that is furthest in direction `wanted`: a date if only dates are among the arguments. What is
+/// no date is passed over.
+fn extreme_moment(c: &Call, wanted: Ordering) -> SqlResult<Value> {
+    let types = c.types.args;
+    let kind = match types.iter().any(has_time_of_day) {
+        true => TypeKind::DateTime,
+        false => TypeKind::Date,
     };
+    let mut best: Option<DateTime> = None;
+    for i in 0..c.argc() {
+        let moment = moment(c, i, &kind)?;
+        if moment.is_some_and(|m| best.is_none_or(|b| m.cmp(&b) == wanted)) {
+            best = moment;
+        }
+    }
+    let Some(best) = best else {
+        return Ok(Value::Null);
+    };
+    let ty = SqlType {
+        decimals: types.iter().map(fraction_of).max().unwrap_or(0),
+        ..SqlType::new(kind)
+    };
+    let value = match ty.kind {
+        TypeKind::Date => Value::Date(best.date()),
+        _ => Value::DateTime(best),
+    };
+    convert(c.ctx, &value, &ty, c.types.ret)
+}
+
+/// Argument `i` as a moment; None, after a warning, if it is no date.
+fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>> {
+    let flags = cast::date_flags(c.ctx);
+    let Value::Str(text) = &c.args[i] else {
+        let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
+        return cast::to_datetime(c.ctx, &c.args[i], flags);
+    };
+    let parsed = parse_datetime(text, flags);
+    if parsed.as_ref().map_or(true, |p| !p.warn.is_none()) {
+        let kind = match compared {
+            TypeKind::Date => "date",
+            _ => "datetime",
+        };
+        cast::truncated(c.ctx, kind, text)?;
+    }
+    Ok(parsed.ok().map(|p| p.datetime))
+}
+
+/// How GREATEST and LEAST compare: in the result's type, but dates as dates.
+fn extreme_kind(c: &Call) -> CmpKind {
     match &c.types.ret.kind {
         _ if c.types.args.iter().any(has_date) => CmpKind::DateTime,
         TypeKind::Time => CmpKind::Time,

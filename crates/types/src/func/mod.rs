@@ -41,6 +41,7 @@ use std::sync::LazyLock;
 
 pub use call::Call;
 pub use cipher::BlockMode;
+pub use control::{constant_moment, is_text_of_datetime};
 pub use date::names::{LOCALES, TimeLocale};
 pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
