@@ -9,7 +9,7 @@
 use esker_sql_syntax::ast::{self, BinaryOp};
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
-use esker_types::{SqlResult, SqlType, TypeKind, Value, cast};
+use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, func};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
@@ -79,6 +79,12 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     if !is_column || insists(constant, column) {
         return;
     }
+    // What the column's character set lacks is refused when the collation is looked for.
+    if is_textual(&column.ty)
+        && func::check_constant(value, &constant.ty, column.ty.collation).is_err()
+    {
+        return;
+    }
     if let Some(value) = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
         *constant = Expr {
             kind: ExprKind::Const(value),
@@ -129,14 +135,29 @@ fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()
     Ok(())
 }
 
+/// The collation in which texts compare.
+///
+/// # Errors
+/// 1267 for collations that do not mix, 3854 for a constant that its character set lacks.
+fn common_collation(texts: &[&Expr], operation: &str) -> SqlResult<Collation> {
+    let claims: Vec<_> = texts.iter().map(|e| claim(e)).collect();
+    let (collation, _) = collation::aggregate_for(&claims, operation)?;
+    for text in texts {
+        if let Some(value) = text.as_const() {
+            func::check_constant(value, &text.ty, collation)?;
+        }
+    }
+    Ok(collation)
+}
+
 /// How two expressions compare.
 ///
 /// # Errors
-/// 1267 for strings whose collations do not mix.
+/// 1267 for strings whose collations do not mix, 3854.
 pub(super) fn kind_of(a: &Expr, b: &Expr, operation: &str) -> SqlResult<CmpKind> {
     let mut collation = Collation::BINARY;
     if is_textual(&a.ty) && is_textual(&b.ty) {
-        collation = collation::aggregate_for(&[claim(a), claim(b)], operation)?.0;
+        collation = common_collation(&[a, b], operation)?;
     } else if is_textual(&a.ty) {
         collation = a.ty.collation;
     } else if is_textual(&b.ty) {
@@ -167,8 +188,8 @@ pub(super) fn compare_case(
     let mut common = Collation::BINARY;
     if is_textual(&operand.ty) {
         let texts = whens.iter().filter(|w| is_textual(&w.ty));
-        let items: Vec<_> = std::iter::once(operand).chain(texts).map(claim).collect();
-        common = collation::aggregate_for(&items, "case")?.0;
+        let texts: Vec<_> = std::iter::once(operand).chain(texts).collect();
+        common = common_collation(&texts, "case")?;
     }
     let compared = whens.into_iter().map(|mut when| {
         let mut operand = operand.clone();
@@ -402,7 +423,7 @@ fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, Cmp
     let all = [arg, low, high];
     let pairs = |collation| [low, high].map(|b| cmp::cmp_kind(operand(arg), operand(b), collation));
     let [a, b] = if all.iter().all(|e| is_textual(&e.ty)) {
-        pairs(collation::aggregate_for(&all.map(claim), "between")?.0)
+        pairs(common_collation(&all, "between")?)
     } else if all.iter().any(|e| e.ty.is_numeric()) {
         // Beside a number texts are none: their collations need not mix.
         pairs(Collation::BINARY)
@@ -425,8 +446,8 @@ fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, Cmp
         // COLLATE on one of the bounds holds for both.
         (CmpKind::Str(_), CmpKind::Str(_)) => {
             let texts = all.into_iter().filter(|e| is_textual(&e.ty));
-            let items: Vec<_> = texts.map(claim).collect();
-            CmpKind::Str(collation::aggregate_for(&items, "between")?.0)
+            let texts: Vec<_> = texts.collect();
+            CmpKind::Str(common_collation(&texts, "between")?)
         }
         _ => return Ok((a, b)),
     };
@@ -489,9 +510,8 @@ pub(super) fn bind_in(
 /// Kinds of comparison with every member; strings agree on one collation.
 fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
     if is_textual(&arg.ty) && members.iter().all(|m| is_textual(&m.ty)) {
-        let items: Vec<(Collation, Coercibility)> =
-            std::iter::once(arg).chain(members).map(claim).collect();
-        let (collation, _) = collation::aggregate_for(&items, " IN ")?;
+        let texts: Vec<_> = std::iter::once(arg).chain(members).collect();
+        let collation = common_collation(&texts, " IN ")?;
         return Ok(vec![CmpKind::Str(collation); members.len()]);
     }
     members.iter().map(|m| kind_of(arg, m, " IN ")).collect()
@@ -547,15 +567,11 @@ pub(super) fn bind_like(
         bind_expr(env, scope, text)?,
         bind_expr(env, scope, pattern)?,
     );
-    let mut items = Vec::new();
-    for e in [&text, &pattern] {
-        if is_textual(&e.ty) {
-            items.push((e.ty.collation, e.coer));
-        }
-    }
-    let collation = match items.is_empty() {
+    let texts = [&text, &pattern].into_iter();
+    let texts: Vec<_> = texts.filter(|e| is_textual(&e.ty)).collect();
+    let collation = match texts.is_empty() {
         true => env.ctx.collation_connection,
-        false => collation::aggregate_for(&items, "like")?.0,
+        false => common_collation(&texts, "like")?,
     };
     let escape = match escape {
         None => Some('\\').filter(|_| {

@@ -45,6 +45,7 @@ pub use control::{constant_moment, is_text_of_datetime};
 pub use date::names::{LOCALES, TimeLocale};
 pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
+pub use ret::check_constant;
 
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::{EvalCtx, MANY_BYTES};

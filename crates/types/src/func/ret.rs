@@ -112,26 +112,44 @@ pub fn compared_in<'a, 'b: 'a>(
     }
 }
 
-/// 3854 for a constant that does not exist in the character set of the result.
-pub fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
-    let (Some(Value::Str(text)), true) = (arg.value, arg.ty.is_string()) else {
+/// [`check_constant`] of an argument.
+pub(super) fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
+    match arg.value {
+        Some(value) => check_constant(value, &arg.ty, to),
+        None => Ok(()),
+    }
+}
+
+/// 3854 for a constant that does not exist in the character set of the result, or of a comparison.
+pub fn check_constant(value: &Value, ty: &SqlType, to: Collation) -> SqlResult<()> {
+    let (Value::Str(text), true) = (value, ty.is_string()) else {
         return Ok(());
     };
-    let (from, to) = (arg.ty.collation.charset(), to.charset());
+    let (from, to) = (ty.collation.charset(), to.charset());
     if from == Charset::Binary || from == to {
         return Ok(());
     }
-    let Err(bad) = to.encode(text) else {
+    if to.encode(text).is_ok() {
         return Ok(());
-    };
-    let shown: String = text[bad.0..]
-        .iter()
-        .take(6)
-        .map(|b| format!("\\x{b:02X}"))
-        .collect();
+    }
+    let shown = printable(&from.encode_lossy(text));
     let (from, to) = (from.name(), to.name());
     let message = format!("Cannot convert string '{shown}' from {from} to {to}");
     Err(SqlError::new(3854, "HY000", message))
+}
+
+/// The first bytes of a text; those that are no ASCII characters as `\xNN`.
+fn printable(text: &[u8]) -> String {
+    const MOST_BYTES: usize = 6;
+    let byte = |b: &u8| match b {
+        b' '..=b'~' => char::from(*b).to_string(),
+        b => format!("\\x{b:02X}"),
+    };
+    let mut shown: String = text.iter().take(MOST_BYTES).map(byte).collect();
+    if text.len() > MOST_BYTES {
+        shown.push_str("...");
+    }
+    shown
 }
 
 fn string_operand(arg: &ArgType, ctx: &RetCtx) -> StringOperand {
