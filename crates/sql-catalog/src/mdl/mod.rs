@@ -316,6 +316,32 @@ impl LockSet {
         }
     }
 
+    /// What LOCK TABLES holds on one name it holds on another from now on, which the running statement has locked
+    /// exclusively: the table has been renamed.
+    pub fn move_explicit(&mut self, from: &Arc<MdlObject>, to: &Arc<MdlObject>) {
+        let Some(mode) = self.explicit_mode(from) else {
+            return;
+        };
+        debug_assert!(self.holds(to, MdlMode::Exclusive));
+        let is_old = |h: &Held| h.duration == MdlDuration::Explicit && Arc::ptr_eq(&h.object, from);
+        self.release_where(is_old);
+        let granted = self.try_acquire(to, mode, MdlDuration::Explicit);
+        assert!(granted, "nobody else is where we are alone");
+    }
+
+    /// LOCK TABLES gives up tables that are gone, and with the last of them everything.
+    pub fn forget_explicit(&mut self, gone: &[Arc<MdlObject>]) {
+        let is_gone = |h: &Held| gone.iter().any(|o| Arc::ptr_eq(o, &h.object));
+        self.release_where(|h| h.duration == MdlDuration::Explicit && is_gone(h));
+        let is_table = |h: &Held| {
+            h.duration == MdlDuration::Explicit && matches!(h.object.key(), MdlKey::Table(..))
+        };
+        let is_over = !self.owner.held().iter().any(is_table);
+        if is_over {
+            self.release_explicit();
+        }
+    }
+
     /// Releases everything (the session ends or is reset).
     pub fn release_all(&mut self) {
         self.drop_pending();

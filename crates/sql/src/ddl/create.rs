@@ -299,7 +299,10 @@ fn lock_new(
     create: &CreateTable,
 ) -> Result<bool, ExecError> {
     if ctx.locks.has_explicit() {
-        return Err(errors::table_not_locked(&name.name).into());
+        return match ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
+            true => Ok(false),
+            false => Err(errors::table_not_locked(&name.name).into()),
+        };
     }
     ctx.announce()?;
     ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;

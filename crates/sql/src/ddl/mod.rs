@@ -248,6 +248,13 @@ impl<'a> DdlCtx<'a> {
         Ok(())
     }
 
+    /// LOCK TABLES keeps a table that has been renamed.
+    fn locks_follow(&mut self, from: &TableName, to: &TableName) {
+        let object = |name: &TableName| self.catalog.locks().table(&name.schema, &name.name);
+        let (from, to) = (object(from), object(to));
+        self.locks.move_explicit(&from, &to);
+    }
+
     fn note(&self, code: u16, text: String) {
         self.eval.warn(Level::Note, code, text);
     }

@@ -190,7 +190,8 @@ fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> 
     Ok(names.len() as u64)
 }
 
-fn refuse_under_lock_tables(ctx: &DdlCtx<'_>) -> SqlResult<()> {
+/// 1192.
+pub(super) fn refuse_under_lock_tables(ctx: &DdlCtx<'_>) -> SqlResult<()> {
     if ctx.locks.has_explicit() {
         return Err(errors::has_locked_tables());
     }

@@ -74,6 +74,9 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
             }
         }
         done.seq = change.commit()?;
+        let locks = ctx.catalog.locks();
+        let gone = stored.iter().map(|n| locks.table(&n.schema, &n.name));
+        ctx.locks.forget_explicit(&gone.collect::<Vec<_>>());
     }
     for table in &temporary {
         ctx.temporary.borrow_mut().remove(table);
@@ -174,8 +177,9 @@ pub(super) fn rename(
     ctx: &mut DdlCtx<'_>,
     pairs: &[(ObjectName, ObjectName)],
 ) -> Result<DdlDone, ExecError> {
-    let mut resolved = Vec::with_capacity(pairs.len());
+    let mut resolved: Vec<(TableName, TableName)> = Vec::with_capacity(pairs.len());
     let mut names: Vec<TableName> = Vec::with_capacity(pairs.len() * 2);
+    let mut own: Vec<TableName> = Vec::with_capacity(pairs.len());
     for (from, to) in pairs {
         let (from, to) = (resolve(from, ctx.database)?, resolve(to, ctx.database)?);
         for name in [&from, &to] {
@@ -184,17 +188,21 @@ pub(super) fn rename(
                 names.push(name.clone());
             }
         }
+        // LOCK TABLES knows a table by the name that it has before the statement.
+        if resolved.iter().all(|(_, earlier)| *earlier != from) {
+            own.push(from.clone());
+        }
         resolved.push((from, to));
     }
-    if ctx.locks.has_explicit() {
-        return Err(errors::has_locked_tables().into());
-    }
-    foreign::lock_related(ctx, &names, &|ctx| to_lock(ctx, &names))?;
+    foreign::lock_related(ctx, &own, &|ctx| to_lock(ctx, &names))?;
     let mut change = ctx.change()?;
     for (from, to) in &resolved {
         rename_one(ctx, &mut change, from, to)?;
     }
     let seq = change.commit()?;
+    for (from, to) in &resolved {
+        ctx.locks_follow(from, to);
+    }
     Ok(DdlDone {
         seq,
         ..DdlDone::default()

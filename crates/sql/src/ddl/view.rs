@@ -9,6 +9,7 @@ use esker_sql_syntax::ast::{CreateView, DropTables};
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::{self, TableName, resolve};
+use super::schema::refuse_under_lock_tables;
 use super::table::joined;
 use super::{DdlCtx, DdlDone};
 
@@ -65,9 +66,7 @@ fn locked_create(
     name: &TableName,
     def: ViewDef,
 ) -> Result<DdlDone, ExecError> {
-    if ctx.locks.has_explicit() {
-        return Err(errors::table_not_locked(&name.name).into());
-    }
+    refuse_under_lock_tables(ctx)?;
     ctx.lock_exclusive(std::slice::from_ref(name))?;
     if !check(ctx, create, name)? {
         return Ok(DdlDone::default());
@@ -104,6 +103,7 @@ pub(super) fn rename(
 }
 
 pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
+    refuse_under_lock_tables(ctx)?;
     let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;

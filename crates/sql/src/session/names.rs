@@ -199,6 +199,15 @@ impl SessionNames<'_> {
         }
     }
 
+    /// 1100 under LOCK TABLES, which does not know a table that is not there.
+    fn under_lock_tables(&self, e: SqlError, name: &str) -> SqlError {
+        const NO_SUCH_TABLE: u16 = 1146;
+        match e.code == NO_SUCH_TABLE && self.locks.borrow().has_explicit() {
+            true => errors::table_not_locked(name),
+            false => e,
+        }
+    }
+
     fn schema<'b>(&'b self, given: Option<&'b str>) -> SqlResult<&'b str> {
         match given {
             Some(name) => Ok(name),
@@ -264,6 +273,7 @@ impl Names for SessionNames<'_> {
         loop {
             let Some(view) = self.context.instance.catalog.view(schema, name) else {
                 let table = self.stored(schema, name, MdlMode::SharedRead);
+                let table = table.map_err(|e| self.under_lock_tables(e, name));
                 return table.map(TableSource::Base);
             };
             self.lock(&view.mdl, name, MdlMode::SharedRead)?;

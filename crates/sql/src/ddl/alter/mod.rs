@@ -281,7 +281,7 @@ fn lock_old(
     if !old.temporary {
         let both = [name.clone(), to.clone()];
         let own = if name == to { &both[..1] } else { &both[..] };
-        foreign::lock_related(ctx, own, &|ctx| to_lock(ctx, own, actions, mode))?;
+        foreign::lock_related(ctx, &own[..1], &|ctx| to_lock(ctx, own, actions, mode))?;
         old = ctx.existing(name)?;
         let wanted = to_lock(ctx, own, actions, mode).into_iter();
         let upgradable = wanted.filter(|(_, mode)| *mode == MdlMode::SharedUpgradable);
@@ -673,6 +673,9 @@ fn publish(
             .map_err(|e| esker_sql_catalog::exec_error::engine_error(&e))?;
     }
     done.seq = change.commit()?;
+    if name != to {
+        ctx.locks_follow(name, to);
+    }
     Ok(done)
 }
 
