@@ -153,7 +153,9 @@ fn run(
     let table_options = Options::read(ctx, EngineFor::Existing(&name.name), table_options)?;
     let mut edit = Edit::new(ctx, &old, actions);
     edit.table_collation(&table_options)?;
-    for action in actions {
+    // What goes makes room for what comes, whatever stands first.
+    let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
+    for action in gone.into_iter().chain(rest) {
         edit.apply(action)?;
     }
     edit.check_dependents()?;
@@ -256,6 +258,16 @@ fn lock_for_change(
         Others::Read => ctx.lock_table(name, MdlMode::SharedReadOnly),
         _ => Ok(()),
     }
+}
+
+/// Does the action take something out of the table as it was?
+fn removes(action: &AlterAction) -> bool {
+    matches!(
+        action,
+        AlterAction::DropColumn { .. }
+            | AlterAction::DropIndex { .. }
+            | AlterAction::DropPrimaryKey
+    )
 }
 
 /// Do the actions change the definitions of other tables, and nothing that takes long?
