@@ -539,6 +539,34 @@ fn roles_are_granted_activated_and_revoked() {
 }
 
 #[test]
+fn the_default_of_a_column_is_for_those_who_may_read_it() {
+    let (server, _dir) = server();
+    server.connect().run("INSERT INTO d.u VALUES (1, 1)");
+    check(
+        &server,
+        &["INSERT, UPDATE, SELECT (a) ON d.u"],
+        &[
+            ("INSERT INTO d.u VALUES (2, DEFAULT)", None),
+            ("INSERT INTO d.u VALUES (3, DEFAULT(b))", Some(1143)),
+            (
+                "INSERT INTO d.u (a) VALUES (1) ON DUPLICATE KEY UPDATE b = DEFAULT",
+                None,
+            ),
+            (
+                "INSERT INTO d.u (a) VALUES (1) ON DUPLICATE KEY UPDATE b = DEFAULT(b)",
+                Some(1143),
+            ),
+            ("UPDATE d.u SET b = DEFAULT", None),
+            ("UPDATE d.u SET b = DEFAULT(b)", Some(1143)),
+            ("UPDATE d.u SET a = 7 WHERE DEFAULT(b) = 1", Some(1143)),
+            ("SELECT DEFAULT(b) FROM d.u", Some(1143)),
+            ("SELECT (SELECT DEFAULT(u.b)) FROM d.u", Some(1143)),
+            ("SELECT a FROM d.u ORDER BY DEFAULT(b)", Some(1143)),
+        ],
+    );
+}
+
+#[test]
 fn keys_show_only_columns_that_one_may_see() {
     let (server, _dir) = server();
     let mut root = server.connect();

@@ -9,10 +9,11 @@ use esker_sql_catalog::variables::deprecated;
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
-use esker_types::{Level, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Level, SqlResult, SqlType, TypeKind};
 
 use super::aliases::AliasUse;
 use super::block::Volatility;
+use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
 use super::{BindEnv, call, compare, errors, fulltext, json, json_table, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
@@ -160,7 +161,8 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
                 coer: Coercibility::None,
             });
         }
-        ast::Expr::Default(column) => default_value(env, scope, column.as_ref())?,
+        ast::Expr::Default(Some(column)) => bind_default(env, scope, column)?,
+        ast::Expr::Default(None) => return Err(errors::syntax("DEFAULT")),
         ast::Expr::Values(column) => inserted_value(scope, column)?,
         ast::Expr::Match {
             columns,
@@ -501,47 +503,6 @@ fn collate(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr, name: &str) ->
         kind,
         ty,
         coer: Coercibility::Explicit,
-    })
-}
-
-/// `DEFAULT(col)`: the column's default as a constant.
-fn default_value(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    column: Option<&ast::ColumnRef>,
-) -> SqlResult<Expr> {
-    use esker_sql_catalog::catalog::DefaultDef;
-    let Some(name) = column else {
-        return Err(errors::syntax("DEFAULT"));
-    };
-    let unknown = || errors::unknown_column(super::scope::full_name(name), scope.clause.get());
-    let at = scope.find_here(name)?.ok_or_else(unknown)?;
-    let at = scope.assigned(at)?;
-    let def = scope.tables[at.table].base_def().ok_or_else(unknown)?;
-    let column = &def.columns[at.column];
-    let no_default = || errors::no_default(&column.name);
-    let value = match &column.default {
-        DefaultDef::None if column.ty.nullable => Value::Null,
-        DefaultDef::None => return Err(no_default()),
-        DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
-            Value::DateTime(esker_sql_catalog::codec::utc_to_zone(
-                *utc,
-                &env.ctx.time_zone,
-            ))
-        }
-        DefaultDef::Value(v) => v.clone(),
-        // MySQL gives the zero value for CURRENT_TIMESTAMP and refuses expressions.
-        DefaultDef::Now => Value::DateTime(esker_types::DateTime::ZERO),
-        DefaultDef::Expr(_) => {
-            return Err(errors::default_expression());
-        }
-    };
-    let ty = column.ty.clone();
-    let coer = Coercibility::of_column(&ty);
-    Ok(Expr {
-        kind: ExprKind::Const(value),
-        ty,
-        coer,
     })
 }
 

@@ -294,7 +294,8 @@ pub(super) fn build_default(
                 let text = format!(
                     "BLOB, TEXT, GEOMETRY or JSON column '{name}' can't have a default value"
                 );
-                if ctx.sql_mode.is_strict() || !matches!(&value, Value::Str(s) if s.is_empty()) {
+                let is_empty = matches!(&value, Value::Str(s) if s.is_empty());
+                if ctx.sql_mode.is_strict() || !is_empty || !is_blob(ty) {
                     return Err(SqlError::new(1101, "42000", text));
                 }
                 ctx.warn(Level::Warning, 1101, text);
@@ -308,14 +309,22 @@ pub(super) fn build_default(
     }
 }
 
-/// Converts a constant default; anything MySQL would warn about is an error, a note is none.
+/// Converts a constant default; anything MySQL would warn about is an error, whose cause is listed before it, a note is
+/// none.
 fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
-    let strict = ctx.diagnostics.strict_write.replace(true);
+    let is_strict = ctx.sql_mode.is_strict();
+    let strict = ctx.diagnostics.strict_write.replace(is_strict);
     let mark = ctx.diagnostics.mark();
     let from = literal_type(&value);
     let converted = to_column(ctx, value, &from, ty, name, 1);
     ctx.diagnostics.strict_write.set(strict);
     let lossy = ctx.diagnostics.doubted_since(mark);
+    // Of a label that there is not MySQL says no more than that it is no default.
+    if matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
+        ctx.diagnostics.undo_to(mark);
+    } else if let Err(cause) = &converted {
+        ctx.warn(Level::Error, cause.code, &*cause.message);
+    }
     match converted {
         Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
             temporal::zone_to_utc(t, &ctx.time_zone)

@@ -102,10 +102,11 @@ pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
     }
 }
 
-/// DEFAULT written for a column that has none: 1364 under strict mode.
+/// DEFAULT written for a column that has none: 1364, a warning without strict mode.
 pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResult<Value> {
-    if ctx.diagnostics.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
-        return Err(errors::no_default(&column.name));
+    if !matches!(column.ty.kind, TypeKind::Enum(_)) {
+        let e = errors::no_default(&column.name);
+        ctx.raise(e.code, "HY000", e.message)?;
     }
     Ok(unset_value(&column.ty))
 }

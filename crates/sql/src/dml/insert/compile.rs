@@ -208,7 +208,7 @@ fn check_columns(
 }
 
 /// A scope over the row that is being made or changed.
-fn row_scope<'p>(env: &BindEnv<'_>, table: &Arc<TableDef>) -> Scope<'p> {
+pub(super) fn row_scope<'p>(env: &BindEnv<'_>, table: &Arc<TableDef>) -> Scope<'p> {
     let mut scope = Scope::new();
     scope.add_row(table, &table.name, 0);
     scope.tables[0].restricted = env.names.restricted(&table.schema, &table.name);
@@ -252,7 +252,7 @@ fn compile_rows(
     Ok((Rows::Values(compiled), reads_row))
 }
 
-/// A value for column `col`; DEFAULT and DEFAULT(col) of the column itself are one thing.
+/// A value for column `col`.
 pub(in crate::dml) fn compile_cell(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
@@ -262,17 +262,12 @@ pub(in crate::dml) fn compile_cell(
 ) -> SqlResult<Cell> {
     match value {
         ast::Expr::Default(None) => Ok(Cell::Default),
-        value if table.columns[col].generated.is_some() && !is_default_of(table, col, value) => {
-            Err(generated_value(&table.columns[col].name, &table.name))
-        }
-        ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
-            match table.columns[col].default {
-                DefaultDef::Expr(_) => Err(errors::default_expression()),
-                DefaultDef::None if table.auto_column != Some(col) => {
-                    Err(esker_types::errors::no_default(&table.columns[col].name))
-                }
-                _ => Ok(Cell::Default),
+        value if table.columns[col].generated.is_some() => {
+            // Of DEFAULT(column) it is told first that there is none.
+            if let ast::Expr::Default(_) = value {
+                bind_expr(env, scope, value)?;
             }
+            Err(generated_value(&table.columns[col].name, &table.name))
         }
         // A hexadecimal or bit literal is a number to a numeric column.
         value => match number_literal(value) {
@@ -284,11 +279,6 @@ pub(in crate::dml) fn compile_cell(
             }
         },
     }
-}
-
-/// Is it DEFAULT(col) of the column itself?
-fn is_default_of(table: &TableDef, col: usize, value: &ast::Expr) -> bool {
-    matches!(value, ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col))
 }
 
 fn compile_changer(

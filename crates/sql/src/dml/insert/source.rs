@@ -6,7 +6,7 @@
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
-use esker_sql_plan::bind::{Block, Body, BoundQuery, ColumnAt, Scope, errors};
+use esker_sql_plan::bind::{Block, Body, BoundQuery, ColumnAt, Scope, TableKind, errors};
 use esker_sql_plan::expr::Expr;
 use esker_types::SqlResult;
 
@@ -36,7 +36,7 @@ pub(super) fn add_tables(scope: &mut Scope<'_>, query: &BoundQuery, mut base: u3
             added.schema = table.schema.clone();
             added.restricted = table.restricted.clone();
             // DEFAULT(column) asks it.
-            if table.base_def().is_some() {
+            if matches!(table.kind, TableKind::Base(_) | TableKind::Derived(_)) {
                 added.kind = table.kind.clone();
             }
         }
