@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use esker_server::client::Client;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, WhiteListFsHandler};
 
@@ -29,6 +30,88 @@ fn put(dir: &Path, name: &str, content: &[u8]) -> String {
 
 const TABLE: &str =
     "USE d; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(8), k INT NOT NULL DEFAULT 5)";
+
+/// The sums are MySQL's: columns that no field goes to get zero where they have no default, also in strict mode, and a
+/// field of a generated column is read and left.
+#[test]
+fn columns_without_default_and_generated_ones() {
+    let (server, dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d; CREATE TABLE n (a INT NOT NULL, b INT NOT NULL, d DATE NOT NULL, e ENUM('x', 'y') NOT NULL,
+            t TEXT NOT NULL, c INT);
+         CREATE VIEW v AS SELECT c FROM n;
+         CREATE TABLE g (a INT, g INT AS (a + 1), b INT)",
+    );
+    let [one, two, three, text] = [
+        put(dir.path(), "one", b"1\n"),
+        put(dir.path(), "two", b"1\t2\n"),
+        put(dir.path(), "three", b"1\t2\t3\n"),
+        put(dir.path(), "text", b"1\tx\t3\n"),
+    ];
+    c.run(&format!("LOAD DATA INFILE '{one}' INTO TABLE n (a)"));
+    c.run(&format!(
+        "LOAD DATA INFILE '{two}' INTO TABLE n (a, c) SET b = 7"
+    ));
+    c.run(&format!("LOAD DATA INFILE '{one}' INTO TABLE v"));
+    let refused = [("NULL", 1048), ("DEFAULT", 1364), ("DEFAULT(b)", 1364)];
+    for (value, code) in refused {
+        let sql = format!("LOAD DATA INFILE '{one}' INTO TABLE n (a) SET b = {value}");
+        assert_eq!(c.code(&sql), Some(code), "{value}");
+    }
+    assert_eq!(
+        c.lines("SELECT * FROM n"),
+        [
+            "1|0|0000-00-00|x||NULL",
+            "1|7|0000-00-00|x||2",
+            "0|0|0000-00-00|x||1"
+        ]
+    );
+    c.run(&format!("LOAD DATA INFILE '{three}' INTO TABLE g"));
+    c.run(&format!(
+        "LOAD DATA INFILE '{three}' INTO TABLE g (a, g, b)"
+    ));
+    c.run(&format!(
+        "LOAD DATA INFILE '{two}' INTO TABLE g (a, b) SET g = 'no number', b = b + 1"
+    ));
+    for (file, list, code) in [
+        (&two, "", 1261),
+        (&text, "", 1366),
+        (&text, "(a, g, b)", 1366),
+        (&one, "(a) SET g = DEFAULT(g)", 1364),
+    ] {
+        let sql = format!("LOAD DATA INFILE '{file}' INTO TABLE g {list}");
+        assert_eq!(c.code(&sql), Some(code), "{list}");
+    }
+    assert_eq!(c.lines("SELECT * FROM g"), ["1|2|3", "1|2|3", "1|2|3"]);
+}
+
+#[test]
+fn what_set_reads_has_to_be_readable() {
+    let (server, dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE TABLE d.t (a INT, b INT, c INT); CREATE VIEW d.v AS SELECT a, b FROM d.t; CREATE USER u;
+         GRANT FILE ON *.* TO u; GRANT INSERT (a, b), SELECT (a) ON d.t TO u;
+         GRANT INSERT (a, b), SELECT (a) ON d.v TO u",
+    );
+    let file = put(dir.path(), "one", b"1\n");
+    let mut c = Client::connect("127.0.0.1", server.port, "u", "", None).expect("connect");
+    for (list, code) in [
+        ("t (a) SET b = a", None),
+        ("t (@x) SET b = @x", None),
+        ("t (a) SET b = DEFAULT(a)", None),
+        ("t (b) SET a = b", Some(1143)),
+        ("t (a) SET b = c", Some(1143)),
+        ("t (a) SET b = DEFAULT(b)", Some(1143)),
+        ("t (a) SET c = 1", Some(1143)),
+        ("v (a) SET b = a", None),
+        ("v (b) SET a = b", Some(1143)),
+    ] {
+        let sql = format!("LOAD DATA INFILE '{file}' INTO TABLE d.{list}");
+        assert_eq!(c.code(&sql), code, "{list}");
+    }
+}
 
 #[test]
 fn files_of_the_server() {

@@ -6,6 +6,8 @@
 //! **Invariants**
 //! - A row begins with the defaults; its fields go to columns and variables in the order of the list, then SET is
 //!   evaluated from left to right over the row so far.
+//! - Columns without a default begin with zero or the empty string. Fields and SET may name generated columns: such
+//!   fields have to be values of the column, and are computed anew.
 //! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot
 //!   be stopped in the middle.
 
@@ -13,17 +15,17 @@ use std::collections::BTreeSet;
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_plan::bind::{BindEnv, Need, Scope, errors};
+use esker_sql_plan::bind::{BindEnv, Need, bind_expr, errors};
 use esker_sql_plan::expr::UserVars;
-use esker_sql_syntax::ast::{Ident, LoadData, LoadTarget};
+use esker_sql_syntax::ast::{Expr, Ident, LoadData, LoadTarget};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
-use super::compile::{compile_cell, foreign_keys};
+use super::compile::{compile_cell, foreign_keys, row_scope};
 use super::run::Run;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::change::Assignment;
-use crate::dml::exprs::{TableExprs, generated_value};
+use crate::dml::exprs::TableExprs;
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::assigned_column;
 use crate::dml::through_view::InsertTarget;
@@ -88,7 +90,7 @@ impl CompiledLoad {
     /// Compiles; `default_charset` is for a statement without CHARACTER SET.
     ///
     /// # Errors
-    /// Unknown names, clauses that do not fit together, 1364 for columns that get no value.
+    /// Unknown names, clauses that do not fit together.
     pub(crate) fn compile(
         env: &BindEnv<'_>,
         load: &LoadData,
@@ -366,7 +368,6 @@ impl CompiledLoad {
     }
 }
 
-/// The list of columns and variables; without one, all visible columns.
 /// The table, by the columns that are listed and assigned to.
 fn load_target(env: &BindEnv<'_>, need: Need, load: &LoadData) -> SqlResult<InsertTarget> {
     let named = load.columns.iter().filter_map(|t| match t {
@@ -379,23 +380,19 @@ fn load_target(env: &BindEnv<'_>, need: Need, load: &LoadData) -> SqlResult<Inse
     InsertTarget::bind(env, need, &load.table, "LOAD", listed)
 }
 
+/// The list of columns and variables; without one, all visible columns.
 fn targets(target: &InsertTarget, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
     let table = &target.named;
     if list.is_empty() {
-        let is_stored = |c: &usize| table.columns[*c].generated.is_none();
         let all = target.all_columns().into_iter();
-        return Ok(all.filter(is_stored).map(Target::Column).collect());
+        return Ok(all.map(Target::Column).collect());
     }
     let target = |t: &LoadTarget| match t {
         LoadTarget::Var(name) => Ok(Target::Variable(name.clone())),
         LoadTarget::Column(name) => {
-            let col = table
-                .column_index(&name.text)
-                .ok_or_else(|| errors::unknown_column(&name.text, "field list"))?;
-            match &table.columns[col].generated {
-                Some(_) => Err(generated_value(&table.columns[col].name, &table.name)),
-                None => Ok(Target::Column(col)),
-            }
+            let col = table.column_index(&name.text);
+            col.map(Target::Column)
+                .ok_or_else(|| errors::unknown_column(&name.text, "field list"))
         }
     };
     list.iter().map(target).collect()
@@ -441,14 +438,22 @@ fn compile_sets(
         ty: text_type(charset),
     };
     let env = env.with_vars(&vars);
-    let mut scope = Scope::new();
-    scope.add_row(table, &table.name, 0);
-    let compile = |set: &esker_sql_syntax::ast::Assignment| {
+    let scope = row_scope(&env, table);
+    let mut sets = Vec::with_capacity(load.assignments.len());
+    for set in &load.assignments {
         let col = assigned_column(table, &set.column, &table.name)?;
-        let cell = compile_cell(&env, &scope, table, col, &set.value)?;
-        Ok(Assignment { col, cell })
-    };
-    load.assignments.iter().map(compile).collect()
+        match (&table.columns[col].generated, &set.value) {
+            (None, value) => {
+                let cell = compile_cell(&env, &scope, table, col, value)?;
+                sets.push(Assignment { col, cell });
+            }
+            (Some(_), Expr::Default(None)) => {}
+            (Some(_), value) => {
+                bind_expr(&env, &scope, value)?;
+            }
+        }
+    }
+    Ok(sets)
 }
 
 /// The value of a column whose field is NULL.

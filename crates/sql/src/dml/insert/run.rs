@@ -105,7 +105,6 @@ impl CompiledInsert {
         store_rows: impl FnOnce(&mut Run<'_, 'e>) -> Result<(), ExecError>,
     ) -> Result<DmlDone, ExecError> {
         let _strict = strict_writes(env.ctx, self.ignore);
-        self.check_defaults(env)?;
         let mut run = Run {
             lenient,
             insert: self,
@@ -165,6 +164,7 @@ impl Run<'_, '_> {
 
     fn all_rows(&mut self) -> Result<(), ExecError> {
         let insert = self.insert;
+        insert.check_defaults(self.env)?;
         match &insert.rows {
             Rows::Values(rows) => {
                 for (at, cells) in rows.iter().enumerate() {
