@@ -47,6 +47,11 @@ enum OnConflict {
 }
 
 impl OnConflict {
+    /// Does the new row give way?
+    fn refuses(self) -> bool {
+        matches!(self, Self::Fail | Self::Skip)
+    }
+
     /// How the key in the way stays locked.
     fn lock(self) -> LockMode {
         match self {

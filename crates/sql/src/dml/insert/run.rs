@@ -408,25 +408,24 @@ impl Run<'_, '_> {
             let place = self.env.txn.savepoint();
             match self.write()? {
                 Written::Done => {
-                    match self.check_parents() {
-                        Err(ExecError::Sql(e)) if insert.ignore && foreign::is_ignorable(&e) => {
-                            self.env.txn.rollback_to(place);
-                            self.env.ctx.warn(Level::Warning, e.code, e.message);
-                            self.auto.give_back();
-                            self.counts.records -= 1;
-                        }
-                        checked => {
-                            checked?;
-                            let replaced = self.replaced.take();
-                            let is_left = |col| insert.is_left(col);
-                            self.env
-                                .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
-                            self.note_inserted();
-                        }
+                    if self.has_parents()? {
+                        let replaced = self.replaced.take();
+                        let is_left = |col| insert.is_left(col);
+                        self.env
+                            .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
+                        self.note_inserted();
+                    } else {
+                        self.env.txn.rollback_to(place);
+                        self.leave_out();
                     }
                     break;
                 }
                 Written::Conflict(conflict) => {
+                    // Of a row that cannot be stored the missing parent is told first, as in MySQL.
+                    if insert.on_conflict.refuses() && !self.has_parents()? {
+                        self.leave_out();
+                        break;
+                    }
                     if !self.resolve(conflict, row_number)? {
                         self.auto.give_back();
                         break;
@@ -502,12 +501,25 @@ impl Run<'_, '_> {
         writer.insert(table, key, row, fresh, &mut entries)
     }
 
-    /// The row that was written has its parents.
-    fn check_parents(&mut self) -> Result<(), ExecError> {
-        match Enforcer::new(&self.insert.foreign, self.env) {
+    /// Has the row its parents? Under IGNORE one without them is left out, with a warning.
+    fn has_parents(&mut self) -> Result<bool, ExecError> {
+        let checked = match Enforcer::new(&self.insert.foreign, self.env) {
             None => Ok(()),
             Some((mut enforcer, scratch)) => enforcer.check_parents(0, None, &scratch.row),
+        };
+        match checked {
+            Err(ExecError::Sql(e)) if self.insert.ignore && foreign::is_ignorable(&e) => {
+                self.env.ctx.warn(Level::Warning, e.code, e.message);
+                Ok(false)
+            }
+            checked => checked.map(|()| true),
         }
+    }
+
+    /// A row without parents is not one of the statement's.
+    fn leave_out(&mut self) {
+        self.auto.give_back();
+        self.counts.records -= 1;
     }
 
     fn note_inserted(&mut self) {
