@@ -185,7 +185,7 @@ fn select_of(body: &ast::QueryBody) -> Option<Cow<'_, ast::Select>> {
 }
 
 /// Can rows be changed through a view of this query? As MySQL decides it when the view is made: every row is one of a
-/// table, and tables are joined by inner joins.
+/// table, and tables are joined by inner joins. One of them is enough whose rows can be changed.
 pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -> SqlResult<bool> {
     let (Some(select), Body::Block(block)) = (select_of(&query.body), &bound.body) else {
         return Ok(false);
@@ -201,11 +201,11 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
         return Ok(false);
     }
     let ctes: &[ast::Cte] = query.with.as_ref().map_or(&[], |with| &with.ctes);
-    are_updatable(env, ctes, &select.from)
+    has_updatable(env, ctes, &select.from)
 }
 
-/// Is none of the tables a view that cannot be changed, or computed by the server?
-fn are_updatable(env: &BindEnv<'_>, ctes: &[ast::Cte], from: &[ast::TableRef]) -> SqlResult<bool> {
+/// Is one of the tables neither a view that cannot be changed nor computed by the server?
+fn has_updatable(env: &BindEnv<'_>, ctes: &[ast::Cte], from: &[ast::TableRef]) -> SqlResult<bool> {
     for table in from {
         let is_updatable = match table {
             ast::TableRef::Table(table) => {
@@ -222,20 +222,18 @@ fn are_updatable(env: &BindEnv<'_>, ctes: &[ast::Cte], from: &[ast::TableRef]) -
                         TableSource::View(view) => view.updatable,
                     }
             }
-            ast::TableRef::List(members) => are_updatable(env, ctes, members)?,
+            ast::TableRef::List(members) => has_updatable(env, ctes, members)?,
             ast::TableRef::Join(join) => {
-                let sides = [&join.left, &join.right];
-                sides.into_iter().try_fold(true, |all, side| {
-                    Ok::<_, SqlError>(all && are_updatable(env, ctes, std::slice::from_ref(side))?)
-                })?
+                let one = |side| has_updatable(env, ctes, std::slice::from_ref(side));
+                one(&join.left)? || one(&join.right)?
             }
             ast::TableRef::Derived { .. } | ast::TableRef::Json { .. } => true,
         };
-        if !is_updatable {
-            return Ok(false);
+        if is_updatable {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Ok(false)
 }
 
 impl MergedView {

@@ -25,6 +25,8 @@ pub struct CompiledDelete {
     search: Search,
     ignore: bool,
     tables: Vec<Arc<TableDef>>,
+    /// By target: the first target that is the same table under another name, or itself.
+    first: Vec<usize>,
     foreign: ForeignKeyPlan,
 }
 
@@ -39,6 +41,12 @@ fn find_target(target: &TargetScope<'_>, name: &ObjectName) -> SqlResult<usize> 
         .iter()
         .position(is_it)
         .ok_or_else(|| errors::unknown_table_in(&name.name, "MULTI DELETE"))
+}
+
+/// By table: the place of the first one that is the same.
+fn first_of_each(tables: &[Arc<TableDef>]) -> Vec<usize> {
+    let first = |table: &Arc<TableDef>| tables.iter().position(|t| t.id == table.id);
+    tables.iter().map_while(first).collect()
 }
 
 impl CompiledDelete {
@@ -105,6 +113,7 @@ impl CompiledDelete {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
             search: Search::new(target.plan(env, &clauses)?, joined),
             ignore: delete.ignore,
+            first: first_of_each(&tables),
             tables,
         })
     }
@@ -141,7 +150,9 @@ impl CompiledDelete {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if seen.is_new(nth, &key) && self.foreign.is_still_there(env, table, &key)? {
+                if seen.is_new(self.first[nth], &key)
+                    && self.foreign.is_still_there(env, table, &key)?
+                {
                     deleted += u64::from(self.delete(env, nth, &key)?);
                 }
                 self.search.give_back(nth, row, key);

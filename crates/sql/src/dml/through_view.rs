@@ -196,6 +196,10 @@ impl InsertTarget {
             return Err(not_insertable(&view.name));
         }
         let scope = merged_view(env, view)?;
+        let mut inside = scope.inside_view(0).map(|nth| &scope.tables[nth]);
+        if !inside.all(|t| t.merged.is_some() || t.base_def().is_some()) {
+            return Err(not_insertable(&view.name));
+        }
         if scope.joined_tables() > 1 {
             if need == Need::Replace {
                 return Err(no_delete(view));
