@@ -538,7 +538,6 @@ impl Session {
             // It was for this statement.
             self.context.insert_id.set(0);
         }
-        self.context.row_count.set(done.affected_rows as i64);
     }
 
     /// The end of a change that went well.

@@ -69,7 +69,6 @@ impl Session {
             return Err(e);
         }
         let rows = sink.rows();
-        self.context.row_count.set(rows as i64);
         let seq = self.end_statement(true)?;
         Ok(Done::Ok(
             OkInfo {

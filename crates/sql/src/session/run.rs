@@ -480,7 +480,6 @@ impl Session {
                 self.warn(esker_types::Level::Warning, 1329, text);
             }
         }
-        self.context.row_count.set(count as i64);
         let seq = self.end_statement(true)?;
         Ok(Done::Ok(
             OkInfo {
