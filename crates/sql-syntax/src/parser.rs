@@ -610,6 +610,12 @@ pub(super) fn unquote(raw: &[u8]) -> Vec<u8> {
 
 /// 1064 at byte `pos`.
 pub(super) fn syntax_error(src: &[u8], pos: usize) -> SqlError {
+    let (near, line) = near(src, pos);
+    errors::syntax(&near, line)
+}
+
+/// What errors show of a place: the text there, cut off, and its line.
+pub(super) fn near(src: &[u8], pos: usize) -> (String, usize) {
     let line = 1 + src[..pos].iter().filter(|&&b| b == b'\n').count();
     let rest = &src[pos..];
     let mut cut = rest.len().min(NEAR_BYTES);
@@ -618,8 +624,7 @@ pub(super) fn syntax_error(src: &[u8], pos: usize) -> SqlError {
             cut -= 1;
         }
     }
-    let near = String::from_utf8_lossy(&rest[..cut]);
-    errors::syntax(&near, line)
+    (String::from_utf8_lossy(&rest[..cut]).into_owned(), line)
 }
 
 pub(super) fn too_deep() -> SqlError {

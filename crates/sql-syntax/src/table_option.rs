@@ -3,12 +3,15 @@
 //! Neighbours: CREATE TABLE (`ddl`) and ALTER TABLE (`alter`) ask for one option after the other.
 //! **Invariants**: what is not an option is left where it is.
 
-use esker_types::SqlResult;
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::TableOption;
 use super::keyword::Kw;
 use super::lexer::Tok;
-use super::parser::Parser;
+use super::parser::{Parser, near};
+
+/// Numbers of rows and bytes are kept in 32 bits.
+const MAX_UINT32: u64 = 0xffff_ffff;
 
 impl Parser<'_> {
     /// One table option, or nothing.
@@ -83,17 +86,12 @@ impl Parser<'_> {
         let mut name: Box<str> = kw.text().into();
         let start;
         match kw {
-            AVG_ROW_LENGTH | CHECKSUM | DELAY_KEY_WRITE | KEY_BLOCK_SIZE | MAX_ROWS | MIN_ROWS => {
+            AVG_ROW_LENGTH | CHECKSUM | DELAY_KEY_WRITE | KEY_BLOCK_SIZE | MAX_ROWS | MIN_ROWS
+            | PACK_KEYS | STATS_AUTO_RECALC | STATS_PERSISTENT | STATS_SAMPLE_PAGES
+            | AUTOEXTEND_SIZE => {
                 self.start_option();
-                start = self.cur.start;
-                self.number()?;
-            }
-            PACK_KEYS | STATS_AUTO_RECALC | STATS_PERSISTENT | STATS_SAMPLE_PAGES => {
-                self.start_option();
-                start = self.cur.start;
-                if !self.eat_kw(DEFAULT) {
-                    self.number()?;
-                }
+                let value = self.number_option(kw)?;
+                return Ok(Some(TableOption::Other(name, value)));
             }
             COMPRESSION
             | CONNECTION
@@ -102,10 +100,10 @@ impl Parser<'_> {
             | ENGINE_ATTRIBUTE
             | SECONDARY_ENGINE_ATTRIBUTE => {
                 self.start_option();
-                start = self.cur.start;
-                self.string()?;
+                let value = self.string_text()?;
+                return Ok(Some(TableOption::Other(name, value)));
             }
-            INSERT_METHOD | TABLESPACE | SECONDARY_ENGINE | AUTOEXTEND_SIZE | STORAGE => {
+            INSERT_METHOD | TABLESPACE | SECONDARY_ENGINE | STORAGE => {
                 self.start_option();
                 start = self.cur.start;
                 match self.cur.tok {
@@ -143,6 +141,70 @@ impl Parser<'_> {
             name,
             self.source(start, self.prev_end),
         )))
+    }
+
+    /// A number as MySQL shows it; empty for one that means "not given".
+    fn number_option(&mut self, kw: Kw) -> SqlResult<Box<str>> {
+        let at = self.cur.start;
+        let value = match kw {
+            Kw::MAX_ROWS | Kw::MIN_ROWS => self.bounded_number()?.min(MAX_UINT32),
+            Kw::AVG_ROW_LENGTH => match self.bounded_number()? {
+                length @ 0..=MAX_UINT32 => length,
+                _ => {
+                    return Err(self.out_of_range(at, "avg_row_length is [0,4294967295]"));
+                }
+            },
+            Kw::CHECKSUM | Kw::DELAY_KEY_WRITE => u64::from(self.bounded_number()? != 0),
+            Kw::KEY_BLOCK_SIZE => self.number()?,
+            Kw::AUTOEXTEND_SIZE => self.size()?,
+            _ if self.eat_kw(Kw::DEFAULT) => return Ok("".into()),
+            Kw::STATS_SAMPLE_PAGES => match self.bounded_number()? {
+                pages @ 1..=0xffff => pages,
+                _ => {
+                    return Err(self.out_of_range(at, "stats_sample_pages is [1, 65535]"));
+                }
+            },
+            _ => match self.number()? {
+                // It is given, and off.
+                0 => return Ok("0".into()),
+                1 => 1,
+                _ => return Err(self.error_at(at)),
+            },
+        };
+        Ok(match value {
+            0 => "".into(),
+            value => value.to_string().into(),
+        })
+    }
+
+    /// A number of bytes: digits, with K, M or G behind them or nothing.
+    fn size(&mut self) -> SqlResult<u64> {
+        if self.cur.tok == Tok::Int {
+            return self.bounded_number();
+        }
+        let word = self.ident()?.text;
+        let bytes = || {
+            let (digits, unit) = word.split_at_checked(word.len().checked_sub(1)?)?;
+            let shift = match unit.as_bytes()[0].to_ascii_uppercase() {
+                b'K' => 10,
+                b'M' => 20,
+                b'G' => 30,
+                _ => return None,
+            };
+            digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+        };
+        bytes().ok_or_else(|| {
+            let text =
+                "A size parameter was incorrectly specified, either number or on the form 10M";
+            SqlError::new(1531, "HY000", text)
+        })
+    }
+
+    /// 1064 for a number that is not in the range of its option.
+    fn out_of_range(&self, at: usize, range: &str) -> SqlError {
+        let (near, line) = near(&self.src[self.begin..], at - self.begin);
+        let text = format!("The valid range for {range}. Error near '{near}' at line {line}");
+        errors::not_parsed(text)
     }
 
     /// The option's word and `=`.

@@ -17,6 +17,7 @@ use esker_types::{SqlResult, SqlType, Value, errors};
 use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
 use super::runtime::{AutoStep, TableRuntime, max_auto};
+use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, RowFields, RowLayout, RowReader, WordCodec};
 use crate::mdl::MdlObject;
@@ -105,6 +106,8 @@ pub struct TableDef {
     pub comment: Box<str>,
     /// ROW_FORMAT as given, upper case; empty when not given.
     pub row_format: Box<str>,
+    /// Options that are only shown.
+    pub shown_options: ShownOptions,
     /// When it was created, microseconds since the epoch.
     pub create_time_micros: i64,
     /// Ordinal of the AUTO_INCREMENT column.

@@ -2,10 +2,10 @@
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
 //! `generated` (computed columns), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in
-//! memory), `sample`, `histogram` (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an
-//! atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text) ·
-//! here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a
-//! statement's tables do not change under it.
+//! memory), `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store`
+//! (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is
+//! not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
+//! everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -27,6 +27,7 @@ mod rows;
 mod runtime;
 mod sample;
 mod show;
+mod shown_options;
 mod storage_engine;
 mod store;
 mod temporary;
@@ -54,6 +55,7 @@ pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};
+pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
 pub use temporary::{TemporaryTables, drop_temporary_trees};
 

@@ -12,6 +12,7 @@ use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
+use super::shown_options::ShownOption;
 use crate::codec::temporal;
 
 /// SHOW CREATE VIEW; `text` is its query as it is to be shown, `at_home` says that its database is the current one.
@@ -84,7 +85,12 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
             out.push_str(" /*!80016 NOT ENFORCED */");
         }
     }
-    let _ = write!(out, "\n) ENGINE={}", def.engine.name());
+    out.push_str("\n)");
+    let options = &def.shown_options;
+    if let Some(size) = options.get(ShownOption::AutoextendSize) {
+        let _ = write!(out, " /*!80023 AUTOEXTEND_SIZE={size} */");
+    }
+    let _ = write!(out, " ENGINE={}", def.engine.name());
     if let Some(next) = def.next_auto()
         && next > 1
     {
@@ -94,14 +100,34 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
     if prints_collation(def.collation) {
         let _ = write!(out, " COLLATE={}", def.collation.name());
     }
+    push_options(&mut out, def);
+    out
+}
+
+/// What follows the collation: options and the comment.
+fn push_options(out: &mut String, def: &TableDef) {
+    let options = &def.shown_options;
+    for (name, value) in options.numbers() {
+        let _ = write!(out, " {name}={value}");
+    }
     if !def.row_format.is_empty() && &*def.row_format != "DEFAULT" {
         let _ = write!(out, " ROW_FORMAT={}", def.row_format);
     }
+    if let Some(size) = options.get(ShownOption::KeyBlockSize) {
+        let _ = write!(out, " KEY_BLOCK_SIZE={size}");
+    }
+    if let Some(name) = options.get(ShownOption::Compression) {
+        out.push_str(" COMPRESSION=");
+        push_quoted(out, name);
+    }
     if !def.comment.is_empty() {
         out.push_str(" COMMENT=");
-        push_quoted(&mut out, &def.comment);
+        push_quoted(out, &def.comment);
     }
-    out
+    if let Some(text) = options.get(ShownOption::Connection) {
+        out.push_str(" CONNECTION=");
+        push_quoted(out, text);
+    }
 }
 
 fn is_default_collation(collation: Collation) -> bool {

@@ -31,6 +31,7 @@ use super::foreign;
 use super::fulltext;
 use super::generated;
 use super::runtime::TableRuntime;
+use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
 use crate::mdl::MetadataLocks;
@@ -49,6 +50,8 @@ const FOREIGN_EXTENSION: u8 = 2;
 const GENERATED_EXTENSION: u8 = 3;
 /// Extension: full-text indexes.
 const FULLTEXT_EXTENSION: u8 = 4;
+/// Extension: options that are only shown.
+const OPTIONS_EXTENSION: u8 = 5;
 const VIEW_FORMAT: u8 = 2;
 /// Without WITH CHECK OPTION: nothing was changed through views.
 const FIRST_VIEW_FORMAT: u8 = 1;
@@ -260,6 +263,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
     if let Some(content) = fulltext::extension_of(def) {
         out.push((FULLTEXT_EXTENSION, content));
     }
+    if let Some(content) = def.shown_options.extension() {
+        out.push((OPTIONS_EXTENSION, content));
+    }
     out
 }
 
@@ -270,6 +276,7 @@ struct Extensions {
     foreign: Vec<u8>,
     generated: Vec<u8>,
     fulltext: Vec<u8>,
+    options: Vec<u8>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -280,6 +287,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
             (FOREIGN_EXTENSION, [_, ..]) => out.foreign = content,
             (GENERATED_EXTENSION, [_, ..]) => out.generated = content,
             (FULLTEXT_EXTENSION, [_, ..]) => out.fulltext = content,
+            (OPTIONS_EXTENSION, [_, ..]) => out.options = content,
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -532,6 +540,7 @@ pub(super) fn read_table(
         engine: extensions.engine,
         comment,
         row_format,
+        shown_options: ShownOptions::read_extension(&extensions.options)?,
         create_time_micros,
         histograms: Vec::new(),
         next_column_id,

@@ -157,6 +157,11 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
         temporary: false,
         engine: StorageEngine::Memory,
         row_format: "DYNAMIC".into(),
+        shown_options: {
+            let mut options = ShownOptions::default();
+            options.set(ShownOption::MaxRows, "7");
+            options
+        },
         create_time_micros: 1,
         histograms: Vec::new(),
         next_column_id: 7,

@@ -309,6 +309,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("innodb_redo_log_encrypt", G, SET, VarKind::Bool, "OFF"),
     var("innodb_rollback_on_timeout", G, FIX, VarKind::Bool, "OFF"),
     one("innodb_snapshot_isolation", B, SET, VarKind::Bool, "OFF"),
+    var("innodb_strict_mode", B, SET, VarKind::Bool, "ON"),
     one("innodb_undo_log_encrypt", G, SET, VarKind::Bool, "OFF"),
     fact("innodb_version", G, VarKind::Text, "8.4.3"),
     var("insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),

@@ -201,7 +201,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("innodb_stats_transient_sample_pages", G, SET, VarKind::UInt { min: 1, max: u64::MAX }, "8"),
     unused("innodb_status_output", G, SET, VarKind::Bool, "OFF"),
     unused("innodb_status_output_locks", G, SET, VarKind::Bool, "OFF"),
-    unused("innodb_strict_mode", B, SET, VarKind::Bool, "ON"),
     unused("innodb_sync_array_size", G, FIX, VarKind::UInt { min: 1, max: 1_024 }, "1"),
     unused("innodb_sync_spin_loops", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "30"),
     unused("innodb_table_locks", B, SET, VarKind::Bool, "ON"),

@@ -6,179 +6,23 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
-    TableId, TableRuntime, VisibleFrom, engine_choice,
+    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, ShownOptions, StorageEngine, TableDef,
+    TableId, TableRuntime, VisibleFrom,
 };
 use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
-use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
+use esker_sql_syntax::ast::{ColumnPosition, CreateTable};
 use esker_types::collation::Collation;
-use esker_types::{Level, SqlError, SqlMode, SqlResult, errors};
+use esker_types::{SqlError, SqlResult, errors};
 
-use super::columns::fit_comment;
 use super::draft::Draft;
 use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
+use super::options::{Options, OptionsOf, choose_engine};
 use super::{DdlCtx, DdlDone};
 use crate::dml::validate;
-
-/// Longest COMMENT of a table, in characters.
-const MAX_COMMENT_CHARS: usize = 2048;
-/// Options that change nothing here and are accepted, as MySQL accepts them for InnoDB.
-const IGNORED_OPTIONS: &[&str] = &[
-    "AUTOEXTEND_SIZE",
-    "AVG_ROW_LENGTH",
-    "CHECKSUM",
-    "CONNECTION",
-    "DELAY_KEY_WRITE",
-    "INSERT_METHOD",
-    "KEY_BLOCK_SIZE",
-    "MAX_ROWS",
-    "MIN_ROWS",
-    "PACK_KEYS",
-    "PAGE_CHECKSUM",
-    "PASSWORD",
-    "STATS_AUTO_RECALC",
-    "STATS_PERSISTENT",
-    "STATS_SAMPLE_PAGES",
-    "TABLE_CHECKSUM",
-    "TRANSACTIONAL",
-];
-
-/// Table options that are kept.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Options {
-    pub(super) charset: Option<Box<str>>,
-    pub(super) collate: Option<Box<str>>,
-    pub(super) comment: Option<Box<str>>,
-    pub(super) row_format: Option<Box<str>>,
-    pub(super) auto_increment: Option<u64>,
-    pub(super) engine: Option<StorageEngine>,
-}
-
-impl Options {
-    /// Reads options; the last of a kind wins, as in MySQL.
-    pub(super) fn read<'a>(
-        ctx: &DdlCtx<'_>,
-        table: EngineFor<'_>,
-        options: impl IntoIterator<Item = &'a TableOption>,
-    ) -> SqlResult<Options> {
-        let mut out = Options::default();
-        let mut is_substituted = false;
-        for option in options {
-            match option {
-                TableOption::Engine(name) => {
-                    out.engine = choose_engine(ctx, table, name)?;
-                    is_substituted = !matches!(engine_choice(name), EngineChoice::Own(_));
-                }
-                TableOption::AutoIncrement(v) => out.auto_increment = Some(*v),
-                TableOption::Charset(name) => out.charset = Some(name.clone()),
-                TableOption::Collate(name) => out.collate = Some(name.clone()),
-                TableOption::RowFormat(name) => out.row_format = Some(name.clone()),
-                TableOption::Comment(text) => {
-                    let too_long = || {
-                        let text = format!(
-                            "Comment for table '{}' is too long (max = {MAX_COMMENT_CHARS})",
-                            table.name()
-                        );
-                        SqlError::new(1628, "HY000", text)
-                    };
-                    let most = MAX_COMMENT_CHARS;
-                    out.comment = Some(fit_comment(ctx.eval, Some(text), most, too_long)?);
-                }
-                TableOption::Other(name, _) if IGNORED_OPTIONS.contains(&&**name) => {}
-                TableOption::Other(name, value)
-                    if &**name == "ENCRYPTION" && value.eq_ignore_ascii_case("N") => {}
-                TableOption::Other(name, _) => {
-                    return Err(SqlError::not_supported(format_args!("table option {name}")));
-                }
-            }
-        }
-        let keeps_rows = !is_substituted && out.engine != Some(StorageEngine::Memory);
-        if keeps_rows && out.row_format.as_deref() == Some("FIXED") {
-            let text = "InnoDB: invalid ROW_FORMAT specifier.";
-            ctx.eval.warn(Level::Warning, 1478, text);
-            return Err(table.no_row_format());
-        }
-        Ok(out)
-    }
-
-    /// The default collation of the table.
-    pub(super) fn collation(&self, default: Collation) -> SqlResult<Collation> {
-        let is_default = |name: &str| name.eq_ignore_ascii_case("default");
-        let charset = match self.charset.as_deref() {
-            Some(name) if is_default(name) => Some(default.charset()),
-            Some(name) => Some(charset_by_name(name)?),
-            None => None,
-        };
-        let collate = match self.collate.as_deref() {
-            Some(name) if is_default(name) => Some(default),
-            Some(name) => Some(collation_by_name(name)?),
-            None => None,
-        };
-        pick_collation(charset, collate, default)
-    }
-}
-
-/// The table whose engine is chosen.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum EngineFor<'a> {
-    /// It is made.
-    New(&'a str),
-    /// It has an engine, which it keeps if there is none of the name.
-    Existing(&'a str),
-}
-
-impl<'a> EngineFor<'a> {
-    fn name(self) -> &'a str {
-        match self {
-            Self::New(name) | Self::Existing(name) => name,
-        }
-    }
-
-    /// 1031 or 1478 for a format of rows that the engine does not have.
-    fn no_row_format(self) -> SqlError {
-        match self {
-            Self::New(name) => errors::no_such_option(name),
-            Self::Existing(_) => {
-                let text =
-                    "Table storage engine 'InnoDB' does not support the create option 'ROW_TYPE'";
-                SqlError::new(1478, "HY000", text)
-            }
-        }
-    }
-}
-
-/// The engine that `ENGINE = name` gives a table; None: it keeps its own.
-fn choose_engine(
-    ctx: &DdlCtx<'_>,
-    table: EngineFor<'_>,
-    name: &str,
-) -> SqlResult<Option<StorageEngine>> {
-    let substitute = || {
-        let text = format!("Using storage engine InnoDB for table '{}'", table.name());
-        ctx.eval.warn(Level::Warning, 1266, text);
-        Ok(Some(StorageEngine::InnoDb))
-    };
-    match engine_choice(name) {
-        EngineChoice::Own(engine) => return Ok(Some(engine)),
-        EngineChoice::Substituted(_) => return substitute(),
-        EngineChoice::Unknown => {}
-    }
-    let unknown = errors::unknown_engine(name);
-    let strict = ctx.eval.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION);
-    if strict && !ctx.engines.substitutes {
-        return Err(unknown);
-    }
-    ctx.eval.warn(Level::Warning, unknown.code, unknown.message);
-    match table {
-        EngineFor::Existing(_) if !ctx.engines.substitutes => Ok(None),
-        _ => substitute(),
-    }
-}
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
     let refused = [
@@ -216,6 +60,7 @@ pub(super) fn create_table(
                 comment: Some(source.comment.clone()),
                 row_format: Some(source.row_format.clone()),
                 engine: Some(source.engine),
+                shown: source.shown_options.all(),
                 ..Options::default()
             };
             let mut draft = Draft::of(&source);
@@ -357,7 +202,10 @@ pub(super) fn drawn(
     name: &TableName,
     default: Collation,
 ) -> SqlResult<(Draft, Options)> {
-    let table = EngineFor::New(&name.name);
+    let table = OptionsOf::New {
+        name: &name.name,
+        temporary: create.temporary,
+    };
     let mut options = Options::read(ctx, table, &create.options)?;
     if options.engine.is_none() {
         let default = match create.temporary {
@@ -424,6 +272,7 @@ pub(super) fn assemble(
         engine: meta.options.engine.unwrap_or_default(),
         comment: meta.options.comment.clone().unwrap_or_default(),
         row_format: meta.options.row_format.clone().unwrap_or_default(),
+        shown_options: meta.options.shown_over(&ShownOptions::default()),
         create_time_micros: ctx.eval.now_micros,
         histograms: Vec::new(),
         next_column_id: meta.next_column_id,

@@ -2,11 +2,12 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole) · `foreign` (what foreign keys need of other tables) · `schema`, `create`, `create_select`, `table`, `alter`,
-//! `view` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes),
-//! `progress` (how far that is) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP
-//! of routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may
-//! block and releases statement locks at the end; `catalog` publishes the result.
+//! whole) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
+//! `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's rows),
+//! `catch_up` (following their changes), `progress` (how far that is) · `lock_tables` (LOCK TABLES, UNLOCK TABLES,
+//! FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events). Neighbours: `session` commits what is
+//! open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog` publishes the
+//! result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -30,6 +31,7 @@ mod foreign_tests;
 pub(crate) mod implied;
 pub mod lock_tables;
 pub(crate) mod names;
+mod options;
 #[cfg(test)]
 mod oracle_tests;
 mod program;
@@ -110,6 +112,8 @@ pub struct EnginePolicy {
     pub default_temporary: String,
     /// esker_substitute_engines: InnoDB stands in for whatever does not exist.
     pub substitutes: bool,
+    /// innodb_strict_mode: options that InnoDB cannot have are errors.
+    pub strict: bool,
 }
 
 /// What a schema statement did.

@@ -198,6 +198,7 @@ impl Bench {
                 default: "InnoDB".to_owned(),
                 default_temporary: "InnoDB".to_owned(),
                 substitutes: false,
+                strict: true,
             },
             catalog: &self.catalog,
             txn: &mut self.txn,

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::accounts::Privileges;
-use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
+use esker_sql_catalog::catalog::{
+    ColumnDef, DefaultDef, IndexDef, ShownOption, StorageEngine, TableDef, ViewColumn, ViewDef,
+};
 use esker_types::collation::Charset;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
@@ -201,7 +203,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             text("BASE TABLE"),
             text(t.engine.name()),
             Value::Int(10),
-            text("Dynamic"),
+            text(row_format(&t)),
             Value::UInt(stats.rows),
             Value::UInt(average),
             Value::UInt(stats.data_bytes),
@@ -214,11 +216,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             Value::Null,
             text(t.collation.name()),
             Value::Null,
-            text(if t.row_format.is_empty() {
-                String::new()
-            } else {
-                format!("row_format={}", t.row_format)
-            }),
+            text(t.shown_options.listed(&t.row_format)),
             text(&t.comment),
         ]);
     }
@@ -228,6 +226,19 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             .map(|v| view_in_tables(v)),
     );
     out
+}
+
+/// The format of rows that MySQL would use.
+fn row_format(table: &TableDef) -> &'static str {
+    let has_blocks = table.shown_options.get(ShownOption::KeyBlockSize).is_some();
+    match &*table.row_format {
+        _ if table.engine == StorageEngine::Memory => "Fixed",
+        "COMPRESSED" => "Compressed",
+        "" | "DEFAULT" if has_blocks => "Compressed",
+        "COMPACT" => "Compact",
+        "REDUNDANT" => "Redundant",
+        _ => "Dynamic",
+    }
 }
 
 /// A view's line in TABLES.

@@ -41,6 +41,7 @@ impl Session {
                 .globals
                 .named("esker_substitute_engines")
                 .is_on(),
+            strict: self.values.named("innodb_strict_mode").is_on(),
         };
         let version = self.context.temporary.borrow().version();
         let fails_fast = self.statement_lock_wait.is_some();

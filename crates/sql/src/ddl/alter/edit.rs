@@ -12,10 +12,10 @@ use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::super::DdlCtx;
 use super::super::columns;
-use super::super::create::Options;
 use super::super::draft::{Draft, DraftIndex, PRIMARY, PartColumn, not_for_generated};
 use super::super::draft_finish::incorrect_prefix;
 use super::super::names;
+use super::super::options::Options;
 use super::index_named;
 use crate::dml::columns_of_stored;
 

@@ -36,11 +36,12 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::catch_up::{CatchUp, Derived};
 use super::convert::Conversion;
-use super::create::{self, EngineFor, Options};
+use super::create;
 use super::draft_finish::Built;
 use super::fill::{Building, Checks, Rows};
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
+use super::options::{Options, OptionsOf};
 use super::{DdlCtx, DdlDone, fill, table};
 use crate::dml::foreign::NewKeys;
 use crate::dml::validate;
@@ -150,7 +151,7 @@ fn run(
         AlterAction::Option(option) => Some(option),
         _ => None,
     });
-    let table_options = Options::read(ctx, EngineFor::Existing(&name.name), table_options)?;
+    let table_options = Options::read(ctx, OptionsOf::Existing(&old), table_options)?;
     let mut edit = Edit::new(ctx, &old, actions);
     edit.table_collation(&table_options)?;
     // What goes makes room for what comes, whatever stands first.
@@ -539,6 +540,7 @@ impl Altered<'_> {
                 .row_format
                 .clone()
                 .unwrap_or_else(|| self.old.row_format.clone()),
+            shown_options: options.shown_over(&self.old.shown_options),
             next_column_id: self.next_column_id,
             ..TableDef::clone(self.old)
         }
