@@ -50,6 +50,7 @@ fn another(def: &VarDef) -> String {
             (*other.unwrap_or(&def.default)).to_owned()
         }
         VarKind::Words(words) => words[1].to_owned(),
+        VarKind::Flags(names) => format!("{}=on", names[0]),
         VarKind::Charset { .. } => "latin1".to_owned(),
         VarKind::Collation => "utf8mb4_bin".to_owned(),
         VarKind::Engine | VarKind::Text | VarKind::NullableText | VarKind::SqlMode => {

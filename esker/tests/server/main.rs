@@ -34,6 +34,7 @@ mod locking;
 mod matrix;
 mod memory;
 mod online_ddl;
+mod optimizer_trace;
 mod oracle;
 mod package;
 mod page;

@@ -17,9 +17,45 @@ use super::SessionValues;
 use super::value::sql_mode_of;
 use super::{GtidsTold, LogVars, RowImage};
 
+/// The variables of OPTIMIZER_TRACE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TraceVars {
+    /// Statements are traced.
+    pub enabled: bool,
+    /// Without line breaks.
+    pub one_line: bool,
+    /// The join search is told.
+    pub greedy_search: bool,
+    /// Access paths of single tables are told.
+    pub range_optimizer: bool,
+    /// The first trace that is kept, or if negative how many of the last.
+    pub offset: i64,
+    /// Traces that are shown.
+    pub limit: u64,
+    /// Bytes that are kept.
+    pub max_bytes: u64,
+}
+
+impl TraceVars {
+    fn derive(v: &SessionValues) -> Self {
+        let has = |name, flag: &str| v.named(name).as_text().split(',').any(|f| f == flag);
+        Self {
+            enabled: has("optimizer_trace", "enabled=on"),
+            one_line: has("optimizer_trace", "one_line=on"),
+            greedy_search: has("optimizer_trace_features", "greedy_search=on"),
+            range_optimizer: has("optimizer_trace_features", "range_optimizer=on"),
+            offset: v.named("optimizer_trace_offset").as_i64(),
+            limit: v.named("optimizer_trace_limit").as_u64(),
+            max_bytes: v.named("optimizer_trace_max_mem_size").as_u64(),
+        }
+    }
+}
+
 /// Typed copies of a session's variables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionVars {
+    /// optimizer_trace and its kin.
+    pub trace: TraceVars,
     /// sql_mode.
     pub sql_mode: SqlMode,
     /// autocommit.
@@ -241,6 +277,7 @@ impl SessionVars {
                 true => number("profiling_history_size") as usize,
                 false => 0,
             },
+            trace: TraceVars::derive(v),
             log: LogVars {
                 on: v.named("sql_log_bin").is_on(),
                 image: match v.named("binlog_row_image").as_text() {

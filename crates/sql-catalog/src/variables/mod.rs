@@ -27,7 +27,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
-pub use hot::SessionVars;
+pub use hot::{SessionVars, TraceVars};
 pub use log::{GtidsTold, LogVars, RowImage};
 pub use options::{Notes, Setting};
 pub use start::StartValues;
@@ -267,6 +267,7 @@ impl Globals {
             None => (value::default_of(def), false),
             Some(v) => value::from_value(def, v)?,
         };
+        let value = value::over(def, value, &self.get(id));
         let (value, idle) = admit(def, value)?;
         self.store(id, value);
         Ok(Taken { clamped, idle })
@@ -372,6 +373,7 @@ impl SessionValues {
             None => (globals.get(id), false),
             Some(v) => value::from_value(def, v)?,
         };
+        let value = value::over(def, value, self.get(id));
         let (value, idle) = admit(def, value)?;
         if let Some((id, value)) = coupled(id, &value) {
             self.put(id, value);

@@ -66,6 +66,8 @@ pub enum VarKind {
         /// Largest.
         max: f64,
     },
+    /// Switches by name, `a=on,b=off`: what is not named stays as it is.
+    Flags(&'static [&'static str]),
     /// One of some words.
     Enum(&'static [&'static str]),
     /// Some of these words, at least one, separated by commas.
@@ -348,6 +350,11 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("net_write_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
     one("offline_mode", G, SET, VarKind::Bool, "OFF"),
     var("open_files_limit", G, FIX, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    var("optimizer_trace", B, SET, VarKind::Flags(&["enabled", "one_line"]), "enabled=off,one_line=off"),
+    var("optimizer_trace_features", B, SET, VarKind::Flags(&["greedy_search", "range_optimizer", "dynamic_range", "repeated_subselect"]), "greedy_search=on,range_optimizer=on,dynamic_range=on,repeated_subselect=on"),
+    var("optimizer_trace_limit", B, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "1"),
+    var("optimizer_trace_max_mem_size", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1048576"),
+    var("optimizer_trace_offset", B, SET, VarKind::Int { min: -2_147_483_648, max: 2_147_483_647 }, "-1"),
     var("original_commit_timestamp", S, SET, VarKind::UInt { min: 0, max: 36_028_797_018_963_968 }, "36028797018963968"),
     var("original_server_version", S, SET, VarKind::UInt { min: 0, max: 999_999 }, "999999"),
     var("parallel_read_threads", B, SET, VarKind::UInt { min: 1, max: 256 }, "4"),

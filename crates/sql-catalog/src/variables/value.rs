@@ -185,7 +185,11 @@ pub fn from_text(def: &VarDef, text: &str) -> SqlResult<(VarValue, bool)> {
         }),
         // As an option file writes it.
         VarKind::NullableText if text.eq_ignore_ascii_case("NULL") => Some((VarValue::Null, false)),
-        _ => return check_text(def, text).map(|value| (value, false)),
+        _ => {
+            let value = check_text(def, text)?;
+            let default = VarValue::Text(Arc::from(def.default));
+            return Ok((over(def, value, &default), false));
+        }
     };
     number.ok_or_else(|| bad_value(def, text))
 }
@@ -245,6 +249,7 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
         },
         VarKind::Text
         | VarKind::Words(_)
+        | VarKind::Flags(_)
         | VarKind::NullableText
         | VarKind::Engine
         | VarKind::Charset { .. }
@@ -321,6 +326,17 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
             .and_then(Collation::by_id)
             .ok_or_else(|| errors::unknown_charset(i.to_string()))
             .and_then(|c| check_text(def, c.charset().name())),
+        // The bits of its flags.
+        Value::Int(bits) => match def.kind {
+            VarKind::Flags(names) if (0..1 << names.len()).contains(bits) => {
+                let state = |on: bool| if on { "on" } else { "off" };
+                let flag = |(nth, name)| format!("{name}={}", state(bits >> nth & 1 == 1));
+                let all: Vec<_> = names.iter().enumerate().map(flag).collect();
+                Ok(VarValue::Text(Arc::from(all.join(","))))
+            }
+            VarKind::Flags(_) => Err(bad_value(def, &bits.to_string())),
+            _ => Err(bad_type(def)),
+        },
         _ => Err(bad_type(def)),
     }
 }
@@ -339,6 +355,33 @@ pub fn check_client(charset: Charset) -> SqlResult<()> {
     }
 }
 
+/// The number of a flag `name=on`, and whether it is on.
+fn flag_of(names: &[&str], flag: &str) -> Option<(usize, bool)> {
+    let (name, state) = flag.trim().split_once('=')?;
+    let nth = names.iter().position(|n| n.eq_ignore_ascii_case(name))?;
+    match state.to_ascii_lowercase().as_str() {
+        "on" => Some((nth, true)),
+        "off" => Some((nth, false)),
+        _ => None,
+    }
+}
+
+/// A value over the one before: flags that it does not name stay as they are.
+pub fn over(def: &VarDef, value: VarValue, before: &VarValue) -> VarValue {
+    let VarKind::Flags(names) = def.kind else {
+        return value;
+    };
+    let mut states = vec![false; names.len()];
+    for text in [before.as_text(), value.as_text()] {
+        for (nth, on) in text.split(',').filter_map(|flag| flag_of(names, flag)) {
+            states[nth] = on;
+        }
+    }
+    let state = |(name, on): (&&str, &bool)| format!("{name}={}", if *on { "on" } else { "off" });
+    let all: Vec<_> = names.iter().zip(&states).map(state).collect();
+    VarValue::Text(Arc::from(all.join(",")))
+}
+
 fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
     let stored: Arc<str> = match &def.kind {
         VarKind::Enum(words) => match words.iter().find(|w| w.eq_ignore_ascii_case(text)) {
@@ -350,6 +393,13 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             },
         },
         VarKind::SqlMode => return parse_sql_mode(def, text),
+        VarKind::Flags(names) => {
+            let known = |flag: &str| flag_of(names, flag).is_some();
+            if !text.split(',').all(known) {
+                return Err(bad_value(def, text));
+            }
+            Arc::from(text)
+        }
         VarKind::Charset { .. } => match Charset::by_name(text) {
             Some(c) if def.name == CLIENT && !c.of_clients() => return Err(bad_value(def, text)),
             Some(c) => Arc::from(c.name()),

@@ -57,6 +57,7 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use crate::bind::virt::VirtualTable;
 use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
+use crate::plan::PlanTrace;
 
 pub use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
@@ -173,6 +174,8 @@ pub struct BindEnv<'a> {
     pub locks: LockRules,
     /// Estimated rows from which on several threads read.
     pub parallel_rows: u64,
+    /// Gets told what the planner considers.
+    pub trace: Option<&'a PlanTrace>,
     /// Tables that the statement changes (1093).
     targets: RefCell<Vec<ChangedTable>>,
     /// Stored tables that queries of the statement read, and whether in a subquery.
@@ -270,6 +273,7 @@ impl<'a> BindEnv<'a> {
             changes_rows: Cell::new(false),
             locks: LockRules::default(),
             parallel_rows: u64::MAX,
+            trace: None,
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
@@ -287,6 +291,7 @@ impl<'a> BindEnv<'a> {
     pub fn with_vars<'b>(&'b self, vars: &'b dyn UserVars) -> BindEnv<'b> {
         let mut env = BindEnv::new(self.ctx, vars, self.names, self.params);
         env.parallel_rows = self.parallel_rows;
+        env.trace = self.trace;
         env.changes_rows.set(self.changes_rows.get());
         env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());

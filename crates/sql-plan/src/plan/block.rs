@@ -151,6 +151,9 @@ fn plan_block(
     if let Some(apart) = extremes::apart(env, block, &further, &plan_one)? {
         return plan_block(env, &apart, Vec::new());
     }
+    if let Some(trace) = env.trace {
+        trace.begin(block);
+    }
     let mut locking = block.locks.iter().any(Option::is_some);
     let map = SlotMap::new(&block.tables, block.width);
     let mut filter = Vec::new();

@@ -118,6 +118,7 @@ impl Joiner<'_> {
         group.conds.extend(further);
         group.equalities = Equalities::complete(&mut group.conds, &self.map);
         self.obey_hints(&mut group);
+        self.trace_tables(&group);
         self.order(group, 0)
     }
 
@@ -248,6 +249,7 @@ impl Joiner<'_> {
             n if n <= MAX_EXHAUSTIVE => self.exhaustive(&group, &conds, outer)?,
             _ => self.greedy(&group, &conds, outer)?,
         };
+        self.trace_order(&group, &order);
         let late = self.late_conds(&group, &conds, &order, outer)?;
         let equalities = group.equalities;
         let mut units: Vec<Option<Unit>> = group.units.into_iter().map(Some).collect();

@@ -92,12 +92,14 @@ impl Candidate {
     }
 
     /// Joins the Pareto-optimal candidates of the same subset unless one of them dominates it, and evicts those it
-    /// dominates.
-    fn keep_if_undominated(self, best: &mut Vec<Self>) {
-        if !best.iter().any(|other| self.is_dominated_by(other)) {
+    /// dominates. Does it?
+    fn keep_if_undominated(self, best: &mut Vec<Self>) -> bool {
+        let is_kept = !best.iter().any(|other| self.is_dominated_by(other));
+        if is_kept {
             best.retain(|other| !other.is_dominated_by(&self));
             best.push(self);
         }
+        is_kept
     }
 }
 
@@ -355,21 +357,28 @@ impl Joiner<'_> {
                     let Candidate {
                         estimate, order, ..
                     } = &before;
-                    let Some(estimate) =
-                        self.try_next(group, conds, order, estimate, next, outer)?
+                    let Some(priced) = self.try_next(group, conds, order, estimate, next, outer)?
                     else {
                         continue;
                     };
-                    let mut order = order.clone();
-                    order.push(next);
-                    let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
-                    let is_useful = self.is_useful(estimate.ascending, conds, placed);
+                    let mut longer = order.clone();
+                    longer.push(next);
+                    let placed = placed(group, &longer, outer);
+                    let is_useful = self.is_useful(priced.ascending, conds, placed);
                     let new = Candidate {
-                        estimate,
-                        order,
+                        estimate: priced,
+                        order: longer,
                         is_useful,
                     };
-                    new.keep_if_undominated(&mut best[subset | 1 << next]);
+                    let kept = new.keep_if_undominated(&mut best[subset | 1 << next]);
+                    self.trace_extension(
+                        group,
+                        conds,
+                        (&order[..], estimate),
+                        (next, &priced),
+                        outer,
+                        kept,
+                    );
                 }
                 if subset + 1 == 1 << n {
                     return Ok(before.order);
@@ -405,7 +414,16 @@ impl Joiner<'_> {
                     continue;
                 };
                 let weight = |f: &JoinEstimate| f.cost + f.rows;
-                if best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b)) {
+                let is_better = best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b));
+                self.trace_extension(
+                    group,
+                    conds,
+                    (&order[..], &estimate),
+                    (next, &step),
+                    outer,
+                    is_better,
+                );
+                if is_better {
                     best = Some((next, step));
                 }
             }
@@ -427,21 +445,12 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Option<JoinEstimate>> {
         let unit = &group.units[next];
-        let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
+        let placed = placed(group, order, outer);
         let own = group.units.iter().fold(0, |s, u| s | u.tables);
         if unit.deps & own & !placed != 0 {
             return Ok(None);
         }
-        let now = placed | unit.tables;
-        let ready: Vec<Expr> = conds
-            .iter()
-            .filter(|c| {
-                let read = self.map.tables_of(c);
-                read & !now == 0 && read & unit.tables != 0
-            })
-            .cloned()
-            .collect();
-        let ready = group.equalities.enough(ready, unit.tables, &self.map);
+        let ready = self.ready(group, conds, placed, next);
         if order.is_empty()
             && let UnitKind::Table(_) = unit.kind
         {
@@ -456,4 +465,30 @@ impl Joiner<'_> {
             ascending: estimate.ascending,
         }))
     }
+
+    /// The conditions that can be evaluated with the next unit, when these tables are there.
+    pub(super) fn ready(
+        &self,
+        group: &Group,
+        conds: &[Expr],
+        placed: TableSet,
+        next: usize,
+    ) -> Vec<Expr> {
+        let unit = &group.units[next];
+        let now = placed | unit.tables;
+        let ready: Vec<Expr> = conds
+            .iter()
+            .filter(|c| {
+                let read = self.map.tables_of(c);
+                read & !now == 0 && read & unit.tables != 0
+            })
+            .cloned()
+            .collect();
+        group.equalities.enough(ready, unit.tables, &self.map)
+    }
+}
+
+/// The tables of the units that are placed, and those around them.
+pub(super) fn placed(group: &Group, order: &[usize], outer: TableSet) -> TableSet {
+    order.iter().fold(outer, |s, u| s | group.units[*u].tables)
 }

@@ -1,15 +1,15 @@
 //! The system schemas: what they hold and where their rows come from.
 //!
-//! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the
-//! same row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of
-//! INFORMATION_SCHEMA: `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the
-//! system schemas), `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows
-//! about the server: variables, sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords,
-//! extension tables), `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones),
-//! `log` (rows about the log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory,
-//! write stalls), `profiling` (stages of a session's statements) · `mysql` (accounts, time zones) · `performance`
-//! (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns; rows are made
-//! for one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
+//! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
+//! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
+//! `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server:
+//! variables, sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables),
+//! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
+//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling`
+//! (stages of a session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) ·
+//! `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns;
+//! rows are made for one statement from the catalog snapshot of that moment, and only about what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -32,6 +32,7 @@ pub(crate) mod sys;
 mod system_objects;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod transactions;
 
 use std::sync::Arc;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::{TableSpec, Viewer, dictionary, mysql, performance, profiling, roles};
+use super::{TableSpec, Viewer, dictionary, mysql, performance, profiling, roles, traces};
 use crate::instance::Instance;
+use crate::session::Trace;
 
 /// The rows of a system table.
 pub(super) struct Source {
@@ -68,7 +69,12 @@ pub(super) fn find(spec: &TableSpec) -> Option<&'static Source> {
 }
 
 /// Tables of INFORMATION_SCHEMA whose rows come from sources; the other parts of `infoschema` make the rest.
-const INFORMATION_SCHEMA: &[&[Source]] = &[roles::SOURCES, dictionary::SOURCES, profiling::SOURCES];
+const INFORMATION_SCHEMA: &[&[Source]] = &[
+    roles::SOURCES,
+    dictionary::SOURCES,
+    profiling::SOURCES,
+    traces::SOURCES,
+];
 
 /// The sources of a schema.
 fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
@@ -101,6 +107,8 @@ pub(crate) struct SessionState {
     pub(crate) user_variables: Vec<(String, Value)>,
     /// Of the last statements: number, number of the stage, state, microseconds.
     pub(crate) stages: Vec<(u64, u64, &'static str, u64)>,
+    /// What the planner considered for the last statements.
+    pub(crate) traces: Vec<Trace>,
 }
 
 /// Does the table show the session that looks at it?
@@ -112,7 +120,7 @@ pub(crate) fn wants_session(spec: &TableSpec) -> bool {
         "user_variables_by_thread",
         "variables_by_thread",
     ];
-    matches!(spec.name, "ENABLED_ROLES" | "PROFILING")
+    matches!(spec.name, "ENABLED_ROLES" | "OPTIMIZER_TRACE" | "PROFILING")
         || spec.schema == "performance_schema" && TABLES.contains(&spec.name)
 }
 

@@ -64,14 +64,19 @@ impl Session {
         if !audit.wants(class) {
             return;
         }
-        let text = match running.text.get(running.begin..running.next) {
-            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
-            // A prepared statement.
-            _ => self.context.process.detail().info.unwrap_or_default(),
-        };
+        let text = self.statement_said(running);
         let command = NAMES[command as usize];
         let command = command.strip_prefix("Com_").unwrap_or("other");
         self.write_audit(self.statement_line(class, command, &text, result));
+    }
+
+    /// The text of the statement that runs.
+    pub(super) fn statement_said(&self, running: &Running) -> String {
+        match running.text.get(running.begin..running.next) {
+            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
+            // A prepared statement.
+            _ => self.context.process.detail().info.unwrap_or_default(),
+        }
     }
 
     fn statement_line(

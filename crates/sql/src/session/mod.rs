@@ -18,7 +18,7 @@
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `audited` (the
-//!   audit log), `profiles` (SHOW PROFILES), `process` (SHUTDOWN and its kin)
+//!   audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
 //!
@@ -77,6 +77,7 @@ mod system_tables;
 mod temporary;
 pub(crate) mod terms;
 mod text;
+mod traces;
 mod track;
 mod transaction;
 pub(crate) mod turns;
@@ -119,6 +120,8 @@ use prepared::{PreparedMemory, PreparedStatement};
 use profiles::Profiles;
 pub use step::Request;
 use step::{Running, Work};
+pub(crate) use traces::Trace;
+use traces::Traces;
 pub use track::StateChange;
 use transaction::TransactionState;
 pub(crate) use users::{failed as account_failed, shown as shown_account};
@@ -247,6 +250,7 @@ pub struct Session {
     measure: Measure,
     /// What the last statements took.
     pub(crate) profiles: Profiles,
+    traces: Traces,
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
@@ -334,6 +338,7 @@ impl Session {
             statement_accounts: AccountPlaces::default(),
             measure: Measure::default(),
             profiles: Profiles::default(),
+            traces: Traces::default(),
             temp,
             running: None,
             applying: None,

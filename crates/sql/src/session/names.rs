@@ -24,6 +24,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
 use super::profiles::Profiles;
+use super::traces::Traces;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,7 @@ pub(crate) struct SessionNames<'a> {
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
     profiles: &'a Profiles,
+    traces: &'a Traces,
     /// Whose privileges the queries of views have that are being bound, the innermost last.
     pub(crate) privileges: RefCell<Vec<Arc<Access>>>,
     /// What the statement is about views for.
@@ -63,7 +65,7 @@ impl<'a> SessionNames<'a> {
         values: &'a SessionValues,
         locks: &'a mut LockSet,
         diagnostics: (u64, u64),
-        profiles: &'a Profiles,
+        (profiles, traces): (&'a Profiles, &'a Traces),
         purpose: Purpose,
     ) -> Self {
         Self {
@@ -73,6 +75,7 @@ impl<'a> SessionNames<'a> {
             pending: RefCell::default(),
             diagnostics,
             profiles,
+            traces,
             privileges: RefCell::default(),
             purpose,
             tables: Cell::new(0),
@@ -176,6 +179,7 @@ impl SessionNames<'_> {
             roles: context.active_roles.clone(),
             user_variables: context.user_variables(),
             stages: self.profiles.all_stages(),
+            traces: self.traces.shown(),
         }
     }
 

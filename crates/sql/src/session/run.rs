@@ -130,18 +130,21 @@ impl Session {
         } else {
             self.begin_diagnostics();
         }
+        self.begin_trace(statement);
         let hints = hints::of(statement);
         if let Some(hints) = hints {
             self.obey_hints(hints);
         }
-        // Plans that are kept know nothing of hints.
-        let prepared = prepared.filter(|_| hints.is_none());
+        // Plans that are kept know nothing of hints, and are not considered again.
+        let prepared = prepared.filter(|_| hints.is_none() && !self.is_tracing());
         let limit = query.and_then(|q| hints::time_limit(q).or(self.vars.max_execution_time));
         self.begin_statement(limit)?;
         self.admit_in_branch(statement)?;
         match &**statement {
             Statement::Query(query) => {
-                if let Some(done) = self.run_kept(query, params, prepared, mode)? {
+                if !self.is_tracing()
+                    && let Some(done) = self.run_kept(query, params, prepared, mode)?
+                {
                     return Ok(done);
                 }
                 self.run_query(query, params, mode)

@@ -12,6 +12,7 @@ use esker_sql_catalog::variables::SessionVars;
 use esker_sql_exec::{ExecCtx, StatementEnv};
 use esker_sql_plan::bind::{BindEnv, Params};
 use esker_sql_plan::expr::UserVars;
+use esker_sql_plan::plan::PlanTrace;
 use esker_types::ctx::Raised;
 use esker_types::{EvalCtx, EvalSettings, SqlResult, Value};
 
@@ -27,6 +28,7 @@ pub(super) struct StatementScope<'a> {
     /// User variables.
     pub(super) vars: &'a dyn UserVars,
     parallel_rows: u64,
+    trace: Option<&'a PlanTrace>,
 }
 
 impl StatementScope<'_> {
@@ -43,6 +45,7 @@ impl StatementScope<'_> {
     ) -> BindEnv<'s> {
         let mut env = BindEnv::new(&self.ctx, vars, &self.names, params);
         env.parallel_rows = self.parallel_rows;
+        env.trace = self.trace;
         env
     }
 }
@@ -79,11 +82,12 @@ impl Session {
                 &self.values,
                 &mut self.locks,
                 count_diagnostics(&self.warnings, self.warning_total),
-                &self.profiles,
+                (&self.profiles, &self.traces),
                 purpose,
             ),
             vars: &self.context,
             parallel_rows: self.vars.parallel_rows,
+            trace: self.traces.current(),
         }
     }
 

@@ -279,6 +279,7 @@ impl Session {
     /// How a statement has ended: one that failed is the request's last.
     pub(super) fn note_outcome(&mut self, running: &mut Running, outcome: &Outcome) {
         self.audit_statement(running, outcome);
+        self.end_trace(running, outcome);
         if matches!(outcome.result, OutcomeKind::Err(_)) {
             running.end();
             self.end_hints();
@@ -398,6 +399,7 @@ impl Session {
         if let Work::Text = running.work
             && self.context.gtid_next.is_plain()
             && self.filling.is_none()
+            && !self.vars.trace.enabled
             && let Some((key, plan, version)) = self.find_text_plan(running)
         {
             running.work = Work::Planned(key, plan, version);

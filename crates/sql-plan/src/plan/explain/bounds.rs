@@ -31,7 +31,7 @@ struct Bounds {
 type Range = BTreeMap<usize, Bounds>;
 
 /// The ranges, each in parentheses; empty where they cannot be told apart.
-pub(super) fn ranges(
+pub(in crate::plan) fn ranges(
     spec: &RangeSpec,
     def: &TableDef,
     index: &IndexDef,

@@ -1,38 +1,46 @@
 //! A JSON document as MySQL indents it.
 //!
-//! Neighbours: `json` and `operator` make documents.
+//! Neighbours: `json`, `operator` and `plan::trace` make documents.
 //! **Invariant**: members are written in the order given.
 
 use std::fmt::Write as _;
 
 /// A value of the document.
 #[derive(Debug, Clone)]
-pub(super) enum Json {
+pub(in crate::plan) enum Json {
     Text(String),
     Number(u64),
     Float(f64),
     Bool(bool),
+    Null,
     List(Vec<Json>),
     Object(Members),
 }
 
 /// Members of an object being made.
-pub(super) type Members = Vec<(&'static str, Json)>;
+pub(in crate::plan) type Members = Vec<(&'static str, Json)>;
 
 /// A text.
-pub(super) fn text(text: impl Into<String>) -> Json {
+pub(in crate::plan) fn text(text: impl Into<String>) -> Json {
     Json::Text(text.into())
 }
 
 /// The document's text.
-pub(super) fn print(value: &Json) -> String {
+pub(in crate::plan) fn print(value: &Json) -> String {
     let mut out = String::new();
-    write(value, 0, &mut out);
+    write(value, Some(0), &mut out);
     out
 }
 
-fn write(value: &Json, depth: usize, out: &mut String) {
-    let indent = |depth: usize| "  ".repeat(depth);
+/// The same in one line.
+pub(in crate::plan) fn print_line(value: &Json) -> String {
+    let mut out = String::new();
+    write(value, None, &mut out);
+    out
+}
+
+/// Writes a value that stands so deep; without a depth in one line.
+fn write(value: &Json, depth: Option<usize>, out: &mut String) {
     match value {
         Json::Text(text) => quote(text, out),
         // Writing to a String cannot fail.
@@ -40,29 +48,47 @@ fn write(value: &Json, depth: usize, out: &mut String) {
         Json::Float(n) if n.fract() == 0.0 && n.abs() < 1e15 => drop(write!(out, "{n:.1}")),
         Json::Float(n) => drop(write!(out, "{n}")),
         Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Json::Null => out.push_str("null"),
         Json::List(items) => {
-            out.push_str("[\n");
+            out.push('[');
+            let inner = depth.map(|depth| depth + 1);
             for (nth, item) in items.iter().enumerate() {
-                out.push_str(&indent(depth + 1));
-                write(item, depth + 1, out);
-                out.push_str(if nth + 1 < items.len() { ",\n" } else { "\n" });
+                separate(nth, inner, out);
+                write(item, inner, out);
             }
-            out.push_str(&indent(depth));
-            out.push(']');
+            close(depth, ']', out);
         }
         Json::Object(members) => {
-            out.push_str("{\n");
+            out.push('{');
+            let inner = depth.map(|depth| depth + 1);
             for (nth, (name, member)) in members.iter().enumerate() {
-                out.push_str(&indent(depth + 1));
+                separate(nth, inner, out);
                 quote(name, out);
                 out.push_str(": ");
-                write(member, depth + 1, out);
-                out.push_str(if nth + 1 < members.len() { ",\n" } else { "\n" });
+                write(member, inner, out);
             }
-            out.push_str(&indent(depth));
-            out.push('}');
+            close(depth, '}', out);
         }
     }
+}
+
+/// What comes before the `nth` member.
+fn separate(nth: usize, depth: Option<usize>, out: &mut String) {
+    match depth {
+        Some(depth) => {
+            out.push_str(if nth > 0 { ",\n" } else { "\n" });
+            out.push_str(&"  ".repeat(depth));
+        }
+        None => out.push_str(if nth > 0 { "," } else { "" }),
+    }
+}
+
+fn close(depth: Option<usize>, mark: char, out: &mut String) {
+    if let Some(depth) = depth {
+        out.push('\n');
+        out.push_str(&"  ".repeat(depth));
+    }
+    out.push(mark);
 }
 
 fn quote(text: &str, out: &mut String) {

@@ -7,7 +7,7 @@
 //! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
 
 mod bounds;
-mod document;
+pub(super) mod document;
 mod json;
 mod operator;
 mod parallel;
@@ -29,9 +29,10 @@ use super::{
     Source,
 };
 use crate::expr::{Expr, ExprKind};
+pub(super) use bounds::ranges;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::SetOp;
-use text::Names;
+pub(super) use text::Names;
 
 /// Rows of an EXPLAIN.
 pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);

@@ -11,11 +11,12 @@ use esker_types::Value;
 use esker_types::cast;
 use esker_types::fulltext::MatchMode;
 
+use crate::bind::ScopeTable;
 use crate::expr::{Cmp, Expr, ExprKind, SubqueryForm, Test};
 use crate::plan::{BlockPlan, Node, Source};
 
 /// Names of the slots of a block's row, and of the rows around it.
-pub(super) struct Names<'n> {
+pub(in crate::plan) struct Names<'n> {
     slots: HashMap<u32, String>,
     /// Databases of the tables that fill them.
     schemas: HashMap<u32, Arc<str>>,
@@ -59,6 +60,23 @@ impl<'n> Names<'n> {
             }
         }
         names
+    }
+
+    /// The names of the columns of these tables.
+    pub fn of_tables(tables: &[ScopeTable]) -> Self {
+        let mut slots = HashMap::new();
+        for table in tables {
+            for (column, slot) in table.slots.borrow().iter().enumerate() {
+                if let (Some(slot), Some(column)) = (slot, table.columns.get(column)) {
+                    slots.insert(*slot, format!("{}.{}", table.alias, column.name));
+                }
+            }
+        }
+        Self {
+            slots,
+            schemas: HashMap::new(),
+            up: None,
+        }
     }
 
     fn add_node(&mut self, node: &Node) {
