@@ -197,15 +197,18 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// Waits until the channel is there, or has failed.
+/// Waits until the channel is there, or has failed; as long as it applies something.
 pub(super) fn await_status(applier: &Applier, is_there: impl Fn(&Status) -> bool) -> Status {
-    let begin = Instant::now();
+    let mut last = (0, Instant::now());
     loop {
         let status = applier.status();
         if is_there(&status) || !status.is_running {
             return status;
         }
-        assert!(begin.elapsed() < LIMIT, "{status:?}");
+        if status.transactions != last.0 {
+            last = (status.transactions, Instant::now());
+        }
+        assert!(last.1.elapsed() < LIMIT, "{status:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
