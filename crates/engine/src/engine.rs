@@ -395,21 +395,23 @@ impl Engine {
         }
     }
 
-    /// Brings all that a tree has on disk to the lowest level, without versions that nobody can see, and gives the
-    /// space that this frees back to the file system. What is in memory stays there.
+    /// Brings all that a tree has, in memory and on disk, to the lowest level, without versions that nobody can see,
+    /// and gives the space that this frees back to the file system.
     ///
     /// # Errors
     /// A full disk, damage, the engine stops.
     pub fn sink(&self, tree: &Tree) -> Result<()> {
         self.core.recovery.ready()?;
+        // Deletes that are in memory only free nothing below.
+        self.core.flush_tree(tree)?;
         let oldest = self
             .core
             .env
             .snapshots
             .oldest(|| self.core.env.commit.stable());
+        debug_assert!(oldest <= self.visible_seq(), "snapshots are of the past");
         self.core.env.trees.sink_tree(tree, oldest)?;
-        while self.core.env.trees.trim()? {}
-        Ok(())
+        self.core.env.trees.trim_all()
     }
 
     /// Hardens and closes the log. Commits fail from here on; reads go on.

@@ -228,6 +228,28 @@ fn old_versions_on_the_lowest_level_go_when_their_snapshot_is_gone() {
     assert_eq!(versions(&tree), ROWS);
 }
 
+/// Deletes that are still in memory count, and so do old versions below the share at which compaction looks at them.
+#[test]
+fn a_tree_that_sinks_gives_the_space_of_what_was_deleted_back() {
+    const BIG_ROWS: u64 = 10_000;
+    let mut config = config();
+    config.extents.compression = [Compression::None; 3];
+    let (machine, engine, tree) = engine_with(config);
+    let row = [7; 1000];
+    change(&engine, &tree, 0..BIG_ROWS, Some(&row));
+    engine.flush_all().unwrap();
+    engine.sink(&tree).unwrap();
+    let before = machine.fs.used_bytes();
+    change(&engine, &tree, BIG_ROWS / 10..BIG_ROWS, None);
+    engine.sink(&tree).unwrap();
+    let given = before.saturating_sub(machine.fs.used_bytes());
+    assert!(given > BIG_ROWS * 800, "{given} bytes were given back");
+    assert_eq!(versions(&tree), BIG_ROWS / 10);
+    change(&engine, &tree, 0..BIG_ROWS / 50, Some(&row));
+    engine.sink(&tree).unwrap();
+    assert_eq!(versions(&tree), BIG_ROWS / 10);
+}
+
 #[test]
 fn a_queue_in_a_large_table_leaves_its_middle_alone() {
     const BACKLOG: u64 = 60_000;

@@ -635,7 +635,7 @@ fn transactions_larger_than_memory_are_whole_in_files_that_decide() {
 }
 
 /// The texts of the statements in all files.
-fn statements(c: &mut Client) -> Vec<String> {
+pub fn statements(c: &mut Client) -> Vec<String> {
     let files = c.rows("SHOW BINARY LOGS");
     let mut texts = Vec::new();
     for file in files {

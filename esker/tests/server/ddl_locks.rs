@@ -200,7 +200,10 @@ fn optimize_and_analyze_hold_the_table() {
     }
     locker.run("UNLOCK TABLES");
     let answer = c.lines("OPTIMIZE TABLE t");
-    assert_eq!(answer, ["d.t|optimize|status|OK"]);
+    assert_eq!(
+        answer.last().map(String::as_str),
+        Some("d.t|optimize|status|OK")
+    );
     locker.run("DROP TABLE t NOWAIT");
     assert_eq!(c.lines("OPTIMIZE TABLE t").len(), 2);
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use esker_server::client::{Client, ClientError};
 
+use crate::binlog::statements;
 use crate::common::{Ask, Dice, Server, eventually};
 
 const ROWS: u64 = 3000;
@@ -14,8 +15,12 @@ const ROWS: u64 = 3000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn server(table: &str) -> (Server, tempfile::TempDir) {
+    server_with(&["--skip-ssl"], table)
+}
+
+fn server_with(args: &[&str], table: &str) -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("folder");
-    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let server = Server::start(dir.path(), args);
     let mut c = server.connect();
     c.run(&format!("CREATE DATABASE d; USE d; {table}"));
     c.run("SET GLOBAL esker_ddl_window = 40");
@@ -455,11 +460,47 @@ fn write(server: &Server, writer: u64, over: &AtomicBool, written: &AtomicU64) -
     rows.into_iter().map(line).collect()
 }
 
-/// kill -9 at any moment of a change under load: the table is as before or after, its indexes say what its rows say,
-/// and nothing is left over.
+/// Changes that follow one another round and round, and the columns of the indexes after each.
+const CYCLE: [(&str, &str); 4] = [
+    (
+        "ALTER TABLE t ADD INDEX i (v, s)",
+        "i(v,s) PRIMARY(id) s(s)",
+    ),
+    (
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)",
+        "i(v,s) PRIMARY(id,n) s(s)",
+    ),
+    ("ALTER TABLE t DROP INDEX i", "PRIMARY(id,n) s(s)"),
+    (
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
+        "PRIMARY(id) s(s)",
+    ),
+];
+
+/// How many changes the binary log has; the last one is the one that the table shows.
+fn assert_logged(c: &mut Client) -> usize {
+    let logged = statements(c);
+    let changes: Vec<_> = logged
+        .iter()
+        .filter_map(|text| {
+            let is_it = |(sql, _): &&(&str, &str)| text.strip_prefix("use `d`; ") == Some(sql);
+            CYCLE.iter().find(is_it)
+        })
+        .collect();
+    let shape = changes.last().map_or(CYCLE[3].1, |(_, shape)| shape);
+    let shown = "SELECT GROUP_CONCAT(k ORDER BY k SEPARATOR ' ') FROM \
+                 (SELECT CONCAT(INDEX_NAME, '(', GROUP_CONCAT(COLUMN_NAME ORDER BY SEQ_IN_INDEX), ')') AS k \
+                  FROM information_schema.STATISTICS WHERE TABLE_NAME = 't' GROUP BY INDEX_NAME) s";
+    assert_eq!(c.value(shown), shape, "after {} changes", changes.len());
+    changes.len()
+}
+
+/// kill -9 at any moment of a change under load: the table is as before or after, as the binary log says, its indexes
+/// say what its rows say, and nothing is left over.
 #[test]
 fn killed_at_any_moment_it_is_done_or_not() {
-    let (mut server, _dir) = server(&filled());
+    let (mut server, _dir) = server_with(&["--skip-ssl", "--log-bin=ON"], &filled());
+    let mut logged = 0;
     let mut dice = Dice::new(23);
     let trees = "SELECT COUNT(*) FROM information_schema.ESKER_TREES WHERE TABLE_NAME = 't'";
     let nameless = "SELECT COUNT(*) FROM information_schema.ESKER_TREES WHERE TABLE_NAME IS NULL";
@@ -477,19 +518,11 @@ fn killed_at_any_moment_it_is_done_or_not() {
         });
         let mut changer = session(&server);
         let changing = thread::spawn(move || {
-            let sqls = [
-                "ALTER TABLE t ADD INDEX i (v, s)",
-                "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)",
-                "ALTER TABLE t DROP INDEX i",
-                "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
-            ];
-            let mut sqls = sqls.iter().cycle();
-            while sqls
+            // It goes on where the binary log ends.
+            let mut changes = CYCLE.iter().cycle().skip(logged);
+            while changes
                 .next()
-                .is_some_and(|sql| match changer.query(sql, &mut |_| ()) {
-                    Ok(()) | Err(ClientError::Server(_)) => true,
-                    Err(_) => false,
-                })
+                .is_some_and(|(sql, _)| changer.query(sql, &mut |_| ()).is_ok())
             {}
         });
         thread::sleep(Duration::from_millis(100 + dice.roll(500)));
@@ -499,6 +532,7 @@ fn killed_at_any_moment_it_is_done_or_not() {
         server.restart();
         let mut c = session(&server);
         check(&mut c, &["s"]);
+        logged = assert_logged(&mut c);
         let sum = "SELECT COUNT(*), MIN(id), MAX(id) FROM t";
         assert_eq!(c.lines(sum), [format!("{ROWS}|1|{ROWS}")], "round {round}");
         let shown = c.value(

@@ -139,13 +139,14 @@ impl Trees {
             .map(Some)
     }
 
-    /// Brings all that a tree has on disk to level 2, compressed as that level is. Waits for a compaction that is being
-    /// done.
+    /// Brings all that a tree has on disk to level 2, compressed as that level is, where nothing is left that only
+    /// snapshots before `oldest_snapshot` would see. Waits for a compaction that is being done.
     pub(crate) fn sink_tree(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<()> {
         let _guard = tree.compacting();
         let limits = Limits {
             sink_bytes: 0,
             sink_percent: 0,
+            delete_percent: 0,
             ..self.limits().clone()
         };
         loop {

@@ -292,10 +292,17 @@ impl Core {
             self.rotate(&tree);
         }
         for tree in self.env.trees.all() {
-            while self.flush_oldest(&tree, &self.maintenance.flushing())? {}
+            self.flush_tree(&tree)?;
         }
         let load = self.load();
         self.checkpoint(load.visible, load.needed_from())
+    }
+
+    /// Rotates a tree's memtable, and flushes all that the tree has in memory.
+    pub(crate) fn flush_tree(&self, tree: &Tree) -> Result<()> {
+        self.rotate(tree);
+        while self.flush_oldest(tree, &self.maintenance.flushing())? {}
+        Ok(())
     }
 
     /// Writes the oldest replayed run or immutable memtable of a tree to extents; false if there is none.

@@ -456,6 +456,12 @@ impl Trees {
         self.inner.store.space.trim(kept)
     }
 
+    /// Gives all disk space that is free back to the file system.
+    pub(crate) fn trim_all(&self) -> Result<()> {
+        while self.inner.store.space.trim(Kept::Nothing)? {}
+        Ok(())
+    }
+
     /// A checkpoint that fails (a full disk) is tried again later: the edits go on in the old file.
     fn checkpoint_if_due(&self, meta: &mut Meta) {
         if !meta.manifest.checkpoint_is_due() {

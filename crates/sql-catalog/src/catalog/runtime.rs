@@ -58,6 +58,28 @@ impl AutoStep {
         rounds.saturating_mul(increment).saturating_add(offset)
     }
 
+    /// The numbers of a column that InnoDB adds in place, from AUTO_INCREMENT = `start` on (0: not given): their steps,
+    /// and the counter before the first one. An offset beyond the increment counts as none, and, but with steps of 1
+    /// from 1 on, the first number is behind the start and behind the offset, too.
+    pub fn added_in_place(self, start: u64) -> (AutoStep, u64) {
+        let increment = self.increment.max(1);
+        if increment == 1 && self.offset <= 1 {
+            return (AutoStep::ONE, start.saturating_sub(1));
+        }
+        let offset = match self.offset > increment {
+            true => 0,
+            false => self.offset.max(1),
+        };
+        let rounds = start.abs_diff(offset) / increment + 1;
+        let first = rounds.saturating_mul(increment).saturating_add(offset);
+        let step = AutoStep {
+            increment,
+            offset: if offset == 0 { increment } else { offset },
+        };
+        debug_assert_eq!(step.after(first - 1), first);
+        (step, first - 1)
+    }
+
     /// The largest value of the sequence up to `max`; `max` where there is none.
     pub fn last_to(self, max: u64) -> u64 {
         let (increment, first) = (self.increment.max(1), self.after(0));

@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use super::SessionValues;
 use super::value::sql_mode_of;
 use super::{GtidsTold, LogVars, RowImage};
+use crate::catalog::AutoStep;
 
 /// The variables of OPTIMIZER_TRACE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -172,6 +173,14 @@ pub fn time_zone(text: &str) -> SqlResult<TimeZone> {
 }
 
 impl SessionVars {
+    /// The steps of generated numbers.
+    pub fn auto_step(&self) -> AutoStep {
+        AutoStep {
+            increment: self.auto_increment_increment,
+            offset: self.auto_increment_offset,
+        }
+    }
+
     /// Would every statement bind to the same under `other`? Only what is known to matter at run time
     /// alone is left out of the comparison.
     pub fn binds_like(&self, other: &Self) -> bool {

@@ -11,7 +11,7 @@ use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_types::cast::to_column;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::alter::AlterContext;
@@ -43,6 +43,10 @@ pub(super) struct Conversion<'a> {
     pub(super) new: &'a TableDef,
     origins: Vec<Origin>,
     exprs: TableExprs,
+    /// The steps of numbers that rows get.
+    step: AutoStep,
+    /// 0 is a value of the AUTO_INCREMENT column, and no wish for a number.
+    keeps_zero: bool,
     /// Zone in which TIMESTAMPs are read and written: UTC, unless they become local times.
     zone: TimeZone,
     calls: CallStates,
@@ -54,6 +58,7 @@ impl<'a> Conversion<'a> {
         old: &'a TableDef,
         new: &'a TableDef,
         context: &AlterContext,
+        step: AutoStep,
     ) -> SqlResult<Self> {
         let mut local = false;
         let origin = |c: &ColumnDef| match old.columns.iter().position(|o| o.id == c.id) {
@@ -70,8 +75,12 @@ impl<'a> Conversion<'a> {
         };
         let origins: Vec<Origin> = new.columns.iter().map(origin).collect();
         local |= origins.iter().any(|o| matches!(o, Origin::New));
+        let auto = |table: &TableDef| table.auto_column.map(|at| table.columns[at].id);
+        let mode = building.eval.sql_mode;
         Ok(Self {
             exprs: TableExprs::compile(building.eval, new)?,
+            step,
+            keeps_zero: auto(old) == auto(new) || mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
             zone: match local {
                 true => building.eval.time_zone.clone(),
                 false => TimeZone::UTC,
@@ -186,15 +195,29 @@ impl<'a> Conversion<'a> {
             return Ok(());
         };
         let ty = &self.new.columns[auto].ty;
-        match as_counter(&values[auto]) {
-            0 if values[auto].is_null() || matches!(self.origins[auto], Origin::New) => {
-                let range = self.new.runtime.draw(1, AutoStep::ONE, max_auto(ty));
-                let range = range.ok_or_else(errors::no_auto_increment_value)?;
-                values[auto] = auto_value(ty, range.first);
-            }
-            value => self.new.note_auto(value, AutoStep::ONE),
+        let is_new = matches!(self.origins[auto], Origin::New);
+        let gets_number = match &values[auto] {
+            Value::Null => true,
+            Value::Int(0) | Value::UInt(0) => is_new || !self.keeps_zero,
+            _ => is_new,
+        };
+        if !gets_number {
+            self.new.note_auto(as_counter(&values[auto]), self.step);
+            return Ok(());
         }
+        let max = max_auto(ty);
+        let range = self.new.runtime.draw(1, self.step, max);
+        let range = range.filter(|range| range.first <= max);
+        let number = range.ok_or_else(errors::no_auto_increment_value)?.first;
+        values[auto] = auto_value(ty, number);
         Ok(())
+    }
+
+    /// Has the copy an AUTO_INCREMENT column that the table had not, first in its first key? Then rows that meet there
+    /// are told so.
+    pub(super) fn renumbers(&self) -> bool {
+        let auto = |table: &TableDef| table.auto_column.map(|at| table.columns[at].id);
+        auto(self.old) != auto(self.new) && self.new.auto_column == self.new.leading_column()
     }
 }
 

@@ -67,6 +67,8 @@ pub(super) struct DraftIndex {
     pub(super) using: Option<Box<str>>,
     /// It is a full-text index of such words.
     pub(super) fulltext: Option<WordRules>,
+    /// The statement has written it: a twin of another index is warned of.
+    pub(super) is_written: bool,
     /// The index of the existing table that this one continues.
     pub(super) existing: Option<TreeId>,
 }
@@ -121,6 +123,7 @@ impl Draft {
             comment: i.comment.clone(),
             using: i.using.clone(),
             fulltext: i.words.as_ref().map(|w| w.words().rules()),
+            is_written: false,
             existing: Some(i.id),
         };
         Self {
@@ -236,6 +239,7 @@ impl Draft {
             comment: Box::default(),
             using: None,
             fulltext: None,
+            is_written: true,
             existing: None,
         };
         if inline.primary {
@@ -323,6 +327,7 @@ impl Draft {
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
             using: spec.using.clone().filter(|u| &**u != "HASH"),
             fulltext: (spec.kind == IndexKind::FullText).then_some(rules),
+            is_written: true,
             existing: None,
         };
         if primary {

@@ -48,6 +48,17 @@ pub(super) struct Built {
     pub(super) foreign_keys: Vec<ForeignKeyDef>,
     /// Names of the foreign keys that the table has not had before.
     pub(super) new_keys: Vec<Box<str>>,
+    /// Names of new indexes that are like one before them.
+    pub(super) twins: Vec<Arc<str>>,
+}
+
+impl BuiltIndex {
+    /// Is it an index of the same kind and key parts?
+    fn is_like(&self, other: &BuiltIndex) -> bool {
+        (self.unique, self.primary, self.fulltext.is_some())
+            == (other.unique, other.primary, other.fulltext.is_some())
+            && self.parts == other.parts
+    }
 }
 
 impl Built {
@@ -108,10 +119,11 @@ impl Draft {
             .collect::<SqlResult<_>>()?;
         self.drop_redundant(&mut parts);
         let (foreign_keys, new_keys) = self.finish_keys()?;
-        let mut indexes = Vec::with_capacity(self.indexes.len());
+        let mut indexes: Vec<BuiltIndex> = Vec::with_capacity(self.indexes.len());
+        let mut twins = Vec::new();
         for (index, parts) in self.indexes.iter().zip(parts) {
             let name = self.name_index(index, &parts, &indexes)?;
-            indexes.push(BuiltIndex {
+            let built = BuiltIndex {
                 name,
                 unique: index.unique,
                 primary: index.primary,
@@ -122,7 +134,12 @@ impl Draft {
                 using: index.using.clone(),
                 fulltext: index.fulltext,
                 existing: index.existing,
-            });
+            };
+            let mut others = indexes.iter().filter(|other| !other.generated);
+            if index.is_written && others.any(|other| other.is_like(&built)) {
+                twins.push(built.name.clone());
+            }
+            indexes.push(built);
         }
         if indexes.iter().filter(|i| !i.primary).count() > MAX_SECONDARY_INDEXES {
             let text = format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
@@ -155,6 +172,7 @@ impl Draft {
             checks: self.checks,
             foreign_keys,
             new_keys,
+            twins,
         })
     }
 

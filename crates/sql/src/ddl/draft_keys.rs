@@ -86,6 +86,7 @@ impl Draft {
             comment: Box::default(),
             using: None,
             fulltext: None,
+            is_written: false,
             existing: None,
         });
         let of_parent = key.table.schema.as_ref().map_or(schema, |s| &*s.text);

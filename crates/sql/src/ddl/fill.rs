@@ -21,7 +21,7 @@ use super::convert::Conversion;
 use super::progress::{Progress, Stage, Watch};
 use crate::dml::foreign::{NewKeys, Seen};
 use crate::dml::implicit_value;
-use crate::dml::{Default, TableExprs, default_of, duplicate_entry};
+use crate::dml::{Default, TableExprs, default_of, duplicate_entry, duplicate_number};
 
 /// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
 const SORT_BYTES: usize = 64 << 20;
@@ -94,6 +94,8 @@ struct Fill<'a> {
     indexes: Vec<(usize, TreeBuilder)>,
     key: Vec<u8>,
     watch: Watch<'a>,
+    /// Rows may meet because they were given numbers.
+    renumbers: bool,
 }
 
 impl<'a> Fill<'a> {
@@ -117,6 +119,7 @@ impl<'a> Fill<'a> {
                 true => Stage::Copy,
                 false => Stage::Read,
             }),
+            renumbers: false,
         }
     }
 
@@ -188,7 +191,13 @@ impl<'a> Fill<'a> {
             Err(e) => return e,
         };
         match RowReader::new(&self.table.layout, &self.building.eval.time_zone, &row) {
-            Ok(row) => duplicate_entry(self.table, &self.table.indexes[at], &row),
+            Ok(row) => {
+                let duplicate = duplicate_entry(self.table, &self.table.indexes[at], &row);
+                match self.renumbers && at == 0 {
+                    true => duplicate_number(&duplicate),
+                    false => duplicate,
+                }
+            }
             Err(e) => e,
         }
     }
@@ -292,6 +301,7 @@ pub(super) fn copy_table(rows: &Rows<'_>, conversion: &Conversion<'_>) -> SqlRes
     let which: Vec<usize> = (1..new.indexes.len()).collect();
     let mut cursor = rows.open()?;
     let mut fill = Fill::new(rows, new, &which, true);
+    fill.renumbers = conversion.renumbers();
     let mut count = 0;
     while let Some((key, stored)) = next(&mut cursor)? {
         count += 1;

@@ -46,7 +46,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use esker_engine::{Seq, Txn};
-use esker_sql_catalog::catalog::{Catalog, Change, TableDef, TemporaryTables};
+use esker_sql_catalog::catalog::{AutoStep, Catalog, Change, TableDef, TemporaryTables};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::Statement;
@@ -87,6 +87,8 @@ pub struct DdlCtx<'a> {
     pub standard_parent_keys: bool,
     /// Which words new full-text indexes have.
     pub word_rules: WordRules,
+    /// auto_increment_increment and auto_increment_offset.
+    pub auto_step: AutoStep,
     /// sql_require_primary_key.
     pub require_primary_key: bool,
     /// Which engine tables get.
@@ -261,6 +263,18 @@ impl<'a> DdlCtx<'a> {
 
     fn note(&self, code: u16, text: String) {
         self.eval.warn(Level::Note, code, text);
+    }
+
+    /// 1831 for each new index that is like another one.
+    fn warn_of_twins(&self, table: &TableName, twins: &[Arc<str>]) {
+        for index in twins {
+            let text = format!(
+                "Duplicate index '{index}' defined on the table '{}.{}'. This is deprecated and will be disallowed in \
+                 a future release.",
+                table.schema, table.name
+            );
+            self.eval.warn(Level::Warning, 1831, text);
+        }
     }
 
     /// The temporary table that hides any other of the name.

@@ -20,10 +20,21 @@ pub(crate) fn duplicate_entry(table: &TableDef, index: &IndexDef, row: &RowReade
         }
         push_value(&mut entry, row.field(part.col), part);
     }
-    let text = format!(
+    duplicate(format!(
         "Duplicate entry '{entry}' for key '{}.{}'",
         table.name, index.name
-    );
+    ))
+}
+
+/// The same, where rows of ALTER TABLE were given numbers.
+pub(crate) fn duplicate_number(duplicate_entry: &SqlError) -> SqlError {
+    let entry = duplicate_entry.message.replacen('D', "d", 1);
+    duplicate(format!(
+        "ALTER TABLE causes auto_increment resequencing, resulting in {entry}"
+    ))
+}
+
+fn duplicate(text: String) -> SqlError {
     SqlError::new(1062, "23000", text)
 }
 

@@ -56,7 +56,7 @@ use crate::binlog::Capture;
 use foreign::ForeignKeyPlan;
 
 pub use delete::CompiledDelete;
-pub(crate) use duplicate::duplicate_entry;
+pub(crate) use duplicate::{duplicate_entry, duplicate_number};
 pub(crate) use exprs::{
     HIDDEN_PREFIX, TableExprs, columns_of_stored, generated_value, type_of_stored, validate,
 };

@@ -215,6 +215,7 @@ impl Bench {
                 max_chars: MAX_WORD_CHARS,
                 stopwords: true,
             },
+            auto_step: self.auto_step,
             require_primary_key: false,
             fails_fast: false,
             publish_wait: crate::ddl::PublishWait {

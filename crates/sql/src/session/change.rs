@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_sql_catalog::accounts::Privileges;
-use esker_sql_catalog::catalog::{AutoStep, TableDef};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::{Mode, OkInfo};
@@ -513,10 +513,7 @@ impl Session {
             temp: Some(&self.temp),
             autocommit,
             found_rows: self.client.found_rows,
-            auto_step: AutoStep {
-                increment: self.vars.auto_increment_increment,
-                offset: self.vars.auto_increment_offset,
-            },
+            auto_step: self.vars.auto_step(),
             auto_first: self.context.insert_id.get(),
             foreign_key_checks: self.vars.foreign_key_checks,
             auto_interval: self.vars.auto_increment_interval,

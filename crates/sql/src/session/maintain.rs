@@ -4,10 +4,11 @@
 //! table. **Invariant**: a table that cannot be worked on is a line of the answer, not an error of the statement; a
 //! missing right is an error.
 
+use esker_sql_catalog::catalog::StorageEngine;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_plan::plan::tree_entries;
 use esker_sql_syntax::ast::{Maintain, MaintainKind, ObjectName, Query, QueryBody};
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::Session;
 use super::check_table::Finding;
@@ -59,60 +60,81 @@ impl Session {
             }
         }
         self.commit_transaction()?;
-        // FOR UPGRADE asks for the format only, of which there is one.
-        let has_option = |option: &str| m.options.iter().any(|o| &**o == option);
-        let (quick, upgrade) = (has_option("QUICK"), has_option("FOR UPGRADE"));
         let mut rows = Vec::new();
         for name in &m.tables {
             let shown = self.shown(name);
-            let checked = match m.kind {
-                MaintainKind::Check if !upgrade => self.checked(name, quick)?,
-                MaintainKind::Analyze => self.analyzed(name)?,
-                MaintainKind::Optimize => self.optimized(name)?,
-                _ => Vec::new(),
-            };
-            let mut row = |kind: &str, text: &str| {
+            for (kind, text) in self.maintained(m, name, word)? {
                 rows.push(vec![
                     show::t(&shown),
                     show::t(word),
                     show::t(kind),
-                    show::t(text),
+                    show::t(&text),
                 ]);
-            };
-            if m.kind == MaintainKind::Check && self.find_view(name)?.is_some() {
-                match self.check_view(name) {
-                    Ok(()) => row("status", "OK"),
-                    Err(e) => {
-                        row("Error", &e.message);
-                        row("error", "Corrupt");
-                    }
-                }
-                continue;
-            }
-            match (&self.find_table(name), m.kind) {
-                (Err(e), _) => {
-                    row("Error", &e.message);
-                    let of_no_schema = m.kind == MaintainKind::Check && e.code == NO_SCHEMA;
-                    match of_no_schema {
-                        true => row("error", "Corrupt"),
-                        false => row("status", "Operation failed"),
-                    }
-                }
-                (Ok(_), MaintainKind::Repair) => {
-                    row(
-                        "note",
-                        "The storage engine for the table doesn't support repair",
-                    );
-                }
-                (Ok(_), _) if checked.is_empty() => row("status", "OK"),
-                (Ok(_), _) => {
-                    checked.iter().for_each(|(kind, text)| row(kind, text));
-                    row("error", "Corrupt");
-                }
             }
         }
         let names = ["Table", "Op", "Msg_type", "Msg_text"];
         Ok(show::Table::texts(&names, rows))
+    }
+
+    /// Does it for one table: types and texts of the messages.
+    fn maintained(
+        &mut self,
+        m: &Maintain,
+        name: &ObjectName,
+        word: &str,
+    ) -> Result<Vec<Finding>, ExecError> {
+        const FAILED: (&str, &str) = ("status", "Operation failed");
+        const CORRUPT: (&str, &str) = ("error", "Corrupt");
+        let ends = |first: String, (kind, text): (&'static str, &str)| {
+            Ok(vec![("Error", first), (kind, text.to_owned())])
+        };
+        let ok = || ("status", "OK".to_owned());
+        if self.find_view(name)?.is_some() {
+            if m.kind != MaintainKind::Check {
+                let (schema, view) = self.context.full_name(name)?;
+                let e = errors::wrong_object(schema, view, "BASE TABLE");
+                return ends(e.message, FAILED);
+            }
+            return match self.check_view(name) {
+                Ok(()) => Ok(vec![ok()]),
+                Err(e) => ends(e.message, CORRUPT),
+            };
+        }
+        let table = match self.find_table(name) {
+            Ok(table) => table,
+            Err(e) if e.code == NO_SCHEMA => return ends(e.message, CORRUPT),
+            Err(e) => return ends(e.message, FAILED),
+        };
+        let unsupported = || {
+            let text = format!("The storage engine for the table doesn't support {word}");
+            Ok(vec![("note", text)])
+        };
+        match m.kind {
+            MaintainKind::Repair => unsupported(),
+            MaintainKind::Optimize if table.engine == StorageEngine::Memory => unsupported(),
+            MaintainKind::Optimize => {
+                self.optimized(name)?;
+                let note = "Table does not support optimize, doing recreate + analyze instead";
+                Ok(vec![("note", note.to_owned()), ok()])
+            }
+            MaintainKind::Analyze => {
+                self.analyzed(name)?;
+                Ok(vec![ok()])
+            }
+            MaintainKind::Check | MaintainKind::Checksum => {
+                let has = |option: &str| m.options.iter().any(|o| &**o == option);
+                // FOR UPGRADE asks for the format only, of which there is one.
+                let mut found = match has("FOR UPGRADE") {
+                    true => Vec::new(),
+                    false => self.checked(name, has("QUICK"))?,
+                };
+                match found.is_empty() {
+                    true => found.push(ok()),
+                    false => found.push((CORRUPT.0, CORRUPT.1.to_owned())),
+                }
+                Ok(found)
+            }
+        }
     }
 
     /// Can the view of this name be read? Nothing if it is none.
@@ -130,11 +152,8 @@ impl Session {
         }
     }
 
-    /// ANALYZE TABLE takes samples and automatic histograms anew; there is nothing to find.
-    fn analyzed(&mut self, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
-        if self.find_table(name).is_err() {
-            return Ok(Vec::new());
-        }
+    /// ANALYZE TABLE takes samples and automatic histograms anew.
+    fn analyzed(&mut self, name: &ObjectName) -> Result<(), ExecError> {
         // Planning takes the lock.
         self.plan(&whole_table(name.clone()), &[])?;
         let table = self.find_table(name)?;
@@ -146,15 +165,11 @@ impl Session {
             false => self.refresh_histograms(&table),
         };
         self.end_statement(renewed.is_ok())?;
-        renewed?;
-        Ok(Vec::new())
+        Ok(renewed?)
     }
 
-    /// OPTIMIZE TABLE brings everything to the last level; there is nothing to find.
-    fn optimized(&mut self, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
-        if self.find_table(name).is_err() || self.find_view(name)?.is_some() {
-            return Ok(Vec::new());
-        }
+    /// OPTIMIZE TABLE brings everything to the last level, gives free space back, and takes samples anew.
+    fn optimized(&mut self, name: &ObjectName) -> Result<(), ExecError> {
         // Planning takes the lock: the table is not dropped meanwhile.
         self.plan(&whole_table(name.clone()), &[])?;
         let table = self.find_table(name)?;
@@ -163,14 +178,11 @@ impl Session {
         let sunk = trees.try_for_each(|index| engine.sink(&index.tree));
         self.end_statement(sunk.is_ok())?;
         sunk.map_err(|e| engine_error(&e))?;
-        Ok(Vec::new())
+        self.analyzed(name)
     }
 
-    /// What CHECK TABLE finds, with the table's metadata lock held meanwhile; nothing if there is no such table.
+    /// What CHECK TABLE finds, with the table's metadata lock held meanwhile.
     fn checked(&mut self, name: &ObjectName, quick: bool) -> Result<Vec<Finding>, ExecError> {
-        if self.find_table(name).is_err() {
-            return Ok(Vec::new());
-        }
         // Planning takes the lock.
         self.plan(&whole_table(name.clone()), &[])?;
         let table = self.find_table(name)?;

@@ -72,6 +72,7 @@ impl Session {
             foreign_key_checks: self.vars.foreign_key_checks,
             standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
             word_rules,
+            auto_step: self.vars.auto_step(),
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
             progress: &process.progress,

@@ -4,7 +4,7 @@
 //! **Invariants**: pure. Codes and texts are MySQL's. A clause that asks for less than the change needs is refused; one
 //! that MySQL refuses is accepted where Esker can do what it asks for (`docs/decisions/online-ddl.md`).
 
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{ColumnDef, StorageEngine, TableDef};
 use esker_sql_syntax::ast::{AlterAction, DdlOptions};
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -87,6 +87,39 @@ impl Asked<'_> {
         columns.any(|c| c.auto_increment && self.context.added.contains(&c.id))
     }
 
+    /// Would MySQL number the rows of a new AUTO_INCREMENT column in place, as InnoDB does, or in a copy?
+    pub(super) fn numbers_in_place(
+        &self,
+        options: &DdlOptions,
+        engine: StorageEngine,
+        plan: Plan,
+    ) -> bool {
+        let is_computed =
+            |c: &ColumnDef| c.generated.is_some() && self.context.added.contains(&c.id);
+        let is_of_innodb = engine == StorageEngine::InnoDb && engine == self.old.engine;
+        self.adds_auto_increment()
+            && options.algorithm.as_deref() != Some("COPY")
+            && is_of_innodb
+            && !self.old.temporary
+            && !self.loses_key()
+            && self.context.new_checks.is_empty()
+            && !self.built.columns.iter().any(is_computed)
+            && !self.changes_integers()
+            && self.check_in_place(plan).is_ok()
+    }
+
+    /// Does an integer become a wider one? Esker leaves the rows as they are.
+    fn changes_integers(&self) -> bool {
+        self.built.columns.iter().any(|new| {
+            let before = self.old.columns.iter().find(|c| c.id == new.id);
+            before.is_some_and(|before| new.ty.is_integer() && before.ty.kind != new.ty.kind)
+        })
+    }
+
+    fn loses_key(&self) -> bool {
+        self.old.has_primary_key() && !self.built.has_primary()
+    }
+
     fn adds_stored_column(&self) -> bool {
         let mut columns = self.built.columns.iter();
         columns.any(|c| {
@@ -112,12 +145,11 @@ impl Asked<'_> {
 
     /// Why writers have to be kept away.
     fn reason_for_lock(&self, plan: Plan) -> Option<&'static str> {
-        let loses_key = self.old.has_primary_key() && !self.built.has_primary();
         if self.checks_new_keys() && !plan::is_online(self.old, self.built, plan) {
             Some(CHECKS_KEYS)
         } else if self.adds_auto_increment() {
             Some("Adding an auto-increment column requires a lock")
-        } else if loses_key {
+        } else if self.loses_key() {
             Some("Dropping a primary key is not allowed without also adding a new primary key")
         } else {
             None

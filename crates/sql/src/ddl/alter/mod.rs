@@ -2,8 +2,9 @@
 //!
 //! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition only, new indexes,
 //! or a copy of the table; and what it needs to keep others from meanwhile) · `algorithm` (what ALGORITHM and LOCK ask
-//! for) · here, doing it · `online` (doing it beside those that change rows). Neighbours: `fill` makes new trees of
-//! the rows, `catch_up` follows changes, `draft` checks the result.
+//! for) · here, what is locked · `altered` (the new definition and its trees) · `online` (their end beside those that
+//! change rows) · here, publishing it. Neighbours: `fill` makes new trees of the rows, `catch_up` follows changes, `draft`
+//! checks the result.
 //!
 //! **Invariants**
 //! - The definition changes under the table's exclusive lock. What takes long is done before it, beside readers and
@@ -14,6 +15,7 @@
 mod algorithm;
 #[cfg(test)]
 mod algorithm_tests;
+mod altered;
 mod edit;
 mod online;
 #[cfg(test)]
@@ -22,11 +24,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{
-    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
-    largest_stored, same_name,
-};
-use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
+use esker_sql_catalog::catalog::{StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
@@ -34,19 +32,14 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::catch_up::{CatchUp, Derived};
-use super::convert::Conversion;
-use super::create;
 use super::draft_finish::Built;
-use super::fill::{Building, Checks, Rows};
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, fill, table};
-use crate::dml::foreign::NewKeys;
+use super::{DdlCtx, DdlDone, table};
 use crate::dml::validate;
-use esker_engine::{Isolation, View};
 
+use altered::{Altered, Made, Numbers};
 pub(super) use edit::AlterContext;
 use edit::Edit;
 pub use online::PublishWait;
@@ -183,6 +176,7 @@ fn run(
     edit.draft.check_dropped_columns(&old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
+    ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
@@ -200,6 +194,10 @@ fn run(
     algorithm::check(options, plan, &asked)?;
     let is_online = engine == old.engine && plan::is_online(&old, &built, plan);
     let checks_keys = asked.checks_new_keys();
+    let numbers = match asked.numbers_in_place(options, engine, plan) {
+        true => Numbers::InPlace,
+        false => Numbers::Drawn,
+    };
     let others = match (may_be_online, plan) {
         (false, _) => Others::StayOut,
         (true, Plan::DefinitionOnly) if !checks_keys => Others::StayOut,
@@ -214,6 +212,7 @@ fn run(
         collation,
         next_column_id,
         options: &table_options,
+        numbers: (numbers, ctx.auto_step),
     };
     let done = altered.make(ctx, plan, &context, (&tables, others))?;
     let mut done = publish(ctx, name, to, &old, done, children)?;
@@ -377,264 +376,6 @@ fn keep_foreign_keys(
     before.rename_own(&mut keys);
     built.foreign_keys = keys;
     Ok(children)
-}
-
-/// A table after its draft was finished.
-struct Altered<'a> {
-    old: &'a Arc<TableDef>,
-    built: Built,
-    collation: esker_types::collation::Collation,
-    next_column_id: u32,
-    options: &'a Options,
-}
-
-/// A definition with its trees filled, ready to be published.
-struct Made {
-    def: TableDef,
-    trees: NewTrees,
-    /// Rows copied.
-    rows: u64,
-    /// The counter to persist with the change.
-    counter: Option<u64>,
-}
-
-impl Altered<'_> {
-    fn make(
-        self,
-        ctx: &mut DdlCtx<'_>,
-        plan: Plan,
-        context: &AlterContext,
-        (tables, others): (&[TableName], Others),
-    ) -> SqlResult<Made> {
-        let building = Building::of(ctx);
-        let mut trees = NewTrees::new(ctx.catalog.engine());
-        let copy = plan == Plan::Copy;
-        let mut def = match copy {
-            true => self.copied(&mut trees)?,
-            false => self.edited(ctx, &mut trees, context)?,
-        };
-        let reader = ctx.catalog.engine().begin(Isolation::RepeatableRead);
-        let rows = Rows {
-            building,
-            table: self.old,
-            reader: &reader,
-            view: match others {
-                Others::Write => View::Snapshot,
-                Others::StayOut | Others::Read => View::Latest,
-            },
-        };
-        let added = self.built.columns.iter();
-        let added: Vec<&ColumnDef> = added.filter(|c| context.added.contains(&c.id)).collect();
-        fill::refuse_zero_dates(&rows, &added)?;
-        let strict = copy && ctx.eval.sql_mode.is_strict();
-        let strict = ctx.eval.diagnostics.strict_write.replace(strict);
-        let keys = self.new_keys(ctx, &def);
-        let followed_keys = keys.as_ref().filter(|_| others == Others::Write);
-        let filled = self.fill(building, &rows, &def, (plan, context));
-        let filled = filled.and_then(|(derived, count)| {
-            let checked = followed_keys.map(|keys| fill::check_foreign_keys(&rows, keys));
-            Ok((derived, count.max(checked.transpose()?.unwrap_or(0))))
-        });
-        let followed = filled.and_then(|(derived, count)| {
-            let mut catch_up = (others == Others::Write)
-                .then(|| CatchUp::new(building, self.old, derived, followed_keys, reader));
-            if others != Others::StayOut {
-                online::close(ctx, tables, catch_up.as_mut())?;
-            }
-            Ok(count)
-        });
-        ctx.eval.diagnostics.strict_write.set(strict);
-        let count = followed?;
-        // From here on the table's rows stay as they are.
-        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
-        let latest = |table| Rows {
-            building,
-            table,
-            reader: &reader,
-            view: View::Latest,
-        };
-        if others == Others::Write {
-            fill::refuse_zero_dates(&latest(self.old), &added)?;
-        }
-        // ANALYZE may have come meanwhile.
-        if let Some(now) = ctx.catalog.resolve(&self.old.schema, &self.old.name)
-            && others != Others::StayOut
-        {
-            def.histograms.clone_from(&now.histograms);
-        }
-        let checked = match &keys {
-            Some(keys) if followed_keys.is_none() => fill::check_foreign_keys(&latest(&def), keys)?,
-            _ => 0,
-        };
-        if copy {
-            let before = self.kept_counter(&def);
-            def.runtime = Arc::new(TableRuntime::new(def.runtime.last_auto().max(before)));
-        }
-        let counter = self.counter(ctx, &mut def, copy)?;
-        Ok(Made {
-            def,
-            trees,
-            rows: count.max(checked),
-            counter,
-        })
-    }
-
-    /// The foreign keys that rows have to keep from now on.
-    fn new_keys(&self, ctx: &DdlCtx<'_>, def: &TableDef) -> Option<NewKeys<'_>> {
-        let names = &self.built.new_keys;
-        let lookup = |schema: &str, name: &str| ctx.catalog.resolve(schema, name);
-        let is_checked = ctx.foreign_key_checks && !names.is_empty();
-        is_checked.then(|| NewKeys::new(&lookup, Arc::new(def.clone()), names))
-    }
-
-    /// Fills the new trees of `def` from the rows; how to make what they hold of a row, and the number of rows copied.
-    fn fill<'a>(
-        &'a self,
-        building: Building<'a>,
-        rows: &Rows<'_>,
-        def: &'a TableDef,
-        (plan, context): (Plan, &AlterContext),
-    ) -> SqlResult<(Derived<'a>, u64)> {
-        if plan == Plan::Copy {
-            let conversion = Conversion::new(building, self.old, def, context)?;
-            let count = fill::copy_table(rows, &conversion)?;
-            return Ok((Derived::Copies(conversion), count));
-        }
-        let is_fresh = |at: &usize| def.indexes[*at].visible_from.is_fresh();
-        let which: Vec<usize> = (1..def.indexes.len()).filter(is_fresh).collect();
-        let checks = Checks::new(building, def, &context.new_checks)?;
-        if let Some(checks) = &checks {
-            checks.check_all(rows)?;
-        }
-        fill::fill_indexes(rows, def, &which)?;
-        let derived = Derived::Entries {
-            new: def,
-            which,
-            checks,
-        };
-        Ok((derived, 0))
-    }
-
-    /// What every way of altering has in common.
-    fn common(
-        &self,
-        columns: Vec<ColumnDef>,
-        indexes: Vec<IndexDef>,
-        layout: RowLayout,
-    ) -> TableDef {
-        let options = self.options;
-        TableDef {
-            auto_column: columns.iter().position(|c| c.auto_increment),
-            columns,
-            indexes,
-            layout,
-            checks: self.built.checks.clone(),
-            foreign_keys: self.built.foreign_keys.clone(),
-            collation: self.collation,
-            engine: options.engine.unwrap_or(self.old.engine),
-            comment: options
-                .comment
-                .clone()
-                .unwrap_or_else(|| self.old.comment.clone()),
-            row_format: options
-                .row_format
-                .clone()
-                .unwrap_or_else(|| self.old.row_format.clone()),
-            shown_options: options.shown_over(&self.old.shown_options),
-            next_column_id: self.next_column_id,
-            ..TableDef::clone(self.old)
-        }
-    }
-
-    /// The table with new trees for everything.
-    fn copied(&self, trees: &mut NewTrees) -> SqlResult<TableDef> {
-        let mut columns = self.built.columns.clone();
-        columns.iter_mut().for_each(|c| c.instant_default = None);
-        let indexes = create::new_indexes(trees, &columns, &self.built.indexes)?;
-        let layout = RowLayout::new(&columns, vec![LayoutVersion::of(&columns)]);
-        let mut def = self.common(columns, indexes, layout);
-        def.visible_from = VisibleFrom::fresh();
-        let asked = self.options.auto_increment.unwrap_or(0);
-        let last = match self.keeps_auto_column(&def) {
-            true => self.kept_counter(&def),
-            false => asked.saturating_sub(1),
-        };
-        def.runtime = Arc::new(TableRuntime::new(last));
-        Ok(def)
-    }
-
-    /// The table with its rows where they are, and new trees for new indexes only.
-    fn edited(
-        &self,
-        ctx: &DdlCtx<'_>,
-        trees: &mut NewTrees,
-        context: &AlterContext,
-    ) -> SqlResult<TableDef> {
-        let mut columns = self.built.columns.clone();
-        for column in columns.iter_mut().filter(|c| context.added.contains(&c.id)) {
-            column.instant_default = Some(fill::instant_default(ctx, column)?);
-        }
-        let mut indexes = Vec::with_capacity(self.built.indexes.len() + 1);
-        if !self.old.has_primary_key() {
-            indexes.push(self.old.indexes[0].clone());
-        }
-        for built in &self.built.indexes {
-            let existing = built
-                .existing
-                .and_then(|id| self.old.indexes.iter().find(|i| i.id == id));
-            let index = match existing {
-                Some(old) if plan::same_key(self.old, old, &columns, built) => IndexDef {
-                    name: built.name.clone(),
-                    invisible: built.invisible,
-                    comment: built.comment.clone(),
-                    using: built.using.clone(),
-                    codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),
-                    words: create::word_codec(&columns, built),
-                    parts: built.parts.clone(),
-                    ..old.clone()
-                },
-                _ => {
-                    let mut index = create::new_index(trees, &columns, built)?;
-                    index.visible_from = VisibleFrom::fresh();
-                    index
-                }
-            };
-            indexes.push(index);
-        }
-        let mut versions = self.old.layout.versions().to_vec();
-        versions.extend(plan::new_layout(self.old, &columns));
-        let layout = RowLayout::new(&columns, versions);
-        Ok(self.common(columns, indexes, layout))
-    }
-
-    /// Has the table the AUTO_INCREMENT column that it had?
-    fn keeps_auto_column(&self, def: &TableDef) -> bool {
-        let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
-        was_auto == def.auto_column.map(|c| def.columns[c].id)
-    }
-
-    /// The counter before the change; a column that becomes AUTO_INCREMENT begins anew.
-    fn kept_counter(&self, def: &TableDef) -> u64 {
-        match self.keeps_auto_column(def) {
-            true => self.old.runtime.last_auto(),
-            false => 0,
-        }
-    }
-
-    /// AUTO_INCREMENT after the change: as asked for, but behind the largest value stored.
-    fn counter(&self, ctx: &DdlCtx<'_>, def: &mut TableDef, copy: bool) -> SqlResult<Option<u64>> {
-        if def.auto_column.is_none() {
-            return Ok(None);
-        }
-        let asked = self.options.auto_increment.map(|v| v.saturating_sub(1));
-        if asked.is_none() && self.keeps_auto_column(def) {
-            return Ok(copy.then(|| self.old.runtime.last_auto()));
-        }
-        let largest = largest_stored(ctx.catalog.engine(), def)?;
-        let last = asked.unwrap_or(0).max(largest);
-        def.runtime = Arc::new(TableRuntime::new(last));
-        Ok(Some(last))
-    }
 }
 
 fn publish(
