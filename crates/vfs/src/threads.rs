@@ -1,6 +1,7 @@
-//! Threads as the operating system's scheduler sees them: processor time, and whether one waits.
+//! Threads as the operating system's scheduler sees them: processor time, time in the run queue, and whether one waits.
 //!
-//! Neighbours: who divides the processors among statements asks (`session/turns.rs` of the `sql` crate).
+//! Neighbours: who divides the processors among statements asks (`session/turns.rs` and
+//! `ddl/throttle.rs` of the `sql` crate).
 //!
 //! **Invariants**
 //! - Nothing here blocks or fails: what the system does not tell is taken for a thread that waits.
@@ -42,6 +43,18 @@ pub fn processor_time() -> Duration {
     )
 }
 
+/// How long the calling thread was ready to run and had no processor; `None` where the system does not tell.
+pub fn queued_time() -> Option<Duration> {
+    let account = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    queued(&account)
+}
+
+/// The second field of a line of `/proc/…/schedstat`, in nanoseconds.
+fn queued(account: &str) -> Option<Duration> {
+    let nanos = account.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +66,15 @@ mod tests {
         assert_eq!(state("17 (a) b (c) R 1 2"), Some('R'));
         assert_eq!(state("17 (x) S 1"), Some('S'));
         assert_eq!(state("17"), None);
+    }
+
+    #[test]
+    fn the_queue_is_the_second_field() {
+        assert_eq!(queued("621188 2300 1\n"), Some(Duration::from_nanos(2300)));
+        assert_eq!(queued("17"), None);
+        assert_eq!(queued("17 x 1"), None);
+        let before = queued_time();
+        assert!(queued_time() >= before);
     }
 
     #[cfg(target_os = "linux")]

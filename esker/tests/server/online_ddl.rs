@@ -542,3 +542,37 @@ fn killed_at_any_moment_it_is_done_or_not() {
         assert_eq!(c.value(nameless), without, "round {round}");
     }
 }
+
+/// Where threads queue for processors a build pauses, unless it may work all of the time; and it gets on.
+#[test]
+fn a_build_gives_way_where_processors_are_short() {
+    // A system that does not tell how long threads queue knows no pauses.
+    if esker_vfs::threads::queued_time().is_none() {
+        return;
+    }
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    let pauses = "SELECT VARIABLE_VALUE FROM performance_schema.global_status \
+                  WHERE VARIABLE_NAME = 'Esker_ddl_pauses'";
+    let (over, begun) = (AtomicBool::new(false), Instant::now());
+    thread::scope(|scope| {
+        let busy = 2 * thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..busy {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        c.run("SET GLOBAL esker_ddl_least_share = 100; ALTER TABLE t FORCE");
+        let without = c.value(pauses);
+        c.run("SET GLOBAL esker_ddl_least_share = 50");
+        while c.value(pauses) == "0" && begun.elapsed() < PATIENCE {
+            c.run("ALTER TABLE t FORCE");
+        }
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(without, "0");
+        assert_ne!(c.value(pauses), "0", "it never paused");
+    });
+    check(&mut c, &["s"]);
+}

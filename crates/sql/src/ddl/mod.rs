@@ -4,10 +4,10 @@
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
 //! whole) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
 //! `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's rows),
-//! `catch_up` (following their changes), `progress` (how far that is) · `lock_tables` (LOCK TABLES, UNLOCK TABLES,
-//! FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events). Neighbours: `session` commits what is
-//! open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog` publishes the
-//! result.
+//! `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables`
+//! (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events).
+//! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at
+//! the end; `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -40,6 +40,7 @@ mod schema;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttle;
 pub mod view;
 
 use std::cell::RefCell;
@@ -61,6 +62,7 @@ pub use names::{TableName, resolve};
 pub use progress::Progress;
 pub(crate) use progress::Stage;
 pub use table::empty_memory_tables;
+pub use throttle::{Pauses, Throttle};
 
 /// What a schema statement may reach.
 pub struct DdlCtx<'a> {
@@ -103,6 +105,8 @@ pub struct DdlCtx<'a> {
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
     /// How far it is, for others to see.
     pub progress: &'a Progress,
+    /// Gives way to others while trees are filled beside them.
+    pub throttle: &'a Throttle<'a>,
 }
 
 /// Which engine a table gets.

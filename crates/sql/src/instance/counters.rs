@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_types::{SqlError, SqlResult};
 
 use super::Instance;
+use crate::ddl::Pauses;
 
 /// Counters behind SHOW STATUS that belong to no session.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Counters {
     pub host_flushes: AtomicU64,
     /// Logins that had to wait because others had failed.
     pub login_delays: AtomicU64,
+    /// Pauses of schema changes for others.
+    pub ddl_pauses: Pauses,
 }
 
 impl Instance {

@@ -23,7 +23,7 @@ use super::names::Purpose;
 use super::run::{Done, ok};
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
-use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
+use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName, Throttle};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
 
 impl Session {
@@ -56,7 +56,11 @@ impl Session {
         let word_rules = self.word_rules();
         let killed = || self.context.check();
         let process = &self.context.process;
+        let instance = &self.context.instance;
+        let share = instance.variable_u64("esker_ddl_least_share");
+        let throttle = Throttle::new(share as u32, &instance.counters.ddl_pauses);
         let mut ctx = DdlCtx {
+            throttle: &throttle,
             engines,
             fails_fast,
             publish_wait,

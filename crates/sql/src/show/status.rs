@@ -117,6 +117,11 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ("Flush_commands", read(&counters.flushes)),
         ("Max_used_connections", read(&counters.max_used_connections)),
         ("Open_tables", instance.table_count().to_string()),
+        ("Esker_ddl_pauses", counters.ddl_pauses.count().to_string()),
+        (
+            "Esker_ddl_pause_milliseconds",
+            counters.ddl_pauses.millis().to_string(),
+        ),
         (
             "Esker_prepared_xa_transactions",
             instance.engine.prepared_count().to_string(),

@@ -5,6 +5,7 @@
 //!
 //! **Invariants**
 //! - Nothing here touches the catalog: an error leaves trees that nobody knows.
+//! - What is filled beside others pauses for them (`throttle`); what follows their changes does not.
 
 use std::sync::Arc;
 
@@ -70,6 +71,18 @@ impl Altered<'_> {
         (tables, others): (&[TableName], Others),
     ) -> SqlResult<Made> {
         let building = Building::of(ctx);
+        let engine = ctx.catalog.engine();
+        let throttle = (others != Others::StayOut).then_some(ctx.throttle);
+        let go_on = || {
+            if let Some(throttle) = throttle {
+                throttle.look(|| engine.holds_writers());
+            }
+            (building.check_killed)()
+        };
+        let filling = Building {
+            check_killed: &go_on,
+            ..building
+        };
         let mut trees = NewTrees::new(ctx.catalog.engine());
         let copy = plan == Plan::Copy;
         let mut def = match copy {
@@ -78,7 +91,7 @@ impl Altered<'_> {
         };
         let reader = ctx.catalog.engine().begin(Isolation::RepeatableRead);
         let rows = Rows {
-            building,
+            building: filling,
             table: self.old,
             reader: &reader,
             view: match others {
