@@ -305,6 +305,10 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
     if index.invisible {
         out.push_str(" /*!80000 INVISIBLE */");
     }
+    let words = index.words.as_ref().map(|w| w.words().rules());
+    if words.is_some_and(|rules| rules.ngram.is_some()) {
+        out.push_str(" /*!50100 WITH PARSER `ngram` */ ");
+    }
 }
 
 /// A type as SHOW CREATE TABLE and COLUMN_TYPE print it, without character set.

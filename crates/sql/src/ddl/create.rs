@@ -16,6 +16,7 @@ use esker_sql_syntax::ast::{ColumnPosition, CreateTable};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
+use super::doc_id;
 use super::draft::Draft;
 use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
@@ -73,6 +74,7 @@ pub(super) fn create_table(
     let next_column_id = draft.next_column_id;
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let built = draft.finish()?;
+    doc_id::check(&built, true)?;
     ctx.warn_of_twins(&name, &built.twins);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());
@@ -224,7 +226,7 @@ pub(super) fn drawn(
         while let Some(key) = keys.next_if(|key| key.follows <= at) {
             draft.add_foreign_key(key, &name.schema)?;
         }
-        draft.add_index(ctx.eval, index, ctx.word_rules)?;
+        draft.add_index(ctx.eval, index, ctx.rules_of(index)?)?;
     }
     for key in keys {
         draft.add_foreign_key(key, &name.schema)?;
@@ -323,7 +325,7 @@ fn hidden_index(trees: &mut NewTrees) -> SqlResult<IndexDef> {
 /// How a full-text index has its entries.
 pub(super) fn word_codec(columns: &[ColumnDef], index: &BuiltIndex) -> Option<WordCodec> {
     let codec = |rules| WordCodec::new(columns, &index.parts, rules);
-    index.fulltext.map(codec)
+    index.fulltext.clone().map(codec)
 }
 
 /// An index with a new tree.

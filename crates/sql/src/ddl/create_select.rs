@@ -20,6 +20,7 @@ use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::create::{self, Meta};
+use super::doc_id;
 use super::foreign::{self, Shape};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
@@ -89,6 +90,7 @@ pub fn define(
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let built = draft.finish()?;
+    doc_id::check(&built, true)?;
     ctx.warn_of_twins(name, &built.twins);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(create::without_primary_key());

@@ -122,7 +122,7 @@ impl Draft {
                 .collect(),
             comment: i.comment.clone(),
             using: i.using.clone(),
-            fulltext: i.words.as_ref().map(|w| w.words().rules()),
+            fulltext: i.words.as_ref().map(|w| w.words().rules().clone()),
             is_written: false,
             existing: Some(i.id),
         };
@@ -264,8 +264,9 @@ impl Draft {
         &mut self,
         ctx: &EvalCtx<'_>,
         spec: &ast::IndexSpec,
-        rules: WordRules,
+        rules: Option<WordRules>,
     ) -> SqlResult<()> {
+        debug_assert_eq!(rules.is_some(), spec.kind == IndexKind::FullText);
         let primary = spec.kind == IndexKind::Primary;
         match spec.kind {
             IndexKind::FullText => check_fulltext(spec)?,
@@ -326,7 +327,7 @@ impl Draft {
             comment,
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
             using: spec.using.clone().filter(|u| &**u != "HASH"),
-            fulltext: (spec.kind == IndexKind::FullText).then_some(rules),
+            fulltext: rules,
             is_written: true,
             existing: None,
         };
@@ -482,17 +483,19 @@ impl Draft {
     }
 }
 
+/// WITH PARSER ngram.
+pub(super) fn is_ngram(spec: &ast::IndexSpec) -> bool {
+    let mut parser = spec.parser.iter();
+    parser.any(|parser| parser.text.eq_ignore_ascii_case("ngram"))
+}
+
 /// Refuses what a full-text index cannot have.
 fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
-    match &spec.parser {
-        Some(parser) if parser.text.eq_ignore_ascii_case("ngram") => {
-            return Err(SqlError::not_supported("WITH PARSER ngram"));
-        }
-        Some(parser) => {
-            let text = format!("Function '{}' is not defined", parser.text);
-            return Err(SqlError::new(1128, "HY000", text));
-        }
-        None => {}
+    if let Some(parser) = &spec.parser
+        && !is_ngram(spec)
+    {
+        let text = format!("Function '{}' is not defined", parser.text);
+        return Err(SqlError::new(1128, "HY000", text));
     }
     if spec.parts.iter().any(|part| part.has_order) {
         return Err(errors::wrong_usage(

@@ -132,7 +132,7 @@ impl Draft {
                 parts,
                 comment: index.comment.clone(),
                 using: index.using.clone(),
-                fulltext: index.fulltext,
+                fulltext: index.fulltext.clone(),
                 existing: index.existing,
             };
             let mut others = indexes.iter().filter(|other| !other.generated);
@@ -323,7 +323,8 @@ impl Draft {
     }
 }
 
-/// 1283 for a column that has no texts, or those of another collation than the first one of the index.
+/// 1283 for a column that has no texts, or those of a character set without single bytes, or of another collation than
+/// the first one of the index; 3106 for a virtual one.
 fn check_text(column: &ColumnDef, before: &[IndexPart], columns: &[DraftColumn]) -> SqlResult<()> {
     let ty = &column.ty;
     if ty.kind == TypeKind::Json {
@@ -332,8 +333,15 @@ fn check_text(column: &ColumnDef, before: &[IndexPart], columns: &[DraftColumn])
     let is_text = matches!(ty.kind, TypeKind::Char | TypeKind::VarChar) || is_blob(ty);
     let first = before.first().map(|part| &columns[part.col].def.ty);
     let is_alike = first.is_none_or(|first| first.collation == ty.collation);
-    if is_text && !ty.collation.is_binary() && is_alike {
-        return Ok(());
+    let is_narrow = ty.collation.charset().min_len() == 1;
+    if is_text && !ty.collation.is_binary() && is_alike && is_narrow {
+        let is_virtual = column.generated.as_ref().is_some_and(|g| !g.stored);
+        return match is_virtual {
+            true => Err(not_for_generated(
+                "Fulltext index on virtual generated column",
+            )),
+            false => Ok(()),
+        };
     }
     let text = format!("Column '{}' cannot be part of FULLTEXT index", column.name);
     Err(SqlError::new(1283, "HY000", text))

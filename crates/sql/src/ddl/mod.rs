@@ -2,7 +2,7 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
+//! whole), `doc_id` · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
 //! `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's rows),
 //! `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables`
 //! (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events).
@@ -21,6 +21,7 @@ mod columns;
 mod convert;
 mod create;
 pub mod create_select;
+mod doc_id;
 mod draft;
 mod draft_finish;
 mod draft_keys;
@@ -50,9 +51,9 @@ use esker_engine::{Seq, Txn};
 use esker_sql_catalog::catalog::{AutoStep, Catalog, Change, TableDef, TemporaryTables};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
-use esker_sql_syntax::ast::Statement;
+use esker_sql_syntax::ast::{IndexKind, IndexSpec, Statement};
 use esker_types::collation::Collation;
-use esker_types::fulltext::WordRules;
+use esker_types::fulltext::{Stopwords, WordRules};
 use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
@@ -87,8 +88,10 @@ pub struct DdlCtx<'a> {
     pub foreign_key_checks: bool,
     /// restrict_fk_on_non_standard_key: foreign keys refer to whole unique keys only.
     pub standard_parent_keys: bool,
-    /// Which words new full-text indexes have.
+    /// Lengths of the words and n-grams of new full-text indexes.
     pub word_rules: WordRules,
+    /// What they leave out.
+    pub stopwords: &'a dyn Fn() -> SqlResult<Stopwords>,
     /// auto_increment_increment and auto_increment_offset.
     pub auto_step: AutoStep,
     /// sql_require_primary_key.
@@ -267,6 +270,18 @@ impl<'a> DdlCtx<'a> {
 
     fn note(&self, code: u16, text: String) {
         self.eval.warn(Level::Note, code, text);
+    }
+
+    /// Which words an index has, if it is one of words.
+    fn rules_of(&self, spec: &IndexSpec) -> SqlResult<Option<WordRules>> {
+        if spec.kind != IndexKind::FullText {
+            return Ok(None);
+        }
+        Ok(Some(WordRules {
+            ngram: self.word_rules.ngram.filter(|_| draft::is_ngram(spec)),
+            stopwords: (self.stopwords)()?,
+            ..self.word_rules
+        }))
     }
 
     /// 1831 for each new index that is like another one.

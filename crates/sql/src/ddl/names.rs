@@ -75,14 +75,15 @@ pub fn check_table(name: &str) -> SqlResult<()> {
     too_long(name)
 }
 
+/// 1166.
+pub fn wrong_column_name(name: &str) -> SqlError {
+    SqlError::new(1166, "42000", format!("Incorrect column name '{name}'"))
+}
+
 /// 1166, 1059.
 pub fn check_column(name: &str) -> SqlResult<()> {
     if is_bad(name) {
-        return Err(SqlError::new(
-            1166,
-            "42000",
-            format!("Incorrect column name '{name}'"),
-        ));
+        return Err(wrong_column_name(name));
     }
     too_long(name)
 }

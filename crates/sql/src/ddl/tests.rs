@@ -174,8 +174,12 @@ fn definitions_that_mysql_refuses_are_refused_alike() {
         ),
         ("CREATE TABLE x (a INT, FULLTEXT (a))", 1283),
         (
-            "CREATE TABLE x (a TEXT, FULLTEXT (a) WITH PARSER ngram)",
-            1235,
+            "CREATE TABLE x (a TEXT CHARACTER SET utf16, FULLTEXT (a))",
+            1283,
+        ),
+        (
+            "CREATE TABLE x (a TEXT, b TEXT AS (a) VIRTUAL, FULLTEXT (a, b))",
+            3106,
         ),
         ("CREATE TABLE x (a TEXT, FULLTEXT (a) WITH PARSER f)", 1128),
         ("CREATE TABLE x (a TEXT, FULLTEXT ((UPPER(a))))", 3759),

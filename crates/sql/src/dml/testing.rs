@@ -23,7 +23,7 @@ use esker_sql_plan::expr::NoVars;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
-use esker_types::fulltext::{MAX_WORD_CHARS, WordRules};
+use esker_types::fulltext::{MAX_WORD_CHARS, Stopwords, WordRules};
 use esker_types::func::BlockMode;
 use esker_types::{
     EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning,
@@ -214,8 +214,10 @@ impl Bench {
             word_rules: WordRules {
                 min_chars: 3,
                 max_chars: MAX_WORD_CHARS,
-                stopwords: true,
+                ngram: Some(2),
+                stopwords: Stopwords::None,
             },
+            stopwords: &|| Ok(Stopwords::Default),
             auto_step: self.auto_step,
             require_primary_key: false,
             fails_fast: false,

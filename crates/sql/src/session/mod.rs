@@ -10,8 +10,8 @@
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
-//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`,
-//!   `system_tables` (what dumps say of them)
+//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `stopwords`, `temporary`,
+//!   `views`, `system_tables` (what dumps say of them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
@@ -72,6 +72,7 @@ pub(crate) mod server_backup;
 mod set;
 mod shapes;
 mod step;
+mod stopwords;
 mod survive;
 mod system_tables;
 mod temporary;

@@ -15,12 +15,13 @@ use esker_sql_plan::bind::{LockReason, Params};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{CreateTable, Query, Statement};
 use esker_types::collation::Collation;
-use esker_types::fulltext::{MAX_WORD_CHARS, WordRules};
+use esker_types::fulltext::{MAX_WORD_CHARS, Stopwords, WordRules};
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::names::Purpose;
 use super::run::{Done, ok};
+use super::stopwords;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName, Throttle};
@@ -53,7 +54,17 @@ impl Session {
         };
         let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
-        let word_rules = self.word_rules();
+        let chars = |name: &str| {
+            let value = self.context.instance.variable_u64(name);
+            u8::try_from(value).unwrap_or(MAX_WORD_CHARS)
+        };
+        let word_rules = WordRules {
+            min_chars: chars("innodb_ft_min_token_size"),
+            max_chars: chars("innodb_ft_max_token_size"),
+            ngram: Some(chars("ngram_token_size")),
+            stopwords: Stopwords::None,
+        };
+        let stopwords = || stopwords::of_session(&self.context, &self.values);
         let killed = || self.context.check();
         let process = &self.context.process;
         let instance = &self.context.instance;
@@ -76,6 +87,7 @@ impl Session {
             foreign_key_checks: self.vars.foreign_key_checks,
             standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
             word_rules,
+            stopwords: &stopwords,
             auto_step: self.vars.auto_step(),
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
@@ -90,19 +102,6 @@ impl Session {
             self.context.rebind();
         }
         result
-    }
-
-    /// Which words new full-text indexes have.
-    fn word_rules(&self) -> WordRules {
-        let chars = |name: &str| {
-            let value = self.context.instance.variable_u64(name);
-            u8::try_from(value).unwrap_or(MAX_WORD_CHARS)
-        };
-        WordRules {
-            min_chars: chars("innodb_ft_min_token_size"),
-            max_chars: chars("innodb_ft_max_token_size"),
-            stopwords: self.values.named("innodb_ft_enable_stopword").is_on(),
-        }
     }
 
     /// Schema changes.

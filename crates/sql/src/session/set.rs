@@ -18,6 +18,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
+use super::stopwords;
 use crate::persisted::Kept;
 
 /// Global variables that switch parts of the engine on and off.
@@ -338,6 +339,12 @@ impl Session {
             if !UTF8MB4_DEFAULTS.contains(&collation) {
                 return Err(invalid_utf8mb4_default(collation));
             }
+        }
+        let name = id.def().name;
+        if stopwords::VARIABLES.contains(&name)
+            && let Some(Value::Str(text)) = given
+        {
+            stopwords::check_name(&self.context, name, &String::from_utf8_lossy(text))?;
         }
         Ok(())
     }

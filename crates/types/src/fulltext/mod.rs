@@ -17,4 +17,4 @@ mod tokens;
 
 pub use query::{MatchMode, Query, QueryWord};
 pub use search::{Frequencies, Search};
-pub use tokens::{DEFAULT_STOPWORDS, MAX_WORD_CHARS, WordRules, Words};
+pub use tokens::{DEFAULT_STOPWORDS, MAX_NGRAM_CHARS, MAX_WORD_CHARS, Stopwords, WordRules, Words};

@@ -63,7 +63,7 @@ pub(super) enum TermKind {
 /// Words in double quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Phrase {
-    /// The keys of all its tokens, also of those that no index has.
+    /// The keys of its tokens from the first one on that an index has, also of those that no index has.
     pub(super) tokens: Vec<Vec<u8>>,
     /// Those of them that an index may have, by their place in the list.
     pub(super) words: Vec<usize>,
@@ -111,6 +111,10 @@ impl Query {
 
     fn natural(text: &[u8], words: &Words) -> Self {
         let mut query = Self::default();
+        if words.are_ngrams() {
+            query.natural_ngrams(text, words);
+            return query;
+        }
         // Every second piece stands between quotes; a last one that is not closed does not.
         let pieces: Vec<&[u8]> = text.split(|byte| *byte == b'"').collect();
         let last = pieces.len() - 1;
@@ -127,8 +131,44 @@ impl Query {
         query
     }
 
+    /// Quotes mean nothing beside n-grams.
+    fn natural_ngrams(&mut self, text: &[u8], words: &Words) {
+        for token in words.query_tokens(text) {
+            if self.is_full() {
+                break;
+            }
+            let key = words.indexed_key(token.text);
+            let word = key.map(|key| self.add_word(key, token.text, false));
+            self.terms.push(Term {
+                operator: Operator::Any,
+                kind: TermKind::Word(word),
+            });
+        }
+    }
+
+    /// What a term of boolean mode looks for: n-grams that follow one another, if there are any.
+    fn ngram_term(&mut self, text: &[u8], is_prefix: bool, words: &Words) -> Vec<TermKind> {
+        let all: Vec<Token<'_>> = tokens(text).collect();
+        let mut kinds = Vec::with_capacity(all.len());
+        for (at, token) in all.iter().enumerate() {
+            let has_star = is_prefix && at + 1 == all.len();
+            kinds.push(match words.tokens(token.text).next() {
+                Some(_) => self.phrase(token.text, None, words),
+                None if has_star && !self.is_full() => {
+                    let word = self.add_word(words.key(token.text), token.text, true);
+                    TermKind::Word(Some(word))
+                }
+                None => TermKind::Word(None),
+            });
+        }
+        kinds
+    }
+
     /// The words of a text without operators; the last one may be a prefix.
     pub(super) fn term(&mut self, text: &[u8], is_prefix: bool, words: &Words) -> Vec<TermKind> {
+        if words.are_ngrams() {
+            return self.ngram_term(text, is_prefix, words);
+        }
         let all: Vec<Token<'_>> = tokens(text).collect();
         let mut kinds = Vec::new();
         for (at, token) in all.iter().enumerate() {
@@ -159,14 +199,20 @@ impl Query {
             words: Vec::new(),
             distance,
         };
-        for token in tokens(text) {
+        let all = tokens(text).flat_map(|run| words.query_tokens(run.text));
+        for token in all {
             if self.is_full() {
                 break;
             }
-            phrase.tokens.push(words.key(token.text));
-            if let Some(key) = words.indexed_key(token.text) {
-                let word = self.add_word(key, token.text, false);
-                phrase.words.push(word);
+            match words.indexed_key(token.text) {
+                Some(key) => {
+                    phrase.tokens.push(key.clone());
+                    phrase.words.push(self.add_word(key, token.text, false));
+                }
+                // A phrase begins with its first word that an index has: as in InnoDB, what stands before is not asked
+                // for.
+                None if phrase.words.is_empty() => {}
+                None => phrase.tokens.push(words.key(token.text)),
             }
         }
         TermKind::Phrase(phrase)
@@ -192,6 +238,13 @@ impl Query {
             times: 1,
         });
         at
+    }
+
+    /// The first place of a word or prefix of the same text.
+    pub(super) fn first_place(&self, at: usize) -> usize {
+        let word = &self.words[at];
+        let other = self.places.get(&(word.key.clone(), !word.is_prefix));
+        other.map_or(at, |other| at.min(*other))
     }
 
     /// WITH QUERY EXPANSION: looks for a word of a document that was found, too.

@@ -8,10 +8,10 @@
 //!
 //! **Invariant**: a document that [`Search::relevance`] gives a value has one of the leading words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::query::{Operator, Phrase, Query, Term, TermKind};
-use super::tokens::{Words, tokens};
+use super::tokens::Words;
 use crate::SqlResult;
 use crate::collation::{char_count, char_offset};
 use crate::ctx::Work;
@@ -37,6 +37,8 @@ pub struct Search {
     words: Words,
     /// idf of each word.
     idf: Vec<f64>,
+    /// For each word the first of the same text: word and prefix are one to the ranking.
+    firsts: Vec<usize>,
     with_word: Vec<u64>,
     /// What tokens of documents are looked up in: the number of every key that the query names.
     numbers: HashMap<Vec<u8>, usize>,
@@ -80,6 +82,8 @@ impl Search {
             with => (all as f64 / with as f64).log10(),
         });
         let idf = idf.collect();
+        let firsts = (0..query.words.len()).map(|at| query.first_place(at));
+        let firsts = firsts.collect();
         let mut search = Self {
             numbers: HashMap::new(),
             has_prefixes: query.words.iter().any(|w| w.is_prefix),
@@ -88,6 +92,7 @@ impl Search {
             query,
             words,
             idf,
+            firsts,
         };
         search.number();
         search
@@ -128,10 +133,14 @@ impl Search {
             return Ok(0.0);
         }
         let mut rank = standing.adjustment;
-        standing.words.sort_unstable();
-        standing.words.dedup();
+        // What stands for the same word counts once.
+        let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
         for word in standing.words {
-            let weight = document.counts[word] as f64 * self.idf[word];
+            let count = counts.entry(self.firsts[word]).or_default();
+            *count = (*count).max(document.counts[word]);
+        }
+        for (word, count) in counts {
+            let weight = count as f64 * self.idf[word];
             rank += (weight * self.idf[word]) as f32;
         }
         Ok(rank)
@@ -145,7 +154,7 @@ impl Search {
             tokens: Vec::new(),
         };
         for text in texts {
-            for token in tokens(text) {
+            for token in self.words.tokens(text) {
                 work.done(token.text.len())?;
                 let key = self.words.key(token.text);
                 let number = self.numbers.get(&key).copied();

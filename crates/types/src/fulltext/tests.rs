@@ -22,7 +22,8 @@ fn words() -> Words {
     let rules = WordRules {
         min_chars: 3,
         max_chars: MAX_WORD_CHARS,
-        stopwords: true,
+        ngram: None,
+        stopwords: Stopwords::Default,
     };
     Words::new(Collation::UTF8MB4_0900_AI_CI, rules)
 }

@@ -212,7 +212,7 @@ impl<'a> Edit<'a> {
         // Functional parts are columns of their own.
         let first = self.draft.next_column_id;
         self.draft
-            .add_index(self.ctx.eval, spec, self.ctx.word_rules)?;
+            .add_index(self.ctx.eval, spec, self.ctx.rules_of(spec)?)?;
         self.context.added.extend(first..self.draft.next_column_id);
         Ok(())
     }

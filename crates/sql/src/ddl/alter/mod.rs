@@ -3,8 +3,8 @@
 //! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition only, new indexes,
 //! or a copy of the table; and what it needs to keep others from meanwhile) · `algorithm` (what ALGORITHM and LOCK ask
 //! for) · here, what is locked · `altered` (the new definition and its trees) · `online` (their end beside those that
-//! change rows) · here, publishing it. Neighbours: `fill` makes new trees of the rows, `catch_up` follows changes, `draft`
-//! checks the result.
+//! change rows) · here, publishing it. Neighbours: `fill` makes new trees of the rows, `catch_up` follows changes,
+//! `draft` checks the result.
 //!
 //! **Invariants**
 //! - The definition changes under the table's exclusive lock. What takes long is done before it, beside readers and
@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, table};
+use super::{DdlCtx, DdlDone, doc_id, table};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -176,6 +176,7 @@ fn run(
     edit.draft.check_dropped_columns(&old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
+    doc_id::check(&built, false)?;
     ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;

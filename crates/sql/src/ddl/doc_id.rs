@@ -1,0 +1,62 @@
+//! `FTS_DOC_ID`, the column in which InnoDB numbers documents of full-text indexes.
+//!
+//! Neighbours: `create`, `create_select` and `alter` ask when the draft is finished. **Invariant**: a column of this
+//! name has no meaning here; what InnoDB would refuse is refused, so that a table can be made there, too.
+
+use esker_sql_catalog::catalog::ColumnDef;
+use esker_types::{SqlError, SqlResult, TypeKind};
+
+use super::draft_finish::{Built, BuiltIndex};
+use super::names;
+
+const COLUMN: &str = "FTS_DOC_ID";
+const INDEX: &str = "FTS_DOC_ID_INDEX";
+
+/// 1797 and 1798 where a table with full-text indexes has a column or an index of these names that is none for
+/// documents; 1166 where a new table without has such a column.
+pub(super) fn check(built: &Built, is_new: bool) -> SqlResult<()> {
+    let has_words = built.indexes.iter().any(|index| index.fulltext.is_some());
+    let mut columns = built.columns.iter();
+    let column = columns.find(|c| c.name.eq_ignore_ascii_case(COLUMN));
+    if let Some(column) = column
+        && !is_doc_id(column, is_new)
+    {
+        match (has_words, is_new) {
+            (true, _) => {
+                let text = format!(
+                    "Column '{}' is of wrong type for an InnoDB FULLTEXT index",
+                    column.name
+                );
+                return Err(SqlError::new(1797, "HY000", text));
+            }
+            (false, true) => return Err(names::wrong_column_name(&column.name)),
+            (false, false) => {}
+        }
+    }
+    let mut indexes = built.indexes.iter();
+    match indexes.find(|index| index.name.eq_ignore_ascii_case(INDEX)) {
+        Some(index) if has_words && !is_of_doc_id(built, index) => {
+            let text = format!(
+                "Index '{}' is of wrong type for an InnoDB FULLTEXT index",
+                index.name
+            );
+            Err(SqlError::new(1798, "HY000", text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A new table may have it signed.
+fn is_doc_id(column: &ColumnDef, is_new: bool) -> bool {
+    let ty = &column.ty;
+    let is_number = ty.kind == TypeKind::BigInt && (ty.unsigned || is_new);
+    &*column.name == COLUMN && is_number && !ty.nullable
+}
+
+fn is_of_doc_id(built: &Built, index: &BuiltIndex) -> bool {
+    let names = index
+        .parts
+        .iter()
+        .map(|part| &*built.columns[part.col].name);
+    &*index.name == INDEX && index.unique && names.eq([COLUMN])
+}
