@@ -3,16 +3,17 @@
 //! Neighbours: `txn` writes and reads it; `lock` shows it to those who wait for rows; `commit` encodes and applies it;
 //! `scan` walks it beside the committed versions.
 //!
-//! Parts: `write_set` (in memory) · `spill` (what was too much for memory) · [`OwnWrites`] (a view of both) ·
-//! [`Sight`].
+//! Parts: `write_set` (of all trees) · `own_table` ([`OwnTable`]: of one tree, in memory) · `spill` (what was too much
+//! for memory) · [`OwnWrites`] (a view of both) · [`Sight`].
 
+mod own_table;
 mod spill;
 mod write_set;
 
 use std::sync::Arc;
 
 use crate::Seq;
-use crate::memtable::Memtable;
+pub(crate) use own_table::OwnTable;
 pub(crate) use spill::Spills;
 pub(crate) use write_set::{DeadRanges, TreeWrites, WRITE_OVERHEAD_BYTES, WriteSet, is_dead};
 
@@ -44,7 +45,7 @@ impl Sight {
 
 /// The writes of a transaction to one tree, as they were when the view was made.
 pub(crate) struct OwnWrites {
-    pub(crate) table: Arc<Memtable>,
+    pub(crate) table: Arc<OwnTable>,
     pub(crate) spills: Spills,
     pub(crate) upto: Seq,
     pub(crate) dead: DeadRanges,

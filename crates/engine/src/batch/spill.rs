@@ -14,10 +14,10 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::own_table::OwnTable;
 use super::write_set::is_dead;
 use crate::extent::{Extent, FoundIn, ReadMode, RunWriter, Store};
 use crate::iter::{InternalIter, MergingIter};
-use crate::memtable::Memtable;
 use crate::tree::{Run, RunId, RunIter, Tree};
 use crate::{LATEST, Result, Seq};
 
@@ -53,22 +53,23 @@ impl Spills {
         &mut self,
         store: &Arc<Store>,
         tree: &Tree,
-        table: &Memtable,
+        table: &OwnTable,
         dead: &[(Seq, Seq)],
     ) -> Result<()> {
         let mut writer = writer(store, tree);
         let (mut first, mut last) = (Seq::MAX, 0);
         let mut has_unique_keys = true;
-        let mut previous: Option<&[u8]> = None;
-        for (key, entry) in table.entries_in_order() {
+        let mut previous: Vec<u8> = Vec::new();
+        table.each_in_order(|key, entry| {
             if is_dead(dead, entry.seq) {
-                continue;
+                return Ok(());
             }
-            has_unique_keys &= previous != Some(key);
-            previous = Some(key);
+            has_unique_keys &= last == 0 || *previous != *key;
+            previous.clear();
+            previous.extend_from_slice(key);
             (first, last) = (first.min(entry.seq), last.max(entry.seq));
-            writer.add(key, entry.seq, entry.op, entry.value)?;
-        }
+            writer.add(key, entry.seq, entry.op, entry.value)
+        })?;
         let extents = writer.finish()?;
         if extents.is_empty() {
             return Ok(());

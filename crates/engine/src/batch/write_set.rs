@@ -3,9 +3,9 @@
 //! Neighbours: `Txn` writes and reads here first; cursors walk it beside the committed versions; `commit` encodes and
 //! applies it.
 //!
-//! Each tree's writes are a memtable whose sequence is the number of the write. That makes a savepoint a number, a
-//! rollback to it a range of dead numbers, and gives a cursor a stable view (the numbers up to its creation) without
-//! copying anything.
+//! Each tree's writes are a memtable ([`OwnTable`]) whose sequence is the number of the write. That makes a savepoint
+//! a number, a rollback to it a range of dead numbers, and gives a cursor a stable view (the numbers up to its
+//! creation) without copying anything.
 //!
 //! What is too much for memory moves to extents (`spill`). A tree of which something has moved is not logged: its
 //! writes become part of it as extents.
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::OwnWrites;
+use super::own_table::OwnTable;
 use super::spill::Spills;
-use crate::budget::MemoryUse;
 use crate::extent::{FoundIn, Store};
-use crate::memtable::{MemEntry, Memtable};
+use crate::memtable::MemEntry;
 use crate::tree::{StagedExtents, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
@@ -65,7 +65,7 @@ impl Written<'_> {
 /// The writes to one tree.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,
-    pub(crate) table: Arc<Memtable>,
+    pub(crate) table: Arc<OwnTable>,
     /// What has moved out of the table.
     spills: Spills,
     /// Bytes of the writes in the table.
@@ -85,7 +85,7 @@ pub(crate) struct WriteSet {
     spilled_bytes: u64,
     /// Whether any of them sets a value.
     has_puts: bool,
-    spare: Vec<Arc<Memtable>>,
+    spare: Vec<Arc<OwnTable>>,
 }
 
 impl WriteSet {
@@ -159,8 +159,7 @@ impl WriteSet {
         let number = self.last_number;
         let writes = self.writes_to(tree);
         writes.bytes += bytes;
-        let inserted = writes.table.insert(key, number, op, value);
-        debug_assert!(inserted, "write numbers are unique");
+        writes.table.write(key, number, op, value);
         self.validate();
         Ok(())
     }
@@ -172,8 +171,8 @@ impl WriteSet {
         {
             Ok(at) => at,
             Err(at) => {
-                let charged = || Memtable::charged(tree.budget(), MemoryUse::Transactions);
-                let table = self.spare.pop().unwrap_or_else(|| Arc::new(charged()));
+                let fresh = || Arc::new(OwnTable::new(tree.budget()));
+                let table = self.spare.pop().unwrap_or_else(fresh);
                 self.trees.insert(
                     at,
                     TreeWrites {
@@ -205,7 +204,8 @@ impl WriteSet {
             return Ok(None);
         };
         let mut upto = LATEST;
-        while let Some(entry) = writes.table.get(key, upto) {
+        let table = writes.table.settled();
+        while let Some(entry) = table.get(key, upto) {
             if !is_dead(&self.dead, entry.seq) {
                 return Ok(Some(Written::InMemory(entry)));
             }
@@ -239,9 +239,8 @@ impl WriteSet {
         spills.add(store, &writes.tree, &writes.table, &self.dead)?;
         let bytes = std::mem::take(&mut writes.bytes);
         // A cursor may still walk the table.
-        if !Arc::get_mut(&mut writes.table).is_some_and(clear_table) {
-            let budget = writes.tree.budget();
-            writes.table = Arc::new(Memtable::charged(budget, MemoryUse::Transactions));
+        if !Arc::get_mut(&mut writes.table).is_some_and(OwnTable::clear) {
+            writes.table = Arc::new(writes.table.following(writes.tree.budget()));
         }
         assert!(
             self.bytes >= bytes,
@@ -310,7 +309,7 @@ impl WriteSet {
         mut each: impl FnMut(Op, &[u8], &[u8]),
     ) {
         let mut previous: Option<&[u8]> = None;
-        for (key, entry) in writes.table.entries_in_order() {
+        for (key, entry) in writes.table.settled().entries_in_order() {
             if previous != Some(key) && !is_dead(&self.dead, entry.seq) {
                 each(entry.op, key, entry.value);
                 previous = Some(key);
@@ -340,7 +339,9 @@ impl WriteSet {
         for writes in self.trees.drain(..) {
             let mut table = writes.table;
             // A cursor may still walk the table; then it keeps it.
-            if self.spare.len() < KEPT_TABLES && Arc::get_mut(&mut table).is_some_and(clear_table) {
+            if self.spare.len() < KEPT_TABLES
+                && Arc::get_mut(&mut table).is_some_and(OwnTable::reset)
+            {
                 self.spare.push(table);
             }
         }
@@ -353,9 +354,4 @@ impl WriteSet {
         debug_assert!(self.is_untouched() && self.spare.len() <= KEPT_TABLES);
         self.has_puts = false;
     }
-}
-
-fn clear_table(table: &mut Memtable) -> bool {
-    table.clear();
-    true
 }

@@ -18,10 +18,9 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{LockMode, LockRef};
-use crate::batch::{DeadRanges, OwnWrites, Spills, WriteSet, is_dead};
+use crate::batch::{DeadRanges, OwnTable, OwnWrites, Spills, WriteSet, is_dead};
 use crate::extent::ReadMode;
 use crate::iter::InternalIter;
-use crate::memtable::Memtable;
 use crate::span::KeySpan;
 use crate::wait::Resolver;
 use crate::{Op, Result, Seq, TreeId};
@@ -68,7 +67,7 @@ pub(super) struct Waiting {
 #[derive(Clone)]
 pub(super) struct Published {
     pub(crate) tree: TreeId,
-    pub(crate) table: Arc<Memtable>,
+    pub(crate) table: Arc<OwnTable>,
     pub(crate) spills: Spills,
 }
 
@@ -240,7 +239,9 @@ impl LockOwner {
     pub(crate) fn published_entries(&self) -> Vec<(TreeId, u64)> {
         let published = self.published.lock();
         let trees = published.trees.iter();
-        trees.map(|own| (own.tree, own.table.entries())).collect()
+        trees
+            .map(|own| (own.tree, own.table.settled().entries()))
+            .collect()
     }
 
     /// Says which of the published writes do not count any more.
@@ -343,7 +344,7 @@ struct Walk<'a> {
 
 impl Uncommitted {
     fn add(&mut self, writes: &Published, walk: &Walk<'_>) -> Result<()> {
-        self.walk(&mut writes.table.iter(), walk)?;
+        self.walk(&mut writes.table.settled().iter(), walk)?;
         for mut spill in writes.spills.iters(ReadMode::Cached) {
             self.walk(&mut spill, walk)?;
         }

@@ -56,7 +56,7 @@ impl PinnedView {
         let mut tiers = Vec::new();
         let committed = || Sight::Snapshot(self.snapshot);
         if let Some(own) = &self.own {
-            let table = Source::Memtable(Box::new(own.table.iter()));
+            let table = Source::Memtable(Box::new(own.table.settled().iter()));
             let spills = own.spills.iters(ReadMode::Cached);
             let spills = spills.map(|iter| Source::Run(Box::new(iter)));
             let sources = std::iter::once(table).chain(spills);

@@ -147,7 +147,7 @@ impl Txn {
 
 /// All writes of a transaction to a tree.
 fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
-    let table: Box<dyn InternalIter> = Box::new(own.table.iter());
+    let table: Box<dyn InternalIter> = Box::new(own.table.settled().iter());
     if own.spills.is_empty() {
         return table;
     }
