@@ -202,7 +202,7 @@ const SHOWN: &str = "CREATE TABLE `t` (
   PRIMARY KEY (`id`),
   KEY `by_name` (`näme`(5) DESC,`changed`),
   CONSTRAINT `t_chk_1` CHECK ((`price` > 0)) /*!80016 NOT ENFORCED */
-) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC \
+) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci MAX_ROWS=7 ROW_FORMAT=DYNAMIC \
 COMMENT='say \"hi\"'";
 
 /// What SHOW prints says everything that users see of a definition.
