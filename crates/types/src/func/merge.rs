@@ -262,7 +262,13 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
         }
         TypeKind::Json => return cast::cast(ctx, v, from, to, &""),
         _ if to.is_string() => {
-            let text = from.collation.recode(cast::to_str(v, from), to.collation);
+            let text = cast::to_str(v, from);
+            // Numbers and dates are written in the result's character set, whatever that is.
+            let is_written = !from.is_string() && from.kind != TypeKind::Bit;
+            let text = match is_written && !to.collation.is_binary() {
+                true => text,
+                false => from.collation.recode(text, to.collation),
+            };
             Value::Str(text.into_owned())
         }
         _ => v.clone(),
