@@ -117,7 +117,7 @@ impl Parser<'_> {
                 Kw::VISIBLE | Kw::INVISIBLE => {
                     index.invisible = self.advance().tok == Tok::Word(Kw::INVISIBLE);
                 }
-                Kw::WITH if self.peek_is(Kw::PARSER) => {
+                Kw::WITH if index.kind == IndexKind::FullText && self.peek_is(Kw::PARSER) => {
                     self.advance();
                     self.advance();
                     index.parser = Some(self.ident()?);

@@ -74,7 +74,7 @@ pub(super) fn create_table(
     let next_column_id = draft.next_column_id;
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let built = draft.finish()?;
-    doc_id::check(&built, true)?;
+    doc_id::check(&built, None)?;
     ctx.warn_of_twins(&name, &built.twins);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());

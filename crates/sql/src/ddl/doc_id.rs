@@ -1,9 +1,10 @@
 //! `FTS_DOC_ID`, the column in which InnoDB numbers documents of full-text indexes.
 //!
 //! Neighbours: `create`, `create_select` and `alter` ask when the draft is finished. **Invariant**: a column of this
-//! name has no meaning here; what InnoDB would refuse is refused, so that a table can be made there, too.
+//! name has no meaning here; what InnoDB would refuse is refused, so that a table can be made there, too. A table that
+//! has been so from before can be altered.
 
-use esker_sql_catalog::catalog::ColumnDef;
+use esker_sql_catalog::catalog::{ColumnDef, TableDef};
 use esker_types::{SqlError, SqlResult, TypeKind};
 
 use super::draft_finish::{Built, BuiltIndex};
@@ -14,7 +15,11 @@ const INDEX: &str = "FTS_DOC_ID_INDEX";
 
 /// 1797 and 1798 where a table with full-text indexes has a column or an index of these names that is none for
 /// documents; 1166 where a new table without has such a column.
-pub(super) fn check(built: &Built, is_new: bool) -> SqlResult<()> {
+pub(super) fn check(built: &Built, old: Option<&TableDef>) -> SqlResult<()> {
+    if old.is_some_and(is_refused) {
+        return Ok(());
+    }
+    let is_new = old.is_none();
     let has_words = built.indexes.iter().any(|index| index.fulltext.is_some());
     let mut columns = built.columns.iter();
     let column = columns.find(|c| c.name.eq_ignore_ascii_case(COLUMN));
@@ -44,6 +49,13 @@ pub(super) fn check(built: &Built, is_new: bool) -> SqlResult<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Has the table full-text indexes beside a column that InnoDB would not have?
+fn is_refused(table: &TableDef) -> bool {
+    let mut columns = table.columns.iter();
+    let column = columns.find(|c| c.name.eq_ignore_ascii_case(COLUMN));
+    !table.fulltext().is_empty() && column.is_some_and(|c| !is_doc_id(c, false))
 }
 
 /// A new table may have it signed.

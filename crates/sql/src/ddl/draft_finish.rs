@@ -264,7 +264,8 @@ impl Draft {
                 return Err(errors::duplicate_column(&column.name));
             }
             if index.fulltext.is_some() {
-                check_text(column, &parts, &self.columns)?;
+                let is_new = index.existing.is_none();
+                check_text(column, &parts, &self.columns, is_new)?;
                 parts.push(IndexPart {
                     col,
                     prefix_len: None,
@@ -324,8 +325,14 @@ impl Draft {
 }
 
 /// 1283 for a column that has no texts, or those of a character set without single bytes, or of another collation than
-/// the first one of the index; 3106 for a virtual one.
-fn check_text(column: &ColumnDef, before: &[IndexPart], columns: &[DraftColumn]) -> SqlResult<()> {
+/// the first one of the index; 3106 for a virtual one. Indexes of wide and of virtual columns that are there stay: they
+/// could be made once.
+fn check_text(
+    column: &ColumnDef,
+    before: &[IndexPart],
+    columns: &[DraftColumn],
+    is_new: bool,
+) -> SqlResult<()> {
     let ty = &column.ty;
     if ty.kind == TypeKind::Json {
         return Err(esker_sql_plan::bind::json::used_as_key(&column.name));
@@ -333,10 +340,10 @@ fn check_text(column: &ColumnDef, before: &[IndexPart], columns: &[DraftColumn])
     let is_text = matches!(ty.kind, TypeKind::Char | TypeKind::VarChar) || is_blob(ty);
     let first = before.first().map(|part| &columns[part.col].def.ty);
     let is_alike = first.is_none_or(|first| first.collation == ty.collation);
-    let is_narrow = ty.collation.charset().min_len() == 1;
+    let is_narrow = ty.collation.charset().min_len() == 1 || !is_new;
     if is_text && !ty.collation.is_binary() && is_alike && is_narrow {
         let is_virtual = column.generated.as_ref().is_some_and(|g| !g.stored);
-        return match is_virtual {
+        return match is_virtual && is_new {
             true => Err(not_for_generated(
                 "Fulltext index on virtual generated column",
             )),

@@ -131,7 +131,9 @@ impl Options {
 
     /// Refuses what InnoDB cannot do with a table; without innodb_strict_mode it is left out with a warning.
     fn check_innodb(&mut self, ctx: &DdlCtx<'_>, table: OptionsOf<'_>) -> SqlResult<()> {
-        let is_asked = self.row_format.is_some() || !self.shown.is_empty();
+        let kept = table.old().map(|old| old.engine);
+        let is_moved = self.engine.is_some() && kept.is_some() && self.engine != kept;
+        let is_asked = is_moved || self.row_format.is_some() || !self.shown.is_empty();
         if !is_asked {
             return Ok(());
         }
@@ -142,8 +144,13 @@ impl Options {
             return Ok(());
         };
         if !ctx.engines.strict {
+            let bad_size = |c: &Complaint| c.refusal == Refusal::BlockSize;
+            let has_bad_size = complaints.iter().any(bad_size);
             for complaint in &complaints {
-                complaint.leave_out(self, ctx);
+                // A size that is left out is in nobody's way.
+                if !(has_bad_size && complaint.refusal == Refusal::BlockSizeWithFormat) {
+                    complaint.leave_out(self, ctx);
+                }
             }
             return Ok(());
         }
@@ -155,7 +162,11 @@ impl Options {
             ctx.eval
                 .warn(Level::Warning, complaint.code(), complaint.text.clone());
         }
-        Err(table.refused(first.refusal))
+        // As it would be refused to a new table of that engine.
+        match is_moved {
+            true => Err(errors::no_such_option(table.name())),
+            false => Err(table.refused(first.refusal)),
+        }
     }
 
     /// The default collation of the table.
@@ -224,10 +235,8 @@ impl Complaint {
                 ));
                 options.give(ShownOption::KeyBlockSize, "");
             }
-            Refusal::Compression => {
-                ctx.eval.warn(Level::Warning, 1112, self.text.clone());
-                options.give(ShownOption::Compression, "");
-            }
+            // It is shown all the same.
+            Refusal::Compression => ctx.eval.warn(Level::Warning, 1112, self.text.clone()),
             Refusal::Temporary => {
                 warn("InnoDB: ROW_FORMAT=COMPRESSED is ignored for TEMPORARY TABLE.".to_owned());
                 warn("InnoDB: assuming ROW_FORMAT=DYNAMIC.".to_owned());

@@ -176,7 +176,7 @@ fn run(
     edit.draft.check_dropped_columns(&old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
-    doc_id::check(&built, false)?;
+    doc_id::check(&built, Some(&old))?;
     ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
@@ -268,6 +268,9 @@ fn removes(action: &AlterAction) -> bool {
         AlterAction::DropColumn { .. }
             | AlterAction::DropIndex { .. }
             | AlterAction::DropPrimaryKey
+            | AlterAction::DropForeignKey(_)
+            | AlterAction::DropCheck(_)
+            | AlterAction::DropConstraint(_)
     )
 }
 
