@@ -112,6 +112,12 @@ impl CompiledInsert {
         &self.table[0]
     }
 
+    /// May a row be its own parent?
+    fn refers_to_itself(&self) -> bool {
+        let table = self.table();
+        table.foreign_keys.iter().any(|key| key.refers_to(table))
+    }
+
     /// The table it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.table

@@ -421,8 +421,12 @@ impl Run<'_, '_> {
                     break;
                 }
                 Written::Conflict(conflict) => {
-                    // Of a row that cannot be stored the missing parent is told first, as in MySQL.
-                    if insert.on_conflict.refuses() && !self.has_parents()? {
+                    // Of a row that cannot be stored the missing parent is told first, as in MySQL, unless the row
+                    // may be its own.
+                    if insert.on_conflict.refuses()
+                        && !insert.refers_to_itself()
+                        && !self.has_parents()?
+                    {
                         self.leave_out();
                         break;
                     }
