@@ -158,6 +158,12 @@ impl OwnTable {
         self.appends.store(true, Ordering::Release);
     }
 
+    /// How many writes there are, those of rolled back savepoints among them.
+    pub(crate) fn len(&self) -> u64 {
+        let appended = self.buffer.lock().writes.len() as u64;
+        self.table.entries() + appended
+    }
+
     /// All writes as a memtable.
     pub(crate) fn settled(&self) -> &Arc<Memtable> {
         self.unread.store(0, Ordering::Relaxed);

@@ -239,9 +239,7 @@ impl LockOwner {
     pub(crate) fn published_entries(&self) -> Vec<(TreeId, u64)> {
         let published = self.published.lock();
         let trees = published.trees.iter();
-        trees
-            .map(|own| (own.tree, own.table.settled().entries()))
-            .collect()
+        trees.map(|own| (own.tree, own.table.len())).collect()
     }
 
     /// Says which of the published writes do not count any more.
