@@ -153,7 +153,8 @@ impl<'a> Reader<'a> {
         let charset = self.how.charset;
         let mut literals = all.iter().map(|(_, literal)| literal);
         let as_bytes = match before {
-            Tok::Introducer => !literals.all(|l| l.is_faithful(charset)),
+            // As bytes they are the same wherever the statement is repeated: in the binary log, in the text of a view.
+            Tok::Introducer => !literals.all(|l| l.value.is_ascii() && l.is_faithful(charset)),
             // A name.
             Tok::At => false,
             _ => charset == self.how.connection && !literals.all(|l| l.is_text(charset)),
@@ -195,7 +196,10 @@ impl<'a> Reader<'a> {
                 }
                 Unit::Byte(byte) => {
                     value.push(byte);
-                    charset.decode_first(&[byte]).0.map(|c| (None, c))
+                    let c = charset.decode_first(&[byte]).0;
+                    // In armscii8 there are more bytes for a quote than one.
+                    let c = c.filter(|c| !c.is_ascii() || byte.is_ascii());
+                    c.map(|c| (None, c))
                 }
             };
             match (piece, &mut text) {
@@ -351,6 +355,24 @@ mod tests {
     }
 
     #[test]
+    fn another_byte_for_a_quote_ends_no_literal() {
+        let armenian = how(Charset::Armscii8);
+        assert_eq!(read(armenian, b"'a\xFF', 5 -- ')"), "'a''', 5 -- ')");
+        assert_eq!(read(armenian, b"\"a\xFF\""), "\"a'\"");
+    }
+
+    #[test]
+    fn literals_behind_introducers_are_bytes() {
+        let gbk = how(Charset::Gbk);
+        assert_eq!(read(gbk, b"_gbk'\xD6\xD0'"), "_gbk X'D6D0'");
+        assert_eq!(
+            read(how(Charset::Latin1), b"_latin1'\xE9'"),
+            "_latin1 X'E9'"
+        );
+        assert_eq!(read(gbk, b"_gbk'a'"), "_gbk'a'");
+    }
+
+    #[test]
     fn a_code_that_is_a_backslash_is_escaped() {
         let sjis = how(Charset::Sjis);
         assert_eq!(read(sjis, b"'\x81\x5F'"), r"'\\'");
@@ -448,7 +470,14 @@ mod tests {
                 .map(|_| PIECES[random(PIECES.len())])
                 .collect();
             let raw = pieces.concat();
-            let charsets = [Charset::Gbk, Charset::Sjis, Charset::Ujis, Charset::Euckr];
+            let charsets = [
+                Charset::Gbk,
+                Charset::Sjis,
+                Charset::Ujis,
+                Charset::Euckr,
+                Charset::Armscii8,
+                Charset::Latin1,
+            ];
             let charset = charsets[random(charsets.len())];
             for sql_mode in [
                 SqlMode::default(),

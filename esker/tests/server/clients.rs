@@ -318,3 +318,54 @@ fn literals_of_clients_end_where_mysql_ends_them() {
     let got = output(python.args(["-c", LITERALS_OF_ANY_BYTES, &port]));
     assert_eq!(got, "all\n");
 }
+
+/// Texts that are escaped once, and statements made of them in the server; what is left of a login in sets that no
+/// statement can be in.
+const READ_ONCE: &str = r#"
+import sys, pymysql
+from pymysql.constants import COMMAND
+
+port = int(sys.argv[1])
+
+def ask(c, text):
+    c._execute_command(COMMAND.COM_QUERY, text)
+    c._read_query_result()
+    return c._result.rows
+
+for charset in ["gbk", "latin1"]:
+    c = pymysql.connect(host="127.0.0.1", port=port, user="root", charset=charset)
+    ask(c, b"SET @a = '\xD6\xD0\\\\', @b = ', (SELECT CURRENT_USER())) -- '")
+    ask(c, b"SET @v = CONCAT('SELECT CONCAT(', QUOTE(@a), ',', QUOTE(@b), ')')")
+    ask(c, b"PREPARE s FROM @v")
+    got = ask(c, b"EXECUTE s")
+    said = b"\xD6\xD0".decode(charset) + "\\, (SELECT CURRENT_USER())) -- "
+    assert got == ((said,),), (charset, got)
+c = pymysql.connect(host="127.0.0.1", port=port, user="root")
+c.query("SET NAMES armscii8")
+assert ask(c, b"SELECT HEX('a\xFF'), 5 -- '), 6") in [((b"61FF", 5),), (("61FF", 5),), ((b"6127", 5),), (("6127", 5),)]
+
+class Other:
+    def __init__(self, number, codec):
+        self.id, self.name, self.encoding, self.is_default = number, codec, codec, True
+
+for number, code in [(248, 1115), (250, 1115), (35, 1231), (54, 1231), (60, 1231), (56, 1231)]:
+    by_name = pymysql.connections.charset_by_name
+    pymysql.connections.charset_by_name = lambda name: Other(number, "utf8")
+    try:
+        pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4")
+        assert False, number
+    except pymysql.err.MySQLError as e:
+        assert e.args[0] == code, (number, e)
+    finally:
+        pymysql.connections.charset_by_name = by_name
+print("all")
+"#;
+
+#[test]
+fn statements_are_read_in_the_clients_set_once() {
+    let Some(mut python) = python() else { return };
+    let (server, _dir) = server(&["--skip-ssl"]);
+    let port = server.port.to_string();
+    let got = output(python.args(["-c", READ_ONCE, &port]));
+    assert_eq!(got, "all\n");
+}

@@ -6,7 +6,7 @@
 use esker_sql::Session;
 use esker_sql::accounts::Identity;
 use esker_types::collation::Collation;
-use esker_types::{SqlError, errors};
+use esker_types::{SqlError, SqlResult, errors};
 use esker_wire::auth::CACHING_SHA2;
 use esker_wire::constants::{cap, status};
 use esker_wire::handshake::{self, Greeting, Response};
@@ -82,6 +82,7 @@ pub(super) async fn login(
         }
     };
     conn.capabilities = response.capabilities;
+    collation_of(response.collation).map_err(NoLogin::Denied)?;
     let chosen = compressions(shared).choose(&response);
     conn.agreed = chosen.map_err(NoLogin::Denied)?;
     let proof = Proof {
@@ -138,12 +139,13 @@ pub(super) async fn change_user(
     let authenticated = authenticate(conn, shared, proof, &host).await?;
     let known = authenticated.and_then(|account| {
         let must_change = must_change_password(shared, &account, conn.capabilities)?;
-        Ok((login::acting(shared, account), must_change))
+        let collation = collation_of(request.collation)?;
+        Ok((login::acting(shared, account), must_change, collation))
     });
     match known {
-        Ok((identity, must_change_password)) => {
+        Ok((identity, must_change_password, collation)) => {
             conn.parameters.clear();
-            session.change_user(&request.user, identity, Collation::by_id(request.collation));
+            session.change_user(&request.user, identity, collation);
             let database = request.database.as_deref();
             match admit_account(session, database) {
                 Ok(()) => {
@@ -168,5 +170,26 @@ pub(super) async fn change_user(
             conn.flush().await?;
             Err(Gone)
         }
+    }
+}
+
+/// MySQL's numbers of gb18030's collations.
+const GB18030: std::ops::RangeInclusive<u16> = 248..=250;
+
+/// The collation that a client asks for by its number; None: one that nobody has.
+///
+/// # Errors
+/// 1115, 1231: statements cannot be in its character set. A client that went on in another set would escape quotes
+/// for its own.
+fn collation_of(id: u16) -> SqlResult<Option<Collation>> {
+    if GB18030.contains(&id) {
+        return Err(errors::unknown_charset("gb18030"));
+    }
+    let collation = Collation::by_id(id);
+    match collation.map(Collation::charset) {
+        Some(charset) if !charset.of_clients() => {
+            Err(errors::wrong_value("character_set_client", charset.name()))
+        }
+        _ => Ok(collation),
     }
 }

@@ -92,7 +92,10 @@ impl Session {
         self.context.pace.enter(Mode::Inline);
         self.context.pace.set_deadline(None);
         let result = self
-            .survive(|session| session.prepare_text(sql))
+            .survive(|session| {
+                let text = session.statement_to_utf8(sql, false).0.into_owned();
+                session.prepare_text(text)
+            })
             .and_then(|prepared| prepared);
         self.context.pace.rest();
         if let Err(e) = &result {
@@ -103,9 +106,9 @@ impl Session {
         result
     }
 
-    fn prepare_text(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
+    /// `text` is UTF-8: what is read in the client's character set a second time may be another statement.
+    fn prepare_text(&mut self, text: Vec<u8>) -> SqlResult<Prepared> {
         self.context.check_password_is_fresh()?;
-        let text = self.statement_to_utf8(sql, false).0.into_owned();
         let options = ParseOptions {
             params: true,
             ..self.parse_options()
@@ -236,7 +239,7 @@ impl Session {
             }
         };
         self.mark_any();
-        let prepared = self.prepare_text(&text)?;
+        let prepared = self.prepare_text(text)?;
         self.named.insert(name, prepared.id);
         Ok(())
     }
