@@ -912,3 +912,28 @@ fn account_statements_name_whom_they_change_and_hide_passwords() {
         ]
     );
 }
+
+#[test]
+fn account_names_stay_names_whatever_is_in_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE USER u5@`%', 'evil'`, `a'b`@`h\\`");
+    c.run("SET sql_mode = 'NO_BACKSLASH_ESCAPES'");
+    c.run("ALTER USER `a'b`@`h\\` ACCOUNT LOCK");
+    let rows = c.rows("SHOW BINLOG EVENTS");
+    let statements = rows
+        .into_iter()
+        .filter(|row| row[2].as_deref() == Some("Query"));
+    let texts: Vec<String> = statements
+        .map(|row| row[5].clone().expect("info"))
+        .collect();
+    let sha2 = "IDENTIFIED WITH 'caching_sha2_password'";
+    assert_eq!(
+        texts,
+        [
+            format!("CREATE USER 'u5'@'%\\', \\'evil\\'' {sha2},'a\\'b'@'h\\\\' {sha2}"),
+            "ALTER USER 'a''b'@'h\\' ACCOUNT LOCK".to_owned(),
+        ]
+    );
+}

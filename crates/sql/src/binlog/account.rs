@@ -51,9 +51,10 @@ impl Session {
             AccountEvent::AsWritten => {
                 let mut text = self.statement_text.clone();
                 let (user, host) = self.named(&ast::Account::CurrentUser);
-                let own = crate::session::shown_account(&user, &host);
+                let mut own = Vec::new();
+                self.write_name(&user, &host, &mut own);
                 for place in places.own.iter().rev() {
-                    text.splice(place.clone(), own.bytes());
+                    text.splice(place.clone(), own.iter().copied());
                 }
                 return text;
             }
@@ -75,10 +76,17 @@ impl Session {
         text
     }
 
+    /// A name and a host as literals: there may be quotes in either.
+    fn write_name(&self, user: &str, host: &str, out: &mut Vec<u8>) {
+        write_quoted(user.as_bytes(), self.vars.sql_mode, out);
+        out.push(b'@');
+        write_quoted(host.as_bytes(), self.vars.sql_mode, out);
+    }
+
     /// An account, and how it proves itself.
     fn write_user(&self, spec: &UserSpec, creates: bool, list: &[Account], out: &mut Vec<u8>) {
         let (user, host) = self.named(&spec.account);
-        out.extend(crate::session::shown_account(&user, &host).bytes());
+        self.write_name(&user, &host, out);
         let found = list.iter().find(|a| (&a.user, &a.host) == (&user, &host));
         if spec.auth.is_some() || creates {
             let (plugin, secret) = match found {
