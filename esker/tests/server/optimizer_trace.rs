@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `explain` tests the plans themselves. **Invariant**: a trace says what EXPLAIN shows was chosen.
 
+use esker_server::client::Client;
 use serde_json::Value;
 
 use crate::common::{Ask, Server};
@@ -146,4 +147,34 @@ fn ranges_failures_and_limits_of_traces() {
     );
     // Other sessions have traces of their own.
     assert!(server.connect().rows(SHOWN).is_empty());
+}
+
+#[test]
+fn nobody_looks_into_views_by_traces() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut root = server.connect();
+    root.run(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (a INT, s VARCHAR(9)); INSERT INTO t VALUES (1, 'x');
+         CREATE VIEW v AS SELECT a FROM t WHERE s <> 'hidden';
+         CREATE USER reader; GRANT SELECT ON d.v TO reader",
+    );
+    let mut c = Client::connect("127.0.0.1", server.port, "reader", "", None).expect("connect");
+    c.run("SET optimizer_trace = 'enabled=on'");
+    assert_eq!(c.rows("SELECT * FROM d.v").len(), 1);
+    let shown =
+        "SELECT query, trace, insufficient_privileges FROM information_schema.optimizer_trace";
+    let row = c.rows(shown).remove(0);
+    let row: Vec<_> = row.iter().map(Option::as_deref).collect();
+    assert_eq!(row, [Some(""), Some(""), Some("1")]);
+    // Whoever may, sees.
+    root.run("SET optimizer_trace = 'enabled=on'");
+    root.run("SELECT * FROM d.v");
+    let row = root.rows(shown).remove(0);
+    assert!(
+        row[1]
+            .as_deref()
+            .is_some_and(|trace| trace.contains("hidden"))
+    );
+    assert_eq!(row[2].as_deref(), Some("0"));
 }

@@ -26,7 +26,7 @@ fn traces(viewer: &Viewer) -> Vec<Vec<Value>> {
             text(&trace.query),
             text(&trace.trace),
             Value::UInt(trace.missing),
-            Value::UInt(0),
+            Value::UInt(trace.is_hidden.into()),
         ]
     };
     traces.map(row).collect()

@@ -40,6 +40,8 @@ pub struct SessionContext {
     /// Host as accounts see it.
     pub(crate) host: String,
     pub(crate) account: Account,
+    /// The statement reads a view inside of which the account may not look.
+    pub(super) hides_plan: Cell<bool>,
     /// `proxy_user`.
     pub(super) proxy_user: Option<String>,
     /// What it may do.
@@ -112,6 +114,7 @@ impl SessionContext {
             pace,
             user,
             host,
+            hides_plan: Cell::new(false),
             proxy_user: None,
             access: Arc::new(Access::of(&account)),
             active_roles: Vec::new(),

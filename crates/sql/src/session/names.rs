@@ -85,6 +85,17 @@ impl<'a> SessionNames<'a> {
 }
 
 impl SessionNames<'_> {
+    /// May the account see how the statement is planned? EXPLAIN fails if not, and a trace stays empty.
+    fn admit_look(&self, admitted: SqlResult<()>) -> SqlResult<()> {
+        if self.purpose == Purpose::Explain {
+            return admitted;
+        }
+        if admitted.is_err() {
+            self.context.hides_plan.set(true);
+        }
+        Ok(())
+    }
+
     /// What came out of binding: a wait, if a lock was not free, whatever became of the rest.
     pub(crate) fn conclude<R>(&self, bound: SqlResult<R>) -> Result<R, ExecError> {
         match self.pending.borrow_mut().take() {
@@ -284,9 +295,7 @@ impl Names for SessionNames<'_> {
             // It may have been changed between the look-up and the lock.
             let now = self.context.instance.catalog.view(schema, name);
             if self.waits() || now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
-                if self.purpose == Purpose::Explain {
-                    self.context.admit_explained_view(schema, name)?;
-                }
+                self.admit_look(self.context.admit_explained_view(schema, name))?;
                 return Ok(TableSource::View(view));
             }
         }
@@ -299,10 +308,8 @@ impl Names for SessionNames<'_> {
             (None, _) => self
                 .context
                 .admit(&self.context.access, need, schema, table),
-            (Some(access), purpose) => {
-                if purpose == Purpose::Explain {
-                    self.context.admit_explained(schema, table)?;
-                }
+            (Some(access), _) => {
+                self.admit_look(self.context.admit_explained(schema, table))?;
                 self.context.admit(access, need, schema, table)
             }
         }

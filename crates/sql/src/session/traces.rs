@@ -2,8 +2,11 @@
 //!
 //! Neighbours: `run` begins a trace, `scope` gives it to the planner, `step` ends it with the statement;
 //! `infoschema::traces` shows what is kept.
-//! **Invariants**: of a session that does not trace a statement pays one look; texts and traces that are kept have
-//! `optimizer_trace_max_mem_size` bytes at most, what is cut off is counted.
+//! **Invariants**
+//! - A statement of a session that does not trace pays one look.
+//! - Texts and traces that are kept have `optimizer_trace_max_mem_size` bytes at most, and 1 KiB of each text; what is
+//!   cut off is counted.
+//! - Who may not look into a view gets no trace of a statement that reads it.
 
 use std::collections::VecDeque;
 
@@ -17,14 +20,40 @@ use super::step::Running;
 
 /// The table that shows traces; statements that read it are not traced.
 const TABLE: &str = "optimizer_trace";
+/// Traces that a session keeps at most, whatever the offset says.
+const MAX_KEPT: usize = 1000;
+/// Bytes of texts and traces that it keeps at most, whatever `optimizer_trace_max_mem_size` says.
+const MAX_BYTES: usize = 64 << 20;
+/// Of a statement's text this much is kept where there is no room.
+const TEXT_BYTES: usize = 1024;
 
 /// A trace that is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) query: String,
     pub(crate) trace: String,
     /// Bytes of the trace that had no room.
     pub(crate) missing: u64,
+    /// It is empty, for the account may not look into a view.
+    pub(crate) is_hidden: bool,
+}
+
+impl Trace {
+    fn bytes(&self) -> usize {
+        self.query.len() + self.trace.len()
+    }
+}
+
+/// Cuts a text off, and says how many bytes are lost.
+fn cut(text: &mut String, room: usize) -> u64 {
+    let mut end = text.len().min(room);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let lost = text.len() - end;
+    text.truncate(end);
+    text.shrink_to_fit();
+    lost as u64
 }
 
 /// The traces of a session.
@@ -62,38 +91,29 @@ impl Traces {
         }
     }
 
-    fn keep(&mut self, query: String, trace: String, vars: &TraceVars) {
+    fn keep(&mut self, mut new: Trace, vars: &TraceVars) {
         self.renew(vars);
         let nth = self.made;
         self.made += 1;
         let last = match u64::try_from(vars.offset) {
             Ok(offset) => {
-                if nth < offset || nth - offset >= vars.limit {
+                if nth < offset || nth - offset >= vars.limit || self.kept.len() >= MAX_KEPT {
                     return;
                 }
-                usize::MAX
+                MAX_KEPT
             }
             Err(_) => usize::try_from(vars.offset.unsigned_abs()).unwrap_or(usize::MAX),
         };
-        while self.kept.len() >= last {
+        while self.kept.len() >= last.min(MAX_KEPT) {
             self.kept.pop_front();
         }
-        let used = |t: &Trace| t.query.len() + t.trace.len();
-        let used: usize = self.kept.iter().map(used).sum();
+        let used: usize = self.kept.iter().map(Trace::bytes).sum();
         let most = usize::try_from(vars.max_bytes).unwrap_or(usize::MAX);
-        let room = most.saturating_sub(used + query.len());
-        let mut trace = trace;
-        let mut end = trace.len().min(room);
-        while !trace.is_char_boundary(end) {
-            end -= 1;
-        }
-        let missing = (trace.len() - end) as u64;
-        trace.truncate(end);
-        self.kept.push_back(Trace {
-            query,
-            trace,
-            missing,
-        });
+        let room = most.min(MAX_BYTES).saturating_sub(used);
+        let lost = cut(&mut new.query, room.max(TEXT_BYTES));
+        let room = room.saturating_sub(new.query.len());
+        new.missing = lost + cut(&mut new.trace, room);
+        self.kept.push_back(new);
     }
 }
 
@@ -119,6 +139,7 @@ impl Session {
     pub(super) fn begin_trace(&mut self, statement: &Statement) {
         self.traces.current = None;
         if self.vars.trace.enabled && is_traced(statement) {
+            self.context.hides_plan.set(false);
             self.traces.current = Some(PlanTrace::new(TraceFeatures {
                 greedy_search: self.vars.trace.greedy_search,
                 range_optimizer: self.vars.trace.range_optimizer,
@@ -140,8 +161,19 @@ impl Session {
             _ => Some(format!("/* select#1 */ {query}")),
         };
         let vars = self.vars.trace;
-        let document = trace.document(understood, vars.one_line);
-        self.traces.keep(query, document, &vars);
+        let is_hidden = self.context.hides_plan.get();
+        let new = match is_hidden {
+            true => Trace {
+                is_hidden,
+                ..Trace::default()
+            },
+            false => Trace {
+                trace: trace.document(understood, vars.one_line),
+                query,
+                ..Trace::default()
+            },
+        };
+        self.traces.keep(new, &vars);
     }
 }
 
@@ -158,7 +190,12 @@ mod tests {
         };
         let mut traces = Traces::default();
         for n in 0..made {
-            traces.keep(format!("q{n}"), "0123456789".into(), &vars);
+            let new = Trace {
+                query: format!("q{n}"),
+                trace: "0123456789".into(),
+                ..Trace::default()
+            };
+            traces.keep(new, &vars);
         }
         let shown = traces.shown().into_iter();
         shown.map(|t| (t.query, t.trace, t.missing)).collect()
@@ -176,6 +213,26 @@ mod tests {
         assert_eq!(names(0, 2, 5), ["q0", "q1"]);
         assert_eq!(names(3, 9, 5), ["q3", "q4"]);
         assert!(names(0, 0, 5).is_empty());
+    }
+
+    #[test]
+    fn however_many_are_asked_for_memory_is_bounded() {
+        assert_eq!(kept(i64::MIN, u64::MAX, 0, MAX_KEPT + 5).len(), MAX_KEPT);
+        assert_eq!(kept(0, u64::MAX, 0, MAX_KEPT + 5).len(), MAX_KEPT);
+        let vars = TraceVars {
+            offset: -1,
+            limit: 1,
+            ..TraceVars::default()
+        };
+        let mut traces = Traces::default();
+        let query = "x".repeat(5 * TEXT_BYTES);
+        let new = Trace {
+            query,
+            ..Trace::default()
+        };
+        traces.keep(new, &vars);
+        assert_eq!(traces.shown()[0].query.len(), TEXT_BYTES);
+        assert_eq!(traces.shown()[0].missing, 4 * TEXT_BYTES as u64);
     }
 
     #[test]
