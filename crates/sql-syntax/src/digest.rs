@@ -325,6 +325,27 @@ const ROW_LIST: &str = "(...) /* , ... */";
 
 /// MySQL's digest text: keywords in capitals, names in backticks, literals as `?`, lists shortened.
 pub fn digest_text(sql: &[u8], mode: SqlMode) -> String {
+    print(sql, mode, false)
+}
+
+/// A digest text without the names that stand where a password is expected: it may not be one that can be read.
+pub fn digest_without_secrets(sql: &[u8], mode: SqlMode) -> String {
+    print(sql, mode, true)
+}
+
+/// Is a secret expected behind this token, or may there be the rest of one?
+fn precedes_secret(tok: Tok) -> bool {
+    match tok {
+        Tok::Eq | Tok::Str | Tok::Bad | Tok::HexStr | Tok::HexNum => true,
+        Tok::Word(kw) => matches!(
+            kw,
+            Kw::BY | Kw::AS | Kw::REPLACE | Kw::IDENTIFIED | Kw::PASSWORD
+        ),
+        _ => false,
+    }
+}
+
+fn print(sql: &[u8], mode: SqlMode, hides_secrets: bool) -> String {
     let (begin, end) = trim(sql, 0);
     let mut lex = Lexer::new(&sql[..end], begin, mode);
     let mut words: Vec<Cow<'_, str>> = Vec::new();
@@ -347,6 +368,12 @@ pub fn digest_text(sql: &[u8], mode: SqlMode) -> String {
             | Tok::BitNum
             | Tok::BitStr
             | Tok::Param => push_value(&mut words),
+            Tok::Word(Kw::OTHER) | Tok::Quoted if hides_secrets && precedes_secret(prev) => {
+                push_value(&mut words);
+                // And what follows it without a word of the grammar between them.
+                prev = Tok::Str;
+                continue;
+            }
             // Elsewhere NULL is part of a syntax: IS NULL, NOT NULL, SET NULL.
             Tok::Word(Kw::NULL) if !matches!(prev, Tok::Word(_)) => push_value(&mut words),
             Tok::Word(Kw::OTHER) => {

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use esker_sql_syntax::digest::digest_text;
+use esker_sql_syntax::digest::digest_without_secrets;
 use esker_types::SqlMode;
 use esker_vfs::{Env, File, OpenMode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// Statements with these words may hold a password.
-const SECRET_WORDS: [&str; 3] = ["identified", "password", "master_user"];
+/// Statements with these words may hold a password, words with an error in them, too.
+const SECRET_WORDS: [&str; 4] = ["identif", "passw", "pasw", "master_user"];
 
 /// Both logs.
 #[derive(Default)]
@@ -106,10 +106,20 @@ impl QueryLog {
 /// A statement's text as it may be written.
 pub(crate) fn without_secrets(text: &str, mode: SqlMode) -> String {
     let lower = text.to_ascii_lowercase();
-    match SECRET_WORDS.iter().any(|word| lower.contains(word)) {
-        true => digest_text(text.as_bytes(), mode),
-        false => text.to_owned(),
+    if !SECRET_WORDS.iter().any(|word| lower.contains(word)) {
+        return text.to_owned();
     }
+    masked(text, mode)
+}
+
+/// A statement's text without literals, and without names where a password may stand.
+pub(crate) fn masked(text: &str, mode: SqlMode) -> String {
+    // Whether it was read in the mode that it sets is not known, nor what its quotes are then.
+    if text.to_ascii_lowercase().contains("sql_mode") {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        return format!("{first} ...");
+    }
+    digest_without_secrets(text.as_bytes(), mode)
 }
 
 /// A moment as MySQL writes it with `log_timestamps = UTC`.
@@ -194,6 +204,22 @@ mod tests {
             !text.contains("secret") && text.contains("IDENTIFIED BY"),
             "{text}"
         );
+        for hidden in [
+            "CREATE USER u IDENTIFED BY 'secret'",
+            "SET PASWORD = 'secret'",
+            "SET PASSWORD = secret",
+            "CREATE USER u IDENTIFIED BY `secret`",
+            "ALTER USER u IDENTIFIED BY old REPLACE secret",
+            "CREATE USER u IDENTIFIED BY x secret'",
+            "CREATE USER u IDENTIFIED BY 'a' secret",
+            "SET sql_mode = 'ANSI_QUOTES', @p = \"password secret\"",
+        ] {
+            let text = without_secrets(hidden, mode);
+            assert!(!text.contains("secret"), "{text}");
+        }
+        let ansi = "CREATE USER u IDENTIFIED BY \"secret\"";
+        let text = without_secrets(ansi, SqlMode::ANSI_QUOTES);
+        assert!(!text.contains("secret") && text.contains("`u`"), "{text}");
         let open = without_secrets("CREATE USER a IDENTIFIED BY 'secret", mode);
         assert!(!open.contains("secret"), "{open}");
         assert_eq!(without_secrets("SELECT 'x'", mode), "SELECT 'x'");

@@ -13,7 +13,7 @@ use super::step::Running;
 use super::{Counter, Session};
 use crate::audit::{Class, Line, is_denied};
 use crate::instance::Instance;
-use crate::querylog::without_secrets;
+use crate::querylog::{masked, without_secrets};
 
 impl Session {
     /// The client is logged in: `event` says how.
@@ -94,7 +94,12 @@ impl Session {
         line.text("class", class.name());
         line.text("command", command);
         let text = text.trim();
-        let shown = without_secrets(text, self.vars.sql_mode);
+        // What could not be parsed may be a password behind a word that is not spelled right.
+        let is_parsed = result.is_ok_and(|_| true) || result.is_err_and(|e| e.code != 1064);
+        let shown = match is_parsed {
+            true => without_secrets(text, self.vars.sql_mode),
+            false => masked(text, self.vars.sql_mode),
+        };
         match result {
             Ok(affected) => {
                 line.number("code", 0);
@@ -105,7 +110,7 @@ impl Session {
             Err(e) => {
                 line.number("code", e.code.into());
                 // It may cite what was taken out.
-                if shown == text {
+                if is_parsed && shown == text {
                     line.text("message", &e.message);
                 }
             }
