@@ -18,12 +18,25 @@ class Failed(Exception):
     """What was to hold does not."""
 
 
+# Of ports that are given away.
+CLAIMS = []
+
+
 def free_port(start):
-    """A free loopback port below the ephemeral range."""
+    """A loopback port below the ephemeral range, which no other test is given while this process lives."""
     for port in range(start, start + 500):
+        # The tests of the server claim their ports by the same names.
+        claim = socket.socket(socket.AF_UNIX)
         with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) != 0:
-                return port
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                claim.bind(f"\0esker-test-port-{port}")
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                claim.close()
+                continue
+        CLAIMS.append(claim)
+        return port
     raise SystemExit("no free port")
 
 
