@@ -18,6 +18,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
 use super::columns::{self, Inline, is_blob};
 use super::create_select::stored_type;
+use super::draft_finish::has_no_words;
 use super::draft_keys::DraftKey;
 use super::names;
 use crate::dml::{HIDDEN_PREFIX, type_of_stored};
@@ -67,6 +68,8 @@ pub(super) struct DraftIndex {
     pub(super) using: Option<Box<str>>,
     /// It is a full-text index of such words.
     pub(super) fulltext: Option<WordRules>,
+    /// It has columns that a full-text index could have once, and cannot have any more.
+    pub(super) is_outdated: bool,
     /// The statement has written it: a twin of another index is warned of.
     pub(super) is_written: bool,
     /// The index of the existing table that this one continues.
@@ -123,6 +126,8 @@ impl Draft {
             comment: i.comment.clone(),
             using: i.using.clone(),
             fulltext: i.words.as_ref().map(|w| w.words().rules().clone()),
+            is_outdated: i.words.is_some()
+                && i.parts.iter().any(|p| has_no_words(&def.columns[p.col])),
             is_written: false,
             existing: Some(i.id),
         };
@@ -239,6 +244,7 @@ impl Draft {
             comment: Box::default(),
             using: None,
             fulltext: None,
+            is_outdated: false,
             is_written: true,
             existing: None,
         };
@@ -328,6 +334,7 @@ impl Draft {
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
             using: spec.using.clone().filter(|u| &**u != "HASH"),
             fulltext: rules,
+            is_outdated: false,
             is_written: true,
             existing: None,
         };

@@ -264,8 +264,7 @@ impl Draft {
                 return Err(errors::duplicate_column(&column.name));
             }
             if index.fulltext.is_some() {
-                let is_new = index.existing.is_none();
-                check_text(column, &parts, &self.columns, is_new)?;
+                check_text(column, &parts, &self.columns, index.is_outdated)?;
                 parts.push(IndexPart {
                     col,
                     prefix_len: None,
@@ -325,13 +324,12 @@ impl Draft {
 }
 
 /// 1283 for a column that has no texts, or those of a character set without single bytes, or of another collation than
-/// the first one of the index; 3106 for a virtual one. Indexes of wide and of virtual columns that are there stay: they
-/// could be made once.
+/// the first one of the index; 3106 for a virtual one. An outdated index stays.
 fn check_text(
     column: &ColumnDef,
     before: &[IndexPart],
     columns: &[DraftColumn],
-    is_new: bool,
+    is_outdated: bool,
 ) -> SqlResult<()> {
     let ty = &column.ty;
     if ty.kind == TypeKind::Json {
@@ -340,18 +338,31 @@ fn check_text(
     let is_text = matches!(ty.kind, TypeKind::Char | TypeKind::VarChar) || is_blob(ty);
     let first = before.first().map(|part| &columns[part.col].def.ty);
     let is_alike = first.is_none_or(|first| first.collation == ty.collation);
-    let is_narrow = ty.collation.charset().min_len() == 1 || !is_new;
-    if is_text && !ty.collation.is_binary() && is_alike && is_narrow {
-        let is_virtual = column.generated.as_ref().is_some_and(|g| !g.stored);
-        return match is_virtual && is_new {
-            true => Err(not_for_generated(
+    if is_text && !ty.collation.is_binary() && is_alike {
+        if is_outdated || !has_no_words(column) {
+            return Ok(());
+        }
+        if is_narrow(ty) {
+            return Err(not_for_generated(
                 "Fulltext index on virtual generated column",
-            )),
-            false => Ok(()),
-        };
+            ));
+        }
     }
     let text = format!("Column '{}' cannot be part of FULLTEXT index", column.name);
     Err(SqlError::new(1283, "HY000", text))
+}
+
+fn is_virtual(column: &ColumnDef) -> bool {
+    column.generated.as_ref().is_some_and(|g| !g.stored)
+}
+
+/// Can no full-text index be made of the column any more: it is virtual, or of a character set without single bytes?
+pub(super) fn has_no_words(column: &ColumnDef) -> bool {
+    is_virtual(column) || !is_narrow(&column.ty)
+}
+
+fn is_narrow(ty: &SqlType) -> bool {
+    ty.collation.charset().min_len() == 1
 }
 
 fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
