@@ -1,4 +1,4 @@
-//! Options of CREATE TABLE and ALTER TABLE: what a statement asks for, and whether InnoDB would have it.
+//! Options of CREATE TABLE and ALTER TABLE: those that are given, and which of them InnoDB refuses.
 //!
 //! Neighbours: `create` and `alter` read them; the parser has checked numbers; the catalog keeps those that are only
 //! shown.

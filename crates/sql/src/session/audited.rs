@@ -1,4 +1,4 @@
-//! What a session tells the audit log.
+//! Audit records of a session: logins, refusals and statements.
 //!
 //! Neighbours: `audit` writes; `step` tells how statements ended, `prepared` what could not be prepared, the server
 //! when a client has logged in and when it leaves.
@@ -95,7 +95,7 @@ impl Session {
         line.text("command", command);
         let text = text.trim();
         // What could not be parsed may be a password behind a word that is not spelled right.
-        let is_parsed = result.is_ok_and(|_| true) || result.is_err_and(|e| e.code != 1064);
+        let is_parsed = !result.is_err_and(|e| e.code == 1064);
         let shown = match is_parsed {
             true => without_secrets(text, self.vars.sql_mode),
             false => masked(text, self.vars.sql_mode),
