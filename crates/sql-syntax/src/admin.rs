@@ -113,7 +113,7 @@ impl Parser<'_> {
     }
 
     /// One item; a scope word before it holds for this item only, as in MySQL.
-    fn set_item(&mut self) -> SqlResult<SetItem> {
+    pub(super) fn set_item(&mut self) -> SqlResult<SetItem> {
         if let Some(name) = self.opt_user_var()? {
             self.expect_assign()?;
             return Ok(SetItem::UserVar {

@@ -17,6 +17,7 @@ use std::iter;
 use esker_types::SqlMode;
 use esker_types::collation::Charset;
 
+use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token};
 use super::literal::push_escaped;
 
@@ -92,14 +93,23 @@ struct Reader<'a> {
     out: Vec<u8>,
 }
 
+/// Does CREATE with this word make something with a body?
+fn begins_program(tok: Tok) -> bool {
+    matches!(tok, Tok::Word(Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER))
+}
+
 impl<'a> Reader<'a> {
     /// Reads up to the end of the statement: its place.
     fn statement(&mut self) -> usize {
         let mut lexer = Lexer::new(self.raw, 0, self.how.sql_mode).in_charset(self.how.charset);
         let mut before = Tok::Eof;
         let mut done = 0;
+        // Where the body of a stored program ends, the parser knows.
+        let (mut creates, mut has_body) = (None, false);
         loop {
             let token = lexer.next_token();
+            let creates = *creates.get_or_insert(token.tok == Tok::Word(Kw::CREATE));
+            has_body |= creates && begins_program(token.tok);
             self.plain(&self.raw[done..token.start]);
             done = token.end;
             let bytes = &self.raw[token.start..token.end];
@@ -108,7 +118,7 @@ impl<'a> Reader<'a> {
                     self.plain(&self.raw[token.start..]);
                     return self.raw.len();
                 }
-                Tok::Semicolon if self.how.multi => {
+                Tok::Semicolon if self.how.multi && !has_body => {
                     self.out.push(b';');
                     return done;
                 }

@@ -138,7 +138,7 @@ impl Digest {
             let token = lex.next_token();
             match token.tok {
                 Tok::Eof => break,
-                Tok::Semicolon | Tok::Bad | Tok::Param => return false,
+                Tok::Semicolon | Tok::Bad | Tok::Colon | Tok::Param => return false,
                 Tok::Str if prev == Tok::Str => return false,
                 Tok::Int | Tok::Decimal | Tok::Float | Tok::Str => {
                     // The parser has an error for a number beyond all doubles.

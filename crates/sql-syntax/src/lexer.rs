@@ -75,6 +75,8 @@ pub enum Tok {
     Shl,
     Shr,
     Assign,
+    /// Behind a label.
+    Colon,
     Arrow,
     ArrowText,
     /// What no statement can contain.
@@ -544,6 +546,7 @@ impl<'a> Lexer<'a> {
             (b'|', _) => (Tok::Pipe, 1),
             (b'<' | b'=' | b'>' | b'!', _) => comparison(b, next, third),
             (b':', b'=') => (Tok::Assign, 2),
+            (b':', _) => (Tok::Colon, 1),
             (b'?', n) if !is_name_byte(n) => (Tok::Param, 1),
             _ => (Tok::Bad, 1),
         };

@@ -166,6 +166,14 @@ impl Parser<'_> {
                 return self.call_after_name(Some(first), name);
             }
         }
+        if self.program.is_some() {
+            if let Some(local) = self.local_operand(&first) {
+                return Ok(local);
+            }
+            if let Some(column) = self.row_operand(&first)? {
+                return Ok(column);
+            }
+        }
         let column = self.column_after(first)?;
         self.json_arrow(column)
     }

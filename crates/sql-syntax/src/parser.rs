@@ -11,6 +11,7 @@ use super::deprecated::Deprecation;
 use super::hint::Hinting;
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
+use super::program::ProgramScope;
 use super::{AccountPlaces, MAX_NESTING, ParseOptions};
 
 /// Longest excerpt of the statement in a syntax error, in bytes.
@@ -53,6 +54,8 @@ pub(super) struct Parser<'a> {
     pub(super) accounts: AccountPlaces,
     /// Places in the text of a view's query.
     pub(super) places: Option<Box<Places>>,
+    /// What is known of the body of a stored program that is being read.
+    pub(super) program: Option<Box<ProgramScope>>,
     /// Optimizer hints.
     pub(super) hinting: Hinting,
     /// Deprecated syntax so far.
@@ -97,6 +100,7 @@ impl<'a> Parser<'a> {
             unlogged: Vec::new(),
             accounts: AccountPlaces::default(),
             places: None,
+            program: None,
             hinting: Hinting::default(),
             deprecations: Vec::new(),
             in_on_duplicate: false,
@@ -628,11 +632,9 @@ pub(super) fn near(src: &[u8], pos: usize) -> (String, usize) {
 }
 
 pub(super) fn too_deep() -> SqlError {
-    SqlError::new(
-        1436,
-        "HY000",
-        format!("Thread stack overrun:  the statement nests deeper than {MAX_NESTING} levels"),
-    )
+    errors::too_deep(format!(
+        "the statement nests deeper than {MAX_NESTING} levels"
+    ))
 }
 
 /// 1300: a name that is not UTF-8.

@@ -409,9 +409,11 @@ impl Parser<'_> {
     fn limit_value(&mut self) -> SqlResult<Expr> {
         match self.cur.tok {
             Tok::Int | Tok::Param => self.expr_at(Level::Primary),
-            // A variable of a stored program, which Esker has none of.
             _ if self.at_ident() => {
                 let name = self.ident()?;
+                if let Some(local) = self.local_operand(&name) {
+                    return Ok(local);
+                }
                 self.defer(errors::undeclared_variable(&name));
                 Ok(Expr::Literal(Literal::Null))
             }
@@ -480,7 +482,7 @@ impl Parser<'_> {
         if self.eat_kw(Kw::DUMPFILE) {
             return Ok(Into::Dumpfile(self.string()?));
         }
-        Ok(Into::Vars(self.list(Self::user_var)?))
+        Ok(Into::Vars(self.list(Self::target)?))
     }
 
     /// FIELDS and LINES.

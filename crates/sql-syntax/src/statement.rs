@@ -8,7 +8,7 @@ use esker_types::SqlResult;
 
 use super::ast::{
     Account, BackupServer, CreateView, DropProgram, IndexKind, LockWait, ObjectName, Query,
-    Statement,
+    RoutineKind, Statement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -164,9 +164,9 @@ impl Parser<'_> {
                 Ok(self.unsupported("UNINSTALL COMPONENT"))
             }
             Kw::UNINSTALL => Ok(self.unsupported("UNINSTALL PLUGIN")),
-            Kw::SIGNAL => Ok(self.unsupported("SIGNAL")),
-            Kw::RESIGNAL => Ok(self.unsupported("RESIGNAL")),
-            Kw::GET => Ok(self.unsupported("GET DIAGNOSTICS")),
+            Kw::SIGNAL => self.signal(false),
+            Kw::RESIGNAL => self.signal(true),
+            Kw::GET => self.get_diagnostics(),
             Kw::CLONE => Ok(self.unsupported("CLONE")),
             Kw::IMPORT => Ok(self.unsupported("IMPORT TABLE")),
             Kw::BACKUP if self.peek_is(Kw::SERVER) => self.backup_server(),
@@ -249,6 +249,8 @@ impl Parser<'_> {
                 self.advance();
                 self.create_role()
             }
+            Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, None),
+            Kw::FUNCTION => self.create_routine(RoutineKind::Function, None),
             _ => self.create_unsupported(),
         }
     }
@@ -256,8 +258,6 @@ impl Parser<'_> {
     fn create_unsupported(&mut self) -> SqlResult<Statement> {
         let name = match self.kw() {
             Kw::TRIGGER => "CREATE TRIGGER",
-            Kw::PROCEDURE => "CREATE PROCEDURE",
-            Kw::FUNCTION => "CREATE FUNCTION",
             Kw::EVENT => "CREATE EVENT",
             Kw::SERVER => "CREATE SERVER",
             Kw::TABLESPACE | Kw::UNDO => "CREATE TABLESPACE",
@@ -284,7 +284,9 @@ impl Parser<'_> {
                 self.advance();
                 self.view(view)
             }
-            Kw::TRIGGER | Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT => self.create_unsupported(),
+            Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, view.definer),
+            Kw::FUNCTION => self.create_routine(RoutineKind::Function, view.definer),
+            Kw::TRIGGER | Kw::EVENT => self.create_unsupported(),
             _ => self.fail(),
         }
     }
@@ -349,8 +351,8 @@ impl Parser<'_> {
                 view.alter = true;
                 self.view(view)
             }
-            Kw::PROCEDURE => Ok(self.unsupported("ALTER PROCEDURE")),
-            Kw::FUNCTION => Ok(self.unsupported("ALTER FUNCTION")),
+            Kw::PROCEDURE => self.alter_routine(RoutineKind::Procedure),
+            Kw::FUNCTION => self.alter_routine(RoutineKind::Function),
             Kw::EVENT => Ok(self.unsupported("ALTER EVENT")),
             Kw::INSTANCE => self.alter_instance(),
             Kw::SERVER => Ok(self.unsupported("ALTER SERVER")),

@@ -361,6 +361,7 @@ impl Diagnostics {
                 level,
                 code,
                 message,
+                condition: None,
             });
         }
     }

@@ -5,15 +5,19 @@
 
 use std::fmt;
 
+use crate::condition::Condition;
+
 /// An error as a MySQL client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
     /// MySQL error number (1000-9999).
     pub code: u16,
-    /// Five character SQLSTATE.
+    /// Five character SQLSTATE; [`Self::sqlstate`] knows that of SIGNAL, too.
     pub state: &'static str,
     /// Text, without a trailing period.
     pub message: String,
+    /// What SIGNAL has said of it.
+    pub condition: Option<Box<Condition>>,
 }
 
 /// Result of anything that can fail towards a client.
@@ -27,7 +31,13 @@ impl SqlError {
             code,
             state,
             message: message.into(),
+            condition: None,
         }
+    }
+
+    /// The SQLSTATE.
+    pub fn sqlstate(&self) -> &str {
+        self.condition.as_ref().map_or(self.state, |c| c.state())
     }
 
     /// 1235: a feature Esker does not have, named.
@@ -42,7 +52,13 @@ impl SqlError {
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ERROR {} ({}): {}", self.code, self.state, self.message)
+        write!(
+            f,
+            "ERROR {} ({}): {}",
+            self.code,
+            self.sqlstate(),
+            self.message
+        )
     }
 }
 
@@ -68,4 +84,6 @@ pub struct Warning {
     pub code: u16,
     /// Text.
     pub message: String,
+    /// Its SQLSTATE, where that does not follow from the level, and what SIGNAL has said.
+    pub condition: Option<Box<Condition>>,
 }

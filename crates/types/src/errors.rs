@@ -3,13 +3,17 @@
 //! Neighbours: everything above `engine`. A number that only one place raises is made there, by [`SqlError::new`]; the
 //! architecture tests refuse a second place.
 //! **Invariant**: in the order of the numbers; texts are those of MySQL 8.4, without a trailing period unless MySQL
-//! has one.
+//! has one. `program` has those of stored programs.
+
+mod program;
 
 use std::fmt::Display;
 
 use crate::collation::Charset;
 use crate::ctx::EvalCtx;
 use crate::error::{SqlError, SqlResult};
+
+pub use program::*;
 
 /// 1021: `place` is what is stored there, `advice` what to do.
 pub fn disk_full(place: impl Display, advice: impl Display) -> SqlError {

@@ -4,13 +4,14 @@
 //! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
 //! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`], [`json`]
 //! (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) ·
-//! [`fulltext`] (words, queries and relevance) · [`ctx`] (what they may know of the session) · [`error`], [`errors`]
-//! (what fails, and how it is said).
+//! [`fulltext`] (words, queries and relevance) · [`program`] (words about stored programs) · [`ctx`] (what they may
+//! know of the session) · [`error`], [`errors`] (what fails, and how it is said), [`condition`] (what is kept of it).
 
 pub mod arith;
 pub mod cast;
 pub mod cmp;
 pub mod collation;
+pub mod condition;
 pub mod ctx;
 pub mod decimal;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod errors;
 pub mod fulltext;
 pub mod func;
 pub mod json;
+pub mod program;
 pub mod sqltype;
 pub mod temporal;
 #[cfg(test)]

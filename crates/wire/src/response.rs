@@ -104,7 +104,7 @@ pub fn write_err(error: &SqlError, out: &mut Vec<u8>) {
     out.push(0xff);
     out.extend_from_slice(&error.code.to_le_bytes());
     out.push(b'#');
-    out.extend_from_slice(error.state.as_bytes());
+    out.extend_from_slice(error.sqlstate().as_bytes());
     let mut end = error.message.len().min(MAX_MESSAGE);
     while !error.message.is_char_boundary(end) {
         end -= 1;

@@ -1,10 +1,9 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a
-//! catalog, a type's storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `account`,
-//! `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case included);
-//! string literals are bytes with
-//! escapes already resolved; the height of any expression is bounded by
+//! catalog, a type's storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `program`,
+//! `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case
+//! included); string literals are bytes with escapes already resolved; the height of any expression is bounded by
 //! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a
 //! stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or
 //! bounded.
@@ -15,6 +14,7 @@ mod ddl;
 mod dml;
 mod expr;
 mod hint;
+mod program;
 mod query;
 mod statement;
 mod walk;
@@ -25,6 +25,7 @@ pub use ddl::*;
 pub use dml::*;
 pub use expr::*;
 pub use hint::*;
+pub use program::*;
 pub use query::*;
 pub use statement::*;
 pub use walk::PartMut;

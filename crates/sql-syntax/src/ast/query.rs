@@ -4,7 +4,7 @@
 //! **Invariants**: set operations are a flat left-to-right list; INTERSECT, which binds tighter, is
 //! already grouped into a nested term; NATURAL and USING joins are kept as written.
 
-use super::{BlockHints, Expr, Ident, JsonColumns, ObjectName, WindowSpec};
+use super::{BlockHints, Expr, Ident, JsonColumns, ObjectName, Target, WindowSpec};
 
 impl Query {
     /// Hints of its statement, if it has any.
@@ -218,8 +218,8 @@ pub enum LockWait {
 /// INTO.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Into {
-    /// `@a, @b` (lower-cased).
-    Vars(Vec<Box<str>>),
+    /// `@a, @b`, or variables of a stored program.
+    Vars(Vec<Target>),
     /// OUTFILE.
     Outfile {
         /// Path.

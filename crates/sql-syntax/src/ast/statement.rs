@@ -79,8 +79,16 @@ pub enum Statement {
     CreateView(Box<CreateView>),
     /// DROP VIEW.
     DropView(DropTables),
+    /// CREATE PROCEDURE, CREATE FUNCTION.
+    CreateRoutine(Box<CreateRoutine>),
+    /// ALTER PROCEDURE, ALTER FUNCTION.
+    AlterRoutine(Box<AlterRoutine>),
     /// DROP PROCEDURE, FUNCTION, TRIGGER, EVENT.
     DropProgram(DropProgram),
+    /// SIGNAL, RESIGNAL.
+    Signal(Box<Signal>),
+    /// GET DIAGNOSTICS.
+    GetDiagnostics(Box<GetDiagnostics>),
 
     /// START TRANSACTION, BEGIN.
     Begin(Begin),
@@ -223,6 +231,8 @@ impl Statement {
             | Statement::DropDatabase { .. }
             | Statement::CreateTable(_)
             | Statement::CreateView(_)
+            | Statement::CreateRoutine(_)
+            | Statement::AlterRoutine(_)
             | Statement::DropProgram(_)
             | Statement::Flush { .. } => LockWait::Default,
             _ => return None,

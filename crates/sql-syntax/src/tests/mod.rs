@@ -1,5 +1,5 @@
 //! Tests of the parser: whole corpora (`corpus`), exact trees (`show_tree` prints them; `xa`), `digests`, `errors`,
-//! random input (`fuzz`).
+//! bodies of stored programs (`programs`), random input (`fuzz`).
 //!
 //! Neighbours: `data/` holds statements that MySQL users and tools send.
 
@@ -7,6 +7,7 @@ mod corpus;
 mod digests;
 mod errors;
 mod fuzz;
+mod programs;
 mod show_tree;
 mod statements;
 mod trees;

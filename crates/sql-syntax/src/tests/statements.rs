@@ -193,7 +193,11 @@ fn clauses() {
         "SELECT a FROM t INTO @X",
         "SELECT 1 INTO @x",
     ] {
-        assert_eq!(query(sql).into, Some(Into::Vars(vec!["x".into()])), "{sql}");
+        assert_eq!(
+            query(sql).into,
+            Some(Into::Vars(vec![Target::User("x".into())])),
+            "{sql}"
+        );
     }
     let into =
         query("SELECT a INTO OUTFILE 'f' FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"'");

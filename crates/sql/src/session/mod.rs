@@ -644,6 +644,7 @@ impl Session {
                 level,
                 code,
                 message,
+                condition: None,
             });
         }
     }

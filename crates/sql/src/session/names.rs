@@ -349,12 +349,8 @@ impl Names for SessionNames<'_> {
             (true, None) => self.context.access.clone(),
             (false, _) => {
                 let accounts = self.context.instance.accounts();
-                let account = accounts.exact(user, host).ok_or_else(|| {
-                    let text = format!(
-                        "The user specified as a definer ('{user}'@'{host}') does not exist"
-                    );
-                    SqlError::new(1449, "HY000", text)
-                })?;
+                let account = accounts.exact(user, host);
+                let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
                 Arc::new(accounts.access(&account, &account.default_roles))
             }
         };

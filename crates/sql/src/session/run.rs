@@ -18,7 +18,9 @@ use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
-use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement};
+use esker_sql_syntax::ast::{
+    Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target,
+};
 use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
 use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
@@ -474,7 +476,10 @@ impl Session {
         let count = rows.len() as u64;
         match rows.into_iter().next() {
             Some(row) => {
-                for ((name, value), column) in vars.iter().zip(row).zip(columns) {
+                for ((target, value), column) in vars.iter().zip(row).zip(columns) {
+                    let Target::User(name) = target else {
+                        return Err(errors::internal("a variable of no program"));
+                    };
                     self.context.set_user_var(name, value, column.ty.clone())?;
                 }
             }

@@ -1,0 +1,140 @@
+//! SQL statements that a body may not contain, and what it must not do in a function or a trigger.
+//!
+//! Neighbours: `compound` asks here before and behind each SQL statement.
+//! **Invariants**: what is refused is refused when the program is created, with MySQL's number and words; what a
+//! procedure has that only functions and triggers may not have is noted in its [`BodyTraits`](super::BodyTraits).
+
+use esker_types::{SqlError, SqlResult, errors};
+
+use super::super::ast::{SetItem, Statement};
+use super::super::parser::Parser;
+
+impl Parser<'_> {
+    /// Something has to come that begins a statement.
+    pub(super) fn refuse_beginning(&self) -> SqlResult<()> {
+        match self.at_end() {
+            true => self.fail(),
+            false => Ok(()),
+        }
+    }
+
+    /// Routines and triggers are not created in a body.
+    ///
+    /// # Errors
+    /// 1303.
+    pub(in super::super) fn refuse_nested_program(&self, kind: &str) -> SqlResult<()> {
+        match self.program {
+            Some(_) => Err(errors::no_recursive_create(kind)),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at a statement of the body.
+    pub(super) fn admit(&mut self, statement: &Statement) -> SqlResult<()> {
+        refuse_anywhere(statement)?;
+        let kind = self.scope().kind;
+        let traits = &mut self.scope().traits;
+        if is_dynamic(statement) {
+            traits.dynamic_sql = true;
+            if kind.is_within_statement() {
+                return Err(errors::not_in_function("Dynamic SQL"));
+            }
+        }
+        if has_result_set(statement) {
+            traits.result_sets = true;
+            if kind.is_within_statement() {
+                return Err(errors::no_result_set(kind.text()));
+            }
+        }
+        if commits(statement) {
+            traits.commits = true;
+            if kind.is_within_statement() {
+                return Err(commit_refused(statement));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refused in every kind of program.
+fn refuse_anywhere(statement: &Statement) -> SqlResult<()> {
+    let refused = |what: &str| Err(errors::not_in_procedure(what));
+    match statement {
+        Statement::Unsupported(name) => Err(SqlError::not_supported(name)),
+        Statement::DropProgram(drop) if matches!(drop.kind, "PROCEDURE" | "FUNCTION") => {
+            Err(errors::no_drop_in_routine(drop.kind))
+        }
+        Statement::AlterRoutine(alter) => Err(errors::no_drop_in_routine(alter.kind.text())),
+        Statement::Use(_) => refused("USE"),
+        Statement::LockTables { .. } => refused("LOCK"),
+        Statement::UnlockTables => refused("UNLOCK"),
+        Statement::LoadData(_) => refused("LOAD DATA"),
+        Statement::CreateView(view) if view.alter => refused("ALTER VIEW"),
+        _ => Ok(()),
+    }
+}
+
+fn is_dynamic(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)
+    )
+}
+
+fn has_result_set(statement: &Statement) -> bool {
+    match statement {
+        Statement::Query(query) => query.into.is_none(),
+        Statement::Show(_)
+        | Statement::Explain(_)
+        | Statement::Maintain(_)
+        | Statement::Help(_) => true,
+        _ => false,
+    }
+}
+
+/// Does the statement end a transaction, or take a part in that?
+fn commits(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(create) => !create.temporary,
+        Statement::DropTable(drop) => !drop.temporary,
+        Statement::Set(items) => items.iter().any(is_autocommit),
+        Statement::CreateDatabase { .. }
+        | Statement::AlterDatabase { .. }
+        | Statement::DropDatabase { .. }
+        | Statement::AlterTable(_)
+        | Statement::Truncate { .. }
+        | Statement::RenameTable(_)
+        | Statement::CreateIndex(_)
+        | Statement::DropIndex(_)
+        | Statement::CreateView(_)
+        | Statement::DropView(_)
+        | Statement::DropProgram(_)
+        | Statement::Begin(_)
+        | Statement::Commit(_)
+        | Statement::Rollback(_)
+        | Statement::Xa(_)
+        | Statement::Flush { .. }
+        | Statement::SetPassword(_)
+        | Statement::CreateUser(_)
+        | Statement::AlterUser(_)
+        | Statement::DropUser { .. }
+        | Statement::RenameUser(_)
+        | Statement::CreateRole { .. }
+        | Statement::DropRole { .. }
+        | Statement::Grant(_)
+        | Statement::Revoke(_) => true,
+        _ => false,
+    }
+}
+
+fn is_autocommit(item: &SetItem) -> bool {
+    matches!(item, SetItem::SysVar { var, .. } if var.name.eq_ignore_ascii_case("autocommit"))
+}
+
+fn commit_refused(statement: &Statement) -> SqlError {
+    match statement {
+        Statement::Flush { .. } => errors::not_in_function("FLUSH"),
+        Statement::Set(_) => errors::no_autocommit_in_function(),
+        _ => errors::commit_in_function(),
+    }
+}
