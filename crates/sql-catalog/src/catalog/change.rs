@@ -17,6 +17,7 @@ use parking_lot::MutexGuard;
 
 use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
 use super::histogram::{Histogram, write_histogram};
+use super::routine::{self, RoutineDef};
 use super::{Inner, SchemaEntry, Snapshot, foreign, store};
 use crate::exec_error::engine_error;
 
@@ -108,8 +109,8 @@ impl<'a> Change<'a> {
         self.put(&key, &store::schema_value(&def))?;
         let name = def.name.clone();
         let old = self.next.schemas.get(&name);
-        let (tables, views) = old
-            .map(|s| (s.tables.clone(), s.views.clone()))
+        let (tables, views, routines) = old
+            .map(|s| (s.tables.clone(), s.views.clone(), s.routines.clone()))
             .unwrap_or_default();
         self.next.schemas.insert(
             name,
@@ -117,6 +118,7 @@ impl<'a> Change<'a> {
                 def: Arc::new(def),
                 tables,
                 views,
+                routines,
             },
         );
         Ok(())
@@ -131,6 +133,9 @@ impl<'a> Change<'a> {
             }
             for view in entry.views.values() {
                 self.delete(&store::view_key(&view.schema, &view.name))?;
+            }
+            for routine in entry.routines.values() {
+                self.delete(&store::routine_key(&routine.schema, &routine.key()))?;
             }
         }
         self.delete(&store::schema_key(name))
@@ -221,6 +226,24 @@ impl<'a> Change<'a> {
             Arc::make_mut(&mut entry.views).remove(&def.name);
         }
         self.delete(&store::view_key(&def.schema, &def.name))
+    }
+
+    /// Creates or replaces a routine. The schema exists.
+    pub fn put_routine(&mut self, def: RoutineDef) -> SqlResult<()> {
+        let key = store::routine_key(&def.schema, &def.key());
+        self.put(&key, &routine::value(&def))?;
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.routines).insert(def.key(), Arc::new(def));
+        }
+        Ok(())
+    }
+
+    /// Removes a routine.
+    pub fn drop_routine(&mut self, def: &RoutineDef) -> SqlResult<()> {
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.routines).remove(&def.key());
+        }
+        self.delete(&store::routine_key(&def.schema, &def.key()))
     }
 
     /// Removes a table and abandons its trees.

@@ -1,11 +1,12 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
-//! `generated` (computed columns), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in
-//! memory), `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store`
-//! (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is
-//! not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
-//! everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
+//! `generated` (computed columns), `routine` (stored routines), `storage_engine` (what a table calls its engine) ·
+//! `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) · `shown_options` (table options
+//! without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary`
+//! (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its
+//! snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do
+//! not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -23,6 +24,7 @@ mod foreign;
 mod fulltext;
 mod generated;
 mod histogram;
+mod routine;
 mod rows;
 mod runtime;
 mod sample;
@@ -51,6 +53,7 @@ pub use def::{
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
+pub use routine::{ProgramSettings, RoutineDef, RoutineKey};
 pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
@@ -80,6 +83,8 @@ pub struct SchemaEntry {
     pub tables: Arc<BTreeMap<Arc<str>, Arc<TableDef>>>,
     /// Its views by name; no table has the name of a view.
     pub views: Arc<BTreeMap<Arc<str>, Arc<ViewDef>>>,
+    /// Its routines.
+    pub routines: Arc<BTreeMap<RoutineKey, Arc<RoutineDef>>>,
 }
 
 /// The catalog at one moment.
@@ -108,6 +113,16 @@ impl Snapshot {
     /// A view.
     pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<ViewDef>> {
         self.schemas.get(schema)?.views.get(name)
+    }
+
+    /// A routine.
+    pub fn routine(&self, schema: &str, key: &RoutineKey) -> Option<&Arc<RoutineDef>> {
+        self.schemas.get(schema)?.routines.get(key)
+    }
+
+    /// All routines of all databases.
+    pub fn routines(&self) -> impl Iterator<Item = &Arc<RoutineDef>> {
+        self.schemas.values().flat_map(|s| s.routines.values())
     }
 
     /// Is there a table or a view of this name?
@@ -235,6 +250,11 @@ impl Catalog {
         self.snapshot().view(schema, name).cloned()
     }
 
+    /// A routine, if it exists.
+    pub fn routine(&self, schema: &str, key: &RoutineKey) -> Option<Arc<RoutineDef>> {
+        self.snapshot().routine(schema, key).cloned()
+    }
+
     /// A database, if it exists.
     pub fn schema(&self, name: &str) -> Option<Arc<SchemaDef>> {
         self.snapshot().schema(name).map(|s| s.def.clone())
@@ -330,6 +350,7 @@ fn load(
             def: Arc::new(def),
             tables: Arc::default(),
             views: Arc::default(),
+            routines: Arc::default(),
         };
         snapshot.schemas.insert(entry.def.name.clone(), entry);
         Ok(())
@@ -359,6 +380,13 @@ fn load(
         let entry = snapshot.schemas.get_mut(&def.schema);
         let entry = entry.ok_or_else(|| damaged("catalog: a view without its database"))?;
         Arc::make_mut(&mut entry.views).insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    })?;
+    scan_prefix(engine, tree, &[store::ROUTINE_PREFIX], |_, value| {
+        let def = routine::read(value)?;
+        let entry = snapshot.schemas.get_mut(&def.schema);
+        let entry = entry.ok_or_else(|| damaged("catalog: a routine without its database"))?;
+        Arc::make_mut(&mut entry.routines).insert(def.key(), Arc::new(def));
         Ok(())
     })?;
     for def in foreign::unrelated(&snapshot) {

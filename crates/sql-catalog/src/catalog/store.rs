@@ -5,6 +5,7 @@
 //! key "S" schema             value: SchemaDef
 //! key "T" table id (BE u32)  value: TableDef
 //! key "W" schema 00 name     value: ViewDef
+//! key "P" schema 00 kind name  value: RoutineDef
 //! key "H" table id, column id (BE u32 each)  value: Histogram
 //! key "R" channel 00 kind …  value: what a replication channel has applied, and its settings
 //! key "A"                    value: the number of the last change of the accounts
@@ -30,6 +31,7 @@ use super::def::{
 use super::foreign;
 use super::fulltext;
 use super::generated;
+use super::routine::{self, RoutineKey};
 use super::runtime::TableRuntime;
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
@@ -63,6 +65,7 @@ pub(super) const TABLE_PREFIX: u8 = b'T';
 pub(super) const VIEW_PREFIX: u8 = b'W';
 pub(super) const HISTOGRAM_PREFIX: u8 = b'H';
 pub(super) const CHANNEL_PREFIX: u8 = b'R';
+pub(super) const ROUTINE_PREFIX: u8 = b'P';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -86,6 +89,11 @@ pub(super) fn channel_key(channel: &str, kind: &[u8]) -> Vec<u8> {
 /// Names have no zero byte.
 pub(super) fn view_key(schema: &str, name: &str) -> Vec<u8> {
     [&[VIEW_PREFIX], schema.as_bytes(), &[0], name.as_bytes()].concat()
+}
+
+/// The key of a routine.
+pub(super) fn routine_key(schema: &str, key: &RoutineKey) -> Vec<u8> {
+    [&[ROUTINE_PREFIX][..], &routine::key_bytes(schema, key)].concat()
 }
 
 pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {
