@@ -77,7 +77,7 @@ pub(crate) fn begin(
                     statement: execute.statement,
                     params,
                 });
-                if execute.flags & CURSOR_READ_ONLY != 0 {
+                if execute.flags & CURSOR_READ_ONLY != 0 && session.may_keep_rows() {
                     Next::Cursor(execute.statement)
                 } else {
                     Next::Statement(Format::Binary, Mode::Inline)

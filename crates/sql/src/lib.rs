@@ -4,12 +4,12 @@
 //! (keys, transactions), `server` above (connections and packets).
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · `binlog` (the binary log) ·
-//! `textfile` (files of LOAD DATA and OUTFILE) · [`session`] (one client) · [`replica`] (replication channels),
-//! [`applier`] (transactions of other servers) · [`infoschema`], `show` (what clients ask about) · `statements`
-//! (statistics), `querylog` (slow and general log), `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the
-//! data directory as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema` (questions to the
-//! catalog) · [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor),
-//! `testing` (sessions for tests).
+//! `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored programs, compiled) · [`session`] (one client) ·
+//! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
+//! clients ask about) · `statements` (statistics), `querylog` (slow and general log), `audit` (audit log) · `xids` (XA
+//! transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `persisted` (SET
+//! PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) ·
+//! `query_tests` (tests that need every floor), `testing` (sessions for tests).
 
 pub mod applier;
 mod audit;
@@ -22,6 +22,7 @@ pub mod infoschema;
 mod instance;
 mod persisted;
 mod printer;
+mod program;
 #[cfg(test)]
 mod query_tests;
 mod querylog;

@@ -44,6 +44,7 @@ mod programs;
 mod recovery;
 mod replay;
 mod replica;
+mod routines;
 mod rust_driver;
 mod server_backup;
 mod settings;

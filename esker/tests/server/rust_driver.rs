@@ -429,3 +429,40 @@ fn pools_reset_connections() {
         pool.disconnect().await.expect("goodbye");
     });
 }
+
+/// A prepared CALL: its result sets with binary rows, then one with the OUT parameters.
+#[test]
+fn prepared_calls_give_out_parameters() {
+    let (server, _dir) = server();
+    wait(async {
+        let mut c = connect(&server).await;
+        c.query_drop("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1))")
+            .await
+            .expect("table");
+        c.query_drop("INSERT INTO t VALUES (1, 1.5), (2, 2.5)")
+            .await
+            .expect("rows");
+        c.query_drop(
+            "CREATE PROCEDURE p(IN a INT, OUT b BIGINT, INOUT s VARCHAR(10)) BEGIN SELECT id, v FROM t WHERE id >= a; \
+             SELECT s; SET b = a * 10, s = CONCAT(s, '!'); END",
+        )
+        .await
+        .expect("procedure");
+        for _ in 0..2 {
+            let mut result = c
+                .exec_iter("CALL p(?, ?, ?)", (2, Value::NULL, "x"))
+                .await
+                .expect("call");
+            let rows: Vec<(u8, String)> = result.collect().await.expect("first");
+            assert_eq!(rows, [(2, "2.5".to_owned())]);
+            assert_eq!(result.collect::<String>().await.expect("second"), ["x"]);
+            let out: Vec<(i64, String)> = result.collect().await.expect("parameters");
+            assert_eq!(out, [(20, "x!".to_owned())]);
+            result.drop_result().await.expect("end");
+        }
+        let failed = c.exec_drop("CALL p(?, ?, 1)", (1, Value::NULL)).await;
+        assert_eq!(code(failed), error(1414, "42000"));
+        let plain: Option<u8> = c.query_first("SELECT 7").await.expect("plain");
+        assert_eq!(plain, Some(7));
+    });
+}

@@ -55,7 +55,11 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
         if *schema.text == *"sys" && func::lookup(&name).is_some() {
             return bind_function(env, scope, &name, &call.args);
         }
-        return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
+        let (schema, name) = (&*schema.text, &*call.name.text);
+        if env.names.stored_function(Some(schema), name) {
+            return Err(stored_function(name));
+        }
+        return Err(errors::unknown_function(&format!("{schema}.{name}")));
     }
     if let Some(def) = aggregate::lookup(&call.name.text) {
         return aggregates::bind(env, scope, def, call);
@@ -200,6 +204,11 @@ fn takes_number(function: &str, nth: usize) -> bool {
     }
 }
 
+/// 1235: stored functions are kept and not called.
+fn stored_function(name: &str) -> SqlError {
+    SqlError::not_supported(format!("call of the stored function '{name}'"))
+}
+
 /// 1305, or 1235 for what MySQL has and Esker does not.
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
@@ -208,6 +217,7 @@ fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
         return SqlError::not_supported(name);
     }
     match env.ctx.session.database() {
+        Some(_) if env.names.stored_function(None, name) => stored_function(name),
         Some(db) => errors::unknown_function(&format!("{db}.{name}")),
         None => errors::unknown_function(name),
     }

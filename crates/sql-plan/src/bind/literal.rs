@@ -191,6 +191,18 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
             let value = values.get(nth as usize).cloned().unwrap_or_default();
             value_expr(env, value)
         }
+        Params::Typed(values, types) => {
+            let nth = nth as usize;
+            let value = values.get(nth).cloned().unwrap_or_default();
+            let bound = value_expr(env, value);
+            match types.get(nth) {
+                Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
+                    ty: ty.clone().with_nullable(false),
+                    ..bound
+                },
+                _ => bound,
+            }
+        }
         Params::Types(types) => {
             let any = || SqlType::varchar(21_845, env.ctx.collation_connection);
             let ty = types.get(nth as usize).cloned().unwrap_or_else(any);

@@ -133,6 +133,10 @@ pub trait Names {
     ) -> SqlResult<()> {
         Ok(())
     }
+    /// Is there a stored function of this name? Without a database, in the current one.
+    fn stored_function(&self, _schema: Option<&str>, _name: &str) -> bool {
+        false
+    }
     /// A table that foreign keys tie to one of the statement's; whoever runs the statement locks it.
     fn related(&self, _schema: &str, _table: &str) -> Option<Arc<TableDef>> {
         None
@@ -148,6 +152,8 @@ pub trait Names {
 pub enum Params<'a> {
     /// Values of this execution: parameters become constants.
     Values(&'a [Value]),
+    /// The same with types of their own: variables of a stored program.
+    Typed(&'a [Value], &'a [SqlType]),
     /// Types only (preparing, or a plan made for many executions): parameters are read at run time.
     Types(&'a [SqlType]),
 }

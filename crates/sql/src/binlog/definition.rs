@@ -5,10 +5,10 @@
 //!   statement that is logged names the stored ones only, as MySQL's does.
 //! - A statement that changes nothing is logged all the same: where it is replayed it may change something.
 
-use esker_sql_catalog::catalog::ViewDef;
+use esker_sql_catalog::catalog::{RoutineDef, ViewDef};
 use esker_sql_catalog::codec::UTC;
 use esker_sql_syntax::ast::{
-    CreateTable, CreateView, DropTables, FlushWhat, Maintain, MaintainKind,
+    CreateRoutine, CreateTable, CreateView, DropTables, FlushWhat, Maintain, MaintainKind,
 };
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
@@ -123,6 +123,27 @@ impl Session {
             create.text.trim_end(),
         );
         self.logged(text.as_bytes(), &[], true)
+    }
+
+    /// CREATE PROCEDURE and FUNCTION, with the definer.
+    pub(crate) fn logged_routine(
+        &self,
+        create: &CreateRoutine,
+        def: &RoutineDef,
+    ) -> Option<LoggedStatement> {
+        let text = def.create_text();
+        let written = format!("{} {}", def.kind.text(), quoted(&def.name));
+        let exists = if create.if_not_exists {
+            "IF NOT EXISTS "
+        } else {
+            ""
+        };
+        let named = format!(
+            "{} {exists}{}",
+            def.kind.text(),
+            self.named_in_log(&create.name)
+        );
+        self.logged(text.replacen(&written, &named, 1).as_bytes(), &[], true)
     }
 
     /// A name with its database, unless that is the session's.

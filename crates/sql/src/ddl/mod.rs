@@ -5,7 +5,8 @@
 //! whole), `doc_id` · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
 //! `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's rows),
 //! `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables`
-//! (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and events).
+//! (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `program` (DROP of
+//! routines, triggers and events).
 //! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at
 //! the end; `catalog` publishes the result.
 //!
@@ -37,6 +38,7 @@ mod options;
 mod oracle_tests;
 mod program;
 mod progress;
+pub mod routine;
 mod schema;
 mod table;
 #[cfg(test)]
@@ -192,7 +194,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::CreateIndex(create) => alter::create_index(ctx, create),
         Statement::DropIndex(drop) => alter::drop_index(ctx, drop),
         Statement::DropView(drop) => view::drop_views(ctx, drop),
-        Statement::DropProgram(drop) => Ok(program::drop(ctx, drop)?),
+        Statement::DropProgram(drop) => program::drop(ctx, drop),
         _ => Err(SqlError::not_supported("this statement as a schema change").into()),
     }
 }

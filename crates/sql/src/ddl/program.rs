@@ -1,16 +1,33 @@
-//! DROP PROCEDURE, FUNCTION, TRIGGER and EVENT: there are none, which IF EXISTS turns into a note.
+//! DROP PROCEDURE, FUNCTION, TRIGGER and EVENT; of the last two there are none, which IF EXISTS turns into a note.
 //!
 //! Neighbours: `ddl` dispatches.
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
 
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::DropProgram;
+use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, errors};
 
-use super::names::resolve;
-use super::{DdlCtx, DdlDone};
+use super::names::{TableName, resolve};
+use super::{DdlCtx, DdlDone, routine};
 
-pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDone> {
+pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, ExecError> {
     let name = resolve(&drop.name, ctx.database)?;
+    let routine = match drop.kind {
+        "PROCEDURE" => Some(RoutineKind::Procedure),
+        "FUNCTION" => Some(RoutineKind::Function),
+        _ => None,
+    };
+    if let Some(kind) = routine
+        && let Some(done) = routine::drop(ctx, kind, &name)?
+    {
+        return Ok(done);
+    }
+    Ok(missing(ctx, drop, &name)?)
+}
+
+/// What there is not: a note with IF EXISTS.
+fn missing(ctx: &DdlCtx<'_>, drop: &DropProgram, name: &TableName) -> SqlResult<DdlDone> {
     // Of triggers, the table's database is looked for first.
     if drop.kind == "TRIGGER" && ctx.catalog.schema(&name.schema).is_none() {
         let missing = errors::unknown_database(&name.schema);

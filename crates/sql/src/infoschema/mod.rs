@@ -4,12 +4,13 @@
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
 //! `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server:
-//! variables, sessions, character sets), `roles`, `dictionary` (InnoDB's dictionary, keywords, extension tables),
-//! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
-//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling`
-//! (stages of a session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) ·
-//! `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns;
-//! rows are made for one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! variables, sessions, character sets), `roles`, `routines` (stored routines), `dictionary` (InnoDB's dictionary,
+//! keywords, extension tables), `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open
+//! ones), `log` (rows about the log), `recovery` (progress of the replay of the log), `storage` (trees, extents,
+//! memory, write stalls), `profiling` (stages of a session's statements), `traces` (what the planner considered) ·
+//! `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's
+//! rows have exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only
+//! about what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -25,6 +26,7 @@ mod performance;
 mod profiling;
 pub mod recovery;
 mod roles;
+pub(crate) mod routines;
 mod server;
 mod source;
 mod storage;

@@ -1,8 +1,8 @@
 //! Rows about schemas, tables, columns, indexes and constraints.
 //!
 //! Neighbours: `infoschema` asks by table name; the catalog snapshot has the objects.
-//! **Invariant**: only objects that the account may see appear; what Esker does not have (routines, triggers,
-//! partitions) gives no rows.
+//! **Invariant**: only objects that the account may see appear; what Esker does not have (triggers, partitions)
+//! gives no rows.
 
 use std::sync::Arc;
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::{TableSpec, Viewer, dictionary, mysql, performance, profiling, roles, traces};
+use super::{
+    TableSpec, Viewer, dictionary, mysql, performance, profiling, roles, routines, traces,
+};
 use crate::instance::Instance;
 use crate::session::Trace;
 
@@ -71,6 +73,7 @@ pub(super) fn find(spec: &TableSpec) -> Option<&'static Source> {
 /// Tables of INFORMATION_SCHEMA whose rows come from sources; the other parts of `infoschema` make the rest.
 const INFORMATION_SCHEMA: &[&[Source]] = &[
     roles::SOURCES,
+    routines::SOURCES,
     dictionary::SOURCES,
     profiling::SOURCES,
     traces::SOURCES,

@@ -128,7 +128,7 @@ impl Session {
         if !shapes::may_be_keyed(query) || self.locks.has_explicit() {
             return None;
         }
-        let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
+        let types = self.types_of(params);
         let bound = self.bind_quietly(Purpose::Run, |scope| {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));
@@ -143,6 +143,14 @@ impl Session {
         // What is wrong with it is told where it is planned to run.
         let keyed = bound.ok().flatten()?;
         (keyed.plan.cost_rows <= QUERY_ROWS).then_some(keyed)
+    }
+
+    /// Types of parameters: those of a program's variables, or what the values suggest.
+    fn types_of(&self, params: &[Value]) -> Vec<SqlType> {
+        match &self.program.types {
+            Some(types) if types.len() == params.len() => types.to_vec(),
+            _ => params.iter().map(|v| type_of(v, &self.vars)).collect(),
+        }
     }
 
     /// Starts a query that was planned for the catalog's `version`; None: this time it has to be planned.
@@ -331,7 +339,7 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<(Arc<Compiled>, Keep), ExecError> {
-        let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
+        let types = self.types_of(params);
         let (compiled, mut raised) = self.bind_apart(purpose, |scope| {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));

@@ -55,6 +55,8 @@ pub struct SessionContext {
     pub(crate) database: Option<Arc<str>>,
     /// Changes whenever a statement may bind to something else than before: see [`Self::rebind`].
     pub(crate) binding: u64,
+    /// The last binding that was given.
+    last_binding: u64,
     /// When the statement began, microseconds since the epoch.
     pub(crate) statement_micros: Cell<i64>,
     pub(crate) last_insert_id: Cell<u64>,
@@ -77,6 +79,14 @@ pub struct SessionContext {
     worked: Cell<usize>,
     /// It was asked since the last request ended.
     has_asked: Cell<bool>,
+}
+
+/// Whom a session acts as: an account with its roles.
+pub(super) struct Actor {
+    account: Account,
+    access: Arc<Access>,
+    active_roles: Vec<RoleName>,
+    accounts_version: Option<u64>,
 }
 
 /// Values of this size ask for memory; smaller ones are part of what a connection costs.
@@ -123,6 +133,7 @@ impl SessionContext {
             embedded,
             database: None,
             binding: 0,
+            last_binding: 0,
             statement_micros: Cell::new(0),
             last_insert_id: Cell::new(0),
             insert_id: Cell::new(0),
@@ -217,7 +228,30 @@ impl SessionContext {
     /// The current schema, the account, the SQL mode, a collation, the time zone or another variable
     /// that binding asks for has changed: plans made before are void.
     pub(crate) fn rebind(&mut self) {
-        self.binding += 1;
+        self.last_binding += 1;
+        self.binding = self.last_binding;
+    }
+
+    /// Whom the session would act as in the name of an account, with its default roles.
+    pub(super) fn actor(&self, account: Account) -> Actor {
+        let accounts = self.instance.accounts();
+        let active_roles = account.default_roles.clone();
+        Actor {
+            access: Arc::new(accounts.access(&account, &active_roles)),
+            active_roles,
+            accounts_version: Some(accounts.version()),
+            account,
+        }
+    }
+
+    /// Acts as another for a while; gives back whom it acted as.
+    pub(super) fn swap_actor(&mut self, actor: Actor) -> Actor {
+        Actor {
+            account: std::mem::replace(&mut self.account, actor.account),
+            access: std::mem::replace(&mut self.access, actor.access),
+            active_roles: std::mem::replace(&mut self.active_roles, actor.active_roles),
+            accounts_version: std::mem::replace(&mut self.accounts_version, actor.accounts_version),
+        }
     }
 
     /// As after COM_RESET_CONNECTION.

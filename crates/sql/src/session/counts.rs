@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_sql_syntax::ast::{
-    InsertSource, MaintainKind, Replication, ShowWhat, Statement, Statement as S, TableRef, Xa,
+    InsertSource, MaintainKind, Replication, RoutineKind, ShowWhat, Statement, Statement as S,
+    TableRef, Xa,
 };
 
 macro_rules! counters {
@@ -44,6 +45,16 @@ counters! {
     ComCreateTable = "Com_create_table",
     ComCreateUser = "Com_create_user",
     ComCreateView = "Com_create_view",
+    ComCreateProcedure = "Com_create_procedure",
+    ComAlterProcedure = "Com_alter_procedure",
+    ComDropProcedure = "Com_drop_procedure",
+    ComCreateFunction = "Com_create_function",
+    ComAlterFunction = "Com_alter_function",
+    ComDropFunction = "Com_drop_function",
+    ComCallProcedure = "Com_call_procedure",
+    ComSignal = "Com_signal",
+    ComResignal = "Com_resignal",
+    ComGetDiagnostics = "Com_get_diagnostics",
     ComDeallocSql = "Com_dealloc_sql",
     ComDelete = "Com_delete",
     ComDeleteMulti = "Com_delete_multi",
@@ -232,6 +243,20 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::DropRole { .. } => C::ComDropRole,
         S::SetRole(_) => C::ComSetRole,
         S::CreateView(_) => C::ComCreateView,
+        S::CreateRoutine(create) => match create.kind {
+            RoutineKind::Procedure => C::ComCreateProcedure,
+            RoutineKind::Function => C::ComCreateFunction,
+        },
+        S::AlterRoutine(alter) => match alter.kind {
+            RoutineKind::Procedure => C::ComAlterProcedure,
+            RoutineKind::Function => C::ComAlterFunction,
+        },
+        S::DropProgram(drop) if drop.kind == "PROCEDURE" => C::ComDropProcedure,
+        S::DropProgram(drop) if drop.kind == "FUNCTION" => C::ComDropFunction,
+        S::Call { .. } => C::ComCallProcedure,
+        S::Signal(signal) if signal.resignal => C::ComResignal,
+        S::Signal(_) => C::ComSignal,
+        S::GetDiagnostics(_) => C::ComGetDiagnostics,
         S::DropView(_) => C::ComDropView,
         S::LoadData(_) => C::ComLoad,
         S::Shutdown => C::ComShutdown,
@@ -278,6 +303,9 @@ pub(crate) fn changes_data(statement: &Statement) -> bool {
             | S::CreateIndex(_)
             | S::DropIndex(_)
             | S::CreateView(_)
+            | S::CreateRoutine(_)
+            | S::AlterRoutine(_)
+            | S::DropProgram(_)
             | S::DropView(_)
             | S::Maintain(_)
             | S::CreateUser(_)

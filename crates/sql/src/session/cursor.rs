@@ -10,9 +10,10 @@ use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::{ColumnMeta, RowSink};
 use esker_sql_exec::Reserved;
+use esker_sql_syntax::ast::Statement;
 use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef, errors};
 
-use super::Session;
+use super::{Running, Session, Work};
 
 /// Rough cost of a value without its text, bytes.
 const VALUE_BYTES: u64 = 40;
@@ -31,6 +32,13 @@ pub(crate) struct Collector {
     pub(crate) rows: Vec<Vec<Value>>,
     current: Vec<Value>,
     bytes: u64,
+}
+
+impl Collector {
+    /// What the rows take, about.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl RowSink for Collector {
@@ -57,6 +65,12 @@ impl RowSink for Collector {
 const PULL: usize = 64 * 1024;
 
 impl Session {
+    /// May the rows of the statement that was started be kept? Those of a CALL are sent: there may be several results.
+    pub fn may_keep_rows(&self) -> bool {
+        !matches!(&self.running, Some(Running { work: Work::Ready(statement, _), .. })
+            if matches!(**statement, Statement::Call { .. }))
+    }
+
     /// Keeps the rows of the statement that has just run with prepared statement `id`. Returns what
     /// they depend on.
     ///

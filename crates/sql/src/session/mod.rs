@@ -20,6 +20,7 @@
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `audited` (the
 //!   audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
+//! - `program` (stored programs, CALL, SIGNAL and its kin)
 //! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
 //!
 //! **Invariants**
@@ -60,6 +61,7 @@ mod prepared;
 mod privileges;
 mod process;
 mod profiles;
+mod program;
 mod proxies;
 pub mod registry;
 mod replay;
@@ -101,6 +103,7 @@ use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
 use esker_sql_syntax::{AccountPlaces, ClientText, Deprecation, ParseOptions, Watch};
 use esker_types::collation::Collation;
+use esker_types::condition::Condition;
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
 use crate::binlog::Capture;
@@ -119,6 +122,7 @@ use plans::{Deprecations, Plans};
 pub use prepared::Prepared;
 use prepared::{PreparedMemory, PreparedStatement};
 use profiles::Profiles;
+use program::ProgramState;
 pub use step::Request;
 use step::{Running, Work};
 pub(crate) use traces::Trace;
@@ -240,6 +244,8 @@ pub struct Session {
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
+    /// Stored programs that run.
+    program: ProgramState,
     /// The table that the open transaction makes and fills.
     filling: Option<NewTable>,
     /// What is changed, for the binary log.
@@ -333,6 +339,7 @@ impl Session {
             named: HashMap::new(),
             next_statement_id: 0,
             plans,
+            program: ProgramState::default(),
             filling: None,
             capture: Capture::default(),
             statement_text: Vec::new(),
@@ -368,6 +375,7 @@ impl Session {
         self.context.gtid_next = GtidNext::default();
         self.replayed = None;
         self.running = None;
+        self.leave_programs();
     }
 
     /// COM_CHANGE_USER, after the new user proved who it is.
@@ -467,10 +475,14 @@ impl Session {
         const IN_TRANS: u16 = 1;
         const AUTOCOMMIT: u16 = 2;
         const NO_BACKSLASH_ESCAPES: u16 = 512;
+        const PS_OUT_PARAMS: u16 = 4096;
         const IN_TRANS_READONLY: u16 = 8192;
         let mut bits = 0;
         if self.no_index_used {
             bits |= NO_INDEX_USED;
+        }
+        if self.program.gives_out_params {
+            bits |= PS_OUT_PARAMS;
         }
         if self.shows_transaction() {
             bits |= IN_TRANS;
@@ -630,7 +642,12 @@ impl Session {
     }
 
     fn record_error(&mut self, e: &SqlError) {
+        let before = self.warnings.len();
         self.warn(Level::Error, e.code, e.message.clone());
+        if let Some(error) = self.warnings.get_mut(before) {
+            let condition = e.condition.clone();
+            error.condition = condition.or_else(|| Some(Box::new(Condition::of(e.state))));
+        }
     }
 
     /// Adds to the diagnostics area.
@@ -664,6 +681,7 @@ impl Session {
     }
 
     fn clear_warnings(&mut self) {
+        self.program.cleared += 1;
         self.warnings.clear();
         self.warning_total = 0;
         self.shows_diagnostics = false;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_engine::Ticket;
 use esker_sql_catalog::accounts::Access;
-use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
+use esker_sql_catalog::catalog::{IndexSample, RoutineKey, TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
@@ -20,6 +20,7 @@ use esker_sql_plan::bind::{Names, Need, Restricted, TableSource};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
+use esker_types::program::RoutineKind;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
@@ -360,6 +361,13 @@ impl Names for SessionNames<'_> {
 
     fn leave_view(&self) {
         self.privileges.borrow_mut().pop();
+    }
+
+    fn stored_function(&self, schema: Option<&str>, name: &str) -> bool {
+        let schema = schema.or(self.context.database.as_deref());
+        let key = RoutineKey::new(RoutineKind::Function, name);
+        let catalog = &self.context.instance.catalog;
+        schema.is_some_and(|schema| catalog.routine(schema, &key).is_some())
     }
 
     fn related(&self, schema: &str, table: &str) -> Option<Arc<TableDef>> {

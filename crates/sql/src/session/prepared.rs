@@ -274,7 +274,11 @@ impl Session {
                     .map_or(Value::Null, |(v, _)| v)
             })
             .collect();
-        self.run_statement(&statement, &params, Some(id), mode)
+        let mut done = self.run_statement(&statement, &params, Some(id), mode)?;
+        if let Done::Program(machine) = &mut done {
+            machine.use_variables(vars);
+        }
+        Ok(done)
     }
 
     /// DEALLOCATE PREPARE.

@@ -93,6 +93,11 @@ impl SessionContext {
         (self.access.user.clone(), self.host.as_str().into())
     }
 
+    /// 1370.
+    pub(super) fn routine_denied(&self, command: &str, routine: &str) -> SqlError {
+        errors::routine_denied(command, self.who(), routine)
+    }
+
     /// Checks a global privilege.
     ///
     /// # Errors
@@ -508,6 +513,7 @@ impl SessionContext {
                 .iter()
                 .filter(|name| !self.is_temporary(name))
                 .try_for_each(|name| self.require_named(&["DROP"], name)),
+            Statement::DropProgram(drop) => self.require_drop(drop),
             Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
                 self.require_named(&["DROP"], name)?;
                 let (schema, view) = self.full_name(name)?;

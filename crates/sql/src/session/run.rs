@@ -18,9 +18,7 @@ use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
-use esker_sql_syntax::ast::{
-    Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target,
-};
+use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target};
 use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
 use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
@@ -31,6 +29,7 @@ use super::export;
 use super::hints;
 use super::names::Purpose;
 use super::plans::Deprecations;
+use super::program::Machine;
 use super::{Batch, Running, Session, Work};
 use crate::show;
 
@@ -45,6 +44,8 @@ pub(super) enum Done {
     Rows(Box<RowSource>),
     /// With rows of a short read, whose keys lie in the session's buffers.
     ShortRows(Arc<ShortSelect>),
+    /// A stored program begins.
+    Program(Box<Machine>),
     /// It wants a thread of its own.
     NeedThread,
     /// It wants the client's file of this name.
@@ -137,8 +138,11 @@ impl Session {
         if let Some(hints) = hints {
             self.obey_hints(hints);
         }
+        let is_prepared = prepared.is_some();
         // Plans that are kept know nothing of hints, and are not considered again.
         let prepared = prepared.filter(|_| hints.is_none() && !self.is_tracing());
+        // max_execution_time is for queries of clients.
+        let query = query.filter(|_| !self.program.is_running());
         let limit = query.and_then(|q| hints::time_limit(q).or(self.vars.max_execution_time));
         self.begin_statement(limit)?;
         self.admit_in_branch(statement)?;
@@ -156,7 +160,7 @@ impl Session {
             }
             other => {
                 self.begin_lock_waits(other);
-                self.run_utility(other, params, mode)
+                self.run_utility(other, params, is_prepared, mode)
             }
         }
     }
@@ -420,7 +424,7 @@ impl Session {
         result
     }
 
-    fn pull_work(
+    pub(super) fn pull_work(
         &mut self,
         work: &mut Work,
         sink: &mut dyn RowSink,
@@ -516,12 +520,15 @@ impl Session {
         expr: &Expr,
         params: &[Value],
     ) -> Result<(Value, SqlType), ExecError> {
+        let strict = self.program.strict;
         let bound = self.bind(Purpose::Run, |scope| {
+            scope.ctx.diagnostics.strict_write.set(strict);
             let env = scope.env(Params::Values(params));
             bind_expr(&env, &Scope::new(), expr)
         })?;
         let states = SubqueryStates::default();
         let (value, raised) = self.execute(Mode::Thread, false, params, |env| {
+            env.ctx.diagnostics.strict_write.set(strict);
             let executor = env.executor(&states);
             bound.eval(&[], &env.env(&executor))
         });
@@ -579,6 +586,11 @@ fn keeps_diagnostics(statement: &Statement) -> bool {
             matches!(item, SelectItem::Expr { expr: Expr::SysVar(var), .. }
                 if matches!(&*var.name, "warning_count" | "error_count"))
         });
+    }
+    match statement {
+        Statement::Signal(signal) => return signal.resignal,
+        Statement::GetDiagnostics(_) => return true,
+        _ => {}
     }
     matches!(statement, Statement::Show(show) if matches!(
         show.what,

@@ -14,7 +14,7 @@ use esker_sql_plan::bind::{BindEnv, Params};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::PlanTrace;
 use esker_types::ctx::Raised;
-use esker_types::{EvalCtx, EvalSettings, SqlResult, Value};
+use esker_types::{EvalCtx, EvalSettings, SqlResult, SqlType, Value};
 
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::{Session, SessionContext};
@@ -28,6 +28,8 @@ pub(super) struct StatementScope<'a> {
     /// User variables.
     pub(super) vars: &'a dyn UserVars,
     parallel_rows: u64,
+    /// Types of the parameters, if they are variables of a program.
+    types: Option<&'a [SqlType]>,
     trace: Option<&'a PlanTrace>,
 }
 
@@ -43,6 +45,12 @@ impl StatementScope<'_> {
         vars: &'s dyn UserVars,
         params: Params<'s>,
     ) -> BindEnv<'s> {
+        let params = match (params, self.types) {
+            (Params::Values(values), Some(types)) if values.len() == types.len() => {
+                Params::Typed(values, types)
+            }
+            (params, _) => params,
+        };
         let mut env = BindEnv::new(&self.ctx, vars, &self.names, params);
         env.parallel_rows = self.parallel_rows;
         env.trace = self.trace;
@@ -87,6 +95,7 @@ impl Session {
             ),
             vars: &self.context,
             parallel_rows: self.vars.parallel_rows,
+            types: self.program.types.as_deref(),
             trace: self.traces.current(),
         }
     }

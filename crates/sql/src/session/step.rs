@@ -23,6 +23,7 @@ use esker_types::collation::Charset;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
+use super::program::{Machine, Progress};
 use super::run::{Done, RowSource};
 use super::{Counter, Session, counts, registry};
 
@@ -56,6 +57,8 @@ pub(super) struct Running {
     /// Parameters of the statement.
     pub(super) params: Vec<Value>,
     pub(super) work: Work,
+    /// The CALL that is under way.
+    program: Option<Box<Machine>>,
     /// Waits of the statement began here.
     pub(super) waiting_since: Option<Instant>,
     /// What a lock wait that ended badly left for the statement's next step.
@@ -74,6 +77,8 @@ pub(super) enum Work {
     Planned(PlanKey, Plan, u64),
     /// Rows are being pulled.
     Rows(Box<RowSource>),
+    /// A CALL goes on.
+    Program,
     /// Rows of a short read are being pulled.
     ShortRows(Arc<ShortSelect>),
     /// Nothing is left to do.
@@ -94,6 +99,7 @@ impl Running {
             command: None,
             params,
             work,
+            program: None,
             waiting_since: None,
             wait_error: None,
             counted: false,
@@ -107,13 +113,14 @@ impl Running {
 
     /// Does another statement follow?
     fn has_more(&self) -> bool {
-        self.next < self.text.len() || !self.unread.is_empty()
+        self.program.is_some() || self.next < self.text.len() || !self.unread.is_empty()
     }
 
     /// Leaves out what follows.
     pub(super) fn end(&mut self) {
         self.next = self.text.len();
         self.unread.clear();
+        self.program = None;
     }
 
     /// A request that failed before it could run.
@@ -128,6 +135,7 @@ impl Session {
     /// Starts a request; [`Self::step`] runs it.
     pub fn start(&mut self, request: Request<'_>) {
         self.context.process.clear_query_kill();
+        self.leave_programs();
         self.no_index_used = false;
         self.context.pace.set_deadline(None);
         self.count(Counter::Questions, 1);
@@ -229,6 +237,13 @@ impl Session {
     /// Starts the request's next statement. False when there is none; the request is over then.
     pub fn start_next(&mut self) -> bool {
         self.end_hints();
+        if let Some(running) = &mut self.running
+            && running.program.is_some()
+        {
+            running.work = Work::Program;
+            running.waiting_since = None;
+            return true;
+        }
         match self.running.take() {
             Some(mut running) if running.has_more() => {
                 self.read_next_statement(&mut running);
@@ -267,7 +282,10 @@ impl Session {
         self.context.pace.enter(mode);
         let step = self
             .survive(|session| session.step_running(&mut running, mode))
-            .unwrap_or_else(|e| Step::Done(self.fail(e)));
+            .unwrap_or_else(|e| {
+                self.leave_programs();
+                Step::Done(self.fail(e))
+            });
         self.context.pace.rest();
         if let Step::Done(outcome) = &step {
             self.note_outcome(&mut running, outcome);
@@ -281,6 +299,7 @@ impl Session {
         self.audit_statement(running, outcome);
         self.end_trace(running, outcome);
         if matches!(outcome.result, OutcomeKind::Err(_)) {
+            self.leave_programs();
             running.end();
             self.end_hints();
             self.end_command();
@@ -334,6 +353,10 @@ impl Session {
     }
 
     fn step_running(&mut self, running: &mut Running, mode: Mode) -> Step {
+        if running.program.is_some() {
+            let done = self.run_program(running, mode);
+            return self.settle(running, done);
+        }
         if let Some(e) = running.wait_error.take() {
             return Step::Done(self.fail(e));
         }
@@ -363,10 +386,41 @@ impl Session {
                     depends_on,
                 })
             }
+            Ok(Done::Program(machine)) => {
+                running.program = Some(machine);
+                let done = self.run_program(running, Mode::Thread);
+                self.settle(running, done)
+            }
             Ok(Done::NeedThread) => Step::NeedThread,
             Ok(Done::NeedFile(name)) => Step::NeedFile(name),
             Err(ExecError::Sql(e)) => Step::Done(self.fail(e)),
             Err(ExecError::Wait(ticket)) => self.wait(running, ticket),
+        }
+    }
+
+    /// Goes on with the CALL that is under way.
+    fn run_program(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
+        if mode == Mode::Inline {
+            return Ok(Done::NeedThread);
+        }
+        let failed = running.wait_error.take();
+        let mut machine = running.program.take().expect("the caller has looked");
+        match self.run_machine(&mut machine, failed) {
+            Ok(Progress::Rows(columns, rows)) => {
+                self.owed = self.owed.max(machine.depends_on);
+                running.program = Some(machine);
+                let rows = RowSource::Table(columns, rows.into_iter());
+                Ok(Done::Rows(Box::new(rows)))
+            }
+            Ok(Progress::Done(info, seq)) => Ok(Done::Ok(info, seq)),
+            Err(wait @ ExecError::Wait(_)) => {
+                running.program = Some(machine);
+                Err(wait)
+            }
+            Err(e) => {
+                self.leave_programs();
+                Err(e)
+            }
         }
     }
 
@@ -465,24 +519,29 @@ impl Session {
 
     /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
     pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
+        self.measure.failed(&e);
+        self.record_error(&e);
+        self.advise();
+        self.undo_failed(&e);
+        Outcome {
+            result: OutcomeKind::Err(e),
+            depends_on: self.dependency(),
+        }
+    }
+
+    /// What an error does to locks and transaction.
+    pub(super) fn undo_failed(&mut self, e: &SqlError) {
         const DEADLOCK: u16 = 1213;
         const TIMEOUT: u16 = 1205;
-        self.measure.failed(&e);
         let instance = &self.context.instance;
         let ends_all = e.code == DEADLOCK
             || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));
-        self.record_error(&e);
-        self.advise();
         self.context.row_count.set(-1);
         self.locks.release_statement();
         if e.code == DEADLOCK && self.context.xa.is_some() {
             self.doom_branch();
         } else if ends_all || self.commits_at_end() {
             self.rollback_transaction();
-        }
-        Outcome {
-            result: OutcomeKind::Err(e),
-            depends_on: self.dependency(),
         }
     }
 }

@@ -65,7 +65,7 @@ impl Session {
 
     /// Does the current statement's end commit?
     pub(crate) fn commits_at_end(&self) -> bool {
-        self.vars.autocommit && !self.state.explicit
+        self.vars.autocommit && !self.state.explicit && !self.program.is_nested()
     }
 
     /// Prepares the engine's transaction for a statement that reads or writes.

@@ -7,8 +7,8 @@
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
-use esker_sql_syntax::ast::{FlushWhat, ObjectName, SetItem, ShowFilter, ShowWhat, Statement, Xa};
-use esker_types::{SqlError, Value, errors};
+use esker_sql_syntax::ast::{FlushWhat, SetItem, ShowFilter, ShowWhat, Statement, Xa};
+use esker_types::{SqlError, Value};
 
 use super::Session;
 use super::run::{Done, RowSource, ok};
@@ -21,6 +21,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         params: &[Value],
+        prepared: bool,
         mode: Mode,
     ) -> Result<Done, ExecError> {
         if let Statement::Truncate { name, .. } = statement
@@ -83,6 +84,9 @@ impl Session {
                 };
                 Ok(Done::Ok(info, 0))
             }
+            Statement::Call { name, args } => self.call((name, args), params, prepared, mode),
+            Statement::Signal(signal) => self.signal(signal, params),
+            Statement::GetDiagnostics(get) => self.get_diagnostics(get, params),
             Statement::Execute { name, vars } => self.execute_named(&name.text, vars, mode),
             Statement::Deallocate(name) => {
                 self.deallocate(&name.text)?;
@@ -204,25 +208,12 @@ impl Session {
             Statement::Maintain(m) => self.maintain(m),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),
-            Statement::Call { name, .. } => Err(self.unknown_procedure(name).into()),
+            Statement::CreateRoutine(create) => self.create_routine(create),
+            Statement::AlterRoutine(alter) => self.alter_routine(alter),
             other => match self.run_account_statement(other) {
                 Some(done) => done,
                 None => Err(unsupported(other).into()),
             },
-        }
-    }
-
-    /// 1305: there are no procedures; 1046.
-    fn unknown_procedure(&self, name: &ObjectName) -> SqlError {
-        let schema = match &name.schema {
-            Some(schema) => Ok(&*schema.text),
-            None => self.context.current_schema(),
-        };
-        match schema {
-            Ok(schema) => {
-                errors::does_not_exist("PROCEDURE", format!("{schema}.{}", name.name.text))
-            }
-            Err(no_database) => no_database,
         }
     }
 }
@@ -248,6 +239,8 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         Statement::Begin(_)
         | Statement::Commit(_)
         | Statement::CreateView(_)
+        | Statement::CreateRoutine(_)
+        | Statement::AlterRoutine(_)
         | Statement::LockTables { .. }
         | Statement::Maintain(_)
         | Statement::CreateUser(_)

@@ -3,7 +3,7 @@
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
-//! `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
+//! `routines` (stored routines) · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
@@ -14,6 +14,7 @@ mod innodb;
 mod innodb_status;
 mod objects;
 mod privileges;
+mod routines;
 mod server;
 pub(crate) mod status;
 mod uncounted;
@@ -87,12 +88,14 @@ pub(crate) fn t(s: impl AsRef<str>) -> Value {
 /// Runs SHOW.
 pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError> {
     let mut table = make(session, &show.what)?;
+    // Of routines, LIKE is about their names.
+    let liked = usize::from(matches!(show.what, ShowWhat::RoutineStatus(_)));
     match &show.filter {
         None => (),
         Some(ShowFilter::Like(pattern)) => {
             let mut rows = Vec::new();
             for row in table.rows {
-                if let Value::Str(s) = &row[0]
+                if let Value::Str(s) = &row[liked]
                     && Collation::UTF8MB4_GENERAL_CI.like(
                         s,
                         pattern,

@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::{Table, empty, t};
+use super::{Table, empty, routines, t};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::printer::shown_query;
 use crate::session::{Described, Session};
@@ -28,7 +28,11 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             name,
             if_not_exists,
         } => create_database(session, name, *if_not_exists),
-        ShowWhat::CreateRoutine(kind, name) => Err(no_such_routine(session, kind, name)?),
+        ShowWhat::CreateRoutine(kind, name) => match routines::kind_of(kind) {
+            Some(kind) => routines::create(session, kind, name),
+            None => Err(no_such_program(session, kind, name)?),
+        },
+        ShowWhat::RoutineStatus(kind) => Ok(routines::status(session, routines::kind_of(kind))),
         ShowWhat::Triggers { schema } => {
             schema_of(session, schema.as_ref())?;
             empty(&[
@@ -69,20 +73,7 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
                 "Database Collation",
             ])
         }
-        _ => empty(&[
-            "Db",
-            "Name",
-            "Type",
-            "Language",
-            "Definer",
-            "Modified",
-            "Created",
-            "Security_type",
-            "Comment",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ]),
+        other => unreachable!("{other:?} is shown elsewhere"),
     }
 }
 
@@ -453,16 +444,15 @@ fn show_create_view(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     Ok(create_view(session, &found))
 }
 
-/// What SHOW CREATE of a routine, a trigger or an event says: there are none.
-fn no_such_routine(session: &Session, kind: &str, name: &ObjectName) -> SqlResult<SqlError> {
+/// What SHOW CREATE of a trigger or an event says: there are none.
+fn no_such_program(session: &Session, kind: &str, name: &ObjectName) -> SqlResult<SqlError> {
     let (schema, routine) = session.context.full_name(name)?;
     Ok(match kind {
         "EVENT" => {
             session.context.require_in("EVENT", schema)?;
             errors::unknown_event(routine)
         }
-        "TRIGGER" => errors::no_such_trigger(),
-        _ => errors::does_not_exist(kind, routine),
+        _ => errors::no_such_trigger(),
     })
 }
 

@@ -83,12 +83,17 @@ impl Play<'_> {
         });
         let mut outcome = Outcome::Done(0);
         let asked = client.query(sql, &mut |result| {
-            outcome = match result {
-                QueryResult::Done(rows, _, _) => Outcome::Done(rows),
-                QueryResult::Rows { rows, .. } => {
-                    Outcome::Rows(rows.iter().map(|row| text_of(row)).collect())
+            match (result, &mut outcome) {
+                // What ends the results of a CALL.
+                (QueryResult::Done(..), Outcome::Rows(_)) => {}
+                (QueryResult::Done(rows, _, _), _) => outcome = Outcome::Done(rows),
+                (QueryResult::Rows { rows, .. }, Outcome::Rows(all)) => {
+                    all.extend(rows.iter().map(|row| text_of(row)));
                 }
-            };
+                (QueryResult::Rows { rows, .. }, _) => {
+                    outcome = Outcome::Rows(rows.iter().map(|row| text_of(row)).collect());
+                }
+            }
         });
         match asked {
             Ok(()) => outcome,

@@ -9,6 +9,7 @@
 //! statement count 3                    it changes so many rows
 //! statement error 1062: Duplicate …    it fails with this number and text, or with any text
 //! query rowsort                        rows stand behind "----", one in a line, columns separated by a tab; sorted as text
+//!                                      (of several results, those of a CALL, all rows)
 //! ```
 //! NULL is a null, `(empty)` an empty text; tab, line feed and backslash are written `\t`, `\n` and `\\`. A record ends
 //! with an empty line.

@@ -1,0 +1,276 @@
+//! SIGNAL, RESIGNAL and GET DIAGNOSTICS.
+//!
+//! Neighbours: `utility` dispatches here, in programs and outside; the diagnostics area is the session's list of
+//! warnings, to which errors belong, too.
+//! **Invariants**: a condition of class 01 is a warning, every other one an error; RESIGNAL needs a handler that runs,
+//! and keeps what it does not set.
+
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::{
+    ConditionItem, DiagnosticsItems, Expr, GetDiagnostics, Signal, StatementItem, Target,
+};
+use esker_types::cast::{to_i64, to_str};
+use esker_types::condition::Condition;
+use esker_types::{Level, SqlError, SqlType, Value, Warning, errors};
+
+use super::super::Session;
+use super::super::run::{Done, ok};
+
+/// Most characters of MESSAGE_TEXT.
+const MAX_MESSAGE_CHARS: usize = 128;
+/// Most characters of every other item.
+const MAX_ITEM_CHARS: usize = 64;
+/// Numbers above this one are no numbers of errors.
+const MAX_CODE: i64 = 65_535;
+
+/// The SQLSTATE of a condition.
+pub(super) fn sqlstate_of(warning: &Warning) -> &str {
+    if let Some(condition) = &warning.condition {
+        return condition.state();
+    }
+    match (warning.code, warning.level) {
+        (1329, _) => "02000",
+        (1264 | 1690, _) => "22003",
+        (1292 | 1411, _) => "22007",
+        (1365, _) => "22012",
+        (1406, _) => "22001",
+        (1048 | 1062 | 1451 | 1452, _) => "23000",
+        (1051 | 1146, _) => "42S02",
+        (1305, _) => "42000",
+        (1265 | 1642, _) => "01000",
+        _ => "HY000",
+    }
+}
+
+/// A condition that is being made up.
+struct Raised {
+    condition: Condition,
+    code: u16,
+    message: String,
+}
+
+impl Session {
+    /// SIGNAL and RESIGNAL.
+    pub(in super::super) fn signal(
+        &mut self,
+        signal: &Signal,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
+        let mut raised = match signal.resignal {
+            true => self.handled_condition()?,
+            false => Raised {
+                condition: Condition {
+                    signalled: true,
+                    ..Condition::of("45000")
+                },
+                code: 0,
+                message: String::new(),
+            },
+        };
+        if let Some(state) = signal.state {
+            raised.condition.state = state;
+            (raised.code, raised.message) = default_of(&state);
+        }
+        for (item, value) in &signal.items {
+            self.set_item(&mut raised, *item, value, params)?;
+        }
+        match &raised.condition.state {
+            [b'0', b'1', ..] => {
+                self.warn_signalled(raised);
+                Ok(ok(0))
+            }
+            _ => Err(into_error(raised).into()),
+        }
+    }
+
+    /// What the handler that runs handles.
+    fn handled_condition(&self) -> Result<Raised, SqlError> {
+        let handled = self.program.handled.as_ref();
+        let handled = handled.ok_or_else(errors::resignal_without_handler)?;
+        let warning = handled.conditions.get(handled.raised);
+        let warning = warning.ok_or_else(errors::resignal_without_handler)?;
+        let condition = warning.condition.as_deref().cloned();
+        Ok(Raised {
+            condition: condition.unwrap_or_else(|| Condition::of(sqlstate_of(warning))),
+            code: warning.code,
+            message: warning.message.clone(),
+        })
+    }
+
+    fn warn_signalled(&mut self, raised: Raised) {
+        self.warn(Level::Warning, raised.code, raised.message);
+        if let Some(last) = self.warnings.last_mut() {
+            last.condition = Some(Box::new(raised.condition));
+        }
+    }
+
+    fn set_item(
+        &mut self,
+        raised: &mut Raised,
+        item: ConditionItem,
+        value: &Expr,
+        params: &[Value],
+    ) -> Result<(), ExecError> {
+        let (value, ty) = self.evaluate(value, params)?;
+        let wrong = |shown: &str| errors::wrong_value(item.text(), shown);
+        if value.is_null() {
+            return Err(wrong("NULL").into());
+        }
+        if item == ConditionItem::MysqlErrno {
+            let ctx = self.context.eval_ctx(&self.vars);
+            let code = to_i64(&ctx, value.as_ref())?;
+            return match u16::try_from(code) {
+                Ok(number) if number > 0 && code <= MAX_CODE => {
+                    raised.code = number;
+                    Ok(())
+                }
+                _ => Err(wrong(&code.to_string()).into()),
+            };
+        }
+        let text = String::from_utf8_lossy(&to_str(value.as_ref(), &ty)).into_owned();
+        let most = match item {
+            ConditionItem::MessageText => MAX_MESSAGE_CHARS,
+            _ => MAX_ITEM_CHARS,
+        };
+        let text = self.fit_item(item, text, most)?;
+        match item {
+            ConditionItem::MessageText => raised.message = text,
+            _ => {
+                raised.condition.items.retain(|(known, _)| *known != item);
+                raised.condition.items.push((item, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// A text that is too long is an error in strict mode, else it is cut.
+    fn fit_item(
+        &mut self,
+        item: ConditionItem,
+        mut text: String,
+        most: usize,
+    ) -> Result<String, SqlError> {
+        let Some((end, _)) = text.char_indices().nth(most) else {
+            return Ok(text);
+        };
+        if self.vars.sql_mode.is_strict() {
+            return Err(errors::condition_item_too_long(item.text()));
+        }
+        let cut = format!("Data truncated for condition item '{}'", item.text());
+        self.warn(Level::Warning, 1647, cut);
+        text.truncate(end);
+        Ok(text)
+    }
+
+    /// GET DIAGNOSTICS.
+    pub(in super::super) fn get_diagnostics(
+        &mut self,
+        get: &GetDiagnostics,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
+        let area: Vec<Warning> = match get.stacked {
+            true => match &self.program.handled {
+                Some(handled) => handled.conditions.clone(),
+                None => return Err(errors::no_stacked_diagnostics().into()),
+            },
+            false => self.warnings.clone(),
+        };
+        match &get.what {
+            DiagnosticsItems::Statement(items) => {
+                for (target, item) in items {
+                    let value = match item {
+                        StatementItem::Number => area.len() as i64,
+                        StatementItem::RowCount => self.context.row_count.get(),
+                    };
+                    self.give(target, (Value::Int(value), SqlType::bigint(false)))?;
+                }
+            }
+            DiagnosticsItems::Condition(number, items) => {
+                let (number, _) = self.evaluate(number, params)?;
+                let ctx = self.context.eval_ctx(&self.vars);
+                let number = to_i64(&ctx, number.as_ref())?;
+                drop(ctx);
+                let nth = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
+                let Some(condition) = nth.and_then(|nth| area.get(nth)) else {
+                    // It is told beside what is there.
+                    let e = errors::wrong_condition_number();
+                    self.record_error(&e);
+                    return Ok(ok(0));
+                };
+                for (target, item) in items {
+                    let value = self.item_of(condition, *item);
+                    self.give(target, value)?;
+                }
+            }
+        }
+        Ok(ok(0))
+    }
+
+    fn item_of(&self, condition: &Warning, item: ConditionItem) -> (Value, SqlType) {
+        let state = sqlstate_of(condition);
+        let text = match item {
+            ConditionItem::MysqlErrno => {
+                return (Value::Int(condition.code.into()), SqlType::bigint(false));
+            }
+            ConditionItem::MessageText => &*condition.message,
+            ConditionItem::ReturnedSqlstate => state,
+            item => match condition.condition.as_ref().and_then(|c| c.item(item)) {
+                Some(text) => text,
+                None if condition.condition.as_ref().is_some_and(|c| c.signalled) => "",
+                None => origin_of(item, state),
+            },
+        };
+        let ty = SqlType::varchar(text.chars().count() as u32, self.vars.collation_connection);
+        (Value::Str(text.as_bytes().to_vec()), ty)
+    }
+
+    /// A value for a target: a user variable at once, a program's variable when the statement is over.
+    fn give(&mut self, target: &Target, value: (Value, SqlType)) -> Result<(), ExecError> {
+        match (&mut self.program.into, target) {
+            (Some(given), _) => given.push(value),
+            (None, Target::User(name)) => {
+                self.context.set_user_var(name, value.0, value.1)?;
+            }
+            (None, Target::Local(_) | Target::New(_)) => {
+                return Err(errors::internal("a variable of no program").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// CLASS_ORIGIN and SUBCLASS_ORIGIN of a condition that nobody gave them; every other item is empty.
+fn origin_of(item: ConditionItem, state: &str) -> &'static str {
+    let is_origin = matches!(
+        item,
+        ConditionItem::ClassOrigin | ConditionItem::SubclassOrigin
+    );
+    let class = state.as_bytes();
+    let is_standard = |b: &u8| matches!(b, b'0'..=b'4' | b'A'..=b'H');
+    let standard = match item {
+        ConditionItem::ClassOrigin => class.first().is_some_and(is_standard),
+        _ => class.first().is_some_and(is_standard) && class.get(2).is_some_and(is_standard),
+    };
+    match (is_origin, standard) {
+        (false, _) => "",
+        (true, true) => "ISO 9075",
+        (true, false) => "MySQL",
+    }
+}
+
+/// Number and text of a condition of which only the SQLSTATE is known.
+fn default_of(state: &[u8; 5]) -> (u16, String) {
+    let (code, what) = match state {
+        [b'0', b'1', ..] => (1642, "warning"),
+        [b'0', b'2', ..] => (1643, "not found"),
+        _ => (1644, "exception"),
+    };
+    (code, format!("Unhandled user-defined {what} condition"))
+}
+
+fn into_error(raised: Raised) -> SqlError {
+    SqlError {
+        condition: Some(Box::new(raised.condition)),
+        ..SqlError::new(raised.code, "HY000", raised.message)
+    }
+}

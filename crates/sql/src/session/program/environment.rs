@@ -1,0 +1,139 @@
+//! Whose privileges, database and settings a program's statements have.
+//!
+//! Neighbours: `call` enters before a program's first instruction, `machine` leaves behind its last.
+//! **Invariants**: what is entered is left, the innermost first, also when a program fails or panics; the plans of a
+//! program's statements stay good from call to call, because the same binding outside gives the same one inside.
+
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::ProgramSettings;
+use esker_sql_catalog::variables::VarId;
+use esker_types::{SqlError, SqlResult, Value, errors};
+
+use super::super::Session;
+use super::super::context::Actor;
+
+/// Settings that a program keeps from when it was created.
+const KEPT: [&str; 3] = ["sql_mode", "character_set_client", "collation_connection"];
+
+/// What a session goes back to behind a program.
+pub(super) struct Environment {
+    actor: Option<Actor>,
+    database: Option<Arc<str>>,
+    variables: Vec<(VarId, String)>,
+    /// Bindings outside and inside.
+    binding: (u64, u64),
+}
+
+impl Session {
+    /// Enters a program's environment. `known` is the binding inside that belongs to one outside.
+    ///
+    /// # Errors
+    /// 1449: there is no such definer.
+    pub(super) fn enter_program(
+        &mut self,
+        schema: &Arc<str>,
+        settings: &ProgramSettings,
+        known: &mut Option<(u64, u64)>,
+    ) -> SqlResult<()> {
+        let actor = self.actor_for(settings)?;
+        let outside = self.context.binding;
+        let mut environment = Environment {
+            actor: actor.map(|actor| self.context.swap_actor(actor)),
+            database: self.context.database.replace(schema.clone()),
+            variables: Vec::new(),
+            binding: (outside, 0),
+        };
+        let wanted = [
+            &settings.sql_mode,
+            &settings.charset_client,
+            &settings.collation_connection,
+        ];
+        for (name, wanted) in KEPT.iter().zip(wanted) {
+            if let Some(before) = self.exchange(name, wanted)? {
+                environment.variables.push(before);
+            }
+        }
+        if !environment.variables.is_empty() {
+            self.refresh_vars()?;
+        }
+        match known {
+            Some((outer, inner)) if *outer == outside => self.context.binding = *inner,
+            _ => {
+                self.context.rebind();
+                *known = Some((outside, self.context.binding));
+            }
+        }
+        environment.binding.1 = self.context.binding;
+        self.program.outer.push(environment);
+        Ok(())
+    }
+
+    /// Leaves the innermost program.
+    pub(super) fn leave_program(&mut self) {
+        let Some(environment) = self.program.outer.pop() else {
+            return;
+        };
+        if let Some(actor) = environment.actor {
+            self.context.swap_actor(actor);
+        }
+        self.context.database = environment.database;
+        let changed = !environment.variables.is_empty();
+        for (id, before) in environment.variables {
+            let value = Value::Str(before.into_bytes());
+            let globals = &self.context.instance.globals;
+            self.values
+                .set(globals, id, Some(&value))
+                .expect("a value that was in force before");
+        }
+        let inside = self.context.binding;
+        if changed {
+            self.refresh_vars()
+                .expect("values that were in force before the program");
+        }
+        match inside == environment.binding.1 {
+            true => self.context.binding = environment.binding.0,
+            // Something that names rest on has changed inside.
+            false => self.context.rebind(),
+        }
+    }
+
+    /// Leaves every program: the request is over.
+    pub(in super::super) fn leave_programs(&mut self) {
+        while self.program.is_running() {
+            self.leave_program();
+        }
+        self.program.nested = 0;
+        self.program.strict = false;
+        self.program.types = None;
+        self.program.into = None;
+        self.program.handled = None;
+        self.program.gives_out_params = false;
+    }
+
+    /// Whom a program acts as; None: as whoever calls it.
+    fn actor_for(&self, settings: &ProgramSettings) -> SqlResult<Option<Actor>> {
+        let (user, host) = &settings.definer;
+        let is_own = *self.context.account.user == **user && *self.context.account.host == **host;
+        if settings.invoker || is_own {
+            return Ok(None);
+        }
+        let account = self.context.instance.accounts().exact(user, host);
+        let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
+        Ok(Some(self.context.actor(account)))
+    }
+
+    /// Gives a variable another value; what it had, if that was another one.
+    fn exchange(&mut self, name: &str, wanted: &str) -> Result<Option<(VarId, String)>, SqlError> {
+        let before = self.values.named(name).as_text();
+        if before == wanted {
+            return Ok(None);
+        }
+        let before = before.to_owned();
+        let id = VarId::find(name)?;
+        let value = Value::Str(wanted.as_bytes().to_vec());
+        self.values
+            .set(&self.context.instance.globals, id, Some(&value))?;
+        Ok(Some((id, before)))
+    }
+}

@@ -1,0 +1,89 @@
+//! Stored programs in a session: CALL, and the statements about conditions.
+//!
+//! Neighbours: `crate::program` has the instructions; `step` keeps the machine of a CALL between its result sets, and
+//! comes back here for the next one. Parts: `machine` (the interpreter), `statement` (SQL statements of a body),
+//! `values` (variables), `call` (arguments, and which routine), `environment` (whose privileges and settings a body
+//! has), `condition` (SIGNAL, RESIGNAL, GET DIAGNOSTICS), `trigger` (programs inside of a statement),
+//! `routine` (CREATE, ALTER and DROP).
+//!
+//! **Invariants**
+//! - A program runs on a thread of its own. Between two of its result sets its machine waits in the request; a
+//!   statement of it that has to wait for a lock is run again, not what was before it.
+//! - Whatever becomes of a program, the session has its own account, database and settings back behind it.
+//! - Every turn of a loop asks whether the statement may go on.
+
+mod call;
+mod condition;
+mod environment;
+mod machine;
+mod routine;
+mod statement;
+#[expect(dead_code, reason = "triggers are being written beside this")]
+mod trigger;
+mod values;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::{RoutineDef, RoutineKey};
+use esker_types::{SqlType, Value, Warning};
+
+use crate::program::Program;
+
+use environment::Environment;
+pub(super) use machine::{Machine, Progress};
+
+/// Most programs that a session keeps compiled.
+const MAX_LOADED: usize = 256;
+
+/// What a session knows of the programs that it runs.
+#[derive(Default)]
+pub(super) struct ProgramState {
+    /// What to go back to, the innermost program last.
+    outer: Vec<Environment>,
+    /// Types of the parameters of the statement that runs, if they are variables.
+    pub(super) types: Option<Arc<[SqlType]>>,
+    /// Bad values in the expression that is evaluated are errors.
+    pub(super) strict: bool,
+    /// Where GET DIAGNOSTICS leaves its values for a program.
+    pub(super) into: Option<Vec<(Value, SqlType)>>,
+    /// What the handler that runs handles.
+    handled: Option<Arc<Handled>>,
+    /// How often the diagnostics area was cleared.
+    pub(super) cleared: u64,
+    loaded: HashMap<(Arc<str>, RoutineKey), Loaded>,
+    /// Programs inside of statements that run.
+    nested: u32,
+    /// The result set that follows has the OUT parameters of a prepared CALL.
+    pub(super) gives_out_params: bool,
+}
+
+impl ProgramState {
+    /// Does a statement of a program run?
+    pub(super) fn is_running(&self) -> bool {
+        !self.outer.is_empty()
+    }
+
+    /// Is what runs a part of a statement, with whose end it will be committed?
+    pub(super) fn is_nested(&self) -> bool {
+        self.nested > 0
+    }
+}
+
+/// The diagnostics area as it was when a handler began.
+struct Handled {
+    conditions: Vec<Warning>,
+    /// Which of them is handled.
+    raised: usize,
+}
+
+/// A routine, compiled.
+#[derive(Clone)]
+struct Loaded {
+    def: Arc<RoutineDef>,
+    program: Arc<Program>,
+    /// Plans of its statements are kept under this number and those behind it.
+    first_plan: u32,
+    /// The binding inside that belongs to one outside.
+    binding: Option<(u64, u64)>,
+}

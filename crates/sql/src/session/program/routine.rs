@@ -1,0 +1,218 @@
+//! CREATE, ALTER and DROP of procedures and functions.
+//!
+//! Neighbours: `ddl::routine` changes the catalog; `call` compiles what is kept.
+//! **Invariants**: what is open is committed first; a routine is compiled once before it is kept, so its types exist.
+
+use esker_sql_catalog::catalog::{ProgramSettings, RoutineDef, RoutineKey, type_text};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::OkInfo;
+use esker_sql_syntax::ast::{
+    Account, AlterRoutine, CreateRoutine, DataAccess, DropProgram, ObjectName,
+};
+use esker_types::collation::Charset;
+use esker_types::program::RoutineKind;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, errors};
+
+use super::super::run::Done;
+use super::super::{Session, SessionContext};
+use crate::ddl;
+
+impl Session {
+    /// CREATE PROCEDURE, CREATE FUNCTION.
+    pub(in super::super) fn create_routine(
+        &mut self,
+        create: &CreateRoutine,
+    ) -> Result<Done, ExecError> {
+        self.check_writable()?;
+        let (schema, name) = self.routine_name(&create.name)?;
+        if create.kind == RoutineKind::Function && !create.body.traits.returns {
+            return Err(errors::no_return(format!("{schema}.{name}")).into());
+        }
+        self.context.instance.find_schema(&schema)?;
+        self.context.require_in("CREATE ROUTINE", &schema)?;
+        self.check_function(create)?;
+        let mut def = self.routine_def(create, &schema, &name)?;
+        if let Some(ty) = &self.compile_routine(&def)?.returns {
+            def.returns = returned(ty);
+        }
+        let committed = self.commit_transaction()?;
+        let logged = self.logged_routine(create, &def);
+        let done = self.with_ddl(|ctx| {
+            ctx.logged = logged;
+            ddl::routine::create(ctx, def, create.if_not_exists)
+        })?;
+        Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
+    }
+
+    /// What the binary log asks of functions.
+    ///
+    /// # Errors
+    /// 1418, 1419.
+    fn check_function(&self, create: &CreateRoutine) -> SqlResult<()> {
+        let instance = &self.context.instance;
+        let is_free = create.kind == RoutineKind::Procedure
+            || !instance.binlog.is_on()
+            || instance.variable_is_on("log_bin_trust_function_creators");
+        if is_free {
+            return Ok(());
+        }
+        let given = &create.characteristics;
+        let reads = matches!(
+            given.access,
+            Some(DataAccess::NoSql | DataAccess::ReadsSqlData)
+        );
+        if given.deterministic != Some(true) && !reads {
+            return Err(errors::unsafe_function());
+        }
+        match self.context.require("SUPER") {
+            Ok(()) => Ok(()),
+            Err(_) => Err(errors::function_needs_super()),
+        }
+    }
+
+    fn routine_def(
+        &self,
+        create: &CreateRoutine,
+        schema: &str,
+        name: &str,
+    ) -> SqlResult<RoutineDef> {
+        let definer = match &create.definer {
+            Some(account) => self.named(account),
+            None => self.named(&Account::CurrentUser),
+        };
+        self.check_definer(&definer)?;
+        let instance = &self.context.instance;
+        let schema = instance.find_schema(schema)?;
+        let variable = |name: &str| self.values.named(name).as_text().into();
+        let given = &create.characteristics;
+        let now = instance.now_micros();
+        Ok(RoutineDef {
+            kind: create.kind,
+            name: name.into(),
+            parameters: create.parameters.clone(),
+            returns: create.returns.as_ref().map_or("".into(), |r| r.1.clone()),
+            body: create.body.text.clone(),
+            deterministic: given.deterministic == Some(true),
+            access: given.access.unwrap_or(DataAccess::ContainsSql),
+            comment: given.comment.clone().unwrap_or_default(),
+            settings: ProgramSettings {
+                definer: (definer.0.into(), definer.1.into()),
+                invoker: given.invoker == Some(true),
+                sql_mode: variable("sql_mode"),
+                charset_client: variable("character_set_client"),
+                collation_connection: variable("collation_connection"),
+                database_collation: instance.schema_collation(&schema).name().into(),
+            },
+            schema,
+            created_micros: now,
+            altered_micros: now,
+        })
+    }
+
+    /// ALTER PROCEDURE, ALTER FUNCTION.
+    pub(in super::super) fn alter_routine(
+        &mut self,
+        alter: &AlterRoutine,
+    ) -> Result<Done, ExecError> {
+        self.check_writable()?;
+        let (schema, name) = self.routine_name(&alter.name)?;
+        let key = RoutineKey::new(alter.kind, &name);
+        let found = self.context.instance.catalog.routine(&schema, &key);
+        let found = found.ok_or_else(|| missing(alter.kind, &schema, &name))?;
+        self.context.require_routine("ALTER ROUTINE", &found)?;
+        let committed = self.commit_transaction()?;
+        let mut def = RoutineDef::clone(&found);
+        let given = &alter.characteristics;
+        if let Some(comment) = &given.comment {
+            def.comment = comment.clone();
+        }
+        if let Some(access) = given.access {
+            def.access = access;
+        }
+        if let Some(invoker) = given.invoker {
+            def.settings.invoker = invoker;
+        }
+        def.altered_micros = self.context.instance.now_micros();
+        let logged = self.logged(&self.statement_text, &[], true);
+        let done = self.with_ddl(|ctx| {
+            ctx.logged = logged;
+            ddl::routine::alter(ctx, def)
+        })?;
+        Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
+    }
+
+    /// Database and name of a routine.
+    ///
+    /// # Errors
+    /// 1046, 1059, 1458.
+    fn routine_name(&self, name: &ObjectName) -> SqlResult<(String, String)> {
+        let routine = &*name.name.text;
+        if routine.is_empty() || routine.ends_with(' ') {
+            return Err(errors::wrong_routine_name(routine));
+        }
+        let full = ddl::resolve(name, self.context.database.as_deref())?;
+        Ok((full.schema, full.name))
+    }
+}
+
+impl SessionContext {
+    /// May the account drop the routine, if there is one?
+    ///
+    /// # Errors
+    /// 1370.
+    pub(in super::super) fn require_drop(&self, drop: &DropProgram) -> SqlResult<()> {
+        let kind = match drop.kind {
+            "PROCEDURE" => RoutineKind::Procedure,
+            "FUNCTION" => RoutineKind::Function,
+            _ => return Ok(()),
+        };
+        let (schema, name) = self.full_name(&drop.name)?;
+        let found = self
+            .instance
+            .catalog
+            .routine(schema, &RoutineKey::new(kind, name));
+        match found {
+            Some(def) => self.require_routine("ALTER ROUTINE", &def),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks a privilege on a routine. Who made it may run and change it, as with automatic_sp_privileges.
+    ///
+    /// # Errors
+    /// 1370.
+    pub(in super::super) fn require_routine(
+        &self,
+        privilege: &'static str,
+        def: &RoutineDef,
+    ) -> SqlResult<()> {
+        let (user, host) = &def.settings.definer;
+        let instance = &self.instance;
+        let is_own =
+            self.access.is_of(user, host) && instance.variable_is_on("automatic_sp_privileges");
+        if is_own || self.require_in(privilege, &def.schema).is_ok() {
+            return Ok(());
+        }
+        let name = format!("{}.{}", def.schema, def.name);
+        Err(self.routine_denied(&privilege.to_lowercase(), &name))
+    }
+}
+
+/// The result of a function as MySQL writes it.
+fn returned(ty: &SqlType) -> Box<str> {
+    let mut text = type_text(ty);
+    let charset = ty.collation.charset();
+    let has_text = ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    if has_text && charset != Charset::Binary {
+        text.push_str(&format!(" CHARSET {}", charset.name()));
+        if ty.collation != charset.default_collation() {
+            text.push_str(&format!(" COLLATE {}", ty.collation.name()));
+        }
+    }
+    text.into()
+}
+
+/// 1305.
+fn missing(kind: RoutineKind, schema: &str, name: &str) -> SqlError {
+    errors::does_not_exist(kind.text(), format!("{schema}.{name}"))
+}

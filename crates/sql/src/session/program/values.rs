@@ -1,0 +1,164 @@
+//! Values of a program's variables: read for statements and expressions, and set.
+//!
+//! Neighbours: `machine` and `statement`.
+//! **Invariant**: a variable with a type holds a value of it, converted as for a column of that type.
+
+use std::sync::Arc;
+
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::Expr;
+use esker_types::cast::{to_bool, to_column};
+use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value};
+
+use super::super::Session;
+use super::super::set::is_plain;
+use super::machine::Frame;
+use crate::program::{Destination, Formula, Source};
+
+impl Frame {
+    fn source(&self, source: Source) -> (Value, SqlType) {
+        match source {
+            Source::Local(slot) => {
+                let ty = self.program.slots[slot].ty.clone();
+                let value = self.values[slot].clone();
+                (value, ty.unwrap_or_else(|| self.kept_types[&slot].clone()))
+            }
+            Source::New(column) => self
+                .row
+                .as_ref()
+                .map_or_else(none, |row| row.new_value(column)),
+            Source::Old(column) => self
+                .row
+                .as_ref()
+                .map_or_else(none, |row| row.old_value(column)),
+        }
+    }
+
+    /// Parameters of a statement, and their types.
+    pub(super) fn params(&self, sources: &[Source]) -> (Vec<Value>, Vec<SqlType>) {
+        sources.iter().map(|source| self.source(*source)).unzip()
+    }
+}
+
+fn none() -> (Value, SqlType) {
+    (Value::Null, SqlType::new(TypeKind::Null))
+}
+
+/// Runs `f` with bad values being errors in strict mode, as where rows are changed.
+fn strictly<R>(ctx: &EvalCtx<'_>, f: impl FnOnce(&EvalCtx<'_>) -> R) -> R {
+    let before = ctx
+        .diagnostics
+        .strict_write
+        .replace(ctx.sql_mode.is_strict());
+    let result = f(ctx);
+    ctx.diagnostics.strict_write.set(before);
+    result
+}
+
+impl Session {
+    /// The value of an expression that a variable is set to: bad values are errors in strict mode.
+    pub(super) fn value_for(
+        &mut self,
+        frame: &Frame,
+        formula: &Formula,
+    ) -> Result<(Value, SqlType), ExecError> {
+        self.program.strict = self.vars.sql_mode.is_strict();
+        let value = self.formula(frame, formula);
+        self.program.strict = false;
+        value
+    }
+
+    /// The value of an expression of a program.
+    pub(super) fn formula(
+        &mut self,
+        frame: &Frame,
+        formula: &Formula,
+    ) -> Result<(Value, SqlType), ExecError> {
+        if let (Expr::Param(0), [source]) = (&formula.expr, formula.sources.as_slice()) {
+            return Ok(frame.source(*source));
+        }
+        let (params, types) = frame.params(&formula.sources);
+        self.program.types = Some(Arc::from(types));
+        let value = match is_plain(&formula.expr) {
+            true => self.evaluate(&formula.expr, &params),
+            false => self.evaluate_alone(&formula.expr, &params),
+        };
+        self.program.types = None;
+        value
+    }
+
+    /// The value of an expression that may read tables, as a statement of its own.
+    fn evaluate_alone(
+        &mut self,
+        expr: &Expr,
+        params: &[Value],
+    ) -> Result<(Value, SqlType), ExecError> {
+        self.use_transaction();
+        let value = self.evaluate(expr, params)?;
+        self.end_statement(true)?;
+        Ok(value)
+    }
+
+    /// Whether a condition is true.
+    pub(super) fn holds(&mut self, frame: &Frame, condition: &Formula) -> Result<bool, ExecError> {
+        let (value, _) = self.formula(frame, condition)?;
+        if value.is_null() {
+            return Ok(false);
+        }
+        let ctx = self.context.eval_ctx(&self.vars);
+        let truth = to_bool(&ctx, value.as_ref());
+        let raised = ctx.diagnostics.take();
+        drop(ctx);
+        self.add_warnings(raised);
+        Ok(truth?)
+    }
+
+    /// A value as a variable of a type keeps it.
+    pub(super) fn converted(
+        &mut self,
+        value: Value,
+        from: &SqlType,
+        (to, name): (&SqlType, &str),
+    ) -> SqlResult<Value> {
+        let ctx = self.context.eval_ctx(&self.vars);
+        let converted = strictly(&ctx, |ctx| to_column(ctx, value, from, to, name, 1));
+        let raised = ctx.diagnostics.take();
+        drop(ctx);
+        self.add_warnings(raised);
+        converted
+    }
+
+    /// Sets a variable.
+    pub(super) fn assign(
+        &mut self,
+        frame: &mut Frame,
+        to: &Destination,
+        (value, from): (Value, SqlType),
+    ) -> SqlResult<()> {
+        match to {
+            Destination::User(name) => self.context.set_user_var(name, value, from),
+            Destination::Local(slot) => {
+                let program = frame.program.clone();
+                let variable = &program.slots[*slot];
+                frame.values[*slot] = match &variable.ty {
+                    Some(ty) => self.converted(value, &from, (ty, &variable.name))?,
+                    None => {
+                        frame.kept_types.insert(*slot, from);
+                        value
+                    }
+                };
+                Ok(())
+            }
+            Destination::New(column) => {
+                let Some(mut row) = frame.row.take() else {
+                    return Ok(());
+                };
+                let (ty, name) = row.column(*column);
+                let converted = self.converted(value, &from, (&ty, &name));
+                let set = converted.map(|value| row.set_new(*column, value));
+                frame.row = Some(row);
+                set
+            }
+        }
+    }
+}

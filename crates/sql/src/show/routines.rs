@@ -1,0 +1,85 @@
+//! SHOW CREATE PROCEDURE and FUNCTION, SHOW PROCEDURE STATUS and FUNCTION STATUS.
+//!
+//! Neighbours: `objects` dispatches; `infoschema::routines` says who sees what.
+//! **Invariant**: a routine that the account may not see does not exist for it.
+
+use esker_sql_catalog::catalog::RoutineKey;
+use esker_sql_syntax::ast::ObjectName;
+use esker_types::program::RoutineKind;
+use esker_types::{SqlResult, Value, errors};
+
+use super::{Table, t};
+use crate::infoschema::routines::{status_row, visible};
+use crate::session::Session;
+
+/// The kind that a word of SHOW means; None: it is no routine.
+pub(super) fn kind_of(word: &str) -> Option<RoutineKind> {
+    match word {
+        "PROCEDURE" => Some(RoutineKind::Procedure),
+        "FUNCTION" => Some(RoutineKind::Function),
+        _ => None,
+    }
+}
+
+/// SHOW CREATE.
+pub(super) fn create(session: &Session, kind: RoutineKind, name: &ObjectName) -> SqlResult<Table> {
+    let context = &session.context;
+    let (schema, routine) = context.full_name(name)?;
+    let viewer = context.viewer();
+    let found = context
+        .instance
+        .catalog
+        .routine(schema, &RoutineKey::new(kind, routine))
+        .filter(|def| viewer.sees_routine(def))
+        .ok_or_else(|| errors::does_not_exist(kind.text(), routine))?;
+    let (word, create) = match kind {
+        RoutineKind::Procedure => ("Procedure", "Create Procedure"),
+        RoutineKind::Function => ("Function", "Create Function"),
+    };
+    let names = [
+        word,
+        "sql_mode",
+        create,
+        "character_set_client",
+        "collation_connection",
+        "Database Collation",
+    ];
+    let settings = &found.settings;
+    let text = match viewer.sees_routine_text(&found) {
+        true => t(found.create_text()),
+        false => Value::Null,
+    };
+    let row = vec![
+        t(&found.name),
+        t(&settings.sql_mode),
+        text,
+        t(&settings.charset_client),
+        t(&settings.collation_connection),
+        t(&settings.database_collation),
+    ];
+    Ok(Table::texts(&names, vec![row]))
+}
+
+/// SHOW … STATUS.
+pub(super) fn status(session: &Session, kind: Option<RoutineKind>) -> Table {
+    let viewer = session.context.viewer();
+    let all = visible(&viewer).into_iter();
+    let of_kind = all.filter(|def| Some(def.kind) == kind);
+    let rows = of_kind.map(|def| status_row(&viewer, &def)).collect();
+    Table::texts(&STATUS, rows)
+}
+
+const STATUS: [&str; 12] = [
+    "Db",
+    "Name",
+    "Type",
+    "Language",
+    "Definer",
+    "Modified",
+    "Created",
+    "Security_type",
+    "Comment",
+    "character_set_client",
+    "collation_connection",
+    "Database Collation",
+];
