@@ -71,6 +71,14 @@ fn results_come_one_after_the_other() {
         c.value("SELECT CONCAT(DATABASE(), @@sql_mode = @@GLOBAL.sql_mode)"),
         "d1"
     );
+    // A request in another character set is read statement by statement, and a body is one.
+    c.run("SET NAMES gbk");
+    let made = results(
+        &mut c,
+        "CREATE PROCEDURE q() BEGIN SELECT 1; SELECT 2; END; CALL q(); SELECT 3",
+    );
+    assert_eq!(made, ["ok 0", "1", "2", "ok 0", "3"]);
+    c.run("SET NAMES utf8mb4");
     c.run("CREATE PROCEDURE deep(n INT) BEGIN SELECT n; IF n > 0 THEN CALL deep(n - 1); END IF; SELECT -n; END");
     c.run("SET max_sp_recursion_depth = 9");
     assert_eq!(
@@ -323,4 +331,45 @@ fn pymysql_calls() {
     let got = output(python.args(["-c", PYMYSQL, &port]));
     let rows = "((1,), (2,))\n((2, 'x'),)\n[]\n((2, 4, 'x!'),)\n";
     assert_eq!(got, format!("{rows}(31001, 'no')\n"));
+}
+
+/// Definitions are logged as statements with their definer, and what a CALL changes as rows.
+#[test]
+fn the_binary_log_has_definitions_and_rows() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl", "--log-bin=ON"]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY);
+         CREATE PROCEDURE p(n INT) BEGIN INSERT INTO t VALUES (n); CREATE TABLE IF NOT EXISTS u (a INT); END;
+         CALL p(4); ALTER PROCEDURE p COMMENT 'x'; DROP PROCEDURE p",
+    );
+    let events = c.rows("SHOW BINLOG EVENTS");
+    let texts = events.iter().filter_map(|event| event[5].as_deref());
+    let queries: Vec<&str> = texts.filter(|text| text.contains("`d`; ")).collect();
+    assert_eq!(
+        queries,
+        [
+            "use `d`; CREATE TABLE t (id INT PRIMARY KEY)",
+            "use `d`; CREATE DEFINER=`root`@`localhost` PROCEDURE `p`(n INT)\nBEGIN INSERT INTO t VALUES (n); \
+             CREATE TABLE IF NOT EXISTS u (a INT); END",
+            "use `d`; CREATE TABLE IF NOT EXISTS u (a INT)",
+            "use `d`; ALTER PROCEDURE p COMMENT 'x'",
+            "use `d`; DROP PROCEDURE p",
+        ]
+    );
+    let kinds: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event[2].as_deref())
+        .collect();
+    assert_eq!(
+        kinds.iter().filter(|kind| **kind == "Write_rows").count(),
+        1,
+        "{kinds:?}"
+    );
+    // A function says whether a replica may run it.
+    let plain = "CREATE FUNCTION f() RETURNS INT RETURN 1";
+    assert_eq!(c.code(plain), Some(1418));
+    c.run("SET GLOBAL log_bin_trust_function_creators = ON");
+    c.run(plain);
 }
