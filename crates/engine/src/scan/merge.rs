@@ -24,6 +24,8 @@ use crate::{Op, Result, Seq};
 
 /// Steps over versions of one key before a seek is tried instead.
 const MAX_STEPS: usize = 8;
+/// Tiers that are compared one by one with one that has fallen behind; among the others its place is found by halving.
+const NEAR_TIERS: usize = 3;
 /// Keys between two questions whether to go on, where no block ends.
 const KEYS_PER_QUESTION: u32 = 256;
 
@@ -271,11 +273,15 @@ impl Merge {
             order.then(other.cmp(&tier)) == Ordering::Less
         };
         // Most often it goes on near the front.
-        let at = self
-            .order
+        let near = self.order.len().min(NEAR_TIERS);
+        let ahead = self.order[..near]
             .iter()
-            .take_while(|other| precedes(other))
+            .take_while(|o| precedes(o))
             .count();
+        let at = match ahead == near {
+            true => near + self.order[near..].partition_point(precedes),
+            false => ahead,
+        };
         self.order.insert(at, tier);
     }
 
