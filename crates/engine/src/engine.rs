@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use esker_vfs::{DirLock, Env};
 use esker_wal::{FlushMode, FlushPolicy, Lsn, Wal, WalConfig};
 
-use crate::batch::WriteSet;
+use crate::batch::{Spiller, WriteSet};
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::bulk::TreeBuilder;
 use crate::cache::BlockCache;
@@ -91,6 +91,7 @@ impl Engine {
             prepared: PreparedTable::default(),
             ordered: OnceLock::new(),
             scans,
+            spiller: Spiller::new(config.mode == Mode::Daemon),
             limits: TxnLimits {
                 bytes: config.max_txn_bytes,
                 memory_bytes: config.txn_memory_bytes,
@@ -483,8 +484,12 @@ impl Background for Engine {
         self.core.memtable_has(tree, bytes);
     }
 
-    fn stage<'a>(&'a self, writes: &mut WriteSet) -> Result<Option<Box<dyn Ingest + 'a>>> {
-        self.core.stage(writes)
+    fn stage<'a>(
+        &'a self,
+        writes: &mut WriteSet,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn Ingest + 'a>>> {
+        self.core.stage(writes, go_on)
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, PreparedId, RecoveryMode, Tree,
+    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, PreparedId, RecoveryMode, Tree,
     TreeId, Txn, View,
 };
 use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
@@ -325,6 +327,41 @@ fn power_loss_leaves_all_or_nothing_of_a_large_transaction() {
     assert!(interrupted > 100, "{interrupted}");
 }
 
+/// A commit that merges much can be ended; then nothing of the transaction is there.
+#[test]
+fn a_commit_that_is_not_wanted_any_more_rolls_back() {
+    let machine = SimEnv::new(3);
+    let mut dice = SimRng::new(3);
+    let engine = Engine::open(machine.env(), config()).unwrap();
+    let tree = engine.create_tree().unwrap();
+    let mut rows = Rows::new();
+    small_change(&engine, &tree, &mut rows, &mut dice).unwrap();
+    engine.flush_all().unwrap();
+    let used = engine.stats().storage.space.used_slots;
+    let looks = Arc::new(AtomicU64::new(0));
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for wanted_for in 0..4 {
+        let (before, looked) = (looks.load(Ordering::Relaxed), Arc::clone(&looks));
+        txn.set_go_on(move || looked.fetch_add(1, Ordering::Relaxed) < before + wanted_for);
+        let mut after = rows.clone();
+        for number in 0..6000_u64 {
+            let key = key(number.wrapping_mul(7919) % 6000);
+            txn.put(&tree, &key, b"value").unwrap();
+            after.insert(key, b"value".to_vec());
+        }
+        let ended = txn.commit().map(drop);
+        assert!(matches!(ended, Err(EngineError::Cancelled(_))), "{ended:?}");
+        assert_eq!(looks.load(Ordering::Relaxed), before + wanted_for + 1);
+        assert!(read(&engine, &tree).unwrap() == rows);
+        assert_eq!(engine.stats().storage.space.used_slots, used);
+    }
+    txn.set_go_on(|| true);
+    let mut after = rows.clone();
+    change(&mut txn, &tree, &mut after, &mut dice, 600).unwrap();
+    let _ = txn.commit().unwrap();
+    assert!(read(&engine, &tree).unwrap() == after);
+}
+
 /// A device that is full, or fails, ends the transaction and nothing else, wherever it happens.
 #[test]
 fn a_full_disk_ends_the_transaction() {
@@ -362,4 +399,138 @@ fn a_full_disk_ends_the_transaction() {
         assert!(read(&engine, &tree).unwrap() == rows, "after {after}");
     }
     assert!(refused > 5, "{refused}");
+}
+
+/// With threads of the engine's own, among them the one that spills beside the transaction.
+fn with_threads() -> EngineConfig {
+    EngineConfig {
+        mode: Mode::Daemon,
+        ..config()
+    }
+}
+
+/// A large transaction, which also writes to a tree that it does not read: what is there after it.
+fn change_two(
+    txn: &mut Txn,
+    [tree, unread]: [&Tree; 2],
+    [rows, others]: [&mut Rows; 2],
+    dice: &mut SimRng,
+) -> Result<(), EngineError> {
+    for _ in 0..6 {
+        change(txn, tree, rows, dice, 200)?;
+        for _ in 0..1500 {
+            let key = key(dice.below(20_000));
+            let value = vec![dice.below(256) as u8; dice.below(40) as usize];
+            txn.put(unread, &key, &value)?;
+            others.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_spills_beside_a_transaction_is_read_and_committed() {
+    let machine = SimEnv::new(7);
+    let engine = Engine::open(machine.env(), with_threads()).unwrap();
+    // Several of them want the thread at once.
+    let life = |seed: u64| {
+        let mut dice = SimRng::new(seed);
+        let trees = [engine.create_tree().unwrap(), engine.create_tree().unwrap()];
+        let [tree, unread] = &trees;
+        let (mut rows, mut others) = (Rows::new(), Rows::new());
+        for round in 0..8 {
+            let mut txn = engine.begin(Isolation::RepeatableRead);
+            let (mut after, mut others_after) = (rows.clone(), others.clone());
+            let both = [&mut after, &mut others_after];
+            change_two(&mut txn, [tree, unread], both, &mut dice).unwrap();
+            assert!(txn.has_spilled());
+            for direction in [Direction::Forward, Direction::Backward] {
+                assert!(scan(&txn, tree, direction).unwrap() == after, "{seed}");
+            }
+            for number in 0..2200 {
+                let key = key(number);
+                let found = txn.get(tree, &key, View::Snapshot).unwrap();
+                assert_eq!(found.as_ref(), after.get(&key), "{seed}, {number}");
+            }
+            assert_eq!(count(&txn, tree), after.len() as u64);
+            if round % 3 == 2 {
+                txn.rollback();
+            } else {
+                let _ = txn.commit().unwrap();
+                (rows, others) = (after, others_after);
+            }
+            assert!(read(&engine, tree).unwrap() == rows, "{seed}");
+            assert!(read(&engine, unread).unwrap() == others, "{seed}");
+        }
+        (trees.map(|tree| tree.id()), [rows, others])
+    };
+    let lives: Vec<_> = std::thread::scope(|scope| {
+        let life = &life;
+        let running: Vec<_> = (0..3).map(|seed| scope.spawn(move || life(seed))).collect();
+        running
+            .into_iter()
+            .map(|life| life.join().unwrap())
+            .collect()
+    });
+    engine.shutdown().unwrap();
+    drop(engine);
+    let engine = Engine::open(machine.env(), config()).unwrap();
+    for (ids, rows) in lives {
+        for (id, rows) in ids.into_iter().zip(rows) {
+            assert!(read(&engine, &engine.tree(id).unwrap()).unwrap() == rows);
+        }
+    }
+}
+
+/// The power goes, or the disk is full, while the thread writes: the transaction learns of it, and is there or not.
+#[test]
+fn a_spill_beside_the_transaction_that_fails_ends_it() {
+    let (mut refused, mut halted) = (0, 0);
+    for seed in 0..24 {
+        let machine = SimEnv::new(seed);
+        let mut dice = SimRng::new(seed);
+        let is_full = seed % 2 == 0;
+        let (mut certain, mut doubtful) = ([Rows::new(), Rows::new()], None);
+        let ids = {
+            let engine = Engine::open(machine.env(), with_threads()).unwrap();
+            let trees = [engine.create_tree().unwrap(), engine.create_tree().unwrap()];
+            if is_full {
+                let full = Fault::on(Op::Allocate).after(dice.below(40)).forever();
+                machine.fs.inject(full.no_space().path("extents"));
+            } else {
+                machine.fs.halt_at(machine.fs.ops() + 1 + dice.below(150));
+            }
+            let mut txn = engine.begin(Isolation::RepeatableRead);
+            let mut large = |dice: &mut SimRng| {
+                let [mut rows, mut others] = [Rows::new(), Rows::new()];
+                let [tree, unread] = &trees;
+                change_two(&mut txn, [tree, unread], [&mut rows, &mut others], dice)
+                    .and_then(|()| txn.commit())
+                    .and_then(|commit| engine.wait_durable(commit.seq.expect("it writes")).block())
+                    .inspect_err(|_| txn.rollback())
+                    .map_err(|error| (error, [rows.clone(), others.clone()]))
+                    .map(|()| [rows, others])
+            };
+            match large(&mut dice) {
+                Ok(rows) => certain = rows,
+                Err((EngineError::DiskFull(_), _)) if is_full => {
+                    refused += 1;
+                    machine.fs.clear_faults();
+                    // The next one meets nothing of it.
+                    certain = large(&mut dice).unwrap();
+                }
+                Err((error, rows)) => {
+                    assert!(!is_full, "{error}");
+                    halted += 1;
+                    doubtful = Some(rows);
+                }
+            }
+            trees.map(|tree| tree.id())
+        };
+        let machine = machine.crash(seed);
+        let engine = Engine::open(machine.env(), config()).unwrap();
+        let found = ids.map(|id| read(&engine, &engine.tree(id).unwrap()).unwrap());
+        assert!(found == certain || Some(found) == doubtful, "seed {seed}");
+    }
+    assert!(refused > 3 && halted > 3, "{refused} {halted}");
 }

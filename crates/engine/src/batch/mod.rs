@@ -4,18 +4,25 @@
 //! `scan` walks it beside the committed versions.
 //!
 //! Parts: `write_set` (of all trees) · `own_table` ([`OwnTable`]: of one tree, in memory) · `spill` (what was too much
-//! for memory) · [`OwnWrites`] (a view of both) · [`Sight`].
+//! for memory) · `spiller` (the thread that moves it) · `merge` (of what has moved, for the commit) · [`OwnWrites`] (a
+//! view of everything) · [`Sight`].
 
+mod merge;
 mod own_table;
 mod spill;
+mod spiller;
 mod write_set;
 
 use std::sync::Arc;
 
 use crate::Seq;
+use crate::memtable::Memtable;
 pub(crate) use own_table::OwnTable;
 pub(crate) use spill::Spills;
-pub(crate) use write_set::{DeadRanges, TreeWrites, WRITE_OVERHEAD_BYTES, WriteSet, is_dead};
+pub(crate) use spiller::Spiller;
+pub(crate) use write_set::{
+    DeadRanges, Spilling, TreeWrites, WRITE_OVERHEAD_BYTES, WriteSet, is_dead,
+};
 
 /// Which versions are seen.
 #[derive(Clone)]
@@ -45,10 +52,34 @@ impl Sight {
 
 /// The writes of a transaction to one tree, as they were when the view was made.
 pub(crate) struct OwnWrites {
-    pub(crate) table: Arc<OwnTable>,
+    pub(crate) tables: OwnTables,
     pub(crate) spills: Spills,
     pub(crate) upto: Seq,
     pub(crate) dead: DeadRanges,
+}
+
+/// What is in memory of the writes to one tree.
+#[derive(Clone)]
+pub(crate) struct OwnTables {
+    pub(crate) active: Arc<OwnTable>,
+    /// Older writes that are being spilled.
+    pub(crate) moving: Option<Arc<OwnTable>>,
+}
+
+impl OwnTables {
+    fn newest_first(&self) -> impl Iterator<Item = &Arc<OwnTable>> {
+        std::iter::once(&self.active).chain(&self.moving)
+    }
+
+    /// All of it as memtables, the newest first.
+    pub(crate) fn settled(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.newest_first().map(|table| table.settled())
+    }
+
+    /// How many writes there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.newest_first().map(|table| table.len()).sum()
+    }
 }
 
 impl OwnWrites {

@@ -1,7 +1,7 @@
 //! Writes of a large transaction that have moved from memory to extents.
 //!
-//! Neighbours: `write_set` moves them and looks here after its tables; cursors walk them beside the tables;
-//! `commit::ingest` takes them when they are settled.
+//! Neighbours: `spiller` has them written, and `write_set` looks here after its tables; cursors walk them beside the
+//! tables; `merge` makes one run of them for the commit.
 //!
 //! A spill is a sorted run of extents that nobody else knows. Its entries have the numbers of the writes where others
 //! have sequences, so savepoints, cursors and reads work as they do in memory. The manifest does not name it: after a
@@ -9,15 +9,13 @@
 //!
 //! **Invariants**
 //! - Spills of a tree are held from the newest to the oldest; all numbers of one are larger than those of the next.
-//! - A settled run has every key once.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::own_table::OwnTable;
 use super::write_set::is_dead;
-use crate::extent::{Extent, FoundIn, ReadMode, RunWriter, Store};
-use crate::iter::{InternalIter, MergingIter};
+use crate::extent::{Extent, FoundIn, HasMeta, ReadMode, RunWriter, Store};
 use crate::tree::{Run, RunId, RunIter, Tree};
 use crate::{LATEST, Result, Seq};
 
@@ -25,7 +23,7 @@ use crate::{LATEST, Result, Seq};
 const PACKED_FOR: u8 = 2;
 
 /// One sorted run.
-struct Spill {
+pub(super) struct Spill {
     run: Run<Arc<Extent>>,
     /// The numbers of its writes lie in here.
     numbers: RangeInclusive<Seq>,
@@ -33,29 +31,19 @@ struct Spill {
     has_unique_keys: bool,
 }
 
-fn writer(store: &Arc<Store>, tree: &Tree) -> RunWriter {
+/// Writes extents of a spill, or of what spills were merged to.
+pub(super) fn writer(store: &Arc<Store>, tree: &Tree) -> RunWriter {
     RunWriter::new(store, tree.id(), PACKED_FOR).with_fields(tree.fields())
 }
 
-/// The spills of a tree. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct Spills {
-    newest_first: Arc<Vec<Arc<Spill>>>,
-}
-
-impl Spills {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.newest_first.is_empty()
-    }
-
-    /// Writes the live entries of `table` out, as the newest spill. After an error nothing has changed.
-    pub(crate) fn add(
-        &mut self,
+impl Spill {
+    /// Writes the live entries of `table` out; `None` if there are none.
+    pub(super) fn write(
         store: &Arc<Store>,
         tree: &Tree,
         table: &OwnTable,
         dead: &[(Seq, Seq)],
-    ) -> Result<()> {
+    ) -> Result<Option<Spill>> {
         let mut writer = writer(store, tree);
         let (mut first, mut last) = (Seq::MAX, 0);
         let mut has_unique_keys = true;
@@ -71,22 +59,35 @@ impl Spills {
             writer.add(key, entry.seq, entry.op, entry.value)
         })?;
         let extents = writer.finish()?;
-        if extents.is_empty() {
-            return Ok(());
-        }
-        debug_assert!(
-            self.newest_first
-                .first()
-                .is_none_or(|newest| *newest.numbers.end() < first),
-            "the newest spill has the largest numbers"
-        );
-        let spill = Spill {
+        debug_assert_eq!(extents.is_empty(), last == 0, "writes have numbers");
+        Ok((!extents.is_empty()).then(|| Spill {
             run: Run::new(RunId(0), extents),
             numbers: first..=last,
             has_unique_keys,
-        };
-        Arc::make_mut(&mut self.newest_first).insert(0, Arc::new(spill));
-        Ok(())
+        }))
+    }
+}
+
+/// The spills of a tree. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Spills {
+    newest_first: Arc<Vec<Arc<Spill>>>,
+}
+
+impl Spills {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.newest_first.is_empty()
+    }
+
+    /// Adds the newest one.
+    pub(super) fn add(&mut self, spill: Arc<Spill>) {
+        debug_assert!(
+            self.newest_first
+                .first()
+                .is_none_or(|newest| newest.numbers.end() < spill.numbers.start()),
+            "the newest spill has the largest numbers"
+        );
+        Arc::make_mut(&mut self.newest_first).insert(0, spill);
     }
 
     /// The live write to a key.
@@ -111,22 +112,8 @@ impl Spills {
         spills.map(move |spill| RunIter::new(spill.run.clone(), mode))
     }
 
-    /// All spills as one run, which has of every key the last live write: as they are where that is so, merged where
-    /// not.
-    pub(crate) fn finalize(
-        &self,
-        store: &Arc<Store>,
-        tree: &Tree,
-        dead: &[(Seq, Seq)],
-    ) -> Result<Vec<Arc<Extent>>> {
-        match self.in_order(dead) {
-            Some(extents) => Ok(extents),
-            None => self.merge(store, tree, dead),
-        }
-    }
-
-    /// The extents in the order of their keys, if nothing overlaps and nothing has died.
-    fn in_order(&self, dead: &[(Seq, Seq)]) -> Option<Vec<Arc<Extent>>> {
+    /// All spills as one run, if it has of every key the last live write: nothing overlaps and nothing has died.
+    pub(super) fn in_order(&self, dead: &[(Seq, Seq)]) -> Option<Vec<Arc<Extent>>> {
         let is_whole = |spill: &Arc<Spill>| {
             let numbers = &spill.numbers;
             let has_died =
@@ -136,40 +123,20 @@ impl Spills {
         if !self.newest_first.iter().all(is_whole) {
             return None;
         }
-        let spills = self.newest_first.iter();
-        let mut extents: Vec<_> = spills
-            .flat_map(|spill| spill.run.extents().to_vec())
-            .collect();
-        extents.sort_by(|a, b| a.meta().first.key.cmp(&b.meta().first.key));
+        let extents = self.extents_by_key();
         let are_apart = extents
             .windows(2)
             .all(|pair| pair[0].meta().last.key < pair[1].meta().first.key);
         are_apart.then_some(extents)
     }
 
-    fn merge(
-        &self,
-        store: &Arc<Store>,
-        tree: &Tree,
-        dead: &[(Seq, Seq)],
-    ) -> Result<Vec<Arc<Extent>>> {
-        let sources = self.iters(ReadMode::Once);
-        let sources = sources.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
-        let mut merged = MergingIter::new(sources.collect());
-        merged.seek_to_first()?;
-        let mut writer = writer(store, tree);
-        let mut previous: Option<Vec<u8>> = None;
-        while merged.valid() {
-            let (key, number) = (merged.key(), merged.seq());
-            if !is_dead(dead, number) && previous.as_deref() != Some(key) {
-                writer.add(key, number, merged.op(), merged.value())?;
-                let mut last = previous.take().unwrap_or_default();
-                last.clear();
-                last.extend_from_slice(key);
-                previous = Some(last);
-            }
-            merged.next()?;
-        }
-        writer.finish()
+    /// All extents, in the order of their first keys.
+    pub(super) fn extents_by_key(&self) -> Vec<Arc<Extent>> {
+        let spills = self.newest_first.iter();
+        let mut extents: Vec<_> = spills
+            .flat_map(|spill| spill.run.extents().to_vec())
+            .collect();
+        extents.sort_by(|a, b| a.meta().first.key.cmp(&b.meta().first.key));
+        extents
     }
 }

@@ -7,24 +7,29 @@
 //! a number, a rollback to it a range of dead numbers, and gives a cursor a stable view (the numbers up to its
 //! creation) without copying anything.
 //!
-//! What is too much for memory moves to extents (`spill`). A tree of which something has moved is not logged: its
-//! writes become part of it as extents.
+//! What is too much for memory moves to extents (`spill`), on a thread of its own (`spiller`): while one table is
+//! sorted and written the next one is filled. If both are full, and the thread is not done, the transaction spills
+//! itself. A tree of which something has moved is not logged: its writes become part of it as extents.
 //!
 //! **Invariants**
 //! - Write numbers start at 1 and only grow within a transaction.
 //! - `dead` ranges are half open (after, upto], disjoint and ascending. A write is live if its number is in none.
 //! - Of a key, the live write with the highest number counts.
 //! - Memory of dead writes is not returned before the transaction ends; it counts against the limit.
+//! - What is moving of a tree is older than its table and newer than its spills.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::OwnWrites;
+use super::merge::SpillMerge;
 use super::own_table::OwnTable;
 use super::spill::Spills;
+use super::spiller::{SpillJob, Spiller};
+use super::{OwnTables, OwnWrites};
 use crate::extent::{FoundIn, Store};
 use crate::memtable::MemEntry;
+use crate::pool::ScanPool;
 use crate::tree::{StagedExtents, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
@@ -65,11 +70,87 @@ impl Written<'_> {
 /// The writes to one tree.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,
-    pub(crate) table: Arc<OwnTable>,
-    /// What has moved out of the table.
+    table: Arc<OwnTable>,
+    /// A full table that is being spilled.
+    moving: Option<Moving>,
+    /// What has moved to extents.
     spills: Spills,
     /// Bytes of the writes in the table.
     bytes: u64,
+}
+
+/// A table that is being spilled, and the bytes of its writes.
+struct Moving {
+    job: Arc<SpillJob>,
+    bytes: u64,
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.job.cancel();
+    }
+}
+
+impl TreeWrites {
+    /// Writes that are all in the log record: nothing has moved.
+    fn is_logged(&self) -> bool {
+        self.spills.is_empty() && self.moving.is_none()
+    }
+
+    /// The live write to a key.
+    fn get(&self, key: &[u8], dead: &[(Seq, Seq)]) -> Result<Option<Written<'_>>> {
+        let moving = self.moving.as_ref().map(|moving| &moving.job.table);
+        for table in std::iter::once(&self.table).chain(moving) {
+            if let Some(entry) = live_in(table, key, dead) {
+                return Ok(Some(Written::InMemory(entry)));
+            }
+        }
+        let spilled = self.spills.get(key, dead)?;
+        Ok(spilled.map(Written::Spilled))
+    }
+
+    /// Puts an empty table in the place of the full one, which is moving from now on.
+    fn start_moving(&mut self, store: &Arc<Store>, dead: &DeadRanges) -> &Arc<SpillJob> {
+        assert!(self.moving.is_none(), "one table of a tree at a time");
+        let job = SpillJob::new(store, &self.tree, &self.table, dead);
+        self.table = Arc::new(self.table.following(self.tree.budget()));
+        let bytes = std::mem::take(&mut self.bytes);
+        &self.moving.insert(Moving { job, bytes }).job
+    }
+
+    /// Waits until nothing is moving any more, or moves it now. The bytes that have left memory. After an error it is
+    /// moving as before.
+    fn finish_moving(&mut self) -> Result<u64> {
+        let Some(moving) = &self.moving else {
+            return Ok(0);
+        };
+        let (made, bytes) = (moving.job.take()?, moving.bytes);
+        if let Some(spill) = made {
+            self.spills.add(spill);
+        }
+        self.moving = None;
+        Ok(bytes)
+    }
+}
+
+/// The live write to a key in one table.
+fn live_in<'a>(table: &'a OwnTable, key: &[u8], dead: &[(Seq, Seq)]) -> Option<MemEntry<'a>> {
+    let mut upto = LATEST;
+    let table = table.settled();
+    while let Some(entry) = table.get(key, upto) {
+        if !is_dead(dead, entry.seq) {
+            return Some(entry);
+        }
+        debug_assert!(0 < entry.seq && entry.seq <= upto);
+        upto = entry.seq - 1;
+    }
+    None
+}
+
+/// What moves writes to extents.
+pub(crate) struct Spilling<'a> {
+    pub(crate) store: &'a Arc<Store>,
+    pub(crate) spiller: &'a Spiller,
 }
 
 /// All writes of a transaction.
@@ -81,6 +162,8 @@ pub(crate) struct WriteSet {
     last_number: Seq,
     /// Bytes of the writes that are in memory, ...
     bytes: u64,
+    /// ... of those among them that are being spilled, ...
+    moving_bytes: u64,
     /// ... and of those that have moved to extents.
     spilled_bytes: u64,
     /// Whether any of them sets a value.
@@ -120,9 +203,9 @@ impl WriteSet {
         self.bytes + self.spilled_bytes
     }
 
-    /// Whether a part of it has moved to extents.
+    /// Whether a part of it has moved to extents, or is moving.
     pub(crate) fn has_spilled(&self) -> bool {
-        self.spilled_bytes > 0
+        self.spilled_bytes > 0 || self.moving_bytes > 0
     }
 
     /// Adds a write. All of them may have `limit_bytes`, together with what the transaction has beside them.
@@ -178,6 +261,7 @@ impl WriteSet {
                     TreeWrites {
                         tree: tree.clone(),
                         table,
+                        moving: None,
                         spills: Spills::default(),
                         bytes: 0,
                     },
@@ -203,50 +287,74 @@ impl WriteSet {
         let Some(writes) = self.find(tree) else {
             return Ok(None);
         };
-        let mut upto = LATEST;
-        let table = writes.table.settled();
-        while let Some(entry) = table.get(key, upto) {
-            if !is_dead(&self.dead, entry.seq) {
-                return Ok(Some(Written::InMemory(entry)));
-            }
-            debug_assert!(0 < entry.seq && entry.seq <= upto);
-            upto = entry.seq - 1;
-        }
-        let spilled = writes.spills.get(key, &self.dead)?;
-        Ok(spilled.map(Written::Spilled))
+        writes.get(key, &self.dead)
     }
 
     /// The writes to a tree as they are now, to be walked.
     pub(crate) fn view(&self, tree: TreeId) -> Option<OwnWrites> {
         let writes = self.find(tree)?;
         Some(OwnWrites {
-            table: Arc::clone(&writes.table),
+            tables: OwnTables {
+                active: Arc::clone(&writes.table),
+                moving: writes.moving.as_ref().map(|m| Arc::clone(&m.job.table)),
+            },
             spills: writes.spills.clone(),
             upto: self.last_number,
             dead: Arc::clone(&self.dead),
         })
     }
 
-    /// Moves the writes to the tree that has most of them in memory to extents. After an error nothing has changed.
-    pub(crate) fn spill(&mut self, store: &Arc<Store>) -> Result<()> {
-        let largest = (0..self.trees.len()).max_by_key(|at| self.trees[*at].bytes);
-        largest.map_or(Ok(()), |at| self.spill_tree(at, store))
+    /// Whether a write of `bytes` needs room, where all writes in memory may have `memory`: the part of it that is
+    /// being filled is full, and nothing is moving, or there is no more.
+    #[inline]
+    pub(crate) fn needs_room(&self, bytes: u64, memory: u64, spiller: &Spiller) -> bool {
+        self.bytes - self.moving_bytes + bytes > memory / spiller.parts()
+            && (self.bytes + bytes > memory || !self.is_moving())
     }
 
-    fn spill_tree(&mut self, at: usize, store: &Arc<Store>) -> Result<()> {
-        let writes = &mut self.trees[at];
-        let spills = &mut writes.spills;
-        spills.add(store, &writes.tree, &writes.table, &self.dead)?;
-        let bytes = std::mem::take(&mut writes.bytes);
-        // A cursor may still walk the table.
-        if !Arc::get_mut(&mut writes.table).is_some_and(OwnTable::clear) {
-            writes.table = Arc::new(writes.table.following(writes.tree.budget()));
+    /// Whether something is moving and not done.
+    fn is_moving(&self) -> bool {
+        let moving = |tree: &TreeWrites| tree.moving.as_ref().is_some_and(|m| !m.job.has_ended());
+        self.moving_bytes > 0 && self.trees.iter().any(moving)
+    }
+
+    /// Moves the writes to the tree that has most of them in its table to extents: on the thread for that, but here if
+    /// it is still busy with those to another tree. After an error nothing has changed but where writes are.
+    pub(crate) fn make_room(&mut self, spilling: &Spilling<'_>) -> Result<()> {
+        let Some(largest) = (0..self.trees.len()).max_by_key(|at| self.trees[*at].bytes) else {
+            return Ok(());
+        };
+        for at in 0..self.trees.len() {
+            let moving = self.trees[at].moving.as_ref();
+            if moving.is_some_and(|moving| at == largest || moving.job.has_ended()) {
+                self.finish_moving(at)?;
+            }
         }
+        let is_free = !self.is_moving();
+        let job = self.start_moving(largest, spilling.store);
+        match is_free && spilling.spiller.offer(&job) {
+            true => Ok(()),
+            false => self.finish_moving(largest),
+        }
+    }
+
+    fn start_moving(&mut self, at: usize, store: &Arc<Store>) -> Arc<SpillJob> {
+        let writes = &mut self.trees[at];
+        self.moving_bytes += writes.bytes;
+        let job = Arc::clone(writes.start_moving(store, &self.dead));
+        self.validate();
+        job
+    }
+
+    /// Waits until nothing of the tree is moving any more, or moves it now.
+    fn finish_moving(&mut self, at: usize) -> Result<()> {
+        let bytes = self.trees[at].finish_moving()?;
         assert!(
-            self.bytes >= bytes,
-            "the bytes of all trees are those of each"
+            self.bytes >= bytes && self.moving_bytes >= bytes,
+            "what moves has been in memory"
         );
         self.bytes -= bytes;
+        self.moving_bytes -= bytes;
         self.spilled_bytes += bytes;
         self.validate();
         Ok(())
@@ -254,30 +362,62 @@ impl WriteSet {
 
     /// In builds with debug assertions: the counts agree.
     fn validate(&self) {
+        let moving = |tree: &TreeWrites| tree.moving.as_ref().map_or(0, |moving| moving.bytes);
         debug_assert_eq!(
-            self.bytes,
+            self.bytes - self.moving_bytes,
             self.trees.iter().map(|writes| writes.bytes).sum::<u64>(),
             "the bytes of all trees are those of each"
+        );
+        debug_assert_eq!(
+            self.moving_bytes,
+            self.trees.iter().map(moving).sum::<u64>(),
+            "and so are those that are moving"
         );
         debug_assert!(self.trees.len() as u64 <= self.last_number);
     }
 
     /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is
-    /// synced.
-    pub(crate) fn finalize(&mut self, store: &Arc<Store>) -> Result<StagedExtents> {
+    /// synced. Ends early, with an error, where `go_on` says no.
+    pub(crate) fn finalize(
+        &mut self,
+        spilling: &Spilling<'_>,
+        pool: &ScanPool,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<StagedExtents> {
+        self.spill_rest(spilling)?;
         let mut ingests = StagedExtents::new();
-        for at in 0..self.trees.len() {
-            if self.trees[at].spills.is_empty() {
-                continue;
+        let mut merge = SpillMerge::new(spilling.store, &self.dead);
+        for TreeWrites { tree, spills, .. } in self.trees.iter().filter(|tree| !tree.is_logged()) {
+            let in_order = spills.in_order(&self.dead);
+            if in_order.is_none() {
+                merge.add(ingests.len(), tree, spills);
             }
-            self.spill_tree(at, store)?;
-            let TreeWrites { tree, spills, .. } = &self.trees[at];
-            let extents = spills.finalize(store, tree, &self.dead)?;
-            if !extents.is_empty() {
-                ingests.push((tree.clone(), extents));
+            ingests.push((tree.clone(), in_order.unwrap_or_default()));
+        }
+        merge.run(pool, go_on, |place, extents| {
+            ingests[place].1.extend(extents)
+        })?;
+        ingests.retain(|(_, extents)| !extents.is_empty());
+        Ok(ingests)
+    }
+
+    /// Moves the rest of the writes to every tree of which something has moved: the thread from the first one on, this
+    /// one from the last one on.
+    fn spill_rest(&mut self, spilling: &Spilling<'_>) -> Result<()> {
+        for at in 0..self.trees.len() {
+            self.finish_moving(at)?;
+        }
+        for at in 0..self.trees.len() {
+            if !self.trees[at].is_logged() && self.trees[at].bytes > 0 {
+                let job = self.start_moving(at, spilling.store);
+                spilling.spiller.offer(&job);
             }
         }
-        Ok(ingests)
+        for at in (0..self.trees.len()).rev() {
+            self.finish_moving(at)?;
+        }
+        assert_eq!(self.moving_bytes, 0, "nothing is moving any more");
+        Ok(())
     }
 
     /// Makes every write after number `after` dead.
@@ -328,7 +468,7 @@ impl WriteSet {
 
     /// The trees whose writes are in the log record.
     pub(crate) fn logged(&self) -> impl Iterator<Item = &TreeWrites> {
-        self.trees.iter().filter(|writes| writes.spills.is_empty())
+        self.trees.iter().filter(|writes| writes.is_logged())
     }
 
     /// Forgets everything, and keeps a little memory.
@@ -350,6 +490,7 @@ impl WriteSet {
         }
         self.last_number = 0;
         self.bytes = 0;
+        self.moving_bytes = 0;
         self.spilled_bytes = 0;
         debug_assert!(self.is_untouched() && self.spare.len() <= KEPT_TABLES);
         self.has_puts = false;

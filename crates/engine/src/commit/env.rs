@@ -36,8 +36,13 @@ pub(crate) trait Background {
     /// A memtable has grown to this size.
     fn memtable_has(&self, tree: &Tree, bytes: usize);
 
-    /// Stages what a write set has in extents; `None` if nothing of it is live.
-    fn stage<'a>(&'a self, writes: &mut WriteSet) -> Result<Option<Box<dyn Ingest + 'a>>>;
+    /// Stages what a write set has in extents; `None` if nothing of it is live. `go_on` is asked now and then whether
+    /// the commit is still wanted.
+    fn stage<'a>(
+        &'a self,
+        writes: &mut WriteSet,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn Ingest + 'a>>>;
 }
 
 /// Extents that are staged, to become part of their trees with a commit. Dropping it forgets them.

@@ -74,6 +74,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) makes_room: bool,
     /// In which the record is made.
     pub(crate) buffers: &'a mut EntryBuffers,
+    /// Whether the commit is still wanted; asked until the record is made.
+    pub(crate) go_on: &'a dyn Fn() -> bool,
 }
 
 impl Batch<'_> {
@@ -99,7 +101,7 @@ pub(crate) fn commit(
         admitted => admitted?,
     }
     let staged = match batch.writes.has_spilled() {
-        true => background.stage(batch.writes)?,
+        true => background.stage(batch.writes, batch.go_on)?,
         false => None,
     };
     let _charge = charge_record(env, batch.writes, batch.buffers)?;

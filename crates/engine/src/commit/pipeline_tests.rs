@@ -42,7 +42,11 @@ impl Background for Told {
         self.inserted_into.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn stage<'a>(&'a self, _: &mut WriteSet) -> Result<Option<Box<dyn Ingest + 'a>>> {
+    fn stage<'a>(
+        &'a self,
+        _: &mut WriteSet,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn Ingest + 'a>>> {
         unreachable!("nothing has moved to disk")
     }
 }
@@ -94,6 +98,7 @@ impl Pipeline {
             attachment: [&[], attachment],
             makes_room: false,
             buffers: &mut self.buffers,
+            go_on: &|| true,
         };
         commit(&self.env, &self.background, batch)
     }
@@ -173,6 +178,7 @@ fn what_is_refused_leaves_no_trace() {
         attachment: [&[]; 2],
         makes_room: true,
         buffers: &mut pipeline.buffers,
+        go_on: &|| true,
     };
     assert!(
         commit(&pipeline.env, &pipeline.background, batch)
@@ -200,6 +206,7 @@ fn the_log_ends_at_its_ceiling_but_for_what_makes_room() {
         attachment: [&[]; 2],
         makes_room: true,
         buffers: &mut pipeline.buffers,
+        go_on: &|| true,
     };
     let made = commit(&pipeline.env, &pipeline.background, batch).unwrap();
     assert!(made.is_some_and(|seq| seq > before));

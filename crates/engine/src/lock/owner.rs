@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{LockMode, LockRef};
-use crate::batch::{DeadRanges, OwnTable, OwnWrites, Spills, WriteSet, is_dead};
+use crate::batch::{DeadRanges, OwnTables, OwnWrites, Spills, WriteSet, is_dead};
 use crate::extent::ReadMode;
 use crate::iter::InternalIter;
 use crate::span::KeySpan;
@@ -67,7 +67,7 @@ pub(super) struct Waiting {
 #[derive(Clone)]
 pub(super) struct Published {
     pub(crate) tree: TreeId,
-    pub(crate) table: Arc<OwnTable>,
+    pub(crate) tables: OwnTables,
     pub(crate) spills: Spills,
 }
 
@@ -215,10 +215,10 @@ impl LockOwner {
     /// Shows the writes to a tree to others: those of now and, unless they move to disk, those to come. What was shown
     /// of the tree before is replaced.
     pub(crate) fn publish_writes(&self, writes: &WriteSet, tree: TreeId) {
-        if let Some(OwnWrites { table, spills, .. }) = writes.view(tree) {
+        if let Some(OwnWrites { tables, spills, .. }) = writes.view(tree) {
             self.publish(Published {
                 tree,
-                table,
+                tables,
                 spills,
             });
         }
@@ -239,7 +239,7 @@ impl LockOwner {
     pub(crate) fn published_entries(&self) -> Vec<(TreeId, u64)> {
         let published = self.published.lock();
         let trees = published.trees.iter();
-        trees.map(|own| (own.tree, own.table.len())).collect()
+        trees.map(|own| (own.tree, own.tables.len())).collect()
     }
 
     /// Says which of the published writes do not count any more.
@@ -342,7 +342,9 @@ struct Walk<'a> {
 
 impl Uncommitted {
     fn add(&mut self, writes: &Published, walk: &Walk<'_>) -> Result<()> {
-        self.walk(&mut writes.table.settled().iter(), walk)?;
+        for table in writes.tables.settled() {
+            self.walk(&mut table.iter(), walk)?;
+        }
         for mut spill in writes.spills.iters(ReadMode::Cached) {
             self.walk(&mut spill, walk)?;
         }

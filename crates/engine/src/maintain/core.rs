@@ -112,7 +112,11 @@ impl Background for Core {
         }
     }
 
-    fn stage<'a>(&'a self, writes: &mut WriteSet) -> Result<Option<Box<dyn Ingest + 'a>>> {
-        ingest::stage(self, writes)
+    fn stage<'a>(
+        &'a self,
+        writes: &mut WriteSet,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn Ingest + 'a>>> {
+        ingest::stage(self, writes, go_on)
     }
 }

@@ -35,14 +35,15 @@ struct Staged<'a> {
     is_over: bool,
 }
 
-/// Stages what a write set has in extents; `None` if nothing of it is live.
+/// Stages what a write set has in extents; `None` if nothing of it is live. An error where `go_on` says no meanwhile.
 pub(super) fn stage<'a>(
     core: &'a Core,
     writes: &mut WriteSet,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<Option<Box<dyn Ingest + 'a>>> {
     let (trees, commit) = (&core.env.trees, &core.env.commit);
     trees.check_writable()?;
-    let ingests = writes.finalize(trees.store())?;
+    let ingests = writes.finalize(&core.env.spilling(), &core.env.scans, go_on)?;
     if ingests.is_empty() {
         return Ok(None);
     }

@@ -85,7 +85,7 @@ impl<'a> Sweep<'a> {
         for table in view
             .own
             .iter()
-            .map(|own| own.table.settled())
+            .flat_map(|own| own.tables.settled())
             .chain(view.memtables())
         {
             memory.push(Box::new(table.iter()));

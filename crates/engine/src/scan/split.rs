@@ -69,7 +69,7 @@ pub(super) fn estimate(view: &PinnedView, span: &KeySpan) -> u64 {
 /// As [`estimate`] for the tiers in memory.
 pub(super) fn in_memory(view: &PinnedView, span: &KeySpan) -> u64 {
     let upper = span.upper.as_deref();
-    let own = view.own.iter().map(|own| own.table.settled());
+    let own = view.own.iter().flat_map(|own| own.tables.settled());
     let mut entries = 0;
     for table in own.chain(view.memtables()) {
         let mut keys = 0;
@@ -121,7 +121,7 @@ fn marks(view: &PinnedView, span: &KeySpan, parts: usize, share: u64) -> Result<
     let mut marks = Vec::new();
     let upper = span.upper.as_deref();
     let wanted = parts * MARKS_PER_TASK;
-    let own = view.own.iter().map(|own| own.table.settled());
+    let own = view.own.iter().flat_map(|own| own.tables.settled());
     for table in own.chain(view.memtables()) {
         let from = marks.len();
         let each = table.sample(&span.lower, upper, wanted, |key| {

@@ -56,10 +56,11 @@ impl PinnedView {
         let mut tiers = Vec::new();
         let committed = || Sight::Snapshot(self.snapshot);
         if let Some(own) = &self.own {
-            let table = Source::Memtable(Box::new(own.table.settled().iter()));
+            let tables = own.tables.settled();
+            let tables = tables.map(|table| Source::Memtable(Box::new(table.iter())));
             let spills = own.spills.iters(ReadMode::Cached);
             let spills = spills.map(|iter| Source::Run(Box::new(iter)));
-            let sources = std::iter::once(table).chain(spills);
+            let sources = tables.chain(spills);
             tiers.extend(sources.map(|source| Tier::new(source, own.sight())));
         }
         for table in self.memtables() {

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::ordered::Ordered;
 use super::prepared::PreparedTable;
 use super::snapshots::Snapshots;
+use crate::batch::{Spiller, Spilling};
 use crate::commit::env::{Background, CommitEnv};
 use crate::pool::ScanPool;
 use crate::tree::{OnFatal, SuperVersion, Trees};
@@ -38,6 +39,8 @@ pub(crate) struct TxnEnv {
     pub(crate) ordered: OnceLock<Ordered>,
     /// The threads that help with scans.
     pub(crate) scans: ScanPool,
+    /// The thread that moves writes of large transactions to disk.
+    pub(crate) spiller: Spiller,
     pub(crate) limits: TxnLimits,
     pub(crate) on_fatal: OnFatal,
 }
@@ -57,5 +60,12 @@ impl TxnEnv {
     pub(crate) fn txn_memory(&self) -> u64 {
         let share = (self.commit.budget.limit() / TXN_SHARE).max(LEAST_TXN_BYTES);
         self.limits.memory_bytes.min(share as u64)
+    }
+
+    pub(crate) fn spilling(&self) -> Spilling<'_> {
+        Spilling {
+            store: self.trees.store(),
+            spiller: &self.spiller,
+        }
     }
 }

@@ -131,6 +131,16 @@ pub(crate) fn note_dependency(dependency: &AtomicU64, seq: Seq) {
     }
 }
 
+/// Says whether what takes long is still wanted.
+#[derive(Default)]
+pub(crate) struct GoOn(Option<Box<dyn Fn() -> bool + Send + Sync>>);
+
+impl GoOn {
+    pub(crate) fn says(&self) -> bool {
+        self.0.as_ref().is_none_or(|go_on| go_on())
+    }
+}
+
 /// A transaction. One session uses it, for one transaction after the other.
 pub struct Txn {
     pub(crate) env: Arc<TxnEnv>,
@@ -141,6 +151,8 @@ pub struct Txn {
     snapshot: AtomicU64,
     pub(crate) writes: WriteSet,
     may_spill: bool,
+    /// Whether its session still wants what takes long.
+    go_on: GoOn,
     /// What is committed makes room on the disk.
     makes_room: bool,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
@@ -170,6 +182,7 @@ impl Txn {
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
             may_spill: true,
+            go_on: GoOn::default(),
             makes_room: false,
             counters: SmallVec::new(),
             attachment: Attachment::default(),
@@ -306,8 +319,9 @@ impl Txn {
         self.check()?;
         let env = &*self.env;
         let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
-        if self.writes.bytes() + bytes > env.txn_memory() && self.may_spill {
-            let spilled = self.writes.spill(env.trees.store());
+        let memory = env.txn_memory();
+        if self.may_spill && self.writes.needs_room(bytes, memory, &env.spiller) {
+            let spilled = self.writes.make_room(&env.spilling());
             for writes in self.writes.trees() {
                 self.owner.publish_writes(&self.writes, writes.tree.id());
             }
@@ -428,6 +442,12 @@ impl Txn {
         self.may_spill = may_spill;
     }
 
+    /// Has `go_on` asked now and then while the commit of a large transaction merges what has moved to disk; false ends
+    /// it with [`EngineError::Cancelled`], and the transaction is rolled back.
+    pub fn set_go_on(&mut self, go_on: impl Fn() -> bool + Send + Sync + 'static) {
+        self.go_on = GoOn(Some(Box::new(go_on)));
+    }
+
     /// Says that the commit of this transaction makes room on the disk, because trees will be dropped then: on a full
     /// disk it may use the room in the log that is held back from others. A transaction that only deletes may anyway.
     pub fn set_makes_room(&mut self) {
@@ -494,6 +514,7 @@ impl Txn {
             attachment: self.attachment.pieces(),
             makes_room,
             buffers: &mut self.buffers,
+            go_on: &|| self.go_on.says(),
         };
         let result = commit::commit(&self.env.commit, &*self.home, batch);
         let result = result.map(|seq| Commit { seq });

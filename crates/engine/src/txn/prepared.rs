@@ -43,7 +43,7 @@ pub(crate) struct PreparedTxn {
 enum Slot {
     /// It is being prepared.
     Preparing,
-    Waiting(PreparedTxn),
+    Waiting(Box<PreparedTxn>),
     /// A decision is being logged; the log is needed from here.
     Deciding {
         start: u64,
@@ -68,7 +68,10 @@ impl PreparedTable {
 
     pub(crate) fn insert(&self, id: &PreparedId, txn: PreparedTxn) {
         assert!(txn.start < txn.seq, "a sequence is the end of its record");
-        let before = self.slots.lock().insert(id.clone(), Slot::Waiting(txn));
+        let before = self
+            .slots
+            .lock()
+            .insert(id.clone(), Slot::Waiting(Box::new(txn)));
         assert!(
             !matches!(before, Some(Slot::Waiting(_))),
             "an identifier belongs to one transaction at a time"
@@ -92,7 +95,7 @@ impl PreparedTable {
         };
         let start = txn.start;
         match std::mem::replace(slot, Slot::Deciding { start }) {
-            Slot::Waiting(txn) => Ok(txn),
+            Slot::Waiting(txn) => Ok(*txn),
             Slot::Preparing | Slot::Deciding { .. } => unreachable!("matched above"),
         }
     }

@@ -147,14 +147,18 @@ impl Txn {
 
 /// All writes of a transaction to a tree.
 fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
-    let table: Box<dyn InternalIter> = Box::new(own.table.settled().iter());
-    if own.spills.is_empty() {
-        return table;
-    }
+    let tables = own.tables.settled();
+    let tables = tables.map(|table| Box::new(table.iter()) as Box<dyn InternalIter>);
     let spills = own.spills.iters(ReadMode::Cached);
     let spills = spills.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
+    let mut sources = tables.chain(spills);
+    let newest = sources.next().expect("there is a table");
+    let older: Vec<_> = sources.collect();
+    if older.is_empty() {
+        return newest;
+    }
     Box::new(MergingIter::new(
-        std::iter::once(table).chain(spills).collect(),
+        std::iter::once(newest).chain(older).collect(),
     ))
 }
 

@@ -296,6 +296,8 @@ impl Session {
         // The server acknowledges what is durable, or switches this off.
         txn.set_snapshot_at(SnapshotAt::Durable);
         process.set_canceller(Some(txn.wait_canceller()));
+        let own = Arc::clone(&process);
+        txn.set_go_on(move || !own.is_killed());
         let mut locks = instance.new_lock_set();
         locks.belongs_to(client.connection_id);
         let plans = Plans::default();

@@ -429,7 +429,7 @@ pub(super) fn enter(txn: &mut Txn) -> Result<PendingCommit> {
 fn admit_and_stage<'a>(txn: &mut Txn, home: &'a dyn Home) -> Result<Option<Box<dyn Ingest + 'a>>> {
     prepared::admit(txn)?;
     match txn.writes.has_spilled() {
-        true => home.stage(&mut txn.writes),
+        true => home.stage(&mut txn.writes, &|| txn.go_on.says()),
         false => Ok(None),
     }
 }
