@@ -113,12 +113,38 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Calls `each` with one piece of a large value after the other, cut between characters, and asks before each of
+    /// them.
+    ///
+    /// # Errors
+    /// The statement is killed or out of time.
+    pub fn pieces(&mut self, value: &[u8], mut each: impl FnMut(&[u8])) -> SqlResult<()> {
+        let mut rest = value;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(piece_of(rest));
+            self.done(piece.len())?;
+            each(piece);
+            rest = behind;
+        }
+        Ok(())
+    }
+
     #[cold]
     fn ask(&mut self, bytes: usize) -> SqlResult<()> {
         let sum = MANY_BYTES - self.left + bytes;
         self.left = MANY_BYTES;
         self.session.go_on(sum)
     }
+}
+
+/// Bytes of the first piece of a value. Bytes that continue a character are not cut off; there are three at most.
+fn piece_of(value: &[u8]) -> usize {
+    if value.len() <= MANY_BYTES {
+        return value.len();
+    }
+    let continues = |at: usize| value[at] & 0xC0 == 0x80;
+    let mut ends = (MANY_BYTES - 3..=MANY_BYTES).rev();
+    ends.find(|at| !continues(*at)).unwrap_or(MANY_BYTES)
 }
 
 /// Bounds on regular expressions.

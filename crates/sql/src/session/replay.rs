@@ -11,6 +11,7 @@ use esker_binlog::event::table_map::TableMap;
 use esker_binlog::event::{Checksum, Event, EventType};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
+use esker_types::ctx::{NoSession, Work};
 use esker_types::func::{Padding, decode_base64};
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -92,7 +93,7 @@ impl Session {
         self.context
             .require_any(&["SUPER", "BINLOG_ADMIN", "REPLICATION_APPLIER"])?;
         // Each event is a text of its own.
-        let bytes = decode_base64(coded, Padding::Within)
+        let bytes = decode_base64(coded, Padding::Within, &mut Work::new(&NoSession))?
             .ok_or_else(|| SqlError::new(1575, "HY000", "Decoding of base64 string failed"))?;
         let statement = RowStatement::read(&bytes, &mut self.replayed)?;
         if statement.rows.is_empty() {

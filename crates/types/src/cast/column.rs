@@ -12,7 +12,7 @@ use super::column_text::{to_bit, to_enum, to_set, to_string_column};
 use super::column_time::{is_year, to_date_column, to_datetime_column, to_time_column, to_year};
 use super::number::temporal_decimal;
 use super::{quoted, round_f64};
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, Work};
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
@@ -192,7 +192,7 @@ fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> 
         _ => return Err(NOT_TEXT.in_column(t.column)),
     };
     let doc = json::parse(&text, t.ctx.session).map_err(|e| e.in_column(t.column))?;
-    json::encode(&doc).map(Value::Json)
+    json::encode_watched(&doc, &mut Work::new(t.ctx.session)).map(Value::Json)
 }
 
 /// The value in a type from which the column's type is reached as from SQL values; `None`: as text.

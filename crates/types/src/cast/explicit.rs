@@ -14,7 +14,7 @@ use super::{
     to_f64, to_i64, to_time, truncated,
 };
 use crate::collation::{char_count, char_offset};
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, Work};
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
@@ -100,7 +100,7 @@ fn to_json(ctx: &EvalCtx, v: &Value, from: &SqlType) -> SqlResult<Value> {
         }
         v => json::from_value(v.as_ref(), from),
     };
-    json::encode(&doc).map(Value::Json)
+    json::encode_watched(&doc, &mut Work::new(ctx.session)).map(Value::Json)
 }
 
 /// CAST of a JSON value to what is neither JSON's text nor bytes.

@@ -14,6 +14,7 @@ use super::call::{Call, string};
 use super::ret::{string_type, text_chars};
 use super::{ArgType, FuncDef, RetCtx, Signature, TOTAL, def};
 use crate::collation::Collation;
+use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
 use crate::value::Value;
@@ -287,18 +288,20 @@ fn encrypt_blocks(
     chained: bool,
     vector: [u8; BLOCK],
     mut text: Vec<u8>,
-) -> Vec<u8> {
+    work: &mut Work<'_>,
+) -> SqlResult<Vec<u8>> {
     let pad = BLOCK - text.len() % BLOCK;
     text.resize(text.len() + pad, pad as u8);
     let (blocks, rest) = text.as_chunks_mut::<BLOCK>();
     debug_assert!(rest.is_empty());
     let mut before = vector;
     for block in blocks {
+        work.done(BLOCK)?;
         let plain = if chained { xor(*block, before) } else { *block };
         *block = cipher.encrypted(plain);
         before = *block;
     }
-    text
+    Ok(text)
 }
 
 /// Decrypts in a mode of whole blocks; `None` where the padding is not what encrypting makes.
@@ -307,17 +310,23 @@ fn decrypt_blocks(
     chained: bool,
     vector: [u8; BLOCK],
     mut text: Vec<u8>,
-) -> Option<Vec<u8>> {
+    work: &mut Work<'_>,
+) -> SqlResult<Option<Vec<u8>>> {
     let (blocks, rest) = text.as_chunks_mut::<BLOCK>();
     if !rest.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut before = vector;
     for block in blocks {
+        work.done(BLOCK)?;
         let plain = cipher.decrypted(*block);
         let plain = if chained { xor(plain, before) } else { plain };
         before = std::mem::replace(block, plain);
     }
+    Ok(without_padding(text))
+}
+
+fn without_padding(mut text: Vec<u8>) -> Option<Vec<u8>> {
     let pad = usize::from(*text.last()?);
     let len = text.len().checked_sub(pad)?;
     let whole = (1..=BLOCK).contains(&pad) && text[len..].iter().all(|b| usize::from(*b) == pad);
@@ -332,10 +341,12 @@ fn stream(
     mut register: [u8; BLOCK],
     text: &mut [u8],
     decrypts: bool,
-) {
+    work: &mut Work<'_>,
+) -> SqlResult<()> {
     match chaining {
         Chaining::Cfb1 => {
             for byte in text {
+                work.done(CFB1_WEIGHT)?;
                 for bit in (0..8).rev() {
                     let given = *byte >> bit & 1;
                     let made = given ^ cipher.encrypted(register)[0] >> 7;
@@ -347,6 +358,7 @@ fn stream(
         }
         Chaining::Cfb8 => {
             for byte in text {
+                work.done(CFB8_WEIGHT)?;
                 let given = *byte;
                 *byte ^= cipher.encrypted(register)[0];
                 let fed = if decrypts { given } else { *byte };
@@ -355,6 +367,7 @@ fn stream(
         }
         Chaining::Ecb | Chaining::Cbc | Chaining::Cfb128 | Chaining::Ofb => {
             for part in text.chunks_mut(BLOCK) {
+                work.done(BLOCK)?;
                 let bits = cipher.encrypted(register);
                 register = bits;
                 for ((byte, bits), fed) in part.iter_mut().zip(bits).zip(&mut register) {
@@ -367,13 +380,19 @@ fn stream(
             }
         }
     }
+    Ok(())
 }
+
+/// A byte in a mode that enciphers a block for each bit counts as so many, ...
+const CFB1_WEIGHT: usize = 8 * BLOCK;
+/// ... and in one that does so for each byte.
+const CFB8_WEIGHT: usize = BLOCK;
 
 /// Steps of a call count as so many bytes of work.
 fn weight(mode: BlockMode, bytes: usize) -> usize {
     match mode.chaining {
-        Chaining::Cfb1 => bytes.saturating_mul(128),
-        Chaining::Cfb8 => bytes.saturating_mul(16),
+        Chaining::Cfb1 => bytes.saturating_mul(CFB1_WEIGHT),
+        Chaining::Cfb8 => bytes.saturating_mul(CFB8_WEIGHT),
         _ => bytes,
     }
 }
@@ -388,15 +407,18 @@ fn crypt(c: &Call, function: &str, decrypts: bool) -> SqlResult<Value> {
     let mut text = c.bytes(0).into_owned();
     c.ctx.session.go_on(weight(mode, text.len()))?;
     let cipher = Cipher::new(&key);
+    let work = &mut Work::new(c.ctx.session);
     let chained = mode.chaining == Chaining::Cbc;
     match mode.chaining {
         Chaining::Ecb | Chaining::Cbc if decrypts => {
-            let plain = decrypt_blocks(&cipher, chained, vector, text);
+            let plain = decrypt_blocks(&cipher, chained, vector, text, work)?;
             Ok(plain.map_or(Value::Null, Value::Str))
         }
-        Chaining::Ecb | Chaining::Cbc => string(encrypt_blocks(&cipher, chained, vector, text)),
+        Chaining::Ecb | Chaining::Cbc => {
+            string(encrypt_blocks(&cipher, chained, vector, text, work)?)
+        }
         chaining => {
-            stream(&cipher, chaining, vector, &mut text, decrypts);
+            stream(&cipher, chaining, vector, &mut text, decrypts, work)?;
             string(text)
         }
     }

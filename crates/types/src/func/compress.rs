@@ -10,6 +10,7 @@ use super::call::{Call, int, string};
 use super::ret::{int as ret_int, string_type, text_chars};
 use super::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
 use crate::collation::Collation;
+use crate::ctx::{MANY_BYTES, Work};
 use crate::error::SqlResult;
 use crate::value::Value;
 
@@ -61,12 +62,7 @@ fn compress(c: &Call) -> SqlResult<Value> {
     let room = bound(text.len() as u64) as usize + HEADER + 1;
     let mut out = Vec::with_capacity(room);
     out.extend_from_slice(&(text.len() as u32 & LENGTH_BITS).to_le_bytes());
-    let done = Compress::new(Compression::default(), true).compress_vec(
-        &text,
-        &mut out,
-        FlushCompress::Finish,
-    );
-    if !matches!(done, Ok(Status::StreamEnd)) {
+    if !deflate(&text, &mut out, &mut Work::new(c.ctx.session))? {
         c.warn(1257, NO_MEMORY);
         return Ok(Value::Null);
     }
@@ -76,6 +72,28 @@ fn compress(c: &Call) -> SqlResult<Value> {
     match c.too_large("compress", out.len() as u128)? {
         true => Ok(Value::Null),
         false => string(out),
+    }
+}
+
+/// Compresses piece by piece into what `out` has room for; false if it fails.
+fn deflate(text: &[u8], out: &mut Vec<u8>, work: &mut Work<'_>) -> SqlResult<bool> {
+    let mut zlib = Compress::new(Compression::default(), true);
+    let mut rest = text;
+    loop {
+        let (piece, behind) = rest.split_at(rest.len().min(MANY_BYTES));
+        work.done(piece.len() * COMPRESSING)?;
+        let (flush, expected) = match behind.is_empty() {
+            true => (FlushCompress::Finish, Status::StreamEnd),
+            false => (FlushCompress::None, Status::Ok),
+        };
+        let done = zlib.compress_vec(piece, out, flush);
+        if !done.is_ok_and(|done| done == expected) {
+            return Ok(false);
+        }
+        if behind.is_empty() {
+            return Ok(true);
+        }
+        rest = behind;
     }
 }
 
@@ -109,14 +127,49 @@ fn uncompress(c: &Call) -> SqlResult<Value> {
         return Ok(Value::Null);
     }
     c.ctx.session.go_on(length.max(compressed.len()))?;
-    let mut out = Vec::with_capacity(length);
-    let mut zlib = Decompress::new(true);
-    match zlib.decompress_vec(&compressed[HEADER..], &mut out, FlushDecompress::Finish) {
-        Ok(Status::StreamEnd) => return string(out),
-        Ok(_) if out.len() == length => c.warn(1258, NO_ROOM),
-        _ => c.warn(1259, DAMAGED),
+    let work = &mut Work::new(c.ctx.session);
+    match inflate(&compressed[HEADER..], length, work)? {
+        Inflated::Whole(text) => return string(text),
+        Inflated::TooLong => c.warn(1258, NO_ROOM),
+        Inflated::Damaged => c.warn(1259, DAMAGED),
     }
     Ok(Value::Null)
+}
+
+/// What a compressed text turns out to be.
+enum Inflated {
+    Whole(Vec<u8>),
+    /// Longer than it says.
+    TooLong,
+    Damaged,
+}
+
+/// Compressed bytes that are taken at once: at most a thousand times as many are made of them.
+const PIECE_BYTES: usize = 128;
+
+fn inflate(compressed: &[u8], length: usize, work: &mut Work<'_>) -> SqlResult<Inflated> {
+    // With a byte more than is wanted, what ends the text is read in any case.
+    let mut out = Vec::with_capacity(length + 1);
+    let mut zlib = Decompress::new(true);
+    let mut rest = compressed;
+    loop {
+        let piece = &rest[..rest.len().min(PIECE_BYTES)];
+        let flush = match piece.len() == rest.len() {
+            true => FlushDecompress::Finish,
+            false => FlushDecompress::None,
+        };
+        let (taken, made) = (zlib.total_in(), out.len());
+        let done = zlib.decompress_vec(piece, &mut out, flush);
+        let (taken, made) = ((zlib.total_in() - taken) as usize, out.len() - made);
+        work.done(taken + made)?;
+        rest = &rest[taken..];
+        match done {
+            _ if out.len() > length => return Ok(Inflated::TooLong),
+            Ok(Status::StreamEnd) => return Ok(Inflated::Whole(out)),
+            Ok(_) if taken + made > 0 && !rest.is_empty() => {}
+            _ => return Ok(Inflated::Damaged),
+        }
+    }
 }
 
 fn uncompressed_length(c: &Call) -> SqlResult<Value> {

@@ -8,6 +8,7 @@ use super::call::{Call, int, string};
 use super::ret::{binary, collation_of, int as ret_int, string_type, text, text_chars};
 use super::{ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
 use crate::collation::{Coercibility, Collation};
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -64,12 +65,13 @@ fn hex(c: &Call) -> SqlResult<Value> {
         return string(format!("{:X}", c.int(0)?));
     }
     let bytes = c.bytes(0);
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for b in &*bytes {
-        for digit in [b >> 4, b & 0xF] {
-            out.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+    let mut out = Vec::with_capacity(bytes.len() * 2);
+    Work::new(c.ctx.session).pieces(&bytes, |piece| {
+        for b in piece {
+            let digits = [b >> 4, b & 0xF];
+            out.extend_from_slice(&digits.map(|d| b"0123456789ABCDEF"[usize::from(d)]));
         }
-    }
+    })?;
     string(out)
 }
 
@@ -80,25 +82,41 @@ fn ret_unhex(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 
 fn unhex(c: &Call) -> SqlResult<Value> {
     let s = c.text(0);
-    let digit = |b: &u8| char::from(*b).to_digit(16).map(|d| d as u8);
-    let Some(mut digits) = s.iter().map(digit).collect::<Option<Vec<u8>>>() else {
-        super::incorrect_string(c, &s, "unhex")?;
-        return Ok(Value::Null);
-    };
-    if digits.len() % 2 == 1 {
-        digits.insert(0, 0);
+    match decode_hex(&s, &mut Work::new(c.ctx.session))? {
+        Some(bytes) => string(bytes),
+        None => {
+            super::incorrect_string(c, &s, "unhex")?;
+            Ok(Value::Null)
+        }
     }
-    string(
-        digits
-            .chunks(2)
-            .map(|d| d[0] << 4 | d[1])
-            .collect::<Vec<_>>(),
-    )
+}
+
+/// The bytes of hexadecimal digits, of which the first may be alone; `None` if there is something else.
+fn decode_hex(s: &[u8], work: &mut Work<'_>) -> SqlResult<Option<Vec<u8>>> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|digit| digit as u8);
+    let mut out = Vec::with_capacity(s.len().div_ceil(2));
+    let (alone, pairs) = s.split_at(s.len() % 2);
+    for b in alone {
+        let Some(digit) = digit(*b) else {
+            return Ok(None);
+        };
+        out.push(digit);
+    }
+    for pair in pairs.chunks_exact(2) {
+        work.done(pair.len())?;
+        let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
+            return Ok(None);
+        };
+        out.push(high << 4 | low);
+    }
+    Ok(Some(out))
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Characters in a line of TO_BASE64.
+/// Characters in a line of TO_BASE64, ...
 const BASE64_LINE: usize = 76;
+/// ... and the bytes of many lines.
+const BYTES_OF_LINES: usize = 256 * (BASE64_LINE / 4 * 3);
 
 fn ret_to_base64(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let coded = max_bytes(&args[0].ty).div_ceil(3) * 4;
@@ -131,7 +149,16 @@ pub fn encode_base64(bytes: &[u8], line: usize) -> Vec<u8> {
 }
 
 fn to_base64(c: &Call) -> SqlResult<Value> {
-    let out = encode_base64(&c.bytes(0), BASE64_LINE);
+    let bytes = c.bytes(0);
+    let mut work = Work::new(c.ctx.session);
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    for lines in bytes.chunks(BYTES_OF_LINES) {
+        work.done(lines.len())?;
+        if !out.is_empty() {
+            out.push(b'\n');
+        }
+        out.extend_from_slice(&encode_base64(lines, BASE64_LINE));
+    }
     if c.too_large("to_base64", out.len() as u128)? {
         return Ok(Value::Null);
     }
@@ -144,7 +171,8 @@ fn ret_from_base64(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn from_base64(c: &Call) -> SqlResult<Value> {
-    let bytes = decode_base64(&c.text(0), Padding::AtEnd);
+    let mut work = Work::new(c.ctx.session);
+    let bytes = decode_base64(&c.text(0), Padding::AtEnd, &mut work)?;
     Ok(bytes.map_or(Value::Null, Value::Str))
 }
 
@@ -169,34 +197,49 @@ pub enum Padding {
 }
 
 /// The bytes of a text in base64, white space apart; `None` if it is none.
-pub fn decode_base64(s: &[u8], padding: Padding) -> Option<Vec<u8>> {
-    let coded: Vec<u8> = s
-        .iter()
-        .copied()
-        .filter(|b| !b.is_ascii_whitespace())
-        .collect();
+///
+/// # Errors
+/// The statement is killed or out of time.
+pub fn decode_base64(
+    s: &[u8],
+    padding: Padding,
+    work: &mut Work<'_>,
+) -> SqlResult<Option<Vec<u8>>> {
+    let mut coded = Vec::with_capacity(s.len());
+    work.pieces(s, |piece| {
+        coded.extend(piece.iter().filter(|b| !b.is_ascii_whitespace()));
+    })?;
     if !coded.len().is_multiple_of(4) {
-        return None;
+        return Ok(None);
     }
     let mut out = Vec::with_capacity(coded.len() / 4 * 3);
     for (i, chunk) in coded.chunks(4).enumerate() {
-        let last = padding == Padding::Within || (i + 1) * 4 == coded.len();
-        let data = chunk.iter().position(|b| *b == b'=').unwrap_or(4);
-        if data < 2 || (data < 4 && (!last || chunk[data..].iter().any(|b| *b != b'='))) {
+        work.done(chunk.len())?;
+        let may_end = padding == Padding::Within || (i + 1) * 4 == coded.len();
+        if decode_group(chunk, may_end, &mut out).is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(out))
+}
+
+/// Four characters of base64, which are padded only if they may end a text.
+fn decode_group(chunk: &[u8], may_end: bool, out: &mut Vec<u8>) -> Option<()> {
+    let data = chunk.iter().position(|b| *b == b'=').unwrap_or(4);
+    if data < 2 || (data < 4 && (!may_end || chunk[data..].iter().any(|b| *b != b'='))) {
+        return None;
+    }
+    let mut group = 0_u32;
+    for b in &chunk[..data] {
+        let value = BASE64_VALUES[usize::from(*b)];
+        if value & 0x80 != 0 {
             return None;
         }
-        let mut group = 0_u32;
-        for b in &chunk[..data] {
-            let value = BASE64_VALUES[usize::from(*b)];
-            if value & 0x80 != 0 {
-                return None;
-            }
-            group = group << 6 | u32::from(value);
-        }
-        group <<= 6 * (4 - data);
-        out.extend_from_slice(&group.to_be_bytes()[1..data]);
+        group = group << 6 | u32::from(value);
     }
-    Some(out)
+    group <<= 6 * (4 - data);
+    out.extend_from_slice(&group.to_be_bytes()[1..data]);
+    Some(())
 }
 
 fn bin(c: &Call) -> SqlResult<Value> {
@@ -306,14 +349,16 @@ fn quote(c: &Call) -> SqlResult<Value> {
     let s = c.text(0);
     let mut out = Vec::with_capacity(s.len() + 2);
     out.push(b'\'');
-    for b in &*s {
-        match b {
-            b'\'' | b'\\' => out.extend_from_slice(&[b'\\', *b]),
-            0 => out.extend_from_slice(b"\\0"),
-            0x1A => out.extend_from_slice(b"\\Z"),
-            _ => out.push(*b),
+    Work::new(c.ctx.session).pieces(&s, |piece| {
+        for b in piece {
+            match b {
+                b'\'' | b'\\' => out.extend_from_slice(&[b'\\', *b]),
+                0 => out.extend_from_slice(b"\\0"),
+                0x1A => out.extend_from_slice(b"\\Z"),
+                _ => out.push(*b),
+            }
         }
-    }
+    })?;
     out.push(b'\'');
     string(out)
 }
@@ -340,18 +385,27 @@ fn soundex(c: &Call) -> SqlResult<Value> {
         _ => b'0',
     };
     let is_letter = |ch: &char| ch.is_ascii_alphabetic() || *ch >= '\u{C0}';
-    let mut letters = text.chars().filter(is_letter);
-    let Some(first) = letters.next() else {
-        return string("");
-    };
-    let mut out = first.to_ascii_uppercase().to_string().into_bytes();
-    let (mut last, mut chars) = (code(first), 1);
-    for digit in letters.map(code) {
-        if digit != b'0' && digit != last {
-            out.push(digit);
-            last = digit;
-            chars += 1;
+    let mut work = Work::new(c.ctx.session);
+    let mut out = Vec::new();
+    let (mut last, mut chars) = (b'0', 0);
+    for ch in text.chars() {
+        work.done(ch.len_utf8())?;
+        if !is_letter(&ch) {
+            continue;
         }
+        let digit = code(ch);
+        if chars == 0 {
+            out.extend_from_slice(ch.to_ascii_uppercase().to_string().as_bytes());
+        } else if digit != b'0' && digit != last {
+            out.push(digit);
+        } else {
+            continue;
+        }
+        last = digit;
+        chars += 1;
+    }
+    if chars == 0 {
+        return string("");
     }
     out.extend(std::iter::repeat_n(
         b'0',

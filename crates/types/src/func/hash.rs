@@ -12,6 +12,7 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use super::call::{Call, int, string};
 use super::ret::{binary, const_int, int_null, string_type, text, uint, uint_null};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::errors;
 use crate::value::Value;
@@ -34,12 +35,19 @@ fn lower_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+fn digest<D: Digest>(c: &Call) -> SqlResult<Value> {
+    let mut digest = D::new();
+    let mut work = Work::new(c.ctx.session);
+    work.pieces(&c.bytes(0), |piece| digest.update(piece))?;
+    string(lower_hex(&digest.finalize()))
+}
+
 fn md5(c: &Call) -> SqlResult<Value> {
-    string(lower_hex(&Md5::digest(&*c.bytes(0))))
+    digest::<Md5>(c)
 }
 
 fn sha1(c: &Call) -> SqlResult<Value> {
-    string(lower_hex(&Sha1::digest(&*c.bytes(0))))
+    digest::<Sha1>(c)
 }
 
 fn ret_sha2(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -56,12 +64,11 @@ fn ret_sha2(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn sha2(c: &Call) -> SqlResult<Value> {
-    let bytes = c.bytes(0);
     match c.int(1)? {
-        0 | 256 => string(lower_hex(&Sha256::digest(&*bytes))),
-        224 => string(lower_hex(&Sha224::digest(&*bytes))),
-        384 => string(lower_hex(&Sha384::digest(&*bytes))),
-        512 => string(lower_hex(&Sha512::digest(&*bytes))),
+        0 | 256 => digest::<Sha256>(c),
+        224 => digest::<Sha224>(c),
+        384 => digest::<Sha384>(c),
+        512 => digest::<Sha512>(c),
         _ => {
             super::wrong_parameters(c, "sha2");
             Ok(Value::Null)
@@ -70,7 +77,9 @@ fn sha2(c: &Call) -> SqlResult<Value> {
 }
 
 fn crc32(c: &Call) -> SqlResult<Value> {
-    Ok(Value::UInt(u64::from(crc32fast::hash(&c.bytes(0)))))
+    let mut sum = crc32fast::Hasher::new();
+    Work::new(c.ctx.session).pieces(&c.bytes(0), |piece| sum.update(piece))?;
+    Ok(Value::UInt(u64::from(sum.finalize())))
 }
 
 fn random_bytes(c: &Call) -> SqlResult<Value> {

@@ -13,6 +13,8 @@ use super::ret::{
     text_chars, text_units,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
+use crate::collation::Collation;
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::sqltype::SqlType;
 use crate::value::Value;
@@ -68,31 +70,44 @@ fn char_length(c: &Call) -> SqlResult<Value> {
 }
 
 fn lower(c: &Call) -> SqlResult<Value> {
-    string(c.ret_collation().lower(&c.text(0)))
+    change_case(c, Collation::lower)
 }
 
 fn upper(c: &Call) -> SqlResult<Value> {
-    string(c.ret_collation().upper(&c.text(0)))
+    change_case(c, Collation::upper)
+}
+
+fn change_case(c: &Call, change: fn(Collation, &[u8]) -> Vec<u8>) -> SqlResult<Value> {
+    let s = c.text(0);
+    let mut out = Vec::with_capacity(s.len());
+    let mut work = Work::new(c.ctx.session);
+    work.pieces(&s, |piece| {
+        out.extend_from_slice(&change(c.ret_collation(), piece));
+    })?;
+    string(out)
 }
 
 fn reverse(c: &Call) -> SqlResult<Value> {
     let s = c.text(0);
-    let mut out = Vec::with_capacity(s.len());
-    let mut ends = Vec::new();
-    let mut at = 0;
-    while at < s.len() {
-        ends.push(at);
-        at += if c.ret_collation().is_binary() {
-            1
-        } else {
-            crate::collation::char_len(&s[at..])
-        };
-    }
+    let is_binary = c.ret_collation().is_binary();
+    let mut out = vec![0; s.len()];
+    // The characters not yet written belong before this.
     let mut end = s.len();
-    for start in ends.into_iter().rev() {
-        out.extend_from_slice(&s[start..end]);
-        end = start;
-    }
+    let mut work = Work::new(c.ctx.session);
+    work.pieces(&s, |piece| {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let bytes = match is_binary {
+                true => 1,
+                false => crate::collation::char_len(rest),
+            };
+            let (first, behind) = rest.split_at(bytes);
+            out[end - bytes..end].copy_from_slice(first);
+            end -= bytes;
+            rest = behind;
+        }
+    })?;
+    debug_assert_eq!(end, 0, "every character has its place");
     string(out)
 }
 
@@ -326,11 +341,14 @@ fn trim(c: &Call, leading: bool, trailing: bool) -> SqlResult<Value> {
     if remove.is_empty() {
         return string(rest);
     }
+    let mut work = Work::new(c.ctx.session);
     while leading && let Some(shorter) = rest.strip_prefix(&*remove) {
         rest = shorter;
+        work.done(remove.len())?;
     }
     while trailing && let Some(shorter) = rest.strip_suffix(&*remove) {
         rest = shorter;
+        work.done(remove.len())?;
     }
     string(rest)
 }

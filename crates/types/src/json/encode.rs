@@ -6,6 +6,7 @@
 
 use super::dom::Json;
 use super::{MAX_DEPTH, MAX_KEY, field_type, key_too_long, too_big, too_deep};
+use crate::ctx::{NoSession, Work};
 use crate::error::SqlResult;
 use crate::temporal::{Date, DateTime, Time};
 
@@ -28,25 +29,37 @@ pub(super) const NULL_LITERAL: u8 = 0;
 pub(super) const TRUE_LITERAL: u8 = 1;
 pub(super) const FALSE_LITERAL: u8 = 2;
 
+/// What a value counts for, bytes: about what its node in the tree takes.
+const EACH: usize = 32;
+
 /// A document's bytes.
 ///
 /// # Errors
 /// 3157 if it is too deep, 3151 if a key is too long, 3150 if it is larger than 4 GiB.
 pub fn encode(doc: &Json) -> SqlResult<Vec<u8>> {
+    encode_watched(doc, &mut Work::new(&NoSession))
+}
+
+/// The bytes of a document that may be large.
+///
+/// # Errors
+/// As [`encode`]; the statement may not go on.
+pub fn encode_watched(doc: &Json, work: &mut Work<'_>) -> SqlResult<Vec<u8>> {
     if !matches!(doc, Json::Array(_) | Json::Object(_)) {
         return Ok(encode_scalar(doc));
     }
     let mut sizes = Vec::new();
-    let total = measure(doc, 1, &mut sizes)?;
+    let total = measure(doc, 1, &mut sizes, work)?;
     if u32::try_from(total).is_err() {
         return Err(too_big());
     }
     let mut writer = Writer {
         out: Vec::with_capacity(total + 1),
         sizes: sizes.into_iter(),
+        work,
     };
     writer.out.push(0);
-    let tag = writer.value(doc);
+    let tag = writer.value(doc)?;
     writer.out[0] = tag;
     debug_assert_eq!(writer.out.len(), total + 1);
     Ok(writer.out)
@@ -132,12 +145,18 @@ struct Size {
 }
 
 /// Bytes of a value without its type; containers append their sizes, outer ones first.
-fn measure(doc: &Json, depth: usize, sizes: &mut Vec<Size>) -> SqlResult<usize> {
+fn measure(
+    doc: &Json,
+    depth: usize,
+    sizes: &mut Vec<Size>,
+    work: &mut Work<'_>,
+) -> SqlResult<usize> {
     let at = sizes.len();
     // Integers of 32 bits are in the entries of large containers only.
     let (mut in_small, mut in_large, mut keys) = (0, 0, 0);
     let mut child = |doc: &Json, sizes: &mut Vec<Size>| -> SqlResult<()> {
-        let size = measure(doc, depth + 1, sizes)?;
+        work.done(EACH)?;
+        let size = measure(doc, depth + 1, sizes, work)?;
         let tag = tag_of(doc);
         in_small += if inlined(tag, false) { 0 } else { size };
         in_large += if inlined(tag, true) { 0 } else { size };
@@ -214,14 +233,15 @@ pub(super) fn header_size(count: usize, is_object: bool, large: bool) -> usize {
     2 * word(large) + count * (keys + value_entry(large))
 }
 
-struct Writer {
+struct Writer<'w, 's> {
     out: Vec<u8>,
     sizes: std::vec::IntoIter<Size>,
+    work: &'w mut Work<'s>,
 }
 
-impl Writer {
+impl Writer<'_, '_> {
     /// Appends a value; returns its type.
-    fn value(&mut self, doc: &Json) -> u8 {
+    fn value(&mut self, doc: &Json) -> SqlResult<u8> {
         match doc {
             Json::Array(items) => self.container(items.len(), None, items.iter()),
             Json::Object(members) => {
@@ -229,7 +249,7 @@ impl Writer {
             }
             other => {
                 scalar(other, &mut self.out);
-                tag_of(other)
+                Ok(tag_of(other))
             }
         }
     }
@@ -239,7 +259,7 @@ impl Writer {
         count: usize,
         members: Option<&[(Vec<u8>, Json)]>,
         items: impl Iterator<Item = &'a Json>,
-    ) -> u8 {
+    ) -> SqlResult<u8> {
         let size = self
             .sizes
             .next()
@@ -257,16 +277,17 @@ impl Writer {
             entry -= count * value_entry(large);
         }
         for item in items {
-            let tag = self.item(item, start, entry, large);
+            self.work.done(EACH)?;
+            let tag = self.item(item, start, entry, large)?;
             self.out[entry] = tag;
             entry += value_entry(large);
         }
-        match (members.is_some(), large) {
+        Ok(match (members.is_some(), large) {
             (true, false) => SMALL_OBJECT,
             (true, true) => LARGE_OBJECT,
             (false, false) => SMALL_ARRAY,
             (false, true) => LARGE_ARRAY,
-        }
+        })
     }
 
     /// Entries of keys, room for those of values, and keys.
@@ -287,13 +308,13 @@ impl Writer {
     }
 
     /// Appends a value, or writes it into its entry; returns its type.
-    fn item(&mut self, item: &Json, start: usize, entry: usize, large: bool) -> u8 {
+    fn item(&mut self, item: &Json, start: usize, entry: usize, large: bool) -> SqlResult<u8> {
         let tag = tag_of(item);
         let mut field = Vec::with_capacity(4);
         if inlined(tag, large) {
             scalar(item, &mut field);
             self.out[entry + 1..entry + 1 + field.len()].copy_from_slice(&field);
-            return tag;
+            return Ok(tag);
         }
         let offset = self.out.len() - start;
         let bytes = offset.to_le_bytes();

@@ -33,7 +33,7 @@ mod view;
 
 pub use contains::{contains, overlaps};
 pub use dom::{Json, object};
-pub use encode::{encode, encode_scalar};
+pub use encode::{encode, encode_scalar, encode_watched};
 pub use key::sort_key;
 pub use modify::{
     ArrayInsert, Edit, append, array_insert, edit, holds, merge_patch, merge_preserve, remove,

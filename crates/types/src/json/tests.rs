@@ -36,6 +36,12 @@ fn large_documents_can_be_stopped() {
             }
         }
     }
+    let tree = parse(array.as_bytes(), &NoSession).expect("an array");
+    for questions in [0, 1, 5] {
+        let killed = Killed::after(questions);
+        let encoded = encode_watched(&tree, &mut Work::new(&killed));
+        assert_eq!(encoded.map_err(|e| e.code), Err(1317));
+    }
     let (many, one) = (bytes(&array), bytes("1"));
     for questions in [0, 1, 5] {
         let killed = Killed::after(questions);

@@ -2,8 +2,9 @@
 //! value, warnings, errors.
 //!
 //! `parse` reads the expressions, `session` is a session with fixed facts, `types` tests the types made
-//! of columns.
+//! of columns, `large` what functions do with large values.
 
+mod large;
 mod parse;
 mod session;
 mod types;

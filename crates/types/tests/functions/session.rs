@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use esker_types::collation::Collation;
 use esker_types::func::BlockMode;
-use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlMode};
+use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult};
 use jiff::tz::TimeZone;
 
 /// Answers without a server.
@@ -12,6 +12,22 @@ use jiff::tz::TimeZone;
 pub struct Facts {
     insert_id: Cell<u64>,
     random: Cell<u64>,
+    looks: Cell<usize>,
+    ends_at: Cell<Option<usize>>,
+}
+
+impl Facts {
+    /// How often it was asked whether the statement may go on.
+    pub fn looks(&self) -> usize {
+        self.looks.get()
+    }
+
+    /// The statement is killed when that was asked so many times.
+    pub fn killed_at(looks: usize) -> Self {
+        let facts = Facts::default();
+        facts.ends_at.set(Some(looks));
+        facts
+    }
 }
 
 impl SessionInfo for Facts {
@@ -54,6 +70,17 @@ impl SessionInfo for Facts {
     fn get_lock(&self, name: &str, _: f64) -> Option<bool> {
         Some(name == "free")
     }
+    fn go_on(&self, _: usize) -> SqlResult<()> {
+        self.looks.set(self.looks.get() + 1);
+        match self.ends_at.get() {
+            Some(looks) if looks == self.looks.get() => Err(SqlError::new(
+                1317,
+                "70100",
+                "Query execution was interrupted",
+            )),
+            _ => Ok(()),
+        }
+    }
     fn lock_holder(&self, name: &str) -> Option<u64> {
         (name != "free").then_some(9)
     }
@@ -64,7 +91,11 @@ pub const NOW: i64 = 1_700_000_000_123_456;
 
 /// Runs with a fresh statement context, zone UTC, default SQL mode.
 pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
-    let facts = Facts::default();
+    with_facts(&Facts::default(), f)
+}
+
+/// The same in a session.
+pub fn with_facts<T>(facts: &Facts, f: impl FnOnce(&EvalCtx) -> T) -> T {
     let settings = EvalSettings {
         sql_mode: SqlMode::DEFAULT,
         time_zone: TimeZone::UTC,
@@ -77,5 +108,5 @@ pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
         block_encryption: BlockMode::default(),
     };
-    f(&EvalCtx::new(settings, &facts))
+    f(&EvalCtx::new(settings, facts))
 }

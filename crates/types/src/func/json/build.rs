@@ -36,7 +36,10 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
 ];
 
 fn json_array(c: &Call) -> SqlResult<Value> {
-    json(&Json::Array((0..c.argc()).map(|i| value(c, i)).collect()))
+    json(
+        c,
+        &Json::Array((0..c.argc()).map(|i| value(c, i)).collect()),
+    )
 }
 
 /// A member's name: any value but NULL and bytes, as text.
@@ -56,7 +59,7 @@ fn json_object(c: &Call) -> SqlResult<Value> {
         .step_by(2)
         .map(|i| Ok((member_name(&c.args[i], c.ty(i))?, value(c, i + 1))))
         .collect::<SqlResult<_>>()?;
-    json(&object(members))
+    json(c, &object(members))
 }
 
 /// Every character may become six, and quotes go around them.
@@ -106,5 +109,5 @@ fn json_unquote(c: &Call) -> SqlResult<Value> {
 }
 
 fn json_truth(c: &Call) -> SqlResult<Value> {
-    json(&Json::Bool(cast::to_bool(c.ctx, &c.args[0])?))
+    json(c, &Json::Bool(cast::to_bool(c.ctx, &c.args[0])?))
 }

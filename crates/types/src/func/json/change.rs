@@ -80,7 +80,7 @@ fn pairs(
         };
         change(&mut tree, &path.legs, value(c, i + 1))?;
     }
-    json(&tree)
+    json(c, &tree)
 }
 
 fn edit(c: &Call, function: &str, how: Edit) -> SqlResult<Value> {
@@ -138,7 +138,7 @@ fn json_remove(c: &Call) -> SqlResult<Value> {
         }
         doc::remove(&mut tree, &path.legs);
     }
-    json(&tree)
+    json(c, &tree)
 }
 
 fn json_merge_preserve(c: &Call) -> SqlResult<Value> {
@@ -152,7 +152,7 @@ fn json_merge_preserve(c: &Call) -> SqlResult<Value> {
             None => next,
         });
     }
-    merged.map_or(Ok(Value::Null), |m| json(&m))
+    merged.map_or(Ok(Value::Null), |m| json(c, &m))
 }
 
 /// What was merged so far: NULL is undone by a later document that is no object.
@@ -167,5 +167,5 @@ fn json_merge_patch(c: &Call) -> SqlResult<Value> {
             (Some(merged), Some(next)) => Some(doc::merge_patch(merged, next)),
         };
     }
-    merged.map_or(Ok(Value::Null), |m| json(&m))
+    merged.map_or(Ok(Value::Null), |m| json(c, &m))
 }

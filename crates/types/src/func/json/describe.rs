@@ -131,5 +131,5 @@ fn json_schema_validation_report(c: &Call) -> SqlResult<Value> {
             ),
         ],
     };
-    json(&object(report))
+    json(c, &object(report))
 }

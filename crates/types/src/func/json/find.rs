@@ -51,7 +51,7 @@ fn json_extract(c: &Call) -> SqlResult<Value> {
     if found.is_empty() {
         return Ok(Value::Null);
     }
-    json(&Json::Array(found.iter().map(|v| v.to_json()).collect()))
+    json(c, &Json::Array(found.iter().map(|v| v.to_json()).collect()))
 }
 
 /// The part of a document that an optional path argument names; `None` for NULL.
@@ -128,9 +128,10 @@ fn json_keys(c: &Call) -> SqlResult<Value> {
         return Ok(Value::Null);
     };
     match part(c, document.root(), 1)?.map(JsonRef::view) {
-        Some(View::Object(items)) => json(&Json::Array(
-            items.members().map(|(key, _)| Json::string(key)).collect(),
-        )),
+        Some(View::Object(items)) => json(
+            c,
+            &Json::Array(items.members().map(|(key, _)| Json::string(key)).collect()),
+        ),
         _ => Ok(Value::Null),
     }
 }

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use super::call::Call;
 use super::{ArgType, FuncTypes, RetCtx, Signature};
 use crate::collation::{Coercibility, Collation};
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, Work};
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -72,6 +72,7 @@ pub fn as_document<'a>(
 }
 
 /// An encoded document.
-fn json(doc: &crate::json::Json) -> SqlResult<Value> {
-    crate::json::encode(doc).map(Value::Json)
+fn json(c: &Call, doc: &crate::json::Json) -> SqlResult<Value> {
+    let mut work = Work::new(c.ctx.session);
+    crate::json::encode_watched(doc, &mut work).map(Value::Json)
 }

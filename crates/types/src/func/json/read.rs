@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
 use crate::func::call::Call;
@@ -52,7 +53,10 @@ pub(super) fn document<'a>(
         return Ok(None);
     };
     let doc = parsed.map_err(|e| e.in_argument(i + 1, function))?;
-    Ok(Some(Document(Cow::Owned(json::encode(&doc)?))))
+    Ok(Some(Document(Cow::Owned(json::encode_watched(
+        &doc,
+        &mut Work::new(c.ctx.session),
+    )?))))
 }
 
 /// Argument `i`, a text, parsed; `None` if NULL.

@@ -90,7 +90,7 @@ fn json_search(c: &Call) -> SqlResult<Value> {
     failed.map_or(Ok(()), Err)?;
     match found.len() {
         0 => Ok(Value::Null),
-        1 => json(&found[0]),
-        _ => json(&Json::Array(found)),
+        1 => json(c, &found[0]),
+        _ => json(c, &Json::Array(found)),
     }
 }
