@@ -9,6 +9,8 @@
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -42,7 +44,24 @@ pub(super) struct Target<'a> {
     counted: bool,
     /// The order of the rows for which it is opened one by one.
     order: Option<Ascending>,
+    /// What its constant ranges were counted to, and its number there.
+    counted_ranges: Option<(&'a CountedRanges, usize)>,
     pub rows: f64,
+}
+
+/// Rows in ranges of constants, by table, index and number of tests: long lists are made into ranges, and these looked
+/// up, once for all join orders.
+#[derive(Default)]
+pub(super) struct CountedRanges(RefCell<HashMap<(usize, usize, usize), f64>>);
+
+impl CountedRanges {
+    fn get(&self, key: (usize, usize, usize)) -> Option<f64> {
+        self.0.borrow().get(&key).copied()
+    }
+
+    fn insert(&self, key: (usize, usize, usize), rows: f64) {
+        self.0.borrow_mut().insert(key, rows);
+    }
 }
 
 /// Rows that come in ascending order of a slot.
@@ -74,6 +93,12 @@ fn only_counts(block: &Block) -> bool {
     })
 }
 
+/// The cheapest of a table's paths.
+pub(super) fn cheapest(paths: &[Path]) -> &Path {
+    let cheapest = paths.iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
+    cheapest.expect("the whole table is always a path")
+}
+
 impl<'a> Target<'a> {
     pub fn new(block: &'a Block, nth: usize, def: &'a Arc<TableDef>) -> Self {
         let table = &block.tables[nth];
@@ -87,6 +112,7 @@ impl<'a> Target<'a> {
             alone: block.tables.len() == 1,
             counted: block.tables.len() == 1 && only_counts(block),
             order: None,
+            counted_ranges: None,
             whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
             rows: stats::table_rows(def).max(1.0),
         }
@@ -95,6 +121,15 @@ impl<'a> Target<'a> {
     /// The same, opened for one row after the other in this order.
     pub fn after(self, order: Option<Ascending>) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same, as table `nth` of a search that prices its paths again and again.
+    pub fn remembering(self, nth: usize, counted: &'a CountedRanges) -> Self {
+        let counted_ranges = Some((counted, nth));
+        Self {
+            counted_ranges,
+            ..self
+        }
     }
 
     /// The slot by which the rows of a path ascend.
@@ -232,10 +267,7 @@ impl<'a> Target<'a> {
 
     /// The cheapest path.
     pub fn best(&self, env: &BindEnv<'_>, conds: &[Expr], known: &dyn Fn(&Expr) -> bool) -> Path {
-        let paths = self.paths(env, conds, known).into_iter();
-        paths
-            .min_by(|a, b| a.cost.total_cmp(&b.cost))
-            .expect("the whole table is always a path")
+        cheapest(&self.paths(env, conds, known)).clone()
     }
 
     /// A path around a chosen access.
@@ -419,6 +451,11 @@ impl<'a> Target<'a> {
         });
         // Values of rows read before are unknown here: then the row is too short to build from.
         let constant = independent && spec.is_constant();
+        let remembered = self.counted_ranges.filter(|_| constant);
+        let remembered = remembered.map(|(counted, t)| (counted, (t, nth, spec.tests())));
+        if let Some(rows) = remembered.and_then(|(counted, key)| counted.get(key)) {
+            return rows;
+        }
         let Ok(ranges) = (if constant {
             spec.build(&index.codec, &[], &fold_env)
         } else {
@@ -438,7 +475,11 @@ impl<'a> Target<'a> {
         let every = ranges.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
         let looked_at = ranges.iter().step_by(every);
         let rows = looked_at.map(|range| self.one_range_rows(nth, range) * every as f64);
-        rows.sum::<f64>().min(self.rows)
+        let rows = rows.sum::<f64>().min(self.rows);
+        if let Some((counted, key)) = remembered {
+            counted.insert(key, rows);
+        }
+        rows
     }
 
     fn one_range_rows(&self, nth: usize, range: &KeyRange) -> f64 {
@@ -502,15 +543,16 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Fraction of the rows that conditions keep: what indexes say of some, `other` of the rest.
+    /// Fraction of the rows that conditions keep: what indexes say of some, by the paths that these allow, `other` of
+    /// the rest.
     pub fn kept(
         &self,
         env: &BindEnv<'_>,
         conds: &[Expr],
+        mut paths: Vec<Path>,
         known: &dyn Fn(&Expr) -> bool,
         other: &dyn Fn(&Expr) -> f64,
     ) -> f64 {
-        let mut paths = self.paths(env, conds, known);
         paths.retain(|p| !matches!(p.access.kind, AccessKind::Full));
         paths.sort_by(|a, b| a.rows.total_cmp(&b.rows));
         let mut rest: Vec<&Expr> = conds.iter().collect();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, Value};
 
-use super::access::{Path, Target};
+use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
@@ -183,6 +183,7 @@ fn plan_block(
         filter,
         derived,
         pinned: HashMap::new(),
+        counted_ranges: CountedRanges::default(),
     };
     let (source, joined) = plan_source(joiner, &mut order)?;
     let estimates = rows_behind(block, joined);

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use esker_types::SqlResult;
 
-use super::access::{Ascending, Path, Target};
+use super::access::{Ascending, CountedRanges, Path, Target};
 use super::block::is_shared;
 use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
 use super::equalities::Equalities;
-use super::join_search::{JoinEstimate, estimate_of};
+use super::join_search::{JoinEstimate, Search, estimate_of};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::virt::Pushed;
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
@@ -62,6 +62,7 @@ pub(super) struct Joiner<'a> {
     pub derived: Vec<Option<Arc<QueryPlan>>>,
     /// A better path for a table, when the block wants an order from it.
     pub pinned: HashMap<usize, Path>,
+    pub counted_ranges: CountedRanges,
 }
 
 /// A planned part of a join.
@@ -312,10 +313,10 @@ impl Joiner<'_> {
         let mut estimate = JoinEstimate::START;
         let (mut rows, mut tables) = (Vec::with_capacity(order.len()), Vec::new());
         let mut have = outer;
+        let search = Search::new(self, group, &cheap, outer);
         for (nth, unit) in order.iter().enumerate() {
-            if let Some(next) =
-                self.try_next(group, &cheap, &order[..nth], &estimate, *unit, outer)?
-            {
+            let placed = &order[..nth];
+            if let Some(next) = self.try_next(&search, placed, &estimate, *unit)? {
                 estimate = next;
             }
             have |= group.units[*unit].tables;
@@ -376,7 +377,7 @@ impl Joiner<'_> {
     ) -> SqlResult<Planned> {
         let have = before.tables | outer;
         let estimate = estimate_of(&before);
-        let step = self.step(&estimate, &unit, &conds, have, outer)?;
+        let step = self.step(&estimate, &unit, conds.clone(), have, outer)?;
         let tables = before.tables | unit.tables;
         let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
@@ -540,6 +541,7 @@ impl Joiner<'_> {
         let source = match &table.kind {
             TableKind::Base(def) => {
                 let target = Target::new(self.block, t, def).after(order);
+                let target = target.remembering(t, &self.counted_ranges);
                 let known = |e: &Expr| self.is_known(e, seen);
                 let candidates = target
                     .paths(self.env, &conds, &known)

@@ -32,6 +32,10 @@
 //! loops: reading them once into memory would lock rows that match nothing, or is not possible at all. A computed table
 //! (derived, virtual) is never computed again per row.
 //!
+//! **What is remembered.** What opening a unit costs depends on the tables before it only as far as its conditions read
+//! them ([`Search`]): in a chain of joins that is a neighbour or two, so access paths, which make and count key ranges,
+//! are priced some times for each unit and not for each subset.
+//!
 //! **Example.** `orders o JOIN customer c ON o.c_id = c.id WHERE c.city = 'Bonn'` with 1,000,000 orders (index on
 //! `c_id`, 10 per customer), 100,000 customers, 50 of them in Bonn (index on `city`). Subset `{c}`: 50 rows at about 50
 //! lookups; subset `{o}`: 1,000,000 rows at cost 1,000,000. From `{c}`, opening `o` by `c_id` reads 10 entries and
@@ -43,14 +47,20 @@
 //! paths. **Invariants**: an order found respects the dependencies of every unit; costs are finite except for what must
 //! not be done.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
 use esker_types::{SqlResult, SqlType};
 
-use super::access::{Ascending, Path, Target};
+use super::access::{Ascending, Path, Target, cheapest};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::{cost, stats};
 use crate::bind::{JoinHint, TableKind, equated_slots};
 use crate::expr::Expr;
+
+/// Pricing an opening takes as long as work on so many bytes.
+const OPENING_BYTES: usize = 32 << 10;
 
 /// Estimated cardinality, cost and order of the rows of some joined units.
 #[derive(Debug, Clone, Copy)]
@@ -111,36 +121,133 @@ pub(super) fn estimate_of(p: &Planned) -> JoinEstimate {
     }
 }
 
+/// What opening a unit once costs and gives.
+#[derive(Clone, Copy)]
+struct Opening {
+    /// For a row of the tables before it.
+    nested: JoinEstimate,
+    /// Without one.
+    alone: JoinEstimate,
+    /// A condition connects it with the tables before it, ...
+    is_tied: bool,
+    /// ... and is an equality by which it can be hashed.
+    is_hashable: bool,
+}
+
+/// What an opening depends on: the unit, the tables before it that its conditions read, and the order of their rows, if
+/// it may be that of lookups.
+type OpeningKey = (usize, TableSet, Option<(u32, u64)>);
+
+/// The search for an order of a group's units, and the openings of them that were priced already.
+pub(super) struct Search<'s> {
+    group: &'s Group,
+    conds: &'s [Expr],
+    /// Tables whose rows are there before.
+    outer: TableSet,
+    /// By unit: the tables that its conditions read, ...
+    tables: Vec<TableSet>,
+    /// ... and the slots.
+    slots: Vec<HashSet<u32>>,
+    known: RefCell<HashMap<OpeningKey, Opening>>,
+}
+
+impl<'s> Search<'s> {
+    pub(super) fn new(
+        joiner: &Joiner<'_>,
+        group: &'s Group,
+        conds: &'s [Expr],
+        outer: TableSet,
+    ) -> Self {
+        let mut slots = vec![HashSet::new(); group.units.len()];
+        let mut tables = vec![0; group.units.len()];
+        for (nth, unit) in group.units.iter().enumerate() {
+            let is_own = |c: &&Expr| joiner.map.tables_of(c) & unit.tables != 0;
+            let inside = match &unit.kind {
+                UnitKind::Table(_) => None,
+                UnitKind::Left { on, inner } => Some(on.iter().chain(&inner.conds)),
+            };
+            let own = conds.iter().filter(is_own);
+            for cond in own.chain(inside.into_iter().flatten()) {
+                tables[nth] |= joiner.map.tables_of(cond);
+                cond.slots(&mut |slot| {
+                    slots[nth].insert(slot);
+                });
+            }
+        }
+        Search {
+            group,
+            conds,
+            outer,
+            tables,
+            slots,
+            known: RefCell::default(),
+        }
+    }
+
+    /// The tables that are there before the next unit.
+    fn placed(&self, order: &[usize]) -> TableSet {
+        placed(self.group, order, self.outer)
+    }
+
+    fn key(&self, next: usize, placed: TableSet, order: Option<Ascending>) -> OpeningKey {
+        let order = order.filter(|order| self.slots[next].contains(&order.slot));
+        let order = order.map(|order| (order.slot, order.rows.to_bits()));
+        (next, placed & self.tables[next], order)
+    }
+}
+
 impl Joiner<'_> {
     /// Prices joining a unit to `before`.
     pub(super) fn step(
         &self,
         before: &JoinEstimate,
         unit: &Unit,
-        conds: &[Expr],
+        conds: Vec<Expr>,
         have: TableSet,
         outer: TableSet,
     ) -> SqlResult<Step> {
-        let (all, outer_join) = match &unit.kind {
-            UnitKind::Table(_) => (conds.to_vec(), false),
-            UnitKind::Left { on, inner } => (
-                on.iter().chain(&inner.conds).cloned().collect::<Vec<_>>(),
-                true,
-            ),
+        let opening = self.opening(before.order(), unit, conds, have, outer)?;
+        Ok(self.price(before, unit, &opening))
+    }
+
+    /// Opens a unit after the tables `have`, with the conditions that can be evaluated then.
+    fn opening(
+        &self,
+        order: Option<Ascending>,
+        unit: &Unit,
+        conds: Vec<Expr>,
+        have: TableSet,
+        outer: TableSet,
+    ) -> SqlResult<Opening> {
+        let all = match &unit.kind {
+            UnitKind::Table(_) => conds,
+            UnitKind::Left { on, inner } => on.iter().chain(&inner.conds).cloned().collect(),
         };
-        let nested = self.unit_estimate(unit, &all, have, before.order())?;
-        let alone = self.unit_estimate(unit, &all, outer, None)?;
-        let is_tied = all.iter().any(|c| {
-            let read = self.map.tables_of(c);
-            read & unit.tables != 0 && read & have != 0
-        });
+        Ok(Opening {
+            nested: self.unit_estimate(unit, &all, have, order)?,
+            alone: self.unit_estimate(unit, &all, outer, None)?,
+            is_tied: all.iter().any(|c| {
+                let read = self.map.tables_of(c);
+                read & unit.tables != 0 && read & have != 0
+            }),
+            is_hashable: all.iter().any(|c| self.hash_pair(c, unit.tables).is_some()),
+        })
+    }
+
+    /// Prices joining a unit to `before` in the cheapest way.
+    fn price(&self, before: &JoinEstimate, unit: &Unit, opening: &Opening) -> Step {
+        let Opening {
+            nested,
+            alone,
+            is_tied,
+            is_hashable,
+        } = *opening;
         // What nothing connects takes no rows away: it has one at least, or nothing comes of the whole.
         let least = if is_tied { 0.0 } else { 1.0 };
         let mut rows = before.rows * nested.rows.max(least);
-        if outer_join {
+        if matches!(unit.kind, UnitKind::Left { .. }) {
             rows = rows.max(before.rows);
         }
-        let hashable = all.iter().any(|c| self.hash_pair(c, unit.tables).is_some());
         let lateral = match unit.kind {
             UnitKind::Table(t) => self.block.tables[t].lateral,
             UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
@@ -162,7 +269,7 @@ impl Joiner<'_> {
         };
         // Rows read once into memory would be locked although they match nothing.
         if lateral || locked || told == Some(JoinHint::Nested) {
-            return Ok(best);
+            return best;
         }
         // What is computed is computed once.
         let computed = match unit.kind {
@@ -173,7 +280,7 @@ impl Joiner<'_> {
             best.cost = f64::INFINITY;
         }
         let once = before.cost + alone.cost + alone.rows * cost::BUILD_ROW;
-        if hashable {
+        if is_hashable {
             let cost = once + before.rows * cost::PROBE_ROW + rows * cost::COMPARE_BUFFERED_ROW;
             if cost < best.cost || told == Some(JoinHint::Hashed) {
                 best = Step {
@@ -192,7 +299,7 @@ impl Joiner<'_> {
                 };
             }
         }
-        Ok(best)
+        best
     }
 
     fn has_lateral(&self, tables: TableSet) -> bool {
@@ -254,13 +361,16 @@ impl Joiner<'_> {
         match &table.kind {
             TableKind::Base(def) => {
                 let target = Target::new(self.block, t, def).after(order);
-                let path = self.best_path(t, &target, conds, seen);
+                let target = target.remembering(t, &self.counted_ranges);
                 let known = |e: &Expr| self.is_known(e, seen);
-                let kept = target.kept(self.env, conds, &known, &|c| self.selectivity(c));
+                let paths = target.paths(self.env, conds, &known);
+                let path = self.pinned.get(&t).unwrap_or_else(|| cheapest(&paths));
+                let (cost, ascending) = (path.cost, target.ascending(path));
+                let kept = target.kept(self.env, conds, paths, &known, &|c| self.selectivity(c));
                 JoinEstimate {
                     rows: (target.rows * kept).max(cost::MIN_ROWS),
-                    cost: path.cost,
-                    ascending: target.ascending(&path),
+                    cost,
+                    ascending,
                 }
             }
             TableKind::Virtual(_) => JoinEstimate {
@@ -345,6 +455,7 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
+        let search = Search::new(self, group, conds, outer);
         let mut best: Vec<Vec<Candidate>> = vec![Vec::new(); 1 << n];
         best[0].push(Candidate {
             estimate: JoinEstimate::START,
@@ -357,8 +468,7 @@ impl Joiner<'_> {
                     let Candidate {
                         estimate, order, ..
                     } = &before;
-                    let Some(priced) = self.try_next(group, conds, order, estimate, next, outer)?
-                    else {
+                    let Some(priced) = self.try_next(&search, order, estimate, next)? else {
                         continue;
                     };
                     let mut longer = order.clone();
@@ -405,12 +515,12 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
+        let search = Search::new(self, group, conds, outer);
         let (mut order, mut estimate) = (Vec::new(), JoinEstimate::START);
         while order.len() < n {
             let mut best: Option<(usize, JoinEstimate)> = None;
             for next in (0..n).filter(|u| !order.contains(u)) {
-                let Some(step) = self.try_next(group, conds, &order, &estimate, next, outer)?
-                else {
+                let Some(step) = self.try_next(&search, &order, &estimate, next)? else {
                     continue;
                 };
                 let weight = |f: &JoinEstimate| f.cost + f.rows;
@@ -437,28 +547,38 @@ impl Joiner<'_> {
     /// JoinEstimate after joining `next` to `order`; `None` when something must come before it.
     pub(super) fn try_next(
         &self,
-        group: &Group,
-        conds: &[Expr],
+        search: &Search<'_>,
         order: &[usize],
         estimate: &JoinEstimate,
         next: usize,
-        outer: TableSet,
     ) -> SqlResult<Option<JoinEstimate>> {
+        let group = search.group;
         let unit = &group.units[next];
-        let placed = placed(group, order, outer);
+        let placed = search.placed(order);
         let own = group.units.iter().fold(0, |s, u| s | u.tables);
         if unit.deps & own & !placed != 0 {
             return Ok(None);
         }
-        let ready = self.ready(group, conds, placed, next);
+        let key = search.key(next, placed, estimate.order());
+        let known = search.known.borrow().get(&key).copied();
+        let opening = match known {
+            Some(opening) => opening,
+            None => {
+                self.env.ctx.session.go_on(OPENING_BYTES)?;
+                let ready = self.ready(group, search.conds, placed, next);
+                let opening = self.opening(estimate.order(), unit, ready, placed, search.outer)?;
+                search.known.borrow_mut().insert(key, opening);
+                opening
+            }
+        };
         if order.is_empty()
             && let UnitKind::Table(_) = unit.kind
         {
-            let mut estimate = self.unit_estimate(unit, &ready, placed, None)?;
+            let mut estimate = opening.nested;
             estimate.rows = estimate.rows.max(1.0);
             return Ok(Some(estimate));
         }
-        let step = self.step(estimate, unit, &ready, placed, outer)?;
+        let step = self.price(estimate, unit, &opening);
         Ok(Some(JoinEstimate {
             rows: step.rows,
             cost: step.cost,

@@ -139,6 +139,7 @@ impl Builder<'_, '_> {
             PartTest::In(members) => {
                 let mut runs = Vec::with_capacity(members.len());
                 for (member, kind) in members {
+                    self.env.turn()?;
                     runs.extend(self.compared(part, CmpOp::Eq, member, *kind)?);
                 }
                 Ok(union(runs))

@@ -99,6 +99,11 @@ impl RangeSpec {
         self.pred.is_constant()
     }
 
+    /// How many tests of key parts, and members of lists, it has.
+    pub(crate) fn tests(&self) -> usize {
+        self.pred.tests()
+    }
+
     /// How many leading key parts the conditions speak about.
     pub(crate) fn leading_parts(&self) -> usize {
         let mut parts = 0;
@@ -118,6 +123,15 @@ impl Pred {
             Pred::Part(part, _) => *part == 0,
             Pred::And(preds) => preds.iter().any(Pred::starts_index),
             Pred::Or(preds) => preds.iter().all(Pred::starts_index),
+        }
+    }
+
+    fn tests(&self) -> usize {
+        match self {
+            Pred::Any | Pred::None => 0,
+            Pred::Part(_, PartTest::In(members)) => members.len(),
+            Pred::Part(..) => 1,
+            Pred::And(preds) | Pred::Or(preds) => preds.iter().map(Pred::tests).sum(),
         }
     }
 
