@@ -4,8 +4,9 @@
 //! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
 //! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`], [`json`]
 //! (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) ·
-//! [`fulltext`] (words, queries and relevance) · [`program`] (words about stored programs) · [`ctx`] (what they may
-//! know of the session) · [`error`], [`errors`] (what fails, and how it is said), [`condition`] (what is kept of it).
+//! [`fulltext`] (words, queries and relevance) · [`program`], [`trigger`] (words about stored programs) · [`ctx`] (what
+//! they may know of the session) · [`error`], [`errors`] (what fails, and how it is said), [`condition`] (what is kept
+//! of it).
 
 pub mod arith;
 pub mod cast;
@@ -24,6 +25,7 @@ pub mod sqltype;
 pub mod temporal;
 #[cfg(test)]
 mod testing;
+pub mod trigger;
 pub mod value;
 
 pub use ctx::{EvalCtx, EvalSettings, SessionInfo, SqlMode};

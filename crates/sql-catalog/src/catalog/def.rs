@@ -19,6 +19,7 @@ use super::histogram::Histogram;
 use super::runtime::{AutoStep, TableRuntime, max_auto};
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
+use super::trigger::TriggerDef;
 use crate::codec::{KeyCodec, RowFields, RowLayout, RowReader, WordCodec};
 use crate::mdl::MdlObject;
 
@@ -94,6 +95,8 @@ pub struct TableDef {
     pub foreign_keys: Vec<ForeignKeyDef>,
     /// Tables with foreign keys to this one; itself may be among them.
     pub referenced_by: Vec<Referrer>,
+    /// Triggers; those of the same timing and event in the order in which they run.
+    pub triggers: Vec<Arc<TriggerDef>>,
     /// How rows are stored.
     pub layout: RowLayout,
     /// Default collation.

@@ -1,12 +1,12 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
-//! `generated` (computed columns), `routine` (stored routines), `storage_engine` (what a table calls its engine) ·
-//! `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) · `shown_options` (table options
-//! without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary`
-//! (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its
-//! snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do
-//! not change under it.
+//! `generated` (computed columns), `routine` (stored routines), `trigger` (those of a table), `storage_engine` (what a
+//! table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) ·
+//! `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]:
+//! an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text)
+//! · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that
+//! a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -35,6 +35,7 @@ mod store;
 mod temporary;
 #[cfg(test)]
 mod tests;
+mod trigger;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -57,10 +58,13 @@ pub use routine::{ProgramSettings, RoutineDef, RoutineKey};
 pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
-pub use show::{show_create_database, show_create_table, show_create_view, type_text};
+pub use show::{
+    show_create_database, show_create_table, show_create_trigger, show_create_view, type_text,
+};
 pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
 pub use temporary::{TemporaryTables, drop_temporary_trees};
+pub use trigger::TriggerDef;
 
 use crate::codec::damaged;
 use crate::exec_error::engine_error;

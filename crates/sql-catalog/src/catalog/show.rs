@@ -1,4 +1,4 @@
-//! The text of SHOW CREATE TABLE and SHOW CREATE DATABASE, as MySQL 8.4 prints it.
+//! The text of SHOW CREATE TABLE, SHOW CREATE TRIGGER and their kin, as MySQL 8.4 prints it.
 //!
 //! Neighbours: `session` answers SHOW with it; `information_schema` uses [`type_text`] for COLUMN_TYPE.
 //! **Invariant**: the text, run again, makes the same table.
@@ -38,6 +38,22 @@ pub fn show_create_view(view: &super::ViewDef, at_home: bool, text: &str) -> Str
         name(&view.definer.1),
         if view.invoker { "INVOKER" } else { "DEFINER" },
         name(&view.name),
+    )
+}
+
+/// SHOW CREATE TRIGGER.
+pub fn show_create_trigger(table: &TableDef, trigger: &super::TriggerDef) -> String {
+    let name = |n: &str| format!("`{}`", n.replace('`', "``"));
+    let (user, host) = &trigger.settings.definer;
+    format!(
+        "CREATE DEFINER={}@{} TRIGGER {} {} {} ON {} FOR EACH ROW {}",
+        name(user),
+        name(host),
+        name(&trigger.name),
+        trigger.timing.word(),
+        trigger.event.word(),
+        name(&table.name),
+        trigger.body,
     )
 }
 

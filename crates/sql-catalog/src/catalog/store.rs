@@ -35,6 +35,7 @@ use super::routine::{self, RoutineKey};
 use super::runtime::TableRuntime;
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
+use super::trigger;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
 use crate::mdl::MetadataLocks;
 
@@ -54,6 +55,8 @@ const GENERATED_EXTENSION: u8 = 3;
 const FULLTEXT_EXTENSION: u8 = 4;
 /// Extension: options that are only shown.
 const OPTIONS_EXTENSION: u8 = 5;
+/// Extension: triggers.
+const TRIGGERS_EXTENSION: u8 = 6;
 const VIEW_FORMAT: u8 = 2;
 /// Without WITH CHECK OPTION: nothing was changed through views.
 const FIRST_VIEW_FORMAT: u8 = 1;
@@ -274,6 +277,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
     if let Some(content) = def.shown_options.extension() {
         out.push((OPTIONS_EXTENSION, content));
     }
+    if let Some(content) = trigger::extension_of(def) {
+        out.push((TRIGGERS_EXTENSION, content));
+    }
     out
 }
 
@@ -285,6 +291,7 @@ struct Extensions {
     generated: Vec<u8>,
     fulltext: Vec<u8>,
     options: Vec<u8>,
+    triggers: Vec<u8>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -296,6 +303,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
             (GENERATED_EXTENSION, [_, ..]) => out.generated = content,
             (FULLTEXT_EXTENSION, [_, ..]) => out.fulltext = content,
             (OPTIONS_EXTENSION, [_, ..]) => out.options = content,
+            (TRIGGERS_EXTENSION, [_, ..]) => out.triggers = content,
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -542,6 +550,7 @@ pub(super) fn read_table(
         checks,
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        triggers: trigger::read_extension(&extensions.triggers)?,
         layout,
         collation,
         temporary: false,

@@ -51,6 +51,8 @@ pub struct LockSet {
     window: Duration,
     /// Who was in the way of [`Self::acquire_within`] when it gave up.
     blocked_by: (Vec<u64>, usize),
+    /// See [`Self::pass_explicit`].
+    passes_explicit: bool,
     /// The buffer of [`Self::release_where`].
     gone: Vec<Held>,
 }
@@ -64,6 +66,7 @@ impl LockSet {
             pending: None,
             window: Duration::ZERO,
             blocked_by: Default::default(),
+            passes_explicit: false,
             gone: Vec::new(),
         }
     }
@@ -360,9 +363,15 @@ impl LockSet {
         same.any(|h| h.mode.covers(mode))
     }
 
-    /// Is anything held by LOCK TABLES?
+    /// Is anything held by LOCK TABLES that statements have to do with?
     pub fn has_explicit(&self) -> bool {
-        self.holds_for(MdlDuration::Explicit)
+        !self.passes_explicit && self.holds_for(MdlDuration::Explicit)
+    }
+
+    /// While a trigger runs (`true`), the tables that it names are locked as if there were no LOCK TABLES, which does
+    /// not name them. Answers what held before.
+    pub fn pass_explicit(&mut self, passes: bool) -> bool {
+        std::mem::replace(&mut self.passes_explicit, passes)
     }
 
     /// Is the global read lock held?

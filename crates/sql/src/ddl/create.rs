@@ -269,6 +269,7 @@ pub(super) fn assemble(
         checks: built.checks,
         foreign_keys: built.foreign_keys,
         referenced_by: Vec::new(),
+        triggers: Vec::new(),
         layout,
         collation: meta.collation,
         temporary: false,
