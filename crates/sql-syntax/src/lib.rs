@@ -7,7 +7,7 @@
 //!
 //! Flow: `client_text` (what is not sent in UTF-8) → `lexer` (with `keyword` and `literal`) → `parser` (token helpers)
 //! → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`,
-//! `column`, `alter`, `account`, `admin`, `program` (stored programs), `replication`, `show`, `xa` → `expr`,
+//! `column`, `alter`, `account`, `admin`, `program` (stored programs), `trigger`, `replication`, `show`, `xa` → `expr`,
 //! `operand`, `call`, `json`, `window`; `hint` reads optimizer hints, `deprecated` says what MySQL warns of. Why our
 //! own: `docs/decisions/parser.md`.
 //!
@@ -45,6 +45,7 @@ mod table_option;
 mod table_ref;
 #[cfg(test)]
 mod tests;
+mod trigger;
 mod window;
 mod xa;
 

@@ -241,6 +241,7 @@ impl Parser<'_> {
                 self.create_index(or_replace, kind)
             }
             Kw::VIEW | Kw::ALGORITHM | Kw::DEFINER | Kw::SQL => self.definer_object(or_replace),
+            Kw::TRIGGER if !or_replace => self.create_trigger(None),
             Kw::USER => {
                 self.advance();
                 self.create_user(or_replace)
@@ -257,7 +258,6 @@ impl Parser<'_> {
 
     fn create_unsupported(&mut self) -> SqlResult<Statement> {
         let name = match self.kw() {
-            Kw::TRIGGER => "CREATE TRIGGER",
             Kw::EVENT => "CREATE EVENT",
             Kw::SERVER => "CREATE SERVER",
             Kw::TABLESPACE | Kw::UNDO => "CREATE TABLESPACE",
@@ -286,7 +286,8 @@ impl Parser<'_> {
             }
             Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, view.definer),
             Kw::FUNCTION => self.create_routine(RoutineKind::Function, view.definer),
-            Kw::TRIGGER | Kw::EVENT => self.create_unsupported(),
+            Kw::TRIGGER if !or_replace => self.create_trigger(view.definer),
+            Kw::EVENT => self.create_unsupported(),
             _ => self.fail(),
         }
     }

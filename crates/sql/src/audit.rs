@@ -91,10 +91,12 @@ impl Class {
             | C::ComCreateDb
             | C::ComCreateIndex
             | C::ComCreateTable
+            | C::ComCreateTrigger
             | C::ComCreateView
             | C::ComDropDb
             | C::ComDropIndex
             | C::ComDropTable
+            | C::ComDropTrigger
             | C::ComDropView
             | C::ComRenameTable
             | C::ComTruncate => Self::Ddl,

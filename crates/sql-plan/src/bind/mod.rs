@@ -51,7 +51,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
+use esker_sql_catalog::catalog::{IndexSample, TableDef, TableId, ViewDef};
 use esker_sql_syntax::ast;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
@@ -346,6 +346,11 @@ impl<'a> BindEnv<'a> {
     /// Does a query that was bound read the table?
     pub fn reads(&self, table: &TableDef) -> bool {
         self.reads.borrow().iter().any(|(id, _)| *id == table.id)
+    }
+
+    /// The tables that the statement reads so far.
+    pub fn tables_read(&self) -> Vec<TableId> {
+        self.reads.borrow().iter().map(|(id, _)| *id).collect()
     }
 
     /// Does a subquery read a table that is read outside of it, too?

@@ -1,12 +1,11 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
-//! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a
-//! catalog, a type's storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `program`,
-//! `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case
-//! included); string literals are bytes with escapes already resolved; the height of any expression is bounded by
-//! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a
-//! stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or
-//! bounded.
+//! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a catalog, a type's
+//! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `program`, `trigger`, `account`,
+//! `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case included);
+//! string literals are bytes with escapes already resolved; the height of any expression is bounded by
+//! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a stack; AND, OR, UNION
+//! and join lists that people generate by the thousand are flat vectors or bounded.
 
 mod account;
 mod admin;
@@ -17,6 +16,7 @@ mod hint;
 mod program;
 mod query;
 mod statement;
+mod trigger;
 mod walk;
 
 pub use account::*;
@@ -28,6 +28,7 @@ pub use hint::*;
 pub use program::*;
 pub use query::*;
 pub use statement::*;
+pub use trigger::*;
 pub use walk::PartMut;
 
 use std::fmt;

@@ -83,6 +83,8 @@ pub enum Statement {
     CreateRoutine(Box<CreateRoutine>),
     /// ALTER PROCEDURE, ALTER FUNCTION.
     AlterRoutine(Box<AlterRoutine>),
+    /// CREATE TRIGGER.
+    CreateTrigger(Box<CreateTrigger>),
     /// DROP PROCEDURE, FUNCTION, TRIGGER, EVENT.
     DropProgram(DropProgram),
     /// SIGNAL, RESIGNAL.
@@ -233,6 +235,7 @@ impl Statement {
             | Statement::CreateView(_)
             | Statement::CreateRoutine(_)
             | Statement::AlterRoutine(_)
+            | Statement::CreateTrigger(_)
             | Statement::DropProgram(_)
             | Statement::Flush { .. } => LockWait::Default,
             _ => return None,

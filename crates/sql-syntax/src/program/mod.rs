@@ -13,6 +13,7 @@ mod condition;
 mod declare;
 mod routine;
 
+use esker_types::trigger::TriggerEvent;
 use esker_types::{SqlResult, errors};
 
 use super::ast::{
@@ -25,28 +26,6 @@ use super::parser::Parser;
 /// Most variables and parameters of a body: a frame is made for each call.
 const MAX_SLOTS: usize = 65_535;
 
-/// What a trigger is fired by.
-#[expect(dead_code, reason = "CREATE TRIGGER is being written beside this")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FiredBy {
-    /// INSERT.
-    Insert,
-    /// UPDATE.
-    Update,
-    /// DELETE.
-    Delete,
-}
-
-impl FiredBy {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Insert => "INSERT",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
-    }
-}
-
 /// Which kind of program a body is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramKind {
@@ -55,10 +34,9 @@ pub(super) enum ProgramKind {
     /// CREATE FUNCTION.
     Function,
     /// CREATE TRIGGER.
-    #[expect(dead_code, reason = "CREATE TRIGGER is being written beside this")]
     Trigger {
         /// What fires it.
-        by: FiredBy,
+        by: TriggerEvent,
         /// BEFORE.
         before: bool,
     },
@@ -219,15 +197,15 @@ impl ProgramScope {
 /// `NEW` or `OLD` in a trigger.
 struct RowName {
     is_new: bool,
-    by: FiredBy,
+    by: TriggerEvent,
     before: bool,
 }
 
 impl RowName {
     fn exists(&self) -> SqlResult<()> {
         match (self.is_new, self.by) {
-            (true, FiredBy::Delete) => Err(errors::no_such_row("NEW", self.by.text())),
-            (false, FiredBy::Insert) => Err(errors::no_such_row("OLD", self.by.text())),
+            (true, TriggerEvent::Delete) => Err(errors::no_such_row("NEW", self.by.word())),
+            (false, TriggerEvent::Insert) => Err(errors::no_such_row("OLD", self.by.word())),
             _ => Ok(()),
         }
     }

@@ -68,8 +68,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     // Cursors outside stored programs.
     ("HANDLER t OPEN", "HANDLER"),
     // Stored programs.
-    ("CREATE TRIGGER tr BEFORE", "CREATE TRIGGER"),
-    ("CREATE TRIGGER tr AFTER", "CREATE TRIGGER"),
     ("CREATE EVENT e", "CREATE EVENT"),
     // MariaDB's sequences.
     ("CREATE SEQUENCE s", "CREATE SEQUENCE"),

@@ -1,6 +1,7 @@
 //! Bodies of stored programs: their trees, their errors, where statements end.
 
 use esker_types::SqlMode;
+use esker_types::trigger::{TriggerEvent, TriggerTiming};
 
 use crate::ast::*;
 use crate::{ParseOptions, parse, parse_at};
@@ -348,4 +349,55 @@ fn names_of_variables_may_be_words_and_quoted() {
     };
     let sql = "CREATE PROCEDURE p() BEGIN DECLARE status, \"from\" INT; SET status = \"from\" + status; END";
     assert!(parse(sql.as_bytes(), options).is_ok());
+}
+
+#[test]
+fn heads_of_triggers() {
+    let made = |sql: &str| match parse(sql.as_bytes(), ParseOptions::default()).map(|p| p.stmt) {
+        Ok(Statement::CreateTrigger(create)) => *create,
+        other => panic!("{sql}: {other:?}"),
+    };
+    let create = made(
+        "CREATE DEFINER = u@h TRIGGER IF NOT EXISTS d.follows BEFORE UPDATE ON t FOR EACH ROW PRECEDES follows \
+         SET NEW.a = OLD.a",
+    );
+    assert!(create.if_not_exists && create.definer.is_some());
+    assert_eq!(create.name.to_string(), "d.follows");
+    assert_eq!(
+        (create.timing, create.event),
+        (TriggerTiming::Before, TriggerEvent::Update)
+    );
+    let place = create.place.expect("PRECEDES");
+    assert!(place.precedes && place.other.is("follows"));
+    assert_eq!(&*create.body.text, "SET NEW.a = OLD.a");
+    assert!(create.text.starts_with("TRIGGER IF NOT") && create.text.ends_with("OLD.a"));
+    // As dumps write it.
+    let create = made(
+        "/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER `b` AFTER INSERT ON `t` FOR EACH ROW \
+         BEGIN SET @a = 1; END */",
+    );
+    assert_eq!(&*create.body.text, "BEGIN SET @a = 1; END");
+    assert!(create.definer.is_some() && create.place.is_none());
+    for (sql, code) in [
+        (
+            "CREATE TRIGGER b AFTER INSERT ON t FOR EACH ROW SET NEW.a = 1",
+            1362,
+        ),
+        (
+            "CREATE TRIGGER b BEFORE DELETE ON t FOR EACH ROW SET @a = NEW.a",
+            1363,
+        ),
+        ("CREATE OR REPLACE TRIGGER", 1064),
+        ("CREATE TRIGGER b BEFORE INSERT ON t SET @a = 1", 1064),
+        (
+            "CREATE TRIGGER b BEFORE SELECT ON t FOR EACH ROW SET @a = 1",
+            1064,
+        ),
+        (
+            "CREATE TRIGGER b BEFORE INSERT ON t FOR EACH ROW FOLLOWS SET @a = 1",
+            1064,
+        ),
+    ] {
+        assert_eq!(error_of(sql).0, code, "{sql}");
+    }
 }

@@ -48,6 +48,7 @@ pub(super) fn touched(schema: &str, text: &[u8]) -> Touched {
         ),
         Statement::CreateIndex(create) => named(&[&create.table]),
         Statement::CreateView(create) => named(&[&create.name]),
+        Statement::CreateTrigger(create) => named(&[&create.table]),
         Statement::Insert(insert) => named(&[&insert.table]),
         Statement::Update(update) => named(&tables_of(&update.tables)),
         Statement::Delete(delete) => named(&tables_of(&delete.from)),

@@ -147,6 +147,24 @@ impl Capture {
         self.is_on = false;
     }
 
+    /// A statement begins inside of the present one. What came before it goes to the transaction, where it stays if
+    /// this one is undone.
+    ///
+    /// # Errors
+    /// The transaction is too large.
+    pub(crate) fn begin_inside(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
+        self.close(true);
+        self.mapped = None;
+        self.hand_over(txn)
+    }
+
+    /// Takes back what has come since [`Self::begin_inside`]; the caller cuts the attachment off.
+    pub(crate) fn undo_inside(&mut self) {
+        self.open = None;
+        self.mapped = None;
+        self.events.clear();
+    }
+
     /// The statement went well: its events go to the transaction.
     ///
     /// # Errors

@@ -3,10 +3,11 @@
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
 //! whole), `doc_id` · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
-//! `create_select`, `table`, `alter`, `view` (the statements) · `convert`, `fill` (new trees of a table's rows),
+//! `create_select`, `table`, `alter`, `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a
+//! table's rows),
 //! `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables`
 //! (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `program` (DROP of
-//! routines, triggers and events).
+//! routines and events).
 //! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at
 //! the end; `catalog` publishes the result.
 //!
@@ -44,6 +45,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod throttle;
+pub mod trigger;
 pub mod view;
 
 use std::cell::RefCell;
@@ -194,6 +196,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::CreateIndex(create) => alter::create_index(ctx, create),
         Statement::DropIndex(drop) => alter::drop_index(ctx, drop),
         Statement::DropView(drop) => view::drop_views(ctx, drop),
+        Statement::DropProgram(drop) if drop.kind == "TRIGGER" => trigger::drop(ctx, drop),
         Statement::DropProgram(drop) => program::drop(ctx, drop),
         _ => Err(SqlError::not_supported("this statement as a schema change").into()),
     }

@@ -1,4 +1,4 @@
-//! DROP PROCEDURE, FUNCTION, TRIGGER and EVENT; of the last two there are none, which IF EXISTS turns into a note.
+//! DROP PROCEDURE, FUNCTION and EVENT; of the last there are none, which IF EXISTS turns into a note.
 //!
 //! Neighbours: `ddl` dispatches.
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
@@ -28,20 +28,7 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, 
 
 /// What there is not: a note with IF EXISTS.
 fn missing(ctx: &DdlCtx<'_>, drop: &DropProgram, name: &TableName) -> SqlResult<DdlDone> {
-    // Of triggers, the table's database is looked for first.
-    if drop.kind == "TRIGGER" && ctx.catalog.schema(&name.schema).is_none() {
-        let missing = errors::unknown_database(&name.schema);
-        if !drop.if_exists {
-            return Err(missing);
-        }
-        ctx.note(missing.code, missing.message);
-        return Ok(DdlDone::default());
-    }
     let (note, error) = match drop.kind {
-        "TRIGGER" => {
-            let missing = errors::no_such_trigger();
-            (missing.clone(), missing)
-        }
         "EVENT" => (
             errors::does_not_exist("Event", &name.name),
             errors::unknown_event(&name.name),

@@ -233,6 +233,7 @@ pub(super) fn rename_one(
     }
     let def = change.snapshot().table(&from.schema, &from.name).cloned();
     let def = def.ok_or_else(|| errors::no_such_table(&from.schema, &from.name))?;
+    super::trigger::check_rename(&def, to)?;
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);
     foreign::check_as_parent(ctx, &Shape::of(&renamed))?;

@@ -6,13 +6,14 @@
 //! as stored.
 
 use esker_engine::LockMode;
-use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::catalog::{ColumnDef, IndexDef, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC, patch_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use esker_types::trigger::TriggerEvent;
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::DmlEnv;
@@ -21,7 +22,7 @@ use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
 use super::logged::KeysOf;
 use super::through_view::ViewCheck;
-use super::values::{Default, assign, default_of, missing_default, now_for};
+use super::values::{Default, assign, default_of, missing_default, now_for, relaxed_columns};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
 
 /// The assignments of a statement to one table.
@@ -44,6 +45,8 @@ pub(super) struct RowChanger {
     entries_change: bool,
     /// Of the view that rows are changed through.
     view_check: Option<Arc<ViewCheck>>,
+    /// Triggers see rows before they are written, and may change every column: the columns as these see them.
+    relaxed: Option<Vec<ColumnDef>>,
 }
 
 /// One assignment.
@@ -65,7 +68,7 @@ pub(super) enum Changed {
 }
 
 impl RowChanger {
-    /// `slot_of` gives the slot of a column in the statement's row.
+    /// `slot_of` gives the slot of a column in the statement's row. Where UPDATE has triggers, every column may change.
     pub(super) fn new(
         table: Arc<TableDef>,
         exprs: TableExprs,
@@ -79,6 +82,13 @@ impl RowChanger {
             }
         };
         assignments.iter().for_each(|a| add(&mut touched, a.col));
+        let fires = table.has_triggers_for(TriggerEvent::Update);
+        if fires {
+            let is_plain = |c: &ColumnDef| !c.on_update_now && c.generated.is_none();
+            let all = table.columns.iter().enumerate();
+            let plain = all.filter(|(_, column)| is_plain(column));
+            plain.for_each(|(col, _)| add(&mut touched, col));
+        }
         let on_update_from = touched.len();
         for (col, column) in table.columns.iter().enumerate() {
             if column.on_update_now {
@@ -102,6 +112,7 @@ impl RowChanger {
             moves,
             entries_change,
             view_check: None,
+            relaxed: fires.then(|| relaxed_columns(&table)),
             table,
             assignments,
         }
@@ -110,6 +121,17 @@ impl RowChanger {
     /// The same, for rows that have to meet the CHECK OPTION of a view.
     pub(super) fn checked_by(self, view_check: Option<Arc<ViewCheck>>) -> Self {
         Self { view_check, ..self }
+    }
+
+    /// A column as assignments see it.
+    fn column(&self, col: usize) -> &ColumnDef {
+        let columns = self.relaxed.as_deref().unwrap_or(&self.table.columns);
+        &columns[col]
+    }
+
+    /// Do triggers run for the rows that it changes?
+    pub(super) fn fires(&self) -> bool {
+        self.relaxed.is_some()
     }
 
     /// Ordinals of the columns that may change.
@@ -129,6 +151,11 @@ impl RowChanger {
                 e.slots(f);
             }
         }
+    }
+
+    /// The columns that may change, and are not computed, with their slots.
+    pub(super) fn settable(&self) -> &[(usize, usize)] {
+        &self.touched[..self.generated_from]
     }
 
     /// The slot of a column that may change.
@@ -154,7 +181,7 @@ impl RowChanger {
         lenient: bool,
     ) -> Result<(), ExecError> {
         for Assignment { col, cell } in &self.assignments {
-            let column = &self.table.columns[*col];
+            let column = self.column(*col);
             let (value, from) = match cell {
                 Cell::Expr(e) => (env.evaluating(states, |env| e.eval(row, env))?, &e.ty),
                 Cell::Default => (self.default(env, states, *col, row)?, &column.ty),
@@ -172,8 +199,13 @@ impl RowChanger {
         self.generate(env, states, row, (row_number, lenient))
     }
 
+    /// Is the column one of those that the statement assigns?
+    pub(super) fn assigns(&self, col: usize) -> bool {
+        self.assignments.iter().any(|a| a.col == col)
+    }
+
     /// Computes the generated columns from the row as it is to become.
-    fn generate(
+    pub(super) fn generate(
         &self,
         env: &DmlEnv<'_>,
         states: &SubqueryStates,
@@ -227,7 +259,12 @@ impl RowChanger {
     }
 
     /// The table's whole row as it is to become: the stored one with the statement's values.
-    fn whole_row(&self, ctx: &EvalCtx<'_>, stored: &[u8], row: &[Value]) -> SqlResult<Vec<Value>> {
+    pub(super) fn whole_row(
+        &self,
+        ctx: &EvalCtx<'_>,
+        stored: &[u8],
+        row: &[Value],
+    ) -> SqlResult<Vec<Value>> {
         let mut own = vec![Value::Null; self.table.columns.len()];
         decode_row(&self.table, &ctx.time_zone, stored, &mut own)?;
         for (col, slot) in &self.touched {
@@ -250,12 +287,8 @@ impl RowChanger {
         if !self.encode(env.ctx, env.scratch, row)? {
             return Ok(Changed::No);
         }
-        let on_update = &self.touched[self.on_update_from..self.generated_from];
-        if !on_update.is_empty() {
-            for (col, slot) in on_update {
-                row[*slot] = now_for(env.ctx, &self.table.columns[*col].ty);
-            }
-            self.generate(env, states, row, (1, true))?;
+        // Triggers have seen the time that the row gets.
+        if !self.fires() && self.stamp(env, states, row)? {
             self.encode(env.ctx, env.scratch, row)?;
         }
         if !self.exprs.checks.is_empty() {
@@ -322,8 +355,30 @@ impl RowChanger {
         }
     }
 
+    /// Gives ON UPDATE columns the statement's time; false if there is none that is not assigned.
+    pub(super) fn stamp(
+        &self,
+        env: &DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+    ) -> Result<bool, ExecError> {
+        let on_update = &self.touched[self.on_update_from..self.generated_from];
+        for (col, slot) in on_update {
+            row[*slot] = now_for(env.ctx, &self.table.columns[*col].ty);
+        }
+        if !on_update.is_empty() {
+            self.generate(env, states, row, (1, true))?;
+        }
+        Ok(!on_update.is_empty())
+    }
+
     /// Encodes the new row beside the old one; false if they are the same.
-    fn encode(&self, ctx: &EvalCtx<'_>, scratch: &mut Scratch, row: &[Value]) -> SqlResult<bool> {
+    pub(super) fn encode(
+        &self,
+        ctx: &EvalCtx<'_>,
+        scratch: &mut Scratch,
+        row: &[Value],
+    ) -> SqlResult<bool> {
         let (layout, zone) = (&self.table.layout, &ctx.time_zone);
         let old = RowReader::new(layout, &UTC, &scratch.old_row)?;
         let new = &mut scratch.row;

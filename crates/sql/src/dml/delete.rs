@@ -4,7 +4,7 @@
 //! **Invariant**: all rows are found and locked before the first is removed; a row that a join gives
 //! several times is removed once.
 
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{TableDef, TableId};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
@@ -13,12 +13,14 @@ use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{Delete, ObjectName};
 use std::sync::Arc;
 
-use esker_types::{Level, SqlError, SqlResult, errors};
+use esker_types::trigger::TriggerEvent;
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt, RowEffects, is_ignorable};
-use super::target::{Search, not_updatable};
+use super::insert::decode_row;
+use super::target::{Search, Seen, not_updatable};
 use super::through_view;
-use super::{DmlDone, DmlEnv, strict_writes};
+use super::{DmlDone, DmlEnv, reads_beside, strict_writes};
 
 /// A compiled DELETE.
 pub struct CompiledDelete {
@@ -28,6 +30,8 @@ pub struct CompiledDelete {
     /// By target: the first target that is the same table under another name, or itself.
     first: Vec<usize>,
     foreign: ForeignKeyPlan,
+    /// The tables that it reads; known where triggers run.
+    reads: Vec<TableId>,
 }
 
 /// The table of the scope that a multi-table DELETE names: 1109.
@@ -114,6 +118,7 @@ impl CompiledDelete {
             search: Search::new(target.plan(env, &clauses)?, joined),
             ignore: delete.ignore,
             first: first_of_each(&tables),
+            reads: reads_beside(env, &tables),
             tables,
         })
     }
@@ -126,6 +131,17 @@ impl CompiledDelete {
     /// The foreign keys it has to keep.
     pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
         &self.foreign
+    }
+
+    /// Do triggers run for the rows that it deletes?
+    pub(super) fn fires(&self) -> bool {
+        let has = |table: &Arc<TableDef>| table.has_triggers_for(TriggerEvent::Delete);
+        self.tables.iter().any(has)
+    }
+
+    /// The tables that it reads; known where triggers run.
+    pub(super) fn reads(&self) -> &[TableId] {
+        &self.reads
     }
 
     /// The query that finds the rows.
@@ -187,5 +203,95 @@ impl CompiledDelete {
         }
         env.delete_old_row(&self.tables[nth], key)?;
         Ok(true)
+    }
+}
+
+/// A DELETE from tables with triggers, between two of its steps.
+pub(crate) struct DeleteSteps {
+    rows: std::vec::IntoIter<Vec<Value>>,
+    seen: Seen,
+    /// The statement's row, and the target in it that comes next.
+    row: Vec<Value>,
+    next: usize,
+    /// The row that is being deleted: its key, and as it is stored.
+    key: Vec<u8>,
+    stored: Vec<u8>,
+    deleted: u64,
+}
+
+impl DeleteSteps {
+    /// The number of the target whose row is being deleted.
+    pub(crate) fn target(&self) -> usize {
+        assert!(self.next > 0, "no row has come");
+        self.next - 1
+    }
+}
+
+impl CompiledDelete {
+    /// Finds and locks the rows.
+    pub(crate) fn begin(&self, env: &mut DmlEnv<'_>) -> Result<DeleteSteps, ExecError> {
+        let rows = self.search.all(env, &SubqueryStates::default())?;
+        Ok(DeleteSteps {
+            rows: rows.into_iter(),
+            seen: self.search.seen(),
+            row: Vec::new(),
+            next: self.tables.len(),
+            key: Vec::new(),
+            stored: Vec::new(),
+            deleted: 0,
+        })
+    }
+
+    /// The next row to delete, as triggers see it.
+    pub(crate) fn next(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut DeleteSteps,
+    ) -> Result<Option<Vec<Value>>, ExecError> {
+        loop {
+            (env.check_killed)()?;
+            if steps.next == self.tables.len() {
+                let Some(row) = steps.rows.next() else {
+                    return Ok(None);
+                };
+                (steps.row, steps.next) = (row, 0);
+            }
+            let nth = steps.next;
+            steps.next += 1;
+            let Some(key) = self.search.take_stored(nth, &mut steps.row, env.scratch) else {
+                continue;
+            };
+            let table = &self.tables[nth];
+            if !steps.seen.is_new(self.first[nth], &key) || !env.reread(table, &key)? {
+                continue;
+            }
+            let mut old = vec![Value::Null; table.columns.len()];
+            decode_row(table, &env.ctx.time_zone, &env.scratch.old_row, &mut old)?;
+            steps.key = key;
+            steps.stored.clone_from(&env.scratch.old_row);
+            return Ok(Some(old));
+        }
+    }
+
+    /// Deletes the row that came last; false if IGNORE has left it alone.
+    pub(crate) fn delete_found(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut DeleteSteps,
+    ) -> Result<bool, ExecError> {
+        let _strict = strict_writes(env.ctx, self.ignore);
+        env.scratch.old_row.clone_from(&steps.stored);
+        let is_gone = self.delete(env, steps.target(), &steps.key)?;
+        steps.deleted += u64::from(is_gone);
+        Ok(is_gone)
+    }
+
+    /// Sums up.
+    pub(crate) fn finish(&self, env: &mut DmlEnv<'_>, steps: &DeleteSteps) -> DmlDone {
+        env.scratch.trim();
+        DmlDone {
+            affected_rows: steps.deleted,
+            ..DmlDone::default()
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Statements that change rows: INSERT, REPLACE, UPDATE, DELETE.
 //!
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
-//! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
-//! its index entries, under locks) · `foreign` (foreign keys of that row) · `logged` (rows for the binary log) ·
-//! `target` (tables and rows of UPDATE and DELETE) · `through_view` (tables that views stand for) · `duplicate` (error
-//! 1062) · `apply` (row events, below SQL). Neighbours: `session` compiles a statement with `bind`'s environment, keeps
-//! the [`Compiled`] in its plan cache and runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
+//! (an existing row), `change_fired` (one that triggers look at) · `insert`, `update`, `delete` (statements compiled
+//! once, run often) · `write` (one row and all its index entries, under locks) · `foreign` (foreign keys of that row) ·
+//! `logged` (rows for the binary log) · `target` (tables and rows of UPDATE and DELETE) · `through_view` (tables that
+//! views stand for) · `duplicate` (error 1062) · `apply` (row events, below SQL). Neighbours: `session` compiles a
+//! statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and runs it; `exec` finds the rows of
+//! UPDATE and DELETE and runs subqueries.
 //!
 //! **Invariants**
 //! - A compiled statement belongs to no session and holds for one catalog version.
@@ -17,6 +18,7 @@
 
 pub(crate) mod apply;
 mod change;
+mod change_fired;
 mod delete;
 mod duplicate;
 mod exprs;
@@ -41,7 +43,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use esker_engine::{Engine, LockMode, Seq, Txn, View};
-use esker_sql_catalog::catalog::{AutoStep, TableDef};
+use esker_sql_catalog::catalog::{AutoStep, TableDef, TableId};
 use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_catalog::result::{InfoText, Mode};
 use esker_sql_exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
@@ -55,13 +57,14 @@ use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 use crate::binlog::Capture;
 use foreign::ForeignKeyPlan;
 
+pub(crate) use change_fired::ChangedRow;
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::{duplicate_entry, duplicate_number};
 pub(crate) use exprs::{
     HIDDEN_PREFIX, TableExprs, columns_of_stored, generated_value, type_of_stored, validate,
 };
 pub use insert::{CompiledInsert, CompiledLoad};
-pub(crate) use insert::{as_counter, auto_value};
+pub(crate) use insert::{InsertSteps, StoreStep, as_counter, auto_value};
 pub use update::CompiledUpdate;
 pub(crate) use values::{Default, default_of, implicit_value};
 pub(crate) use write::Scratch;
@@ -146,6 +149,14 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     }
 }
 
+/// The tables that a statement reads, where its targets have triggers: these must not change them.
+fn reads_beside(env: &BindEnv<'_>, targets: &[Arc<TableDef>]) -> Vec<TableId> {
+    match targets.iter().all(|table| table.triggers.is_empty()) {
+        true => Vec::new(),
+        false => env.tables_read(),
+    }
+}
+
 /// How a change locks the rows it depends on, beside those it changes, as InnoDB does: what one table takes from a
 /// query or from subqueries is read without locks at READ COMMITTED, where the newest committed rows will do.
 fn sources_of(stmt: &Statement) -> Option<LockReason> {
@@ -176,6 +187,24 @@ impl Compiled {
             Self::Insert(insert) => insert.targets(),
             Self::Update(update) => update.targets(),
             Self::Delete(delete) => delete.targets(),
+        }
+    }
+
+    /// Do triggers run for anything that it does to rows?
+    pub(crate) fn fires(&self) -> bool {
+        match self {
+            Self::Insert(insert) => insert.fires(),
+            Self::Update(update) => update.fires(),
+            Self::Delete(delete) => delete.fires(),
+        }
+    }
+
+    /// The tables that it reads; known where triggers run.
+    pub(crate) fn reads(&self) -> &[TableId] {
+        match self {
+            Self::Insert(insert) => insert.reads(),
+            Self::Update(update) => update.reads(),
+            Self::Delete(delete) => delete.reads(),
         }
     }
 
@@ -225,6 +254,19 @@ impl DmlEnv<'_> {
     fn exec(&self) -> ExecCtx<'_> {
         let (mode, limits) = (self.mode, self.limits);
         ExecCtx::new(self.txn, View::Snapshot, mode, limits, self.check_killed).with_temp(self.temp)
+    }
+
+    /// Takes a row whose key is locked as the statement has left it so far into the scratch's `old_row`; false: it is
+    /// gone.
+    fn reread(&mut self, table: &TableDef, key: &[u8]) -> Result<bool, ExecError> {
+        let out = &mut self.scratch.old_row;
+        let found = self
+            .txn
+            .get_with(&table.primary().tree, key, View::Latest, |row| {
+                out.clear();
+                out.extend_from_slice(row);
+            })?;
+        Ok(found.is_some())
     }
 
     /// Deletes the row under `clustered`, whose latest version is in the scratch's `old_row`, and logs that.

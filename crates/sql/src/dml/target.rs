@@ -102,6 +102,23 @@ impl Search {
         Ok(())
     }
 
+    /// All rows, found and locked.
+    pub(super) fn all(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+    ) -> Result<Vec<Vec<Value>>, ExecError> {
+        if !self.plan.finds_one() {
+            return self.collect(env, states);
+        }
+        let mut rows = Vec::new();
+        self.each(env, states, |_, row, _| {
+            rows.push(row.to_vec());
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
     fn collect(
         &self,
         env: &DmlEnv<'_>,

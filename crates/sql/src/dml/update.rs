@@ -8,10 +8,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use esker_engine::View;
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{TableDef, TableId};
 use esker_sql_catalog::codec::RowReader;
-use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::InfoText;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
@@ -21,13 +20,14 @@ use esker_sql_syntax::ast::{TableRef, Update};
 use esker_types::{Level, SqlResult, Value, errors};
 
 use super::change::{Assignment, Changed, RowChanger};
+use super::change_fired::{ChangedRow, is_null_refused};
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
 use super::foreign::{ForeignKeyPlan, RowEffects, is_ignorable};
 use super::insert::compile_cell;
-use super::target::{Search, not_updatable};
+use super::target::{Search, Seen, not_updatable};
 use super::through_view::{self, Assigned, is_failed_check};
-use super::{DmlDone, DmlEnv, strict_writes};
+use super::{DmlDone, DmlEnv, reads_beside, strict_writes};
 
 /// A compiled UPDATE.
 pub struct CompiledUpdate {
@@ -39,6 +39,8 @@ pub struct CompiledUpdate {
     has_twins: bool,
     ignore: bool,
     foreign: ForeignKeyPlan,
+    /// The tables that it reads; known where triggers run.
+    reads: Vec<TableId>,
 }
 
 impl CompiledUpdate {
@@ -124,7 +126,7 @@ impl CompiledUpdate {
             limit: update.limit.as_ref(),
         };
         let search = Search::new(target.plan(env, &clauses)?, several);
-        let tables = changers.iter().map(|c| c.table().clone()).collect();
+        let tables: Vec<_> = changers.iter().map(|c| c.table().clone()).collect();
         let effects = |c: &RowChanger| RowEffects {
             updates: c.touched_columns(),
             ..RowEffects::default()
@@ -135,6 +137,7 @@ impl CompiledUpdate {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
             search,
             changers,
+            reads: reads_beside(env, &tables),
             tables,
             has_twins,
             ignore: update.ignore,
@@ -149,6 +152,16 @@ impl CompiledUpdate {
     /// The foreign keys it has to keep.
     pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
         &self.foreign
+    }
+
+    /// Do triggers run for the rows that it changes?
+    pub(super) fn fires(&self) -> bool {
+        self.changers.iter().any(RowChanger::fires)
+    }
+
+    /// The tables that it reads; known where triggers run.
+    pub(super) fn reads(&self) -> &[TableId] {
+        &self.reads
     }
 
     /// The query that finds the rows.
@@ -178,7 +191,7 @@ impl CompiledUpdate {
                     && self.foreign.is_still_there(env, changer.table(), &key)?;
                 if is_there {
                     if self.has_twins {
-                        reread(env, changer.table(), &key)?;
+                        env.reread(changer.table(), &key)?;
                     }
                     matched += 1;
                     let place = (nth, at);
@@ -190,16 +203,9 @@ impl CompiledUpdate {
         })?;
         env.scratch.trim();
         let id = ctx.session.last_insert_id();
-        Ok(DmlDone {
-            affected_rows: if env.found_rows { matched } else { changed },
-            insert_id: if id == last_insert_id { 0 } else { id },
-            info: InfoText::counts(&[
-                ("Rows matched: ", matched),
-                ("  Changed: ", changed),
-                ("  Warnings: ", ctx.diagnostics.count()),
-            ]),
-            ..DmlDone::default()
-        })
+        let insert_id = if id == last_insert_id { 0 } else { id };
+        let warnings = ctx.diagnostics.count();
+        Ok(summed_up(env, (matched, changed), insert_id, warnings))
     }
 
     /// Changes one row; false if nothing about it changes. Under IGNORE a row that cannot be changed
@@ -213,12 +219,29 @@ impl CompiledUpdate {
         key: &[u8],
     ) -> Result<bool, ExecError> {
         let changer = &self.changers[nth];
-        let lenient = self.ignore || !env.ctx.sql_mode.is_strict();
-        changer.assign_all(env, states, row, at as u64 + 1, lenient)?;
+        changer.assign_all(env, states, row, at as u64 + 1, self.is_lenient(env))?;
+        self.write(env, states, (nth, row), key)
+            .map(|written| written == Some(true))
+    }
+
+    /// Is NULL for a NOT NULL column a warning?
+    fn is_lenient(&self, env: &DmlEnv<'_>) -> bool {
+        self.ignore || !env.ctx.sql_mode.is_strict()
+    }
+
+    /// Writes a row that has its new values: whether they are others. Under IGNORE `None`: it cannot be changed.
+    fn write(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        (nth, row): (usize, &mut [Value]),
+        key: &[u8],
+    ) -> Result<Option<bool>, ExecError> {
+        let changer = &self.changers[nth];
         let place = env.txn.savepoint();
         let error = match changer.write(env, states, row, key, (&self.foreign, nth)) {
-            Ok(Changed::Yes) => return Ok(true),
-            Ok(Changed::No) => return Ok(false),
+            Ok(Changed::Yes) => return Ok(Some(true)),
+            Ok(Changed::No) => return Ok(Some(false)),
             Ok(Changed::Conflict(conflict)) => {
                 let table = changer.table();
                 let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
@@ -232,7 +255,26 @@ impl CompiledUpdate {
         }
         env.txn.rollback_to(place);
         env.ctx.warn(Level::Warning, error.code, error.message);
-        Ok(false)
+        Ok(None)
+    }
+}
+
+/// What an UPDATE has done.
+fn summed_up(
+    env: &DmlEnv<'_>,
+    (matched, changed): (u64, u64),
+    insert_id: u64,
+    warnings: u64,
+) -> DmlDone {
+    DmlDone {
+        affected_rows: if env.found_rows { matched } else { changed },
+        insert_id,
+        info: InfoText::counts(&[
+            ("Rows matched: ", matched),
+            ("  Changed: ", changed),
+            ("  Warnings: ", warnings),
+        ]),
+        ..DmlDone::default()
     }
 }
 
@@ -267,11 +309,125 @@ fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
     Ok(has_twins)
 }
 
-/// Takes the row as the statement has left it so far: its other name may have changed it.
-fn reread(env: &mut DmlEnv<'_>, table: &TableDef, key: &[u8]) -> Result<(), ExecError> {
-    let stored = env.txn.get(&table.primary().tree, key, View::Latest);
-    if let Some(stored) = stored.map_err(|e| engine_error(&e))? {
-        env.scratch.old_row = stored;
+/// An UPDATE of tables with triggers, between two of its steps.
+pub(crate) struct UpdateSteps {
+    states: SubqueryStates,
+    rows: std::vec::IntoIter<Vec<Value>>,
+    seen: Seen,
+    /// The statement's row, its number, and the target in it that comes next.
+    row: Vec<Value>,
+    number: u64,
+    next: usize,
+    /// The row that is being changed: its key, and as it is stored.
+    key: Vec<u8>,
+    stored: Vec<u8>,
+    matched: u64,
+    changed: u64,
+    last_insert_id: u64,
+}
+
+impl UpdateSteps {
+    /// The number of the target whose row is being changed.
+    pub(crate) fn target(&self) -> usize {
+        assert!(self.next > 0, "no row has come");
+        self.next - 1
     }
-    Ok(())
+}
+
+impl CompiledUpdate {
+    /// Finds and locks the rows.
+    pub(crate) fn begin(&self, env: &mut DmlEnv<'_>) -> Result<UpdateSteps, ExecError> {
+        let states = SubqueryStates::default();
+        let rows = self.search.all(env, &states)?;
+        Ok(UpdateSteps {
+            rows: rows.into_iter(),
+            states,
+            seen: self.search.seen(),
+            row: Vec::new(),
+            number: 0,
+            next: self.changers.len(),
+            key: Vec::new(),
+            stored: Vec::new(),
+            matched: 0,
+            changed: 0,
+            last_insert_id: env.ctx.session.last_insert_id(),
+        })
+    }
+
+    /// The next row to change, as BEFORE triggers see it.
+    pub(crate) fn next(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut UpdateSteps,
+    ) -> Result<Option<ChangedRow>, ExecError> {
+        let _strict = strict_writes(env.ctx, self.ignore);
+        loop {
+            (env.check_killed)()?;
+            if steps.next == self.changers.len() {
+                let Some(row) = steps.rows.next() else {
+                    return Ok(None);
+                };
+                (steps.row, steps.next) = (row, 0);
+                steps.number += 1;
+            }
+            let nth = steps.next;
+            steps.next += 1;
+            let row = &mut steps.row;
+            let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
+                continue;
+            };
+            let changer = &self.changers[nth];
+            if !steps.seen.is_new(nth, &key) || !env.reread(changer.table(), &key)? {
+                continue;
+            }
+            steps.matched += 1;
+            let old = changer.load(env, row)?;
+            let lenient = self.is_lenient(env);
+            let new = changer.propose(env, &steps.states, (row, steps.number), lenient)?;
+            steps.key = key;
+            steps.stored.clone_from(&env.scratch.old_row);
+            return Ok(Some(ChangedRow { old, new }));
+        }
+    }
+
+    /// Writes the row that came last as BEFORE triggers have left it: as AFTER triggers see it, unless IGNORE has left
+    /// it alone.
+    pub(crate) fn write_proposed(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut UpdateSteps,
+        new: Vec<Value>,
+    ) -> Result<Option<Vec<Value>>, ExecError> {
+        let _strict = strict_writes(env.ctx, self.ignore);
+        let (nth, row) = (steps.target(), &mut steps.row);
+        let changer = &self.changers[nth];
+        env.scratch.old_row.clone_from(&steps.stored);
+        let lenient = self.is_lenient(env);
+        match changer.accept(env, &steps.states, (row, new), lenient) {
+            Err(ExecError::Sql(e)) if self.ignore && is_null_refused(&e) => {
+                env.ctx.warn(Level::Warning, e.code, e.message);
+                return Ok(None);
+            }
+            accepted => accepted?,
+        }
+        let Some(is_other) = self.write(env, &steps.states, (nth, row), &steps.key)? else {
+            return Ok(None);
+        };
+        steps.changed += u64::from(is_other);
+        let written = changer.whole_row(env.ctx, &steps.stored, row)?;
+        Ok(Some(written))
+    }
+
+    /// Sums up; `warnings`: those of the whole statement.
+    pub(crate) fn finish(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &UpdateSteps,
+        warnings: u64,
+    ) -> DmlDone {
+        env.scratch.trim();
+        let id = env.ctx.session.last_insert_id();
+        let insert_id = if id == steps.last_insert_id { 0 } else { id };
+        summed_up(env, (steps.matched, steps.changed), insert_id, warnings)
+    }
 }

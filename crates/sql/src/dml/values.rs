@@ -3,7 +3,7 @@
 //! Neighbours: `insert` and `update` for every assignment, `ddl::fill` for converted rows.
 //! **Invariant**: what comes out has the column's type and obeys its NOT NULL.
 
-use esker_sql_catalog::catalog::{ColumnDef, DefaultDef};
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, TableDef};
 use esker_sql_catalog::codec::temporal;
 use esker_types::cast::to_column;
 use esker_types::json;
@@ -23,15 +23,7 @@ pub(crate) fn assign(
     lenient: bool,
 ) -> SqlResult<Value> {
     if value.is_null() {
-        if column.ty.nullable {
-            return Ok(Value::Null);
-        }
-        let text = format!("Column '{}' cannot be null", column.name);
-        if !lenient {
-            return Err(SqlError::new(1048, "23000", text));
-        }
-        ctx.warn(Level::Warning, 1048, text);
-        return Ok(reset_value(&column.ty));
+        return null_for(ctx, column, lenient);
     }
     if column.ty.kind == TypeKind::Json && !table.is_empty() {
         // Messages name the table, too, where it is known.
@@ -39,6 +31,26 @@ pub(crate) fn assign(
         return to_column(ctx, value, from, &column.ty, &name, row);
     }
     to_column(ctx, value, from, &column.ty, &column.name, row)
+}
+
+/// NULL as the value of a column; see [`assign`].
+pub(super) fn null_for(ctx: &EvalCtx<'_>, column: &ColumnDef, lenient: bool) -> SqlResult<Value> {
+    if column.ty.nullable {
+        return Ok(Value::Null);
+    }
+    let text = format!("Column '{}' cannot be null", column.name);
+    if !lenient {
+        return Err(SqlError::new(1048, "23000", text));
+    }
+    ctx.warn(Level::Warning, 1048, text);
+    Ok(reset_value(&column.ty))
+}
+
+/// The columns as BEFORE triggers see them: each may be NULL until the last of them has run.
+pub(super) fn relaxed_columns(table: &TableDef) -> Vec<ColumnDef> {
+    let mut columns = table.columns.clone();
+    columns.iter_mut().for_each(|c| c.ty.nullable = true);
+    columns
 }
 
 /// The value of a NOT NULL column that was given none: zero, the empty string, the first label.

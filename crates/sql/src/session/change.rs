@@ -376,8 +376,8 @@ impl Session {
         let may_block =
             || engine.holds_writers() || (self.commits_at_end() && engine.is_decided_elsewhere());
         let keys = compiled.foreign_keys();
-        // How many rows a cascade reaches is not known.
-        let is_long = || compiled.cost_rows() > INLINE_ROWS || keys.cascades();
+        // How many rows a cascade reaches is not known, nor what triggers do.
+        let is_long = || compiled.cost_rows() > INLINE_ROWS || keys.cascades() || compiled.fires();
         if mode == Mode::Inline && (is_long() || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
@@ -387,8 +387,12 @@ impl Session {
         if !self.lock_targets(compiled.targets(), keys, version)? {
             return Ok(None);
         }
-        self.change_rows(params, mode, |env| compiled.run(env))
-            .map(Some)
+        self.check_unused(compiled.targets())?;
+        match compiled.fires() {
+            true => self.change_firing(compiled, params),
+            false => self.change_rows(params, mode, |env| compiled.run(env)),
+        }
+        .map(Some)
     }
 
     /// Runs what changes rows of tables that are locked; an error or a wait leaves none of its writes.
@@ -398,11 +402,31 @@ impl Session {
         mode: Mode,
         run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
     ) -> Result<Done, ExecError> {
+        self.as_statement(|session| session.execute_change(params, mode, run))
+    }
+
+    /// Runs what is a statement of its own, or one inside of a statement that has fired a trigger: an error or a wait
+    /// leaves none of its writes.
+    pub(super) fn as_statement(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<DmlDone, ExecError>,
+    ) -> Result<Done, ExecError> {
         let savepoint = self.txn.savepoint();
+        if self.is_firing() {
+            self.capture.begin_inside(&mut self.txn)?;
+            let done = run(self);
+            return match done {
+                Ok(done) => Ok(self.changed_inside(done)),
+                Err(e) => {
+                    self.capture.undo_inside();
+                    self.txn.rollback_to(savepoint);
+                    Err(e)
+                }
+            };
+        }
         self.begin_capture();
-        let done = self
-            .execute_change(params, mode, run)
-            .and_then(|done| self.capture.end_statement(&mut self.txn).map(|()| done));
+        let done =
+            run(self).and_then(|done| self.capture.end_statement(&mut self.txn).map(|()| done));
         match done {
             Ok(done) => self.changed(done),
             Err(e) => {
@@ -499,12 +523,12 @@ impl Session {
         Ok(true)
     }
 
-    pub(super) fn execute_change(
+    pub(super) fn execute_change<R>(
         &mut self,
         params: &[Value],
         mode: Mode,
-        run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
-    ) -> Result<DmlDone, ExecError> {
+        run: impl FnOnce(&mut DmlEnv<'_>) -> Result<R, ExecError>,
+    ) -> Result<R, ExecError> {
         let limits = self.limits();
         let autocommit = self.commits_at_end();
         let ctx = self.context.eval_ctx(&self.vars);
@@ -549,13 +573,24 @@ impl Session {
     fn changed(&mut self, done: DmlDone) -> Result<Done, ExecError> {
         self.after_change(&done);
         let committed: Seq = self.end_statement(true)?;
-        let info = OkInfo {
-            affected_rows: done.affected_rows,
-            last_insert_id: done.insert_id,
-            info: done.info,
-        };
-        Ok(Done::Ok(info, committed.max(done.depends_on)))
+        Ok(told(done, committed))
     }
+
+    /// The same, inside of a statement, whose end commits.
+    fn changed_inside(&mut self, done: DmlDone) -> Done {
+        self.after_change(&done);
+        told(done, 0)
+    }
+}
+
+/// What the client hears of a change.
+fn told(done: DmlDone, committed: Seq) -> Done {
+    let info = OkInfo {
+        affected_rows: done.affected_rows,
+        last_insert_id: done.insert_id,
+        info: done.info,
+    };
+    Done::Ok(info, committed.max(done.depends_on))
 }
 
 /// sql_safe_updates: rows to change are found by a key, or their number is limited.

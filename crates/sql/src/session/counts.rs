@@ -43,6 +43,7 @@ counters! {
     ComCreateIndex = "Com_create_index",
     ComCreateRole = "Com_create_role",
     ComCreateTable = "Com_create_table",
+    ComCreateTrigger = "Com_create_trigger",
     ComCreateUser = "Com_create_user",
     ComCreateView = "Com_create_view",
     ComCreateProcedure = "Com_create_procedure",
@@ -63,6 +64,7 @@ counters! {
     ComDropIndex = "Com_drop_index",
     ComDropRole = "Com_drop_role",
     ComDropTable = "Com_drop_table",
+    ComDropTrigger = "Com_drop_trigger",
     ComDropUser = "Com_drop_user",
     ComDropView = "Com_drop_view",
     ComEmptyQuery = "Com_empty_query",
@@ -257,6 +259,8 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Signal(signal) if signal.resignal => C::ComResignal,
         S::Signal(_) => C::ComSignal,
         S::GetDiagnostics(_) => C::ComGetDiagnostics,
+        S::CreateTrigger(_) => C::ComCreateTrigger,
+        S::DropProgram(drop) if drop.kind == "TRIGGER" => C::ComDropTrigger,
         S::DropView(_) => C::ComDropView,
         S::LoadData(_) => C::ComLoad,
         S::Shutdown => C::ComShutdown,
@@ -305,6 +309,7 @@ pub(crate) fn changes_data(statement: &Statement) -> bool {
             | S::CreateView(_)
             | S::CreateRoutine(_)
             | S::AlterRoutine(_)
+            | S::CreateTrigger(_)
             | S::DropProgram(_)
             | S::DropView(_)
             | S::Maintain(_)

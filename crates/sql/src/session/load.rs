@@ -178,6 +178,9 @@ impl Session {
         compiled: &CompiledLoad,
         file: &mut dyn FileSource,
     ) -> Result<Done, ExecError> {
+        if compiled.fires() {
+            return self.load_firing(compiled, file);
+        }
         self.change_rows(&[], Mode::Thread, |env| compiled.run(env, file))
     }
 }

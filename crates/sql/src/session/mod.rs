@@ -11,7 +11,8 @@
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `stopwords`, `temporary`,
-//!   `views`, `system_tables` (what dumps say of them)
+//!   `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside changes), `system_tables` (what dumps say of
+//!   them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
@@ -40,6 +41,7 @@ mod cursor;
 pub(crate) mod explain;
 mod export;
 mod filling;
+mod firing;
 mod flush;
 mod grants;
 mod gtid;
@@ -83,6 +85,7 @@ mod text;
 mod traces;
 mod track;
 mod transaction;
+mod triggers;
 pub(crate) mod turns;
 mod users;
 mod utility;
@@ -113,6 +116,7 @@ use crate::instance::Instance;
 pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
+use firing::Firing;
 pub(crate) use gtid::GtidNext;
 pub(crate) use lookup::Described;
 use measure::Measure;
@@ -270,6 +274,8 @@ pub struct Session {
     /// Buffers of the request before.
     spare_text: Vec<u8>,
     spare_params: Vec<Value>,
+    /// Statements that have fired the triggers that run, and the programs of these.
+    firing: Firing,
     /// User and host of the account whose [usage](esker_sql_catalog::accounts::usage) counts this session.
     counted_for: Option<(String, String)>,
 }
@@ -356,6 +362,7 @@ impl Session {
             marks: None,
             spare_text: Vec::new(),
             spare_params: Vec::new(),
+            firing: Firing::default(),
             counted_for: None,
         };
         session.context.take_default_roles();

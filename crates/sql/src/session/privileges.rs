@@ -513,6 +513,9 @@ impl SessionContext {
                 .iter()
                 .filter(|name| !self.is_temporary(name))
                 .try_for_each(|name| self.require_named(&["DROP"], name)),
+            Statement::DropProgram(drop) if drop.kind == "TRIGGER" => {
+                self.require_to_drop_trigger(&drop.name)
+            }
             Statement::DropProgram(drop) => self.require_drop(drop),
             Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
                 self.require_named(&["DROP"], name)?;

@@ -449,6 +449,10 @@ impl Session {
 
     /// The end of a statement that used the transaction: commits under autocommit.
     pub(super) fn end_statement(&mut self, success: bool) -> SqlResult<Seq> {
+        if self.is_firing() {
+            // The statement around it ends everything.
+            return Ok(0);
+        }
         self.locks.release_statement();
         if !self.commits_at_end() {
             return Ok(0);

@@ -537,6 +537,10 @@ impl Session {
         let ends_all = e.code == DEADLOCK
             || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));
         self.context.row_count.set(-1);
+        if self.is_firing() {
+            // The statement around it decides.
+            return;
+        }
         self.locks.release_statement();
         if e.code == DEADLOCK && self.context.xa.is_some() {
             self.doom_branch();

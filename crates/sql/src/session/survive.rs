@@ -39,6 +39,7 @@ impl Session {
 
     /// Gives up the statement and its transaction.
     fn abandon(&mut self) {
+        self.stop_firing();
         self.locks.release_statement();
         if self.context.xa.is_some() {
             self.doom_branch();

@@ -187,6 +187,10 @@ impl Session {
                 self.know_prepared_tables();
                 self.create_view(create)
             }
+            Statement::CreateTrigger(create) => {
+                self.know_prepared_tables();
+                self.create_trigger(create)
+            }
             Statement::LockTables { tables, .. } => {
                 self.know_prepared_tables();
                 self.lock_tables(tables)
@@ -241,6 +245,7 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         | Statement::CreateView(_)
         | Statement::CreateRoutine(_)
         | Statement::AlterRoutine(_)
+        | Statement::CreateTrigger(_)
         | Statement::LockTables { .. }
         | Statement::Maintain(_)
         | Statement::CreateUser(_)

@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, doc_id, table};
+use super::{DdlCtx, DdlDone, doc_id, table, trigger};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -140,6 +140,7 @@ fn run(
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
         return Err(errors::unknown_database(&to.schema).into());
     }
+    trigger::check_rename(&old, to)?;
     let table_options = actions.iter().filter_map(|a| match a {
         AlterAction::Option(option) => Some(option),
         _ => None,

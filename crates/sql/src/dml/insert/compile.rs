@@ -16,10 +16,11 @@ use esker_sql_plan::plan::{QueryPlan, plan_bound};
 use esker_sql_syntax::ast::{self, Insert, InsertSource};
 use esker_types::{EvalCtx, SqlError, SqlResult};
 
-use super::{Cell, CompiledInsert, OnConflict, Rows, source};
+use super::{Cell, CompiledInsert, OnConflict, Rows, relaxed, source};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
+use crate::dml::reads_beside;
 use crate::dml::through_view::InsertTarget;
 
 impl CompiledInsert {
@@ -86,6 +87,8 @@ impl CompiledInsert {
         Ok(Self {
             exprs: TableExprs::compile(env.ctx, &table)?,
             foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
+            relaxed: relaxed(&table),
+            reads: reads_beside(env, std::slice::from_ref(&table)),
             table: [table],
             view: target.view,
             on_conflict,
@@ -132,6 +135,9 @@ impl CompiledInsert {
             source_slots: Vec::new(),
             // The table is not there yet, so it has no relatives.
             foreign: ForeignKeyPlan::default(),
+            // Nor has it triggers.
+            relaxed: None,
+            reads: Vec::new(),
         })
     }
 }

@@ -8,11 +8,12 @@
 use esker_engine::LockMode;
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::ExecError;
+use esker_types::trigger::TriggerEvent;
 use esker_types::{Level, Value};
 
 use super::run::{Run, decode_row};
 use super::{CompiledInsert, OnConflict};
-use crate::dml::change::Changed;
+use crate::dml::change::{Changed, RowChanger};
 use crate::dml::duplicate::duplicate_entry;
 use crate::dml::foreign::{Enforcer, RowAt, is_ignorable};
 use crate::dml::logged::Replaced;
@@ -27,7 +28,7 @@ impl CompiledInsert {
     }
 }
 
-impl Run<'_, '_> {
+impl<'r> Run<'r, '_> {
     /// Deals with the row in the way; true if the new row is to be tried again.
     pub(super) fn resolve(
         &mut self,
@@ -47,7 +48,7 @@ impl Run<'_, '_> {
     }
 
     /// 1062 for the row being made, which lies encoded in the scratch.
-    fn duplicate(&self, index: usize) -> Result<SqlError, ExecError> {
+    pub(super) fn duplicate(&self, index: usize) -> Result<SqlError, ExecError> {
         let table = self.insert.table();
         let row = RowReader::new(
             &table.layout,
@@ -72,6 +73,12 @@ impl Run<'_, '_> {
     }
 
     fn replace(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
+        self.begin_replace(conflict)?;
+        self.delete_other(conflict)
+    }
+
+    /// Finds the row that is to be replaced.
+    pub(super) fn begin_replace(&mut self, conflict: &Conflict) -> Result<(), ExecError> {
         if !self.read_other(conflict)? {
             return Err(lost_row().into());
         }
@@ -82,11 +89,19 @@ impl Run<'_, '_> {
         if self.auto.is_generated() && leads(conflict.index) == table.auto_column {
             return Err(self.duplicate(conflict.index)?.into());
         }
-        self.admit_delete()?;
+        self.admit_delete()
+    }
+
+    /// Deletes the row that is to be replaced, which lies in the scratch's `old_row`. False: the new row is the same,
+    /// and there already.
+    pub(super) fn delete_other(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
+        let insert = self.insert;
+        let table = insert.table();
         let env = &mut *self.env;
         let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
         let is_parent = !table.referenced_by.is_empty();
-        let is_update = insert.is_last_unique(conflict.index) && !is_parent;
+        let is_seen = table.has_triggers_for(TriggerEvent::Delete);
+        let is_update = insert.is_last_unique(conflict.index) && !is_parent && !is_seen;
         if identical && is_update {
             self.counts.inserted += 1;
             return Ok(false);
@@ -127,6 +142,18 @@ impl Run<'_, '_> {
     }
 
     fn update(&mut self, conflict: &Conflict, row_number: u64) -> Result<bool, ExecError> {
+        let (changer, mut row) = self.begin_update(conflict)?;
+        let lenient = self.is_update_lenient();
+        changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
+        self.write_update(changer, conflict, &mut row)?;
+        Ok(false)
+    }
+
+    /// Finds the row that is to be updated: the statement's row for the assignments.
+    pub(super) fn begin_update(
+        &mut self,
+        conflict: &Conflict,
+    ) -> Result<(&'r RowChanger, Vec<Value>), ExecError> {
         if !self.read_other(conflict)? {
             return Err(lost_row().into());
         }
@@ -146,19 +173,36 @@ impl Run<'_, '_> {
         )?;
         row.append(&mut self.row);
         row.extend_from_slice(&self.source);
-        // NULL for a NOT NULL column is an error unless a list of several rows is stored.
+        Ok((changer, row))
+    }
+
+    /// NULL for a NOT NULL column is an error unless a list of several rows is stored.
+    pub(super) fn is_update_lenient(&self) -> bool {
+        let insert = self.insert;
         let several = matches!(&insert.rows, super::Rows::Values(rows) if rows.len() > 1);
-        let lenient = insert.ignore || (several && !self.env.ctx.sql_mode.is_strict());
-        changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
+        insert.ignore || (several && !self.env.ctx.sql_mode.is_strict())
+    }
+
+    /// Writes the row in the way, which lies in the scratch's `old_row`, with its new values; false if IGNORE leaves it
+    /// alone.
+    pub(super) fn write_update(
+        &mut self,
+        changer: &RowChanger,
+        conflict: &Conflict,
+        row: &mut [Value],
+    ) -> Result<bool, ExecError> {
+        let insert = self.insert;
+        let table = changer.table();
         let place = self.env.txn.savepoint();
         let keys = (&insert.foreign, 0);
         let key = &*conflict.clustered;
-        let changed = changer.write(self.env, &self.states, &mut row, key, keys);
+        let changed = changer.write(self.env, &self.states, row, key, keys);
         let changed = self.ignoring(changed)?;
         if !matches!(changed, Some(Changed::Yes)) {
             self.env.txn.rollback_to(place);
         }
         let was_changed = matches!(changed, Some(Changed::Yes));
+        let is_settled = matches!(changed, Some(Changed::Yes | Changed::No));
         match changed {
             Some(Changed::Yes) => self.counts.updated += 1,
             Some(Changed::No) => self.counts.unchanged += 1,
@@ -175,7 +219,7 @@ impl Run<'_, '_> {
             // The existing row is in front, so a column's slot is its ordinal.
             self.note_updated(&row[col], was_changed);
         }
-        Ok(false)
+        Ok(is_settled)
     }
 
     /// Under IGNORE a violated CHECK or foreign key is a warning, and the row stays as it is.

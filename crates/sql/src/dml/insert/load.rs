@@ -12,7 +12,9 @@
 //!   be stopped in the middle.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use esker_engine::MemoryBudget;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{BindEnv, Need, bind_expr, errors};
@@ -23,14 +25,15 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::compile::{compile_cell, foreign_keys, row_scope};
 use super::run::Run;
-use super::{Cell, CompiledInsert, OnConflict, Rows};
+use super::steps::InsertSteps;
+use super::{Cell, CompiledInsert, OnConflict, Rows, relaxed};
 use crate::dml::change::Assignment;
 use crate::dml::exprs::TableExprs;
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::assigned_column;
 use crate::dml::through_view::InsertTarget;
 use crate::dml::values::{assign, now_for, reset_value};
-use crate::dml::{DmlDone, DmlEnv};
+use crate::dml::{DmlDone, DmlEnv, reads_beside};
 use crate::textfile::{
     Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, separable, width_of,
 };
@@ -58,6 +61,67 @@ pub struct CompiledLoad {
     row_width: Option<usize>,
     /// Largest field, bytes.
     field_limit: usize,
+}
+
+/// Where in the file the statement is.
+struct Lines {
+    /// The row that comes next, from 1 on.
+    row: u64,
+    /// Lines to be left out before it.
+    skip: u64,
+    are_over: bool,
+}
+
+/// A LOAD DATA into a table with triggers, between two of its steps.
+pub(crate) struct LoadSteps<'a> {
+    load: &'a CompiledLoad,
+    reader: FieldReader<'a>,
+    lines: Lines,
+    /// The end of the last row's line was not looked for yet.
+    has_line: bool,
+}
+
+impl LoadSteps<'_> {
+    /// The row of the next line, as BEFORE triggers see it.
+    pub(crate) fn next(
+        &mut self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut InsertSteps,
+    ) -> Result<Option<Vec<Value>>, ExecError> {
+        let Self {
+            load,
+            reader,
+            lines,
+            has_line,
+        } = self;
+        load.insert.resumed(env, steps, |run, steps| {
+            if *has_line {
+                end_line(run, reader, lines)?;
+            }
+            *has_line = load.next_line(run, reader, lines)?;
+            if !*has_line {
+                return Ok(None);
+            }
+            steps.comes(lines.row);
+            run.proposed(lines.row).map(Some)
+        })
+    }
+}
+
+/// A row is stored: looks for the end of its line.
+fn end_line(
+    run: &Run<'_, '_>,
+    reader: &mut FieldReader<'_>,
+    lines: &mut Lines,
+) -> Result<(), ExecError> {
+    lines.are_over = reader.next_line()?;
+    if !lines.are_over {
+        if reader.was_cut() {
+            too_many(run, lines.row)?;
+        }
+        lines.row += 1;
+    }
+    Ok(())
 }
 
 /// User variables in which those that a file fills have text.
@@ -142,6 +206,8 @@ impl CompiledLoad {
                 .filter(|c| !columns.contains(c))
                 .collect(),
             foreign: foreign_keys(env, &table, on_conflict, BTreeSet::new()),
+            relaxed: relaxed(&table),
+            reads: reads_beside(env, std::slice::from_ref(&table)),
             table: [table],
             view: target.view,
             on_conflict,
@@ -167,7 +233,7 @@ impl CompiledLoad {
     }
 
     /// The table it loads.
-    pub(crate) fn targets(&self) -> &[std::sync::Arc<TableDef>] {
+    pub(crate) fn targets(&self) -> &[Arc<TableDef>] {
         self.insert.targets()
     }
 
@@ -200,19 +266,41 @@ impl CompiledLoad {
     }
 
     fn rows(&self, run: &mut Run<'_, '_>, reader: &mut FieldReader<'_>) -> Result<(), ExecError> {
-        let mut skip = self.skip_lines;
+        let mut lines = self.begin_lines(reader)?;
+        while self.next_line(run, reader, &mut lines)? {
+            run.store(lines.row, 1)?;
+            end_line(run, reader, &mut lines)?;
+        }
+        Ok(())
+    }
+
+    /// Skips the lines that are to be ignored, as far as line ends tell them.
+    fn begin_lines(&self, reader: &mut FieldReader<'_>) -> SqlResult<Lines> {
+        let mut lines = Lines {
+            row: 1,
+            skip: self.skip_lines,
+            are_over: false,
+        };
         if reader.has_line_end() {
-            while skip > 0 {
-                skip -= 1;
-                if reader.next_line()? {
-                    return Ok(());
-                }
+            while lines.skip > 0 && !lines.are_over {
+                lines.skip -= 1;
+                lines.are_over = reader.next_line()?;
             }
         }
-        let mut row = 1;
-        loop {
+        Ok(lines)
+    }
+
+    /// Makes the row of the next line; false if there is none.
+    fn next_line(
+        &self,
+        run: &mut Run<'_, '_>,
+        reader: &mut FieldReader<'_>,
+        lines: &mut Lines,
+    ) -> Result<bool, ExecError> {
+        while !lines.are_over {
             (run.env.check_killed)()?;
             run.begin_row();
+            let (row, skip) = (lines.row, lines.skip);
             let found = match self.row_width {
                 Some(width) => {
                     reader.read_row(width)? && self.fixed_fields(run, reader.field(), row, skip)?
@@ -220,23 +308,56 @@ impl CompiledLoad {
                 None => self.fields(run, reader, row, skip)?,
             };
             if !found {
-                return Ok(());
+                break;
             }
             if skip > 0 {
-                skip -= 1;
+                lines.skip -= 1;
                 continue;
             }
             self.set(run, row)?;
             run.apply_default_exprs()?;
-            run.store(row, 1)?;
-            if reader.next_line()? {
-                return Ok(());
-            }
-            if reader.was_cut() {
-                too_many(run, row)?;
-            }
-            row += 1;
+            return Ok(true);
         }
+        Ok(false)
+    }
+
+    /// Do triggers run for the rows?
+    pub(crate) fn fires(&self) -> bool {
+        self.insert.fires()
+    }
+
+    /// The statement that stores the rows.
+    pub(crate) fn insert(&self) -> &CompiledInsert {
+        &self.insert
+    }
+
+    /// Begins to read, in steps.
+    pub(crate) fn begin<'a>(
+        &'a self,
+        memory: &Arc<MemoryBudget>,
+        source: &'a mut dyn FileSource,
+        check_killed: &'a dyn Fn() -> SqlResult<()>,
+    ) -> SqlResult<LoadSteps<'a>> {
+        let mut reader = FieldReader::new(
+            &self.dialect,
+            self.charset,
+            source,
+            check_killed,
+            self.field_limit,
+            memory,
+        )?;
+        Ok(LoadSteps {
+            lines: self.begin_lines(&mut reader)?,
+            load: self,
+            reader,
+            has_line: false,
+        })
+    }
+
+    /// How the rows are stored, in steps.
+    pub(crate) fn begin_insert(&self, env: &DmlEnv<'_>) -> InsertSteps {
+        let lenient = self.insert.ignore || !env.ctx.sql_mode.is_strict();
+        self.insert.begin_with(env, lenient)
     }
 
     /// Reads the fields of a line; false if the file has no more.
@@ -428,7 +549,7 @@ fn row_width(table: &TableDef, targets: &[Target], dialect: &Dialect) -> SqlResu
 
 fn compile_sets(
     env: &BindEnv<'_>,
-    table: &std::sync::Arc<TableDef>,
+    table: &Arc<TableDef>,
     load: &LoadData,
     charset: Charset,
 ) -> SqlResult<Vec<Assignment>> {

@@ -2,7 +2,8 @@
 //!
 //! In flow order: `compile` (names and expressions) and `source` (those of a query's tables) · `run` (rows: values,
 //! defaults, CHECK) · `numbers` (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load` (LOAD
-//! DATA: rows from a file). Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
+//! DATA: rows from a file) · `steps` (all of it in pieces, between which triggers run). Neighbours: `write` puts the
+//! row, `exec` runs the query of INSERT … SELECT.
 //!
 //! **Invariants**
 //! - Assignments of a row happen from left to right, defaults last; a column that an expression reads
@@ -16,22 +17,27 @@ mod load;
 mod numbers;
 mod run;
 mod source;
+mod steps;
 
 use esker_engine::LockMode;
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{ColumnDef, TableDef, TableId};
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::QueryPlan;
 use std::sync::Arc;
+
+use esker_types::trigger::{TriggerEvent, TriggerTiming};
 
 use super::change::RowChanger;
 use super::exprs::TableExprs;
 use super::foreign::ForeignKeyPlan;
 use super::through_view::InsertedView;
+use super::values::relaxed_columns;
 
 pub(super) use compile::compile_cell;
 pub use load::CompiledLoad;
 pub(super) use run::decode_row;
 pub(crate) use run::{as_counter, auto_value};
+pub(crate) use steps::{InsertSteps, StoreStep};
 
 /// What a statement does with a row whose unique key is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +111,40 @@ pub struct CompiledInsert {
     /// Of that: place in the query's row, and slot behind the new row.
     source_slots: Vec<(usize, usize)>,
     foreign: ForeignKeyPlan,
+    /// BEFORE triggers see rows before they are stored, and may change every column: the columns as these see them.
+    relaxed: Option<Vec<ColumnDef>>,
+    /// The tables that it reads; known where triggers run.
+    reads: Vec<TableId>,
+}
+
+/// The columns of a table as assignments see them where rows come that BEFORE triggers may change.
+fn relaxed(table: &TableDef) -> Option<Vec<ColumnDef>> {
+    let mut before = table.triggers_of(TriggerTiming::Before, TriggerEvent::Insert);
+    before.next().map(|_| relaxed_columns(table))
 }
 
 impl CompiledInsert {
     fn table(&self) -> &Arc<TableDef> {
         &self.table[0]
+    }
+
+    /// A column as assignments see it.
+    fn column(&self, col: usize) -> &ColumnDef {
+        let columns = self.relaxed.as_deref().unwrap_or(&self.table().columns);
+        &columns[col]
+    }
+
+    /// Do triggers run for anything that it does to rows?
+    pub(crate) fn fires(&self) -> bool {
+        let has = |event| self.table().has_triggers_for(event);
+        has(TriggerEvent::Insert)
+            || (self.replaces() && has(TriggerEvent::Delete))
+            || (self.changer.is_some() && has(TriggerEvent::Update))
+    }
+
+    /// The tables that it reads; known where triggers run.
+    pub(crate) fn reads(&self) -> &[TableId] {
+        &self.reads
     }
 
     /// May a row be its own parent?

@@ -10,7 +10,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, InfoText};
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{Purpose, RowStream, StatementEnv, charge, row_bytes};
-use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
+use esker_types::{EvalCtx, Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::numbers::{Given, Numbers};
@@ -19,11 +19,11 @@ use crate::dml::foreign::{self, Enforcer};
 use crate::dml::logged::Replaced;
 use crate::dml::through_view::is_failed_check;
 use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
-use crate::dml::write::{Writer, Written, new_key};
+use crate::dml::write::{Conflict, Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
-const QUERY_ROWS: usize = 256;
+pub(super) const QUERY_ROWS: usize = 256;
 
 /// A statement under way.
 pub(super) struct Run<'r, 'e> {
@@ -39,7 +39,16 @@ pub(super) struct Run<'r, 'e> {
     pub(super) auto: Numbers,
     /// REPLACE: what the row that is being stored takes the place of.
     pub(super) replaced: Option<Replaced>,
-    lenient: bool,
+    pub(super) lenient: bool,
+}
+
+/// What became of an attempt to store a row.
+pub(super) enum Attempt {
+    Stored,
+    /// It has no parent, and is not one of the statement's under IGNORE.
+    LeftOut,
+    /// A unique key is taken.
+    Conflict(Conflict),
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +90,19 @@ impl CompiledInsert {
     /// Runs.
     pub(in crate::dml) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
         let ctx = env.ctx;
+        self.tell_of_delayed(ctx);
+        let lenient = self.is_lenient(ctx);
+        self.run_with(env, lenient, |run| run.all_rows())
+    }
+
+    /// Is NULL for a NOT NULL column a warning?
+    pub(super) fn is_lenient(&self, ctx: &EvalCtx<'_>) -> bool {
+        let single = matches!(&self.rows, Rows::Values(rows) if rows.len() == 1);
+        self.ignore || (!ctx.sql_mode.is_strict() && !single)
+    }
+
+    /// 3005.
+    pub(super) fn tell_of_delayed(&self, ctx: &EvalCtx<'_>) {
         if self.delayed {
             let what = if self.on_conflict == OnConflict::Replace {
                 "REPLACE"
@@ -92,9 +114,6 @@ impl CompiledInsert {
             );
             ctx.warn(Level::Warning, 3005, text);
         }
-        let single = matches!(&self.rows, Rows::Values(rows) if rows.len() == 1);
-        let lenient = self.ignore || (!ctx.sql_mode.is_strict() && !single);
-        self.run_with(env, lenient, |run| run.all_rows())
     }
 
     /// Runs with rows that `store_rows` brings.
@@ -116,7 +135,10 @@ impl CompiledInsert {
             counts: Counts::default(),
             replaced: None,
         };
-        let result = store_rows(&mut run).and_then(|()| run.finish());
+        let result = store_rows(&mut run).and_then(|()| {
+            let warnings = run.env.ctx.diagnostics.count();
+            run.finish(warnings)
+        });
         if matches!(result, Err(ExecError::Wait(_))) {
             run.auto.undraw(self.table());
         }
@@ -129,6 +151,9 @@ impl CompiledInsert {
 
     /// Has every row the column's constant default?
     fn is_left(&self, col: usize) -> bool {
+        if self.relaxed.is_some() {
+            return false;
+        }
         let column = &self.table().columns[col];
         let is_constant = matches!(column.default, DefaultDef::Value(_));
         self.unassigned.contains(&col)
@@ -139,20 +164,29 @@ impl CompiledInsert {
 
     /// 1364 for columns without a value and without a default, before any row is made.
     fn check_defaults(&self, env: &DmlEnv<'_>) -> SqlResult<()> {
-        for &col in &self.unassigned {
-            let column = &self.table().columns[col];
-            let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
-            if has_none && !matches!(column.ty.kind, TypeKind::Enum(_)) {
-                let e = match &self.view {
-                    Some(view) => view.no_default(),
-                    None => errors::no_default(&column.name),
-                };
-                if env.ctx.diagnostics.strict_write.get() {
-                    return Err(e);
-                }
-                env.ctx.warn(Level::Warning, e.code, e.message);
-            }
+        self.unassigned
+            .iter()
+            .filter(|&&col| self.wants_value(col))
+            .try_for_each(|&col| self.no_default(env.ctx, col))
+    }
+
+    /// Has the column no default, and nothing that stands in for it?
+    pub(super) fn wants_value(&self, col: usize) -> bool {
+        let column = &self.table().columns[col];
+        let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
+        has_none && !matches!(column.ty.kind, TypeKind::Enum(_))
+    }
+
+    /// 1364, a warning outside strict mode.
+    pub(super) fn no_default(&self, ctx: &EvalCtx<'_>, col: usize) -> SqlResult<()> {
+        let e = match &self.view {
+            Some(view) => view.no_default(),
+            None => errors::no_default(&self.table().columns[col].name),
+        };
+        if ctx.diagnostics.strict_write.get() {
+            return Err(e);
         }
+        ctx.warn(Level::Warning, e.code, e.message);
         Ok(())
     }
 }
@@ -202,7 +236,7 @@ impl Run<'_, '_> {
     }
 
     /// The query's next rows, at most `most`; the second value: there may be more.
-    fn query_rows(
+    pub(super) fn query_rows(
         &self,
         stream: &mut RowStream,
         most: usize,
@@ -234,7 +268,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes the row's values from a VALUES row.
-    fn evaluate(&mut self, cells: &[Cell], row_number: u64) -> Result<(), ExecError> {
+    pub(super) fn evaluate(&mut self, cells: &[Cell], row_number: u64) -> Result<(), ExecError> {
         self.begin_row();
         let insert = self.insert;
         for (&col, cell) in insert.columns.iter().zip(cells) {
@@ -253,7 +287,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes the row's values from a row of the query.
-    fn convert(
+    pub(super) fn convert(
         &mut self,
         values: &mut [Value],
         types: &[ColumnMeta],
@@ -288,7 +322,7 @@ impl Run<'_, '_> {
             &[]
         };
         for &col in insert.unassigned.iter().chain(assigned) {
-            let column = &insert.table().columns[col];
+            let column = insert.column(col);
             self.row[col] = match default_of(self.env.ctx, column) {
                 Default::Value(value) => value,
                 Default::None => unset_value(&column.ty),
@@ -318,7 +352,7 @@ impl Run<'_, '_> {
             self.env.ctx,
             value,
             &e.ty,
-            (&self.table().name, &self.table().columns[col]),
+            (&self.table().name, self.insert.column(col)),
             1,
             self.lenient,
         )?)
@@ -342,7 +376,7 @@ impl Run<'_, '_> {
         from: &SqlType,
         row_number: u64,
     ) -> SqlResult<Value> {
-        let column = &self.table().columns[col];
+        let column = self.insert.column(col);
         if column.auto_increment && value.is_null() {
             return Ok(Value::Null);
         }
@@ -383,6 +417,21 @@ impl Run<'_, '_> {
 
     /// Checks, numbers, encodes and writes the row that was made.
     pub(super) fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
+        if !self.prepare(row_number, expected)? {
+            return Ok(());
+        }
+        while let Attempt::Conflict(conflict) = self.attempt()? {
+            if !self.resolve(conflict, row_number)? {
+                self.auto.give_back();
+                break;
+            }
+        }
+        self.auto.end_row();
+        Ok(())
+    }
+
+    /// Checks and numbers the row; false: it is left out.
+    pub(super) fn prepare(&mut self, row_number: u64, expected: u64) -> Result<bool, ExecError> {
         self.counts.records += 1;
         let insert = self.insert;
         self.generate(row_number)?;
@@ -393,52 +442,50 @@ impl Run<'_, '_> {
             match checked {
                 Err(ExecError::Sql(e)) if insert.ignore => {
                     self.env.ctx.warn(Level::Warning, e.code, e.message);
-                    return Ok(());
+                    return Ok(false);
                 }
                 other => other?,
             }
         }
         if !self.is_seen_by_view()? {
             self.counts.records -= 1;
-            return Ok(());
+            return Ok(false);
         }
         // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
         self.number_row(row_number, expected)?;
-        loop {
-            let place = self.env.txn.savepoint();
-            match self.write()? {
-                Written::Done => {
-                    if self.has_parents()? {
-                        let replaced = self.replaced.take();
-                        let is_left = |col| insert.is_left(col);
-                        self.env
-                            .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
-                        self.note_inserted();
-                    } else {
-                        self.env.txn.rollback_to(place);
-                        self.leave_out();
-                    }
-                    break;
-                }
-                Written::Conflict(conflict) => {
-                    // Of a row that cannot be stored the missing parent is told first, as in MySQL, unless the row
-                    // may be its own.
-                    if insert.on_conflict.refuses()
-                        && !insert.refers_to_itself()
-                        && !self.has_parents()?
-                    {
-                        self.leave_out();
-                        break;
-                    }
-                    if !self.resolve(conflict, row_number)? {
-                        self.auto.give_back();
-                        break;
-                    }
-                }
+        Ok(true)
+    }
+
+    /// Encodes and writes the row.
+    pub(super) fn attempt(&mut self) -> Result<Attempt, ExecError> {
+        let insert = self.insert;
+        let place = self.env.txn.savepoint();
+        match self.write()? {
+            Written::Done if self.has_parents()? => {
+                let replaced = self.replaced.take();
+                let is_left = |col| insert.is_left(col);
+                self.env
+                    .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
+                self.note_inserted();
+                Ok(Attempt::Stored)
             }
+            Written::Done => {
+                self.env.txn.rollback_to(place);
+                self.leave_out();
+                Ok(Attempt::LeftOut)
+            }
+            // Of a row that cannot be stored the missing parent is told first, as in MySQL, unless the row may be its
+            // own.
+            Written::Conflict(_)
+                if insert.on_conflict.refuses()
+                    && !insert.refers_to_itself()
+                    && !self.has_parents()? =>
+            {
+                self.leave_out();
+                Ok(Attempt::LeftOut)
+            }
+            Written::Conflict(conflict) => Ok(Attempt::Conflict(conflict)),
         }
-        self.auto.end_row();
-        Ok(())
     }
 
     /// Does the row meet the CHECK OPTION of the view that it is stored through? Under IGNORE it is left out, with a
@@ -472,7 +519,7 @@ impl Run<'_, '_> {
     }
 
     /// Computes the generated columns of the row.
-    fn generate(&mut self, row_number: u64) -> Result<(), ExecError> {
+    pub(super) fn generate(&mut self, row_number: u64) -> Result<(), ExecError> {
         let insert = self.insert;
         if !insert.exprs.generates() {
             return Ok(());
@@ -551,8 +598,8 @@ impl Run<'_, '_> {
         self.note_explicit(as_counter(auto));
     }
 
-    /// Persists the numbers, and sums up.
-    fn finish(&mut self) -> Result<DmlDone, ExecError> {
+    /// Persists the numbers, and sums up; `warnings`: those of the whole statement.
+    pub(super) fn finish(&mut self, warnings: u64) -> Result<DmlDone, ExecError> {
         let table = self.insert.table();
         let (generated, explicit) = (self.auto.largest_generated, self.auto.largest_explicit);
         let mut depends_on = 0;
@@ -580,7 +627,6 @@ impl Run<'_, '_> {
             OnConflict::Update => c.updated,
         };
         let unchanged = if self.env.found_rows { c.unchanged } else { 0 };
-        let warnings = self.env.ctx.diagnostics.count();
         let info = match &self.insert.rows {
             Rows::Values(rows) if rows.len() == 1 => InfoText::default(),
             Rows::Values(_) | Rows::Query(..) => InfoText::counts(&[

@@ -354,7 +354,7 @@ impl Session {
     /// An instruction has failed: its handler begins, or that of a frame below.
     fn raise(&mut self, machine: &mut Machine, e: SqlError) -> Result<(), ExecError> {
         self.undo_failed(&e);
-        if ends_everything(&e) {
+        if ends_everything(&e) || self.ends_what_fired(&e) {
             return Err(e.into());
         }
         while let Some(frame) = machine.frames.last_mut() {

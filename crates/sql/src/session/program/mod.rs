@@ -18,7 +18,6 @@ mod environment;
 mod machine;
 mod routine;
 mod statement;
-#[expect(dead_code, reason = "triggers are being written beside this")]
 mod trigger;
 mod values;
 
@@ -31,7 +30,8 @@ use esker_types::{SqlType, Value, Warning};
 use crate::program::Program;
 
 use environment::Environment;
-pub(super) use machine::{Machine, Progress};
+pub(super) use machine::{Machine, Progress, TriggerRow};
+pub(super) use trigger::TriggerProgram;
 
 /// Most programs that a session keeps compiled.
 const MAX_LOADED: usize = 256;

@@ -1,0 +1,390 @@
+//! Changes of tables with triggers: row by row, with the triggers between the steps.
+//!
+//! Neighbours: `change` comes here with a compiled change, `load` with a LOAD DATA; `dml` does the steps; `program`
+//! runs the bodies, whose statements come through `change` again.
+//!
+//! **Invariants**
+//! - Nothing of the session is borrowed while a trigger runs: it may do whatever a statement may.
+//! - All of it is one statement: it commits, and its events end, when the outermost one is over; an error undoes what
+//!   its triggers did, too.
+//! - A trigger changes no table that a statement around it uses (1442), so rows that were found stay what they are,
+//!   but for what foreign keys do to them.
+//! - Actions of foreign keys fire no triggers, and neither do rows that are applied for another server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use esker_sql_catalog::accounts::Privileges;
+use esker_sql_catalog::catalog::{TableDef, TableId, TriggerDef, show_create_trigger};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
+use esker_sql_catalog::variables::value::sql_mode_of;
+use esker_sql_syntax::ast::Statement;
+use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_types::collation::Collation;
+use esker_types::trigger::TriggerEvent::{self, Delete, Insert, Update};
+use esker_types::trigger::TriggerTiming::{self, After, Before};
+use esker_types::{SqlError, SqlResult, Value, errors};
+
+use super::Session;
+use super::program::{TriggerProgram, TriggerRow};
+use super::run::Done;
+use crate::dml::{
+    ChangedRow, Compiled, CompiledDelete, CompiledInsert, CompiledLoad, CompiledUpdate, DmlDone,
+    DmlEnv, InsertSteps, StoreStep,
+};
+use crate::program::Program;
+use crate::textfile::FileSource;
+
+/// Most tables whose triggers a session keeps compiled.
+const MAX_KEPT: usize = 256;
+
+const DEADLOCK: u16 = 1213;
+/// What a definer needs on the table of its trigger.
+const TRIGGER: Privileges = Privileges::of(&["TRIGGER"]);
+
+/// A trigger that can run.
+struct Fired {
+    def: Arc<TriggerDef>,
+    program: TriggerProgram,
+    /// The version of the accounts at which its definer was last found to have the TRIGGER privilege, and one more.
+    admitted_at: u64,
+}
+
+/// What a session knows of triggers.
+#[derive(Default)]
+pub(super) struct Firing {
+    /// The tables that each statement uses that has fired triggers, the outermost first.
+    used: Vec<Vec<TableId>>,
+    /// Those of a table, by it and the version of its definition; a statement takes them out while it runs.
+    kept: HashMap<(TableId, u64), Vec<Fired>>,
+}
+
+/// The triggers of each table that a statement changes.
+type Triggers = Vec<Vec<Fired>>;
+
+/// Brings the rows of an INSERT, as BEFORE triggers see them.
+type NextRow<'n> =
+    dyn FnMut(&mut DmlEnv<'_>, &mut InsertSteps) -> Result<Option<Vec<Value>>, ExecError> + 'n;
+
+impl Session {
+    /// Is a trigger running?
+    pub(super) fn is_firing(&self) -> bool {
+        !self.firing.used.is_empty()
+    }
+
+    /// Does the error end the statement that has fired the trigger, whatever handlers there are? So does one that takes
+    /// the transaction with it.
+    pub(super) fn ends_what_fired(&self, e: &SqlError) -> bool {
+        self.is_firing() && e.code == DEADLOCK
+    }
+
+    /// Forgets the triggers that were running: their statements are given up.
+    pub(super) fn stop_firing(&mut self) {
+        self.firing.used.clear();
+        self.locks.pass_explicit(false);
+    }
+
+    /// May a statement change these tables?
+    ///
+    /// # Errors
+    /// 1442: a statement around it uses one of them.
+    pub(super) fn check_unused(&self, targets: &[Arc<TableDef>]) -> SqlResult<()> {
+        let mut used = self.firing.used.iter().flatten();
+        match used.find_map(|id| targets.iter().find(|table| table.id == *id)) {
+            None => Ok(()),
+            Some(table) => Err(used_around(&table.name)),
+        }
+    }
+
+    /// Runs a change whose tables have triggers and are locked.
+    pub(super) fn change_firing(
+        &mut self,
+        compiled: &Compiled,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
+        let targets = compiled.targets();
+        self.fire_within(
+            targets,
+            compiled.reads(),
+            |session, triggers| match compiled {
+                Compiled::Insert(insert) => {
+                    let steps = session.change_step(params, |env| Ok(insert.begin(env)))?;
+                    let next = &mut |env: &mut DmlEnv<'_>, steps: &mut InsertSteps| {
+                        insert.next(env, steps)
+                    };
+                    session.insert_firing(insert, (params, &mut triggers[0][..]), steps, next)
+                }
+                Compiled::Update(update) => session.update_firing(update, params, triggers),
+                Compiled::Delete(delete) => session.delete_firing(delete, params, triggers),
+            },
+        )
+    }
+
+    /// Runs a LOAD DATA into a table that has triggers and is locked.
+    pub(super) fn load_firing(
+        &mut self,
+        load: &CompiledLoad,
+        file: &mut dyn FileSource,
+    ) -> Result<Done, ExecError> {
+        let process = self.context.process.clone();
+        let killed = move || process.kill_error().map_or(Ok(()), Err);
+        let memory = self.txn.memory().clone();
+        let insert = load.insert();
+        self.fire_within(load.targets(), insert.reads(), |session, triggers| {
+            let steps = session.change_step(&[], |env| Ok(load.begin_insert(env)))?;
+            let mut lines = load.begin(&memory, file, &killed)?;
+            let next = &mut |env: &mut DmlEnv<'_>, steps: &mut InsertSteps| lines.next(env, steps);
+            session.insert_firing(insert, (&[][..], &mut triggers[0][..]), steps, next)
+        })
+    }
+
+    /// Runs a statement that uses these tables and fires triggers of its targets.
+    fn fire_within(
+        &mut self,
+        targets: &[Arc<TableDef>],
+        reads: &[TableId],
+        run: impl FnOnce(&mut Self, &mut Triggers) -> Result<DmlDone, ExecError>,
+    ) -> Result<Done, ExecError> {
+        let used = targets
+            .iter()
+            .map(|table| table.id)
+            .chain(reads.iter().copied());
+        let used: Vec<TableId> = used.collect();
+        let depth = self.firing.used.len();
+        let taken = targets.iter().map(|table| self.take_triggers(table));
+        let mut triggers = taken.collect::<SqlResult<Triggers>>()?;
+        let done = self.as_statement(|session| {
+            session.firing.used.push(used);
+            let done = run(session, &mut triggers);
+            session.firing.used.truncate(depth);
+            done
+        });
+        if self.firing.kept.len() >= MAX_KEPT {
+            self.firing.kept.clear();
+        }
+        let keys = targets.iter().map(|table| (table.id, table.version));
+        self.firing.kept.extend(keys.zip(triggers));
+        done
+    }
+
+    /// One step of a change.
+    fn change_step<R>(
+        &mut self,
+        params: &[Value],
+        step: impl FnOnce(&mut DmlEnv<'_>) -> Result<R, ExecError>,
+    ) -> Result<R, ExecError> {
+        self.execute_change(params, Mode::Thread, step)
+    }
+
+    fn insert_firing(
+        &mut self,
+        insert: &CompiledInsert,
+        (params, triggers): (&[Value], &mut [Fired]),
+        mut steps: InsertSteps,
+        next: &mut NextRow<'_>,
+    ) -> Result<DmlDone, ExecError> {
+        let table = &insert.targets()[0];
+        while let Some(new) = self.change_step(params, |env| next(env, &mut steps))? {
+            let new = self.fire(table, triggers, (Before, Insert), (None, Some(new)))?;
+            if self.change_step(params, |env| insert.accept(env, &mut steps, new))? {
+                self.store_firing(insert, params, &mut steps, triggers)?;
+            }
+        }
+        let warnings = self.warning_total;
+        self.change_step(params, |env| insert.finish(env, &mut steps, warnings))
+    }
+
+    /// Stores a row of an INSERT, and does with rows in its way what the statement says.
+    fn store_firing(
+        &mut self,
+        insert: &CompiledInsert,
+        params: &[Value],
+        steps: &mut InsertSteps,
+        triggers: &mut [Fired],
+    ) -> Result<(), ExecError> {
+        let table = &insert.targets()[0];
+        loop {
+            match self.change_step(params, |env| insert.store_step(env, steps))? {
+                StoreStep::Done => return Ok(()),
+                StoreStep::Stored(new) => {
+                    self.fire(table, triggers, (After, Insert), (None, Some(new)))?;
+                    return Ok(());
+                }
+                StoreStep::Delete(old) => {
+                    self.fire(table, triggers, (Before, Delete), (Some(old.clone()), None))?;
+                    self.change_step(params, |env| insert.delete_other(env, steps))?;
+                    self.fire(table, triggers, (After, Delete), (Some(old), None))?;
+                }
+                StoreStep::Update(ChangedRow { old, new }) => {
+                    let rows = (Some(old.clone()), Some(new));
+                    let new = self.fire(table, triggers, (Before, Update), rows)?;
+                    let written =
+                        self.change_step(params, |env| insert.update_other(env, steps, new))?;
+                    if written.is_some() {
+                        self.fire(table, triggers, (After, Update), (Some(old), written))?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn update_firing(
+        &mut self,
+        update: &CompiledUpdate,
+        params: &[Value],
+        triggers: &mut Triggers,
+    ) -> Result<DmlDone, ExecError> {
+        let mut steps = self.change_step(params, |env| update.begin(env))?;
+        while let Some(found) = self.change_step(params, |env| update.next(env, &mut steps))? {
+            let ChangedRow { old, new } = found;
+            let nth = steps.target();
+            let (table, triggers) = (&update.targets()[nth], &mut triggers[nth]);
+            let rows = (Some(old.clone()), Some(new));
+            let new = self.fire(table, triggers, (Before, Update), rows)?;
+            let written =
+                self.change_step(params, |env| update.write_proposed(env, &mut steps, new))?;
+            if written.is_some() {
+                self.fire(table, triggers, (After, Update), (Some(old), written))?;
+            }
+        }
+        let warnings = self.warning_total;
+        self.change_step(params, |env| Ok(update.finish(env, &steps, warnings)))
+    }
+
+    fn delete_firing(
+        &mut self,
+        delete: &CompiledDelete,
+        params: &[Value],
+        triggers: &mut Triggers,
+    ) -> Result<DmlDone, ExecError> {
+        let mut steps = self.change_step(params, |env| delete.begin(env))?;
+        while let Some(old) = self.change_step(params, |env| delete.next(env, &mut steps))? {
+            let nth = steps.target();
+            let (table, triggers) = (&delete.targets()[nth], &mut triggers[nth]);
+            self.fire(table, triggers, (Before, Delete), (Some(old.clone()), None))?;
+            if self.change_step(params, |env| delete.delete_found(env, &mut steps))? {
+                self.fire(table, triggers, (After, Delete), (Some(old), None))?;
+            }
+        }
+        self.change_step(params, |env| Ok(delete.finish(env, &steps)))
+    }
+
+    /// Runs the triggers of a timing and an event for a row, OLD and NEW: NEW as they leave it.
+    fn fire(
+        &mut self,
+        table: &TableDef,
+        triggers: &mut [Fired],
+        kind: (TriggerTiming, TriggerEvent),
+        (old, new): (Option<Vec<Value>>, Option<Vec<Value>>),
+    ) -> Result<Vec<Value>, ExecError> {
+        let is_of_kind = |t: &&mut Fired| (t.def.timing, t.def.event) == kind;
+        let mut of_kind = triggers.iter_mut().filter(is_of_kind).peekable();
+        if of_kind.peek().is_none() {
+            return Ok(new.unwrap_or_default());
+        }
+        let mut row = TriggerRow::new(table, old, new);
+        for trigger in of_kind {
+            self.check_definer_of(trigger, table)?;
+            row = self.run_apart(&mut trigger.program, row)?;
+        }
+        Ok(row.into_new().unwrap_or_default())
+    }
+
+    /// Runs a trigger so that the statement that has fired it finds its own state again.
+    fn run_apart(
+        &mut self,
+        program: &mut TriggerProgram,
+        row: TriggerRow,
+    ) -> Result<TriggerRow, ExecError> {
+        let ids = (
+            self.context.last_insert_id.get(),
+            self.context.insert_id.get(),
+        );
+        let warnings = (std::mem::take(&mut self.warnings), self.warning_total);
+        self.warning_total = 0;
+        let passes = self.locks.pass_explicit(true);
+        let ran = self.run_trigger(program, row);
+        self.locks.pass_explicit(passes);
+        self.context.last_insert_id.set(ids.0);
+        self.context.insert_id.set(ids.1);
+        let raised = std::mem::replace(&mut self.warnings, warnings.0);
+        self.warnings.extend(raised);
+        self.warning_total += warnings.1;
+        ran
+    }
+
+    /// May the definer of a trigger still have it?
+    ///
+    /// # Errors
+    /// 1449, 1142.
+    fn check_definer_of(&self, trigger: &mut Fired, table: &TableDef) -> SqlResult<()> {
+        let accounts = self.context.instance.accounts();
+        let version = accounts.version() + 1;
+        if trigger.admitted_at == version {
+            return Ok(());
+        }
+        let (user, host) = &trigger.def.settings.definer;
+        let access = match self.context.access.is_of(user, host) {
+            true => self.context.access.clone(),
+            false => {
+                let account = accounts.exact(user, host);
+                let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
+                Arc::new(accounts.access(&account, &account.default_roles))
+            }
+        };
+        if !access
+            .on_table(&table.schema, &table.name)
+            .contains(TRIGGER)
+        {
+            return Err(errors::table_denied("TRIGGER", user, host, &table.name));
+        }
+        trigger.admitted_at = version;
+        Ok(())
+    }
+
+    /// The triggers of a table, compiled, for the time of a statement.
+    fn take_triggers(&mut self, table: &Arc<TableDef>) -> SqlResult<Vec<Fired>> {
+        if let Some(triggers) = self.firing.kept.remove(&(table.id, table.version)) {
+            return Ok(triggers);
+        }
+        let compiled = table.triggers.iter().map(|def| {
+            Ok(Fired {
+                program: self.load_trigger(
+                    compiled(table, def)?,
+                    table.schema.clone(),
+                    def.settings.clone(),
+                ),
+                def: def.clone(),
+                admitted_at: 0,
+            })
+        });
+        compiled.collect()
+    }
+}
+
+/// A trigger as it is stored, read and compiled again.
+fn compiled(table: &TableDef, def: &TriggerDef) -> SqlResult<Arc<Program>> {
+    let options = ParseOptions {
+        sql_mode: sql_mode_of(&def.settings.sql_mode),
+        ..ParseOptions::default()
+    };
+    let text = show_create_trigger(table, def);
+    let parsed = parse::parse(text.as_bytes(), options)?;
+    let Statement::CreateTrigger(create) = &parsed.stmt else {
+        return Err(errors::no_such_trigger());
+    };
+    let collation = Collation::by_name(&def.settings.database_collation);
+    let collation = collation.unwrap_or(table.collation);
+    Program::compile(&create.body, Vec::new(), None, &table.columns, collation)
+}
+
+/// 1442.
+fn used_around(table: &str) -> SqlError {
+    let text = format!(
+        "Can't update table '{table}' in stored function/trigger because it is already used by statement which \
+         invoked this stored function/trigger."
+    );
+    SqlError::new(1442, "HY000", text)
+}
