@@ -57,6 +57,7 @@ mod system_schemas;
 mod temporary;
 mod tools;
 mod tracked_gtids;
+mod triggers;
 mod upgrade;
 mod views;
 mod workers;

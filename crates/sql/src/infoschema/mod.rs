@@ -4,13 +4,13 @@
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
 //! `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server:
-//! variables, sessions, character sets), `roles`, `routines` (stored routines), `dictionary` (InnoDB's dictionary,
-//! keywords, extension tables), `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open
-//! ones), `log` (rows about the log), `recovery` (progress of the replay of the log), `storage` (trees, extents,
-//! memory, write stalls), `profiling` (stages of a session's statements), `traces` (what the planner considered) ·
-//! `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's
-//! rows have exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only
-//! about what the account may see.
+//! variables, sessions, character sets), `roles`, `routines` (stored routines), `triggers`, `dictionary` (InnoDB's
+//! dictionary, keywords, extension tables), `locks` (locks held and waited for), `deadlocks` (the last ones),
+//! `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the replay of the log), `storage`
+//! (trees, extents, memory, write stalls), `profiling` (stages of a session's statements), `traces` (what the planner
+//! considered) · `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
+//! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
+//! of that moment, and only about what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -36,6 +36,7 @@ mod system_objects;
 mod tests;
 mod traces;
 mod transactions;
+mod triggers;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub(crate) use performance::is_open_table;
 pub(crate) use recovery::status as recovery_status;
 pub(crate) use source::{SessionState, truncate, wants_session};
 pub(crate) use system_objects::create_table;
+pub(crate) use triggers::trigger_created;
 
 use crate::instance::Instance;
 use esker_sql_catalog::accounts::{Access, Privileges};
@@ -182,8 +184,12 @@ impl VirtualTable for SystemTable {
         for p in pushed {
             let text = Some(String::from_utf8_lossy(&p.value).into_owned());
             match &*self.spec.columns[p.column].name {
-                "TABLE_SCHEMA" | "SCHEMA_NAME" | "CONSTRAINT_SCHEMA" => wanted.schema = text,
-                "TABLE_NAME" => wanted.table = text,
+                "TABLE_SCHEMA"
+                | "SCHEMA_NAME"
+                | "CONSTRAINT_SCHEMA"
+                | "TRIGGER_SCHEMA"
+                | "EVENT_OBJECT_SCHEMA" => wanted.schema = text,
+                "TABLE_NAME" | "EVENT_OBJECT_TABLE" => wanted.table = text,
                 _ => (),
             }
         }

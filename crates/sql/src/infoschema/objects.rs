@@ -1,7 +1,7 @@
 //! Rows about schemas, tables, columns, indexes and constraints.
 //!
 //! Neighbours: `infoschema` asks by table name; the catalog snapshot has the objects.
-//! **Invariant**: only objects that the account may see appear; what Esker does not have (triggers, partitions)
+//! **Invariant**: only objects that the account may see appear; what Esker does not have (partitions)
 //! gives no rows.
 
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use esker_types::{DateTime, SqlType, TypeKind, Value};
 use crate::printer::{dictionary_text, view_definition};
 
 use super::{
-    Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, yes_no,
+    Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, triggers,
+    yes_no,
 };
 
 /// The rows of a table about schema objects; None when it is not one.
@@ -57,6 +58,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
             each_table(viewer, wanted, table_constraints),
         ),
         "REFERENTIAL_CONSTRAINTS" => each_table(viewer, wanted, foreign::constraints),
+        "TRIGGERS" => each_table(viewer, wanted, triggers::rows),
         "INNODB_FOREIGN" => each_table(viewer, wanted, foreign::keys),
         "INNODB_FOREIGN_COLS" => each_table(viewer, wanted, foreign::key_columns),
         "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),

@@ -2,12 +2,12 @@
 //!
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
-//! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
-//! `routines` (stored routines) · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
+//! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) · `triggers`, `routines`
+//! (stored routines) · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
-//! position; LIKE applies to the first column.
+//! position; LIKE applies to the first column, in SHOW TRIGGERS to the table.
 
 mod grants;
 mod innodb;
@@ -17,6 +17,7 @@ mod privileges;
 mod routines;
 mod server;
 pub(crate) mod status;
+mod triggers;
 mod uncounted;
 mod users;
 
@@ -88,8 +89,12 @@ pub(crate) fn t(s: impl AsRef<str>) -> Value {
 /// Runs SHOW.
 pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError> {
     let mut table = make(session, &show.what)?;
-    // Of routines, LIKE is about their names.
-    let liked = usize::from(matches!(show.what, ShowWhat::RoutineStatus(_)));
+    // Of routines, LIKE is about their names, of triggers about those of their tables.
+    let liked = match show.what {
+        ShowWhat::RoutineStatus(_) => 1,
+        ShowWhat::Triggers { .. } => triggers::LIKE_COLUMN,
+        _ => 0,
+    };
     match &show.filter {
         None => (),
         Some(ShowFilter::Like(pattern)) => {

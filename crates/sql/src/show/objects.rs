@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::{Table, empty, routines, t};
+use super::{Table, empty, routines, t, triggers};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::printer::shown_query;
 use crate::session::{Described, Session};
@@ -28,27 +28,13 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             name,
             if_not_exists,
         } => create_database(session, name, *if_not_exists),
+        ShowWhat::CreateRoutine("TRIGGER", name) => triggers::create(session, name),
         ShowWhat::CreateRoutine(kind, name) => match routines::kind_of(kind) {
             Some(kind) => routines::create(session, kind, name),
             None => Err(no_such_program(session, kind, name)?),
         },
         ShowWhat::RoutineStatus(kind) => Ok(routines::status(session, routines::kind_of(kind))),
-        ShowWhat::Triggers { schema } => {
-            schema_of(session, schema.as_ref())?;
-            empty(&[
-                "Trigger",
-                "Event",
-                "Table",
-                "Statement",
-                "Timing",
-                "Created",
-                "sql_mode",
-                "Definer",
-                "character_set_client",
-                "collation_connection",
-                "Database Collation",
-            ])
-        }
+        ShowWhat::Triggers { schema } => triggers::list(session, schema.as_ref()),
         ShowWhat::Events { schema } => {
             let schema = match schema {
                 Some(name) => &*name.text,
@@ -78,7 +64,7 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
 }
 
 /// The schema a statement means.
-fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
+pub(super) fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
     let name = match given {
         Some(name) => name.text.to_string(),
         None => session.context.current_schema()?.to_owned(),

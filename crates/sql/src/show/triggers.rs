@@ -1,0 +1,94 @@
+//! SHOW TRIGGERS and SHOW CREATE TRIGGER.
+//!
+//! Neighbours: `objects` dispatches; `infoschema::triggers` makes the rows.
+//! **Invariant**: a trigger is shown to those who may make triggers of its table.
+
+use esker_sql_catalog::catalog::show_create_trigger;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast::{Ident, ObjectName};
+use esker_types::{SqlResult, Value, errors};
+
+use super::objects::schema_of;
+use super::{Table, t};
+use crate::infoschema::{self, Wanted};
+use crate::session::Session;
+
+/// Columns of TRIGGERS and what SHOW TRIGGERS calls them.
+const SHOWN: [(&str, &str); 11] = [
+    ("TRIGGER_NAME", "Trigger"),
+    ("EVENT_MANIPULATION", "Event"),
+    ("EVENT_OBJECT_TABLE", "Table"),
+    ("ACTION_STATEMENT", "Statement"),
+    ("ACTION_TIMING", "Timing"),
+    ("CREATED", "Created"),
+    ("SQL_MODE", "sql_mode"),
+    ("DEFINER", "Definer"),
+    ("CHARACTER_SET_CLIENT", "character_set_client"),
+    ("COLLATION_CONNECTION", "collation_connection"),
+    ("DATABASE_COLLATION", "Database Collation"),
+];
+/// The column that LIKE is about.
+pub(super) const LIKE_COLUMN: usize = 2;
+
+pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
+    let schema = schema_of(session, schema)?;
+    let spec = infoschema::find("TRIGGERS")
+        .ok_or_else(|| errors::unknown_database("information_schema"))?;
+    let place = |(column, _): &(&str, &str)| spec.column(column).expect("a column of TRIGGERS");
+    let places: Vec<usize> = SHOWN.iter().map(place).collect();
+    let wanted = Wanted {
+        schema: Some(schema),
+        table: None,
+    };
+    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted);
+    let shown = |row: Vec<Value>| places.iter().map(|&at| row[at].clone()).collect();
+    let columns = SHOWN.iter().zip(&places).map(|((_, name), &at)| {
+        let ty = spec.columns[at].ty.clone();
+        ColumnMeta::computed(*name, ty)
+    });
+    Ok(Table {
+        columns: columns.collect(),
+        rows: rows.into_iter().map(shown).collect(),
+    })
+}
+
+/// SHOW CREATE TRIGGER.
+///
+/// # Errors
+/// 1360, 1227.
+pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let context = &session.context;
+    let (schema, name) = context.full_name(name)?;
+    let now = context.instance.catalog.snapshot();
+    let (table, trigger) = now
+        .trigger(schema, name)
+        .ok_or_else(errors::no_such_trigger)?;
+    let denied = |_| errors::privilege_needed("TRIGGER");
+    context
+        .require_on(&["TRIGGER"], &table.schema, &table.name)
+        .map_err(denied)?;
+    let settings = &trigger.settings;
+    let row = vec![
+        t(&trigger.name),
+        t(&settings.sql_mode),
+        t(show_create_trigger(table, trigger)),
+        t(&settings.charset_client),
+        t(&settings.collation_connection),
+        t(&settings.database_collation),
+    ];
+    let names = [
+        "Trigger",
+        "sql_mode",
+        "SQL Original Statement",
+        "character_set_client",
+        "collation_connection",
+        "Database Collation",
+    ];
+    let mut shown = Table::texts(&names, vec![row]);
+    let (created, ty) = infoschema::trigger_created(&context.viewer(), trigger);
+    let mut columns = shown.columns.to_vec();
+    columns.push(ColumnMeta::computed("Created", ty));
+    shown.columns = columns.into();
+    shown.rows[0].push(created);
+    Ok(shown)
+}
