@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::super::ast::{SetItem, Statement};
+use super::super::ast::{MaintainKind, SetItem, Statement};
 use super::super::parser::Parser;
 
 impl Parser<'_> {
@@ -69,6 +69,8 @@ fn refuse_anywhere(statement: &Statement) -> SqlResult<()> {
         Statement::LockTables { .. } => refused("LOCK"),
         Statement::UnlockTables => refused("UNLOCK"),
         Statement::LoadData(_) => refused("LOAD DATA"),
+        Statement::Help(_) => refused("HELP"),
+        Statement::Maintain(maintain) if maintain.kind == MaintainKind::Check => refused("CHECK"),
         Statement::CreateView(view) if view.alter => refused("ALTER VIEW"),
         _ => Ok(()),
     }
@@ -84,10 +86,7 @@ fn is_dynamic(statement: &Statement) -> bool {
 fn has_result_set(statement: &Statement) -> bool {
     match statement {
         Statement::Query(query) => query.into.is_none(),
-        Statement::Show(_)
-        | Statement::Explain(_)
-        | Statement::Maintain(_)
-        | Statement::Help(_) => true,
+        Statement::Show(_) | Statement::Explain(_) | Statement::Maintain(_) => true,
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, errors};
 
-use super::super::ast::{BinaryOp, Block, Expr, Formula, Place, SqlStep, Statement, Step};
+use super::super::ast::{BinaryOp, Block, Expr, Formula, Place, SqlStep, Statement, Step, Target};
 use super::super::keyword::Kw;
 use super::super::lexer::Tok;
 use super::super::parser::Parser;
@@ -260,8 +260,16 @@ impl Parser<'_> {
         self.eat_kw(Kw::FROM);
         let cursor = self.cursor()?;
         self.expect_kw(Kw::INTO)?;
-        let into = self.list(Self::target)?;
+        let into = self.list(Self::variable)?;
         Ok(Step::Fetch { cursor, into })
+    }
+
+    /// A variable of the body; FETCH knows no others.
+    fn variable(&mut self) -> SqlResult<Target> {
+        match self.at_ident() {
+            true => self.target(),
+            false => self.fail(),
+        }
     }
 
     /// SET in a body: variables of the body, and what SET sets elsewhere.

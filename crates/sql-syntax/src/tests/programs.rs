@@ -105,7 +105,7 @@ fn every_kind_of_statement_is_read() {
            DECLARE EXIT HANDLER FOR SQLEXCEPTION, SQLWARNING BEGIN RESIGNAL; END;
            OPEN c;
            l: LOOP
-             FETCH NEXT FROM c INTO n, @u;
+             FETCH NEXT FROM c INTO n, done;
              IF done THEN LEAVE l; ELSEIF n > 3 THEN ITERATE l; ELSE SET n = n + 1, @v = 2, done = 0; END IF;
            END LOOP l;
            CLOSE c;
@@ -130,7 +130,7 @@ fn every_kind_of_statement_is_read() {
     let Step::Loop { label, body, .. } = &block.body[1] else {
         panic!("{block:?}")
     };
-    let into = vec![Target::Local(1), Target::User("u".into())];
+    let into = vec![Target::Local(1), Target::Local(0)];
     assert_eq!(body[0], Step::Fetch { cursor: 0, into });
     let Step::If { arms, otherwise } = &body[1] else {
         panic!("{body:?}")
@@ -174,6 +174,11 @@ fn errors_are_those_of_mysql() {
         ("x: BEGIN END y", 1310, "End-label y without match"),
         ("RETURN 1", 1313, "RETURN is only allowed in a FUNCTION"),
         ("USE test", 1314, "USE is not allowed in stored procedures"),
+        (
+            "CHECK TABLE t",
+            1314,
+            "CHECK is not allowed in stored procedures",
+        ),
         (
             "LOCK TABLES t READ",
             1314,
@@ -267,6 +272,10 @@ fn errors_are_those_of_mysql() {
     );
     for (body, near) in [
         ("BEGIN END x", "near 'x' at line 1"),
+        (
+            "BEGIN DECLARE c CURSOR FOR SELECT 1; FETCH c INTO @a; END",
+            "near '@a; END' at line 1",
+        ),
         ("BEGIN SELECT ?; END", "near '?; END' at line 1"),
         ("BEGIN ; END", "near '; END' at line 1"),
         ("BEGIN SELECT 1 END", "near '' at line 1"),

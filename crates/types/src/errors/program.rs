@@ -287,7 +287,7 @@ pub fn signal_needs_sqlstate() -> SqlError {
 /// 1648
 pub fn condition_item_too_long(item: impl Display) -> SqlError {
     let text = format!("Data too long for condition item '{item}'");
-    SqlError::new(1648, "22001", text)
+    SqlError::new(1648, "HY000", text)
 }
 
 /// 1758
