@@ -16,18 +16,23 @@ use super::{Label, Names, ProgramKind, same};
 impl Parser<'_> {
     /// One statement of a body; SET of several variables is several.
     pub(super) fn compound_statement(&mut self) -> SqlResult<Step> {
-        let mut steps = self.nested(Self::steps)?;
+        let mut steps = self.level()?;
         Ok(match steps.len() {
             1 => steps.remove(0),
             _ => Step::Sequence(steps),
         })
     }
 
+    /// One level of a body: it takes as much of the stack as several of an expression, and counts as three.
+    fn level(&mut self) -> SqlResult<Vec<Step>> {
+        self.nested(|p| p.nested(|p| p.nested(Self::steps)))
+    }
+
     /// Statements up to one of `ends`, each with its `;`.
     fn steps_until(&mut self, ends: &[Kw]) -> SqlResult<Vec<Step>> {
         let mut all = Vec::new();
         while !ends.contains(&self.kw()) {
-            all.extend(self.nested(Self::steps)?);
+            all.extend(self.level()?);
             self.expect(Tok::Semicolon)?;
         }
         Ok(all)
