@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use esker_sql::accounts::{Account, Plugin};
+use esker_sql::infoschema::measured_files;
 use esker_sql::variables::Setting;
 use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
@@ -132,6 +133,7 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
 ) -> Result<(), StartError> {
     panics::log_panics();
     let env = Env {
+        fs: measured_files(Env::os().fs),
         reclaim: hooks.reclaim,
         ..Env::os()
     };

@@ -17,9 +17,10 @@ mod locked;
 mod lookups;
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use esker_engine::{Cursor, Direction, View};
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{AccessCounts, ReadCount, TableDef};
 use esker_sql_catalog::codec::{KeyRange, RowReader};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::expr::{FoundKeys, OuterRow};
@@ -54,6 +55,7 @@ pub(crate) struct ScanState {
     lookups: Lookups,
     /// What stored rows have to pass.
     filters: Vec<StoredRowFilter>,
+    reads: ReadCount,
 }
 
 #[derive(Default)]
@@ -111,6 +113,7 @@ impl ScanState {
     pub fn close(&mut self) {
         self.input = Input::Done;
         self.lookups = Lookups::default();
+        self.reads.settle();
     }
 
     pub fn open(
@@ -166,6 +169,7 @@ impl ScanState {
         env: &ExecEnv<'_>,
     ) -> ExecResult<()> {
         let index = &def.indexes[access.index];
+        self.reads.aim(counts_of(def, access));
         let ranges = match &access.kind {
             AccessKind::Full => vec![KeyRange::ALL],
             AccessKind::Point(operands) | AccessKind::Ref(operands) => {
@@ -433,6 +437,7 @@ impl ScanState {
                 }
                 _ => return Ok(false),
             };
+            self.reads.add();
             if matches!(verdict, Verdict::Take) {
                 return Ok(true);
             }
@@ -540,6 +545,14 @@ fn read_row(
         .txn
         .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));
     Ok(found.map_err(|e| engine_error(&e))?.is_some())
+}
+
+/// Where the rows of an access are counted.
+fn counts_of<'d>(def: &'d TableDef, access: &Access) -> &'d Arc<AccessCounts> {
+    match &access.kind {
+        AccessKind::Match(call) => def.accesses(call.index, false),
+        kind => def.accesses(access.index, matches!(kind, AccessKind::Full)),
+    }
 }
 
 /// Does the scan see one state of the index at every opening, whatever the statement does?

@@ -11,6 +11,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::measured::FileFigures;
+
 /// How [`Fs::open`] treats an existing or a missing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
@@ -53,6 +55,14 @@ pub trait Fs: Send + Sync {
 
     /// Bytes that can still be written below this directory.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// What was done to each file, and to those that are gone; empty where nothing is measured.
+    fn figures(&self) -> Vec<FileFigures> {
+        Vec::new()
+    }
+
+    /// Figures begin anew.
+    fn reset_figures(&self) {}
 }
 
 /// An open file.

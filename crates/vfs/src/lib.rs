@@ -1,9 +1,10 @@
 //! The file system, clock and randomness behind one interface.
 //!
-//! Everything above this crate receives an [`Env`] and touches the outside world through it, so that a whole engine can
-//! run on the simulated disk of [`sim`], lose power at any operation, and be judged by what it reads back. Parts:
+//! Everything above this crate receives an [`Env`] and touches the outside world through it, so that a whole engine
+//! can run on the simulated disk of [`sim`], lose power at any operation, and be judged by what it reads back. Parts:
 //! [`env`] (the bundle that is passed down) · `os` (the real machine), [`sim`] (the simulated one), `slow` (slower
-//! syncs) · [`machine`] (memory and processors), [`threads`] (processor time, who waits), [`pages`] (memory in pages).
+//! syncs), `measured` (figures of each file) · [`machine`] (memory and processors), [`threads`] (processor time, who
+//! waits), [`pages`] (memory in pages).
 //!
 //! **Invariants**
 //! - `std::fs`, wall clock and ambient randomness are used in this crate and nowhere else.
@@ -15,6 +16,7 @@
 mod env;
 mod fs;
 pub mod machine;
+mod measured;
 mod os;
 mod outside;
 pub mod pages;
@@ -24,6 +26,7 @@ pub mod threads;
 
 pub use env::{Clock, Env, Random};
 pub use fs::{DirLock, File, Fs, OpenMode};
+pub use measured::{FileFigures, IoFigures, MeasuredFs};
 pub use os::{OsClock, OsFs, OsRandom};
 pub use outside::{OutsideFile, OutsideKind};
 pub use slow::SlowFs;

@@ -402,3 +402,177 @@ fn persisted_variables_outlive_a_restart() {
             .is_empty()
     );
 }
+
+/// Rows read and changed by each index, on the fast path, the general one and in parallel; answers are MySQL 9.7's but
+/// for changes, which MySQL counts under the index that found the row, and COUNT(*), which reads no rows here.
+#[test]
+fn accesses_are_counted_by_table_and_index() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE a; USE a;
+         CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c INT, KEY ka (a), UNIQUE kb (b), KEY kc (b, a));
+         INSERT INTO t (id, a, b) VALUES (1,1,1),(2,2,2),(3,3,3),(4,4,4)",
+    );
+    let by_index = "SELECT IFNULL(INDEX_NAME, '-'), COUNT_FETCH, COUNT_INSERT, COUNT_UPDATE, COUNT_DELETE
+        FROM performance_schema.table_io_waits_summary_by_index_usage WHERE OBJECT_SCHEMA = 'a' ORDER BY 1";
+    let unused = "SELECT index_name FROM sys.schema_unused_indexes WHERE object_schema = 'a'";
+    assert_eq!(
+        c.lines(by_index),
+        [
+            "-|0|4|0|0",
+            "ka|0|0|0|0",
+            "kb|0|0|0|0",
+            "kc|0|0|0|0",
+            "PRIMARY|0|0|0|0"
+        ]
+    );
+    assert_eq!(c.lines(unused), ["ka", "kc"]);
+    // The fast path: single rows, there or not, ranges, and the whole table.
+    for sql in [
+        "SELECT * FROM t WHERE id = 1",
+        "SELECT * FROM t WHERE id = 99",
+        "SELECT * FROM t WHERE b = 2",
+        "SELECT * FROM t WHERE a = 1",
+        "SELECT * FROM t WHERE id BETWEEN 2 AND 3",
+        "SELECT * FROM t",
+    ] {
+        c.rows(sql);
+    }
+    assert_eq!(
+        c.lines(by_index),
+        [
+            "-|4|4|0|0",
+            "ka|1|0|0|0",
+            "kb|1|0|0|0",
+            "kc|0|0|0|0",
+            "PRIMARY|4|0|0|0"
+        ]
+    );
+    // The general one.
+    c.rows("SELECT x.c, y.c FROM t x STRAIGHT_JOIN t y ON y.id = x.a WHERE x.a + 0 > 2");
+    c.rows("SELECT a FROM t FORCE INDEX (ka) WHERE a > 2 AND a + 0 > 3");
+    let lines = c.lines(by_index);
+    assert_eq!(lines[0], "-|8|4|0|0", "{lines:?}");
+    assert_eq!(lines[1], "ka|3|0|0|0", "{lines:?}");
+    assert_eq!(lines[4], "PRIMARY|6|0|0|0", "{lines:?}");
+    c.run("UPDATE t SET a = 9 WHERE id = 1; DELETE FROM t WHERE id = 4; REPLACE INTO t VALUES (3, 5, 5, 5)");
+    let lines = c.lines(by_index);
+    assert!(
+        lines[0].starts_with("-|") && lines[4].starts_with("PRIMARY|"),
+        "{lines:?}"
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT rows_inserted, rows_updated, rows_deleted, total_latency
+             FROM sys.schema_table_statistics WHERE table_schema = 'a'"
+        ),
+        ["5|1|2|  0 ps"]
+    );
+    assert_eq!(c.lines(unused), ["kc"]);
+    assert_eq!(
+        c.lines(
+            "SELECT object_name, rows_full_scanned FROM sys.schema_tables_with_full_table_scans"
+        ),
+        ["t|8"]
+    );
+    assert_eq!(
+        c.value("SELECT rows_selected FROM sys.schema_index_statistics WHERE index_name = 'ka'"),
+        "3"
+    );
+    // A definition that is changed keeps the counters of its indexes, and TRUNCATE empties all.
+    c.run("ALTER TABLE t ADD KEY kd (a, b), RENAME KEY ka TO kx");
+    assert_eq!(
+        c.lines(by_index)[1..4],
+        ["kb|1|0|0|0", "kc|0|0|0|0", "kd|0|0|0|0"]
+    );
+    assert_eq!(c.lines(by_index)[4], "kx|3|0|0|0");
+    c.run("TRUNCATE performance_schema.table_io_waits_summary_by_table");
+    assert_eq!(
+        c.value(
+            "SELECT SUM(COUNT_STAR) FROM performance_schema.table_io_waits_summary_by_index_usage
+             WHERE OBJECT_SCHEMA = 'a'"
+        ),
+        "0"
+    );
+}
+
+#[test]
+fn tasks_of_parallel_scans_count_what_they_read() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(
+        "SET esker_parallel_scan_rows = 0, parallel_read_threads = 2;
+         CREATE DATABASE a; USE a; CREATE TABLE t (id INT PRIMARY KEY, v INT);
+         INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+           SELECT i, i FROM n",
+    );
+    let plan = c
+        .lines("EXPLAIN SELECT SUM(v + 1) FROM t WHERE v % 7 <> 3")
+        .join(" ");
+    assert!(plan.contains("parallel"), "{plan}");
+    c.rows("SELECT SUM(v + 1) FROM t WHERE v % 7 <> 3");
+    let fetched = "SELECT COUNT_FETCH FROM performance_schema.table_io_waits_summary_by_table WHERE OBJECT_NAME = 't'";
+    assert_eq!(c.value(fetched), "500");
+}
+
+#[test]
+fn files_are_measured() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl", "--log-bin=binlog"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE a; CREATE TABLE a.t (id INT PRIMARY KEY, v TEXT)");
+    let event = |c: &mut Client, event: &str| -> Vec<u64> {
+        let sql = format!(
+            "SELECT COUNT_WRITE, SUM_NUMBER_OF_BYTES_WRITE, COUNT_MISC, SUM_TIMER_WAIT
+             FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = 'wait/io/file/{event}'"
+        );
+        c.rows(&sql)[0]
+            .iter()
+            .map(|v| v.as_deref().and_then(|v| v.parse().ok()).expect("a number"))
+            .collect()
+    };
+    let before = event(&mut c, "innodb/innodb_log_file");
+    c.run("INSERT INTO a.t VALUES (1, REPEAT('x', 5000))");
+    let after = event(&mut c, "innodb/innodb_log_file");
+    assert!(
+        after[0] > before[0] && after[1] >= before[1] + 5000,
+        "{before:?} {after:?}"
+    );
+    assert!(
+        after[2] > before[2] && after[3] > before[3],
+        "a sync is misc: {before:?} {after:?}"
+    );
+    // The binary log follows the log.
+    eventually("the binary log", || {
+        event(&mut c, "sql/binlog")[1] >= 5000
+    });
+    // By file, with the data directory spelled out, and as `sys` shows it.
+    let written = "SELECT COUNT(*) FROM performance_schema.file_summary_by_instance
+        WHERE FILE_NAME LIKE CONCAT(@@datadir, '%') AND EVENT_NAME LIKE '%/binlog' AND SUM_NUMBER_OF_BYTES_WRITE > 5000";
+    assert_eq!(c.value(written), "1");
+    let opened = "SELECT OPEN_COUNT > 0 FROM performance_schema.file_instances WHERE FILE_NAME LIKE '%/wal/%' LIMIT 1";
+    assert_eq!(c.value(opened), "1");
+    for view in ["io_global_by_file_by_bytes", "io_global_by_file_by_latency"] {
+        let lines = c.lines(&format!(
+            "SELECT * FROM sys.{view} WHERE file LIKE '%binlog.000001'"
+        ));
+        assert_eq!(lines.len(), 1, "{view}: {lines:?}");
+    }
+    let bytes =
+        "SELECT count_write > 0, total_written LIKE '%iB' FROM sys.io_global_by_wait_by_bytes
+        WHERE event_name = 'innodb/innodb_log_file'";
+    assert_eq!(c.lines(bytes), ["1|1"]);
+    assert!(
+        !c.rows("SELECT * FROM sys.x$io_global_by_wait_by_latency")
+            .is_empty()
+    );
+    // What is removed stays in the sums of its event.
+    let sum = event(&mut c, "sql/binlog")[1];
+    c.run("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    assert!(event(&mut c, "sql/binlog")[1] >= sum);
+    c.run("TRUNCATE performance_schema.file_summary_by_event_name");
+    assert!(event(&mut c, "sql/binlog")[1] < sum);
+}

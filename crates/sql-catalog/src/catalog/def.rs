@@ -14,6 +14,7 @@ use esker_engine::{Seq, Tree, TreeId};
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, Value, errors};
 
+use super::access_counts::AccessCounts;
 use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
 use super::runtime::{AutoStep, TableRuntime, max_auto};
@@ -314,6 +315,8 @@ pub struct IndexDef {
     pub words: Option<WordCodec>,
     /// Snapshots before this must not read the index (1412).
     pub visible_from: VisibleFrom,
+    /// What is done by this index.
+    pub accesses: Arc<AccessCounts>,
     /// Where entries live.
     pub tree: Tree,
 }
@@ -390,6 +393,15 @@ impl TableDef {
     /// Secondary indexes, without full-text ones.
     pub fn secondary(&self) -> &[IndexDef] {
         &self.ordered()[1..]
+    }
+
+    /// Where rows are counted that are found by an index; a scan of all rows in their own order uses none.
+    pub fn accesses(&self, index: usize, is_full: bool) -> &Arc<AccessCounts> {
+        let index = &self.indexes[index];
+        match index.hidden || index.primary && is_full {
+            true => &self.runtime.accesses,
+            false => &index.accesses,
+        }
     }
 
     /// Full-text indexes.

@@ -2,11 +2,11 @@
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
 //! `generated` (computed columns), `routine` (stored routines), `trigger` (those of a table), `storage_engine` (what a
-//! table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) ·
-//! `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]:
-//! an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text)
-//! · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that
-//! a statement's tables do not change under it.
+//! table calls its engine) · `runtime` (what outlives them in memory), `access_counts` (rows read and changed),
+//! `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store`
+//! (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is
+//! not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
+//! everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -17,6 +17,7 @@
 //!   only once the change is durable.
 //! - The catalog tree is the first tree ever made in a data directory.
 
+mod access_counts;
 mod bytes;
 mod change;
 mod def;
@@ -46,11 +47,12 @@ use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, Txn,
 use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
+pub use access_counts::{AccessCounts, ReadCount, RowEvent, RowEvents};
 pub use change::{Change, NewTrees};
 pub use def::{
     CheckDef, CheckOption, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef,
-    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES,
-    SchemaDef, TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
+    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
+    TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
@@ -144,6 +146,11 @@ impl Snapshot {
     /// All databases by name.
     pub fn schemas(&self) -> impl Iterator<Item = &SchemaEntry> {
         self.schemas.values()
+    }
+
+    /// All views of all databases.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
+        self.schemas.values().flat_map(|s| s.views.values())
     }
 
     /// All tables of all databases.

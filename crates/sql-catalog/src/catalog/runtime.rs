@@ -16,12 +16,14 @@
 //! - Hidden row ids are never shown to anybody: after a restart they go on behind the last row.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker_engine::{Direction, Engine, Isolation, Seq, Tree, TreeId, View};
 use esker_types::{SqlResult, SqlType, TypeKind, ValueRef};
 use parking_lot::Mutex;
 
+use super::access_counts::AccessCounts;
 use super::def::TableDef;
 use super::sample::Samples;
 use crate::codec::{UTC, damaged};
@@ -137,6 +139,8 @@ pub struct TableRuntime {
     knows_stored: AtomicBool,
     /// Next hidden row id; `None` until first needed.
     next_row_id: Mutex<Option<u64>>,
+    /// What is done to rows without an index, and rows that are made and changed.
+    pub accesses: Arc<AccessCounts>,
     pub(super) samples: Samples,
 }
 
@@ -152,6 +156,7 @@ impl TableRuntime {
             auto: Mutex::new(auto),
             knows_stored: AtomicBool::new(false),
             next_row_id: Mutex::new(None),
+            accesses: Arc::default(),
             samples: Samples::default(),
         }
     }

@@ -414,6 +414,7 @@ fn read_index(
         codec,
         words: None,
         visible_from: VisibleFrom::default(),
+        accesses: Arc::default(),
         tree,
     })
 }

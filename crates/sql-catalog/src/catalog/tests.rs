@@ -116,6 +116,7 @@ fn index(
         using: None,
         words: None,
         visible_from: VisibleFrom::default(),
+        accesses: Arc::default(),
         tree,
     }
 }

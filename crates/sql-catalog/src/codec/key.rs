@@ -127,6 +127,14 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// Does it have every key?
+    pub fn is_all(&self) -> bool {
+        matches!(
+            (&self.lower, &self.upper),
+            (Bound::Unbounded, Bound::Unbounded)
+        )
+    }
+
     /// Everything.
     pub const ALL: KeyRange = KeyRange {
         lower: Bound::Unbounded,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{RowEvent, TableDef};
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecResult, engine_error, interrupted};
 use esker_sql_catalog::result::Mode;
@@ -19,7 +19,7 @@ use esker_sql_plan::expr::{Expr, NoVars};
 use esker_sql_plan::plan::SplitPoint;
 use esker_sql_plan::plan::profile::Profile;
 use esker_sql_plan::plan::strategy::{Evaluation, ProbePipeline};
-use esker_sql_plan::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
+use esker_sql_plan::plan::{Access, AccessKind, BlockPlan, HashBy, Node, ScanPlan, Source};
 use esker_types::ctx::{Raised, RegexpLimits};
 use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlResult, Value};
 use parking_lot::Mutex;
@@ -403,6 +403,11 @@ impl TableTask {
         })
     }
 
+    /// Are keys looked up in place of reading the whole table?
+    fn looks_up(&self) -> bool {
+        matches!(self.input, Input::Table { keys: Some(_), .. })
+    }
+
     /// Reads a task's part of a table.
     fn read(
         &self,
@@ -414,6 +419,8 @@ impl TableTask {
         go_on: &mut dyn FnMut() -> bool,
     ) -> ExecResult<()> {
         let (def, access) = stored(scan);
+        let is_full = matches!(access.kind, AccessKind::Full) && !self.looks_up();
+        let before = flow.read;
         let entries = Entries::of(def, access, index, scan);
         let program = self.program.as_ref();
         let mut reading = Reading {
@@ -430,6 +437,8 @@ impl TableTask {
             failed,
             ..
         } = reading;
+        let counts = def.accesses(index, is_full);
+        counts.note(RowEvent::Fetch, flow.read - before);
         failed?;
         let is_complete = ended.map_err(|e| engine_error(&e))?;
         match batch {

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::access::KeyPart;
 use super::place::{self, Keys};
 use super::{AggKind, Output, ShortSelect};
-use esker_sql_catalog::catalog::IndexDef;
+use esker_sql_catalog::catalog::{IndexDef, ReadCount, RowEvent};
 use esker_sql_catalog::codec::{KeyCodec, KeyRange, RowReader};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::RowSink;
@@ -290,6 +290,11 @@ impl ShortSelect {
     ) -> SqlResult<Option<Stop>> {
         let index = self.index();
         self.table.check_visible(index, txn.snapshot())?;
+        if let Bound::Point(_) = bound {
+            self.table
+                .accesses(self.index, false)
+                .note(RowEvent::Fetch, 1);
+        }
         match bound {
             Bound::Point(key) if index.primary => {
                 self.row(key, txn, zone, &mut f)?;
@@ -358,7 +363,10 @@ impl ShortSelect {
                 View::Snapshot,
             )
             .map_err(|e| engine_error(&e))?;
+        let mut reads = ReadCount::default();
+        reads.aim(self.table.accesses(self.index, range.is_all()));
         while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
+            reads.add();
             let goes_on = if index.primary {
                 f(&Row::Stored(RowReader::new(
                     &self.table.layout,

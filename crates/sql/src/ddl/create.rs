@@ -319,6 +319,7 @@ fn hidden_index(trees: &mut NewTrees) -> SqlResult<IndexDef> {
         codec: KeyCodec::default(),
         words: None,
         visible_from: VisibleFrom::default(),
+        accesses: Arc::default(),
         tree,
     })
 }
@@ -350,6 +351,7 @@ pub(super) fn new_index(
         comment: index.comment.clone(),
         using: index.using.clone(),
         visible_from: VisibleFrom::default(),
+        accesses: Arc::default(),
         tree,
     })
 }

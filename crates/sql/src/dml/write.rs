@@ -17,7 +17,7 @@
 use esker_engine::{
     Engine, LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy,
 };
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{RowEvent, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
@@ -301,10 +301,11 @@ impl Writer<'_> {
             }
         };
         let new = (clustered, row);
-        self.until_free(|writer| {
+        let written = self.until_free(|writer| {
             let entries = &mut *entries;
             writer.try_insert(table, new, fresh, (entries, words))
-        })
+        });
+        counted(table, RowEvent::Insert, written)
     }
 
     fn try_insert(
@@ -433,6 +434,7 @@ impl Writer<'_> {
             self.delete_words(table, &scratch.old.words)?;
         }
         self.txn.delete(&table.primary().tree, clustered)?;
+        table.runtime.accesses.note(RowEvent::Delete, 1);
         Ok(())
     }
 
@@ -448,7 +450,7 @@ impl Writer<'_> {
             debug_assert!(!moved, "the clustered key is an entry, too");
             let tree = &table.primary().tree;
             self.txn.put(tree, change.clustered, change.new)?;
-            return Ok(Written::Done);
+            return counted(table, RowEvent::Update, Ok(Written::Done));
         }
         let (old, new) = (&mut *scratch.old, &mut *scratch.new);
         old.compute(table, change.clustered, change.old)?;
@@ -458,7 +460,8 @@ impl Writer<'_> {
             (old.changed, new.changed) = (!same, !same);
         }
         drop_common(&mut old.words, &mut new.words);
-        self.until_free(|writer| writer.try_update(table, &change, scratch))
+        let written = self.until_free(|writer| writer.try_update(table, &change, scratch));
+        counted(table, RowEvent::Update, written)
     }
 
     fn try_update(
@@ -504,6 +507,18 @@ enum Claim<T> {
     Free { new: bool },
     /// This row has it.
     Taken(T),
+}
+
+/// Counts a row that was written.
+fn counted(
+    table: &TableDef,
+    event: RowEvent,
+    written: Result<Written, ExecError>,
+) -> Result<Written, ExecError> {
+    if let Ok(Written::Done) = written {
+        table.runtime.accesses.note(event, 1);
+    }
+    written
 }
 
 fn taken(index: usize, clustered: Vec<u8>) -> Attempt {

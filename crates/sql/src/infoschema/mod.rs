@@ -49,6 +49,7 @@ pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use performance::is_open_table;
+pub use performance::measured_files;
 pub(crate) use recovery::status as recovery_status;
 pub(crate) use source::{SessionState, truncate, wants_session};
 pub(crate) use system_objects::create_table;

@@ -2,12 +2,13 @@
 //!
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
-//! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `backup` (positions
-//! of the logs) · `replication` (channels).
-//! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as
-//! in MySQL; a thread has the id of its connection.
+//! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `table_io`
+//! (accesses) · `file_io` · `backup` (positions of the logs) · `replication` (channels). **Invariants**: every table
+//! of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as in MySQL; a thread has the
+//! id of its connection.
 
 mod backup;
+mod file_io;
 mod locks;
 mod memory;
 mod replication;
@@ -15,7 +16,10 @@ mod sessions;
 mod setup;
 mod stages;
 mod statements;
+mod table_io;
 mod variables;
+
+pub use file_io::measured_files;
 
 use esker_types::{DateTime, Value};
 
@@ -31,7 +35,9 @@ pub(super) static SOURCES: &[&[Source]] = &[
     memory::SOURCES,
     stages::SOURCES,
     statements::SOURCES,
+    table_io::SOURCES,
     backup::SOURCES,
+    file_io::SOURCES,
     replication::SOURCES,
 ];
 

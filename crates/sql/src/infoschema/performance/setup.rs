@@ -7,6 +7,7 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text, yes_no};
+use super::file_io;
 use crate::ddl::Stage;
 
 pub(super) static SOURCES: &[Source] = &[
@@ -85,14 +86,21 @@ fn consumers(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
-    const NAMES: [(&str, &str); 3] = [
+    const NAMES: [(&str, &str); 4] = [
         ("memory/esker/all", "NO"),
         ("statement/sql/all", "YES"),
+        ("wait/io/table/sql/handler", "NO"),
         ("wait/lock/metadata/sql/mdl", "NO"),
     ];
     let stages = Stage::ALL.map(|stage| (stage.event(), "YES"));
     let row = |(name, timed)| vec![text(name), text("YES"), text(timed), text("")];
-    NAMES.into_iter().chain(stages).map(row).collect()
+    let files = file_io::instruments();
+    NAMES
+        .into_iter()
+        .chain(files)
+        .chain(stages)
+        .map(row)
+        .collect()
 }
 
 fn objects(_: &Viewer) -> Vec<Vec<Value>> {

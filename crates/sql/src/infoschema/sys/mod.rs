@@ -52,6 +52,7 @@ fn expand(query: &str, is_raw: bool) -> String {
                 let function = match kind {
                     "time" => "format_pico_time",
                     "bytes" => "format_bytes",
+                    "path" => "sys.format_path",
                     _ => "sys.format_statement",
                 };
                 out.push_str(&format!("{function}({argument})"));
@@ -98,7 +99,7 @@ mod tests {
             assert!(sys.table(name).is_some(), "{name}");
         }
         let with = sys.tables().iter().filter(|t| query(t).is_some()).count();
-        assert!(with >= 45, "{with}");
+        assert!(with >= 62, "{with}");
     }
 
     #[test]

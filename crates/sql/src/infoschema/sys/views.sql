@@ -1,6 +1,6 @@
 -- Queries of the views of `sys`, one for each pair of a view and its `x$` twin, which shows numbers as they are.
--- {time:…}, {bytes:…} and {text:…} are formatted in the one and bare in the other, {raw:…} is only in the other.
--- Columns are named by the view.
+-- {time:…}, {bytes:…}, {path:…} and {text:…} are formatted in the one and bare in the other,
+-- {raw:…} is only in the other. Columns are named by the view.
 
 view version
 select '2.1.2', version()
@@ -226,3 +226,64 @@ where r.index_name <> d.index_name
 view ps_check_lost_instrumentation
 select VARIABLE_NAME, VARIABLE_VALUE from performance_schema.global_status
 where VARIABLE_NAME like 'perf%lost' and VARIABLE_VALUE > 0
+
+view schema_table_statistics
+select OBJECT_SCHEMA, OBJECT_NAME, {time:SUM_TIMER_WAIT}, COUNT_FETCH, {time:SUM_TIMER_FETCH}, COUNT_INSERT,
+  {time:SUM_TIMER_INSERT}, COUNT_UPDATE, {time:SUM_TIMER_UPDATE}, COUNT_DELETE, {time:SUM_TIMER_DELETE},
+  null, null, null, null, null, null, null, null
+from performance_schema.table_io_waits_summary_by_table order by SUM_TIMER_WAIT desc, COUNT_STAR desc
+
+view schema_table_statistics_with_buffer
+select OBJECT_SCHEMA, OBJECT_NAME, COUNT_FETCH, {time:SUM_TIMER_FETCH}, COUNT_INSERT, {time:SUM_TIMER_INSERT},
+  COUNT_UPDATE, {time:SUM_TIMER_UPDATE}, COUNT_DELETE, {time:SUM_TIMER_DELETE}, null, null, null, null, null, null,
+  null, null, null, null, null, null, null, null, null
+from performance_schema.table_io_waits_summary_by_table order by SUM_TIMER_WAIT desc, COUNT_STAR desc
+
+view schema_index_statistics
+select OBJECT_SCHEMA, OBJECT_NAME, INDEX_NAME, COUNT_FETCH, {time:SUM_TIMER_FETCH}, COUNT_INSERT,
+  {time:SUM_TIMER_INSERT}, COUNT_UPDATE, {time:SUM_TIMER_UPDATE}, COUNT_DELETE, {time:SUM_TIMER_DELETE}
+from performance_schema.table_io_waits_summary_by_index_usage
+where INDEX_NAME is not null order by SUM_TIMER_WAIT desc, COUNT_STAR desc
+
+view schema_tables_with_full_table_scans
+select OBJECT_SCHEMA, OBJECT_NAME, COUNT_READ, {time:SUM_TIMER_WAIT}
+from performance_schema.table_io_waits_summary_by_index_usage
+where INDEX_NAME is null and COUNT_READ > 0 order by COUNT_READ desc
+
+view schema_unused_indexes
+select t.OBJECT_SCHEMA, t.OBJECT_NAME, t.INDEX_NAME
+from performance_schema.table_io_waits_summary_by_index_usage t
+  join information_schema.STATISTICS s on t.OBJECT_SCHEMA = s.TABLE_SCHEMA and t.OBJECT_NAME = s.TABLE_NAME
+    and t.INDEX_NAME = s.INDEX_NAME
+where t.COUNT_STAR = 0 and t.INDEX_NAME <> 'PRIMARY' and s.NON_UNIQUE = 1 and s.SEQ_IN_INDEX = 1
+order by t.OBJECT_SCHEMA, t.OBJECT_NAME
+
+view io_global_by_file_by_bytes
+select {path:FILE_NAME}, COUNT_READ, {bytes:SUM_NUMBER_OF_BYTES_READ},
+  {bytes:ifnull(SUM_NUMBER_OF_BYTES_READ / nullif(COUNT_READ, 0), 0)}, COUNT_WRITE, {bytes:SUM_NUMBER_OF_BYTES_WRITE},
+  {bytes:ifnull(SUM_NUMBER_OF_BYTES_WRITE / nullif(COUNT_WRITE, 0), 0.00)},
+  {bytes:SUM_NUMBER_OF_BYTES_READ + SUM_NUMBER_OF_BYTES_WRITE},
+  ifnull(round(100 - SUM_NUMBER_OF_BYTES_READ / nullif(SUM_NUMBER_OF_BYTES_READ + SUM_NUMBER_OF_BYTES_WRITE, 0) * 100,
+    2), 0.00)
+from performance_schema.file_summary_by_instance order by SUM_NUMBER_OF_BYTES_READ + SUM_NUMBER_OF_BYTES_WRITE desc
+
+view io_global_by_file_by_latency
+select {path:FILE_NAME}, COUNT_STAR, {time:SUM_TIMER_WAIT}, COUNT_READ, {time:SUM_TIMER_READ}, COUNT_WRITE,
+  {time:SUM_TIMER_WRITE}, COUNT_MISC, {time:SUM_TIMER_MISC}
+from performance_schema.file_summary_by_instance order by SUM_TIMER_WAIT desc
+
+view io_global_by_wait_by_bytes
+select substring_index(EVENT_NAME, '/', -2), COUNT_STAR, {time:SUM_TIMER_WAIT}, {time:MIN_TIMER_WAIT},
+  {time:AVG_TIMER_WAIT}, {time:MAX_TIMER_WAIT}, COUNT_READ, {bytes:SUM_NUMBER_OF_BYTES_READ},
+  {bytes:ifnull(SUM_NUMBER_OF_BYTES_READ / nullif(COUNT_READ, 0), 0)}, COUNT_WRITE, {bytes:SUM_NUMBER_OF_BYTES_WRITE},
+  {bytes:ifnull(SUM_NUMBER_OF_BYTES_WRITE / nullif(COUNT_WRITE, 0), 0)},
+  {bytes:SUM_NUMBER_OF_BYTES_WRITE + SUM_NUMBER_OF_BYTES_READ}
+from performance_schema.file_summary_by_event_name where COUNT_STAR > 0
+order by SUM_NUMBER_OF_BYTES_WRITE + SUM_NUMBER_OF_BYTES_READ desc
+
+view io_global_by_wait_by_latency
+select substring_index(EVENT_NAME, '/', -2), COUNT_STAR, {time:SUM_TIMER_WAIT}, {time:AVG_TIMER_WAIT},
+  {time:MAX_TIMER_WAIT}, {time:SUM_TIMER_READ}, {time:SUM_TIMER_WRITE}, {time:SUM_TIMER_MISC}, COUNT_READ,
+  {bytes:SUM_NUMBER_OF_BYTES_READ}, {bytes:ifnull(SUM_NUMBER_OF_BYTES_READ / nullif(COUNT_READ, 0), 0)}, COUNT_WRITE,
+  {bytes:SUM_NUMBER_OF_BYTES_WRITE}, {bytes:ifnull(SUM_NUMBER_OF_BYTES_WRITE / nullif(COUNT_WRITE, 0), 0)}
+from performance_schema.file_summary_by_event_name where COUNT_STAR > 0 order by SUM_TIMER_WAIT desc
