@@ -53,9 +53,11 @@ fn another(def: &VarDef) -> String {
         VarKind::Flags(names) => format!("{}=on", names[0]),
         VarKind::Charset { .. } => "latin1".to_owned(),
         VarKind::Collation => "utf8mb4_bin".to_owned(),
-        VarKind::Engine | VarKind::Text | VarKind::NullableText | VarKind::SqlMode => {
-            "something".to_owned()
-        }
+        VarKind::Engine
+        | VarKind::Text
+        | VarKind::FileName
+        | VarKind::NullableText
+        | VarKind::SqlMode => "something".to_owned(),
     }
 }
 

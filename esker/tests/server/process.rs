@@ -369,6 +369,8 @@ fn the_audit_log_has_logins_denials_and_statements_by_class() {
     c.run("INSERT INTO t VALUES (2), (3)");
     c.run("DROP TABLE t");
     c.run("SELECT 'the last'");
+    let refused = c.code("SET GLOBAL esker_audit_log_file = 'a\\nb'");
+    assert_eq!(refused, Some(1231), "a name with a line's end");
     c.run("SET GLOBAL esker_audit_log = OFF");
     c.run("SELECT 'not logged'");
     let text = log_of(&path);
@@ -386,6 +388,16 @@ fn the_audit_log_has_logins_denials_and_statements_by_class() {
         "{text}"
     );
     assert!(!text.contains("DROP TABLE"), "{text}");
+    let off = now.last().expect("lines");
+    assert_eq!(
+        (&off["event"], &off["variable"], &off["value"]),
+        (
+            &"audit_log".into(),
+            &"esker_audit_log".into(),
+            &"OFF".into()
+        )
+    );
+    assert_eq!(off["account"], "root@localhost");
     for file in [&text, &log_of(&moved)] {
         assert!(!file.contains("secret"), "{file}");
     }

@@ -85,6 +85,8 @@ pub enum VarKind {
     Engine,
     /// Any text.
     Text,
+    /// The name of a file: no control characters.
+    FileName,
     /// Any text or NULL.
     NullableText,
 }
@@ -232,7 +234,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_async_commit", G, SET, VarKind::Bool, "OFF"),
     var("esker_audit_log", G, SET, VarKind::Bool, "OFF"),
     var("esker_audit_log_events", G, SET, VarKind::Words(&["connect", "denied", "account", "ddl", "change", "read", "other"]), "connect,denied,account,ddl"),
-    var("esker_audit_log_file", G, SET, VarKind::Text, "audit.log"),
+    var("esker_audit_log_file", G, SET, VarKind::FileName, "audit.log"),
     var("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
     var("esker_auto_increment_persistent_interval", G, SET, VarKind::UInt { min: 1, max: 1_000_000 }, "100"),
     var("esker_binlog_commit", G, FIX, VarKind::Enum(&["ONE-SYNC", "TWO-PHASE"]), "ONE-SYNC"),

@@ -248,6 +248,7 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
             _ => text_value(def, given).map(|v| (v, false)),
         },
         VarKind::Text
+        | VarKind::FileName
         | VarKind::Words(_)
         | VarKind::Flags(_)
         | VarKind::NullableText
@@ -423,6 +424,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
                 return Err(errors::unknown_engine(text));
             }
         },
+        VarKind::FileName if text.contains(char::is_control) => return Err(bad_value(def, text)),
         VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),
         _ => Arc::from(text),
     };

@@ -5,6 +5,7 @@
 //! **Invariant**: a statement is told once, when its outcome is known, however often it waited before.
 
 use esker_sql_catalog::result::{Outcome, OutcomeKind};
+use esker_sql_catalog::variables::VarId;
 use esker_types::SqlError;
 use esker_types::ctx::SessionInfo;
 
@@ -32,6 +33,22 @@ impl Session {
         if self.context.instance.audit.wants(Class::Connect) {
             self.write_audit(self.audit_line("disconnect"));
         }
+    }
+
+    /// A variable of the log itself has a new value, which does not count yet.
+    pub(super) fn audit_setting(&self, id: VarId) {
+        let instance = &self.context.instance;
+        let name = id.def().name;
+        if !name.starts_with("esker_audit_log") || !instance.audit.is_on() {
+            return;
+        }
+        let value = instance.globals.get(id).print();
+        let mut line = self.audit_line("audit_log");
+        line.text("variable", name);
+        line.text("value", &value);
+        self.write_audit(line);
+        let account = self.context.current_user();
+        tracing::warn!("{account} sets {name} = {value} while the audit log is on");
     }
 
     /// A command of the protocol was answered with an error.

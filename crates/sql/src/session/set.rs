@@ -172,6 +172,8 @@ impl Session {
             self.context.instance.globals.tell(id.def().name, before);
             return Err(e);
         }
+        // What switches the audit log off, or turns to another file, is in the old one as well.
+        self.audit_setting(id);
         self.apply_global(id);
         Ok(taken)
     }
