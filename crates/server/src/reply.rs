@@ -217,16 +217,46 @@ pub(crate) async fn rows(
 /// Rows into packets, in the client's character set.
 struct Sink<'a> {
     rows: RowEncoder<'a>,
-    /// Text must be converted to this character set.
-    convert: Option<Charset>,
+    convert: Conversion,
+}
+
+/// What text is converted to; values are UTF-8.
+#[derive(Clone, Copy)]
+enum Conversion {
+    /// Nothing.
+    None,
+    /// This character set.
+    To(Charset),
+    /// The character set of its type: character_set_results is NULL or binary.
+    Own,
+}
+
+impl Conversion {
+    /// The character set in which a text of this type is sent, if that is not UTF-8.
+    fn of(self, ty: &SqlType) -> Option<Charset> {
+        match self {
+            Self::None => None,
+            Self::To(charset) => Some(charset),
+            Self::Own => Some(ty.collation.charset()).filter(|c| is_encoded(*c)),
+        }
+    }
+}
+
+/// Is a text of this character set something else than its UTF-8?
+fn is_encoded(charset: Charset) -> bool {
+    !matches!(
+        charset,
+        Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary
+    )
 }
 
 impl<'a> Sink<'a> {
     fn new(conn: &'a mut Connection, session: &Session, rows: &Rows<'_>) -> Self {
-        let convert = session
-            .results_collation()
-            .map(Collation::charset)
-            .filter(|c| !matches!(c, Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary));
+        let convert = match session.results_collation().map(Collation::charset) {
+            None => Conversion::Own,
+            Some(charset) if is_encoded(charset) => Conversion::To(charset),
+            Some(_) => Conversion::None,
+        };
         Self {
             rows: RowEncoder::new(&mut conn.frames, rows.format, rows.columns.len()),
             convert,
@@ -241,13 +271,19 @@ impl RowSink for Sink<'_> {
 
     fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
         match (self.convert, v) {
-            (Some(charset), ValueRef::Str(text) | ValueRef::Label(_, text))
+            (Conversion::None, _) => self.rows.value(v, ty),
+            (convert, ValueRef::Str(text) | ValueRef::Label(_, text))
                 if ty.collation != Collation::BINARY =>
             {
-                self.rows
-                    .value(ValueRef::Str(&charset.encode_lossy(text)), ty);
+                match convert.of(ty) {
+                    None => self.rows.value(v, ty),
+                    Some(charset) => {
+                        let encoded = charset.encode_lossy(text);
+                        self.rows.value(ValueRef::Str(&encoded), ty);
+                    }
+                }
             }
-            (Some(charset), ValueRef::Json(_)) => {
+            (Conversion::To(charset), ValueRef::Json(_)) => {
                 let text = esker_types::cast::to_str(v, ty);
                 self.rows
                     .value(ValueRef::Str(&charset.encode_lossy(&text)), ty);

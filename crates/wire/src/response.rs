@@ -149,8 +149,8 @@ pub struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the payload. `results` is the collation that texts and names are converted to; None: they are
-    /// sent as they are, in UTF-8.
+    /// Appends the payload. `results` is the collation that texts and names are converted to; None: texts are sent in
+    /// the character set of the column, and names in UTF-8.
     pub fn write(&self, results: Option<Collation>, out: &mut Vec<u8>) {
         put_lenenc_bytes(out, b"def");
         let names = results.map_or(Charset::Utf8mb4, Collation::charset);
@@ -252,11 +252,7 @@ fn wire_collation(ty: &SqlType, results: Option<Collation>) -> Collation {
     if !is_text(ty) || ty.collation == Collation::BINARY {
         return Collation::BINARY;
     }
-    let own = match ty.collation.charset() {
-        Charset::Utf8mb4 | Charset::Utf8mb3 => ty.collation,
-        _ => Collation::UTF8MB4_0900_AI_CI,
-    };
-    results.unwrap_or(own)
+    results.unwrap_or(ty.collation)
 }
 
 fn display_length(ty: &SqlType, sent: Collation, converted: bool) -> u32 {

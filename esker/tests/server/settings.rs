@@ -1,5 +1,7 @@
 //! Variables that do what they say, CHECKSUM TABLE, status counters, dumps.
 
+use esker_server::client::QueryResult;
+
 use crate::common::{Ask, Server};
 
 fn server() -> (Server, tempfile::TempDir) {
@@ -249,6 +251,48 @@ fn a_dump_loads() {
     ] {
         let code = c.code(sql);
         assert!(code.is_none() || code == Some(1231), "{sql}: {code:?}");
+    }
+}
+
+/// With character_set_results = NULL each text is sent in the character set of its column, as MySQL does.
+#[test]
+fn results_that_are_not_converted_have_their_column_s_character_set() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE d; USE d;
+         CREATE TABLE t (a VARCHAR(9) CHARACTER SET latin1, b VARCHAR(9) CHARACTER SET utf8mb4,
+           c VARCHAR(9) CHARACTER SET ucs2, d VARBINARY(9), e ENUM('é') CHARACTER SET latin1, j JSON, n INT);
+         INSERT INTO t VALUES ('é', 'é', 'é', x'E9', 'é', '\"é\"', 1)",
+    );
+    let mut cells = |sql: &str| {
+        let mut found = Vec::new();
+        let asked = c.query(sql, &mut |result| {
+            if let QueryResult::Rows { rows, .. } = result {
+                found = rows.concat();
+            }
+        });
+        asked.expect(sql);
+        found.into_iter().map(Option::unwrap).collect::<Vec<_>>()
+    };
+    for set in ["NULL", "'binary'"] {
+        let sql = format!(
+            "SET character_set_results = {set}; SELECT t.*, CONCAT(a, 'x'), CONCAT(n), 'é' FROM t"
+        );
+        let wanted: [&[u8]; 10] = [
+            b"\xE9",
+            b"\xC3\xA9",
+            b"\x00\xE9",
+            b"\xE9",
+            b"\xE9",
+            b"\"\xC3\xA9\"",
+            b"1",
+            b"\xE9x",
+            b"1",
+            b"\xC3\xA9",
+        ];
+        assert_eq!(cells(&sql), wanted, "{set}");
     }
 }
 
