@@ -340,7 +340,6 @@ pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> Exec
         let number = match e.eval(&[], env)? {
             Value::Int(v) => u64::try_from(v).ok(),
             Value::UInt(v) => Some(v),
-            Value::Str(s) => String::from_utf8_lossy(&s).trim().parse().ok(),
             Value::Null => Some(0),
             _ => None,
         };

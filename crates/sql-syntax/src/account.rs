@@ -3,7 +3,7 @@
 //! Neighbours: `statement` dispatches here; `admin` has SET ROLE and SET PASSWORD.
 //! **Invariants**: passwords and hashes stay bytes.
 
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::ast::{
     Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
@@ -33,6 +33,10 @@ impl Parser<'_> {
             }
             _ => "%".to_owned(),
         };
+        if host.contains('@') {
+            let text = "Malformed hostname (illegal symbol: '@')";
+            self.defer(errors::unknown_error(text));
+        }
         Ok(Account::Named {
             user,
             host: host.into(),
@@ -502,16 +506,17 @@ impl Parser<'_> {
         if self.at_ident() {
             let (dot, star) = self.peek2();
             if dot.tok == Tok::Dot && star.tok == Tok::Star {
-                let schema = self.ident()?;
+                let schema = self.schema_name()?;
                 self.advance();
                 self.advance();
                 return Ok(GrantTarget::Schema(schema));
             }
         }
-        let name = self.object_name()?;
         Ok(match kind {
-            Some(kw @ (Kw::PROCEDURE | Kw::FUNCTION)) => GrantTarget::Routine(kw.text(), name),
-            _ => GrantTarget::Table(name),
+            Some(kw @ (Kw::PROCEDURE | Kw::FUNCTION)) => {
+                GrantTarget::Routine(kw.text(), self.routine_name()?)
+            }
+            _ => GrantTarget::Table(self.object_name()?),
         })
     }
 }

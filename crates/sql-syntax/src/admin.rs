@@ -441,7 +441,7 @@ impl Parser<'_> {
             is_for => {
                 if is_for {
                     self.expect_any(&[Kw::SCHEMA, Kw::DATABASE])?;
-                    schema = Some(self.ident()?);
+                    schema = Some(self.schema_name()?);
                 }
                 ExplainWhat::Statement(Box::new(self.explainable()?))
             }

@@ -60,7 +60,7 @@ impl Parser<'_> {
 
     pub(super) fn create_database(&mut self, or_replace: bool) -> SqlResult<Statement> {
         let if_not_exists = self.if_not_exists()?;
-        let name = self.ident()?;
+        let name = self.schema_name()?;
         let mut options = Vec::new();
         while let Some(option) = self.database_option()? {
             options.push(option);
@@ -80,7 +80,7 @@ impl Parser<'_> {
         match self.database_option()? {
             Some(option) => options.push(option),
             None => {
-                name = Some(self.ident()?);
+                name = Some(self.schema_name()?);
                 match self.database_option()? {
                     Some(option) => options.push(option),
                     None => return self.fail(),
@@ -361,7 +361,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::AS)?;
         let start = self.cur.start;
         self.places = Some(Box::default());
-        view.query = Box::new(self.query()?);
+        view.query = Box::new(self.view_query()?);
         view.text = self.source(start, self.prev_end);
         if let Some(mut places) = self.places.take() {
             let ctes = std::mem::take(&mut places.ctes);

@@ -218,6 +218,7 @@ impl Parser<'_> {
             delete.filter = self.opt_where()?;
             return Ok(());
         }
+        self.check_table_name(&first.name.text);
         let alias = self.table_alias()?;
         let partitions = self.opt_partitions()?;
         let table = NamedTable {
@@ -234,7 +235,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `t`, `d.t`, `t.*`, `d.t.*`.
+    /// `t`, `d.t`, `t.*`, `d.t.*`; `t` may be an alias.
     fn delete_target(&mut self) -> SqlResult<ObjectName> {
         let first = self.ident()?;
         let mut name = ObjectName {
@@ -252,7 +253,7 @@ impl Parser<'_> {
             }
             self.advance();
             name = ObjectName {
-                schema: Some(name.name),
+                schema: Some(self.known_schema(name.name)),
                 name: self.ident()?,
             };
         }
@@ -324,7 +325,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn call_statement(&mut self) -> SqlResult<Statement> {
-        let name = self.object_name()?;
+        let name = self.routine_name()?;
         let mut args = Vec::new();
         if self.eat(Tok::LParen) && !self.eat(Tok::RParen) {
             args = self.list(Self::expr)?;

@@ -4,7 +4,7 @@
 //! alone; `client_text` reads with it what clients send in other character sets than UTF-8.
 //! **Invariants**: a token is a byte range of the source, nothing is copied; `next` never panics on
 //! any bytes and at the end returns `Eof` for ever; what MySQL's lexer aborts on (open quotes, open
-//! comments, bad hex strings) is a `Bad` token, which no grammar rule takes.
+//! comments, bad hex strings, names with a NUL) is a `Bad` token, which no grammar rule takes.
 
 use esker_types::SqlMode;
 use esker_types::collation::Charset;
@@ -492,7 +492,11 @@ impl<'a> Lexer<'a> {
                 return self.bad_rest(start);
             };
             if self.at(found + 1) != quote {
-                return self.token(Tok::Quoted, start, found + 1);
+                let tok = match self.src[start..found].contains(&0) {
+                    true => Tok::Bad,
+                    false => Tok::Quoted,
+                };
+                return self.token(tok, start, found + 1);
             }
             // The quote twice.
             p = found + 2;

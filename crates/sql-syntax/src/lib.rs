@@ -109,6 +109,8 @@ pub struct Parsed {
     /// Number of parameters: `?` seen, or literals replaced. With `lift`, a number below its length
     /// means that some literal was part of the syntax: the plan must not be shared.
     pub params: u32,
+    /// Those among them that are numbers of LIMIT.
+    pub limits: Vec<u32>,
     /// The statement's text, without the `;`.
     pub span: Span,
     /// Where the next statement starts, if there is one.
@@ -214,6 +216,7 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
     Ok(Parsed {
         stmt,
         params,
+        limits: parser.limits,
         span,
         rest,
         unlogged: parser.unlogged,

@@ -218,7 +218,7 @@ impl Parser<'_> {
         }
         let name = self.ident()?;
         Ok(ColumnRef {
-            schema: Some(first),
+            schema: Some(self.known_schema(first)),
             table: Some(second),
             name,
         })

@@ -4,7 +4,7 @@
 //! **Invariants**: an error points at the first token that cannot continue the statement, as MySQL's
 //! does; recursion goes through [`Parser::nested`], so depth is bounded; `params` counts the `?` seen.
 
-use esker_types::{SqlError, SqlMode, SqlResult, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, errors, names};
 
 use super::ast::{Ident, LockWait, ObjectName, Span};
 use super::deprecated::Deprecation;
@@ -36,6 +36,8 @@ pub(super) struct Parser<'a> {
     pub(super) prev_end: usize,
     /// `?` seen so far.
     pub(super) params: u32,
+    /// Those among them that are numbers of LIMIT.
+    pub(super) limits: Vec<u32>,
     /// Literals replaced by parameters so far.
     pub(super) lifted: u32,
     /// Open levels of recursion.
@@ -44,6 +46,8 @@ pub(super) struct Parser<'a> {
     pub(super) height: u32,
     /// INTO may follow the select list here.
     pub(super) into_ok: bool,
+    /// The next SELECT is the first one of the statement's own query.
+    pub(super) is_outermost: bool,
     /// An error that MySQL finds only after the whole statement proved to be well-formed.
     pub(super) deferred: Option<SqlError>,
     /// INTO found before FROM.
@@ -91,10 +95,12 @@ impl<'a> Parser<'a> {
             cur,
             prev_end: start,
             params: 0,
+            limits: Vec::new(),
             lifted: 0,
             depth: 0,
             height: 0,
             into_ok: false,
+            is_outermost: false,
             deferred: None,
             early_into: None,
             unlogged: Vec::new(),
@@ -404,17 +410,57 @@ impl<'a> Parser<'a> {
 
     /// `name` or `schema.name`.
     pub(super) fn object_name(&mut self) -> SqlResult<ObjectName> {
-        let first = self.ident()?;
-        if self.eat(Tok::Dot) {
-            return Ok(ObjectName {
-                schema: Some(first),
-                name: self.ident()?,
-            });
+        let name = self.dotted_name()?;
+        self.check_table_name(&name.name.text);
+        Ok(name)
+    }
+
+    /// The name of a stored routine.
+    pub(super) fn routine_name(&mut self) -> SqlResult<ObjectName> {
+        let name = self.dotted_name()?;
+        if let Err(error) = names::check_length(&name.name.text) {
+            self.defer(error);
         }
-        Ok(ObjectName {
-            schema: None,
-            name: first,
+        Ok(name)
+    }
+
+    fn dotted_name(&mut self) -> SqlResult<ObjectName> {
+        let first = self.ident()?;
+        let (schema, name) = match self.eat(Tok::Dot) {
+            true => (Some(self.known_schema(first)), self.ident()?),
+            false => (None, first),
+        };
+        Ok(ObjectName { schema, name })
+    }
+
+    /// Whether a name may be a table's is told when all has been read.
+    pub(super) fn check_table_name(&mut self, name: &str) {
+        if let Err(error) = names::check_table(name) {
+            self.defer(error);
+        }
+    }
+
+    /// The name of a database.
+    pub(super) fn schema_name(&mut self) -> SqlResult<Ident> {
+        let name = self.ident()?;
+        Ok(self.known_schema(name))
+    }
+
+    /// The name of USE, which may be empty: then there is no database (1046).
+    pub(super) fn used_schema(&mut self) -> SqlResult<Ident> {
+        let name = self.ident()?;
+        Ok(match name.text.is_empty() {
+            true => name,
+            false => self.known_schema(name),
         })
+    }
+
+    /// A name that turned out to be a database's: whether it may be one is told when all has been read.
+    pub(super) fn known_schema(&mut self, name: Ident) -> Ident {
+        if let Err(error) = names::check_schema(&name.text) {
+            self.defer(error);
+        }
+        name
     }
 
     pub(super) fn ident_list(&mut self) -> SqlResult<Vec<Ident>> {
@@ -622,6 +668,8 @@ pub(super) fn syntax_error(src: &[u8], pos: usize) -> SqlError {
 pub(super) fn near(src: &[u8], pos: usize) -> (String, usize) {
     let line = 1 + src[..pos].iter().filter(|&&b| b == b'\n').count();
     let rest = &src[pos..];
+    // As in MySQL, a NUL ends it.
+    let rest = rest.split(|b| *b == 0).next().unwrap_or_default();
     let mut cut = rest.len().min(NEAR_BYTES);
     if cut < rest.len() {
         while cut > 0 && rest[cut] & 0xc0 == 0x80 {

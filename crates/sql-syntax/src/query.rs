@@ -38,6 +38,7 @@ impl Parser<'_> {
     pub(super) fn query_statement(&mut self) -> SqlResult<Query> {
         let with = self.opt_with()?;
         self.into_ok = true;
+        self.is_outermost = true;
         let mut query = self.query_after_with(with)?;
         self.into_ok = false;
         query.into = self.early_into.take();
@@ -55,7 +56,19 @@ impl Parser<'_> {
     /// A query embedded without parentheses: INSERT … SELECT, CREATE VIEW.
     pub(super) fn query(&mut self) -> SqlResult<Query> {
         let with = self.opt_with()?;
+        self.is_outermost = true;
         self.query_after_with(with)
+    }
+
+    /// A view's query: 1350 for an INTO, wherever it stands.
+    pub(super) fn view_query(&mut self) -> SqlResult<Query> {
+        self.into_ok = true;
+        let query = self.query()?;
+        self.into_ok = false;
+        if self.early_into.take().is_some() {
+            self.defer(errors::view_with_clause("INTO"));
+        }
+        Ok(query)
     }
 
     pub(super) fn query_after_with(&mut self, with: Option<With>) -> SqlResult<Query> {
@@ -71,7 +84,8 @@ impl Parser<'_> {
             std::mem::take(&mut self.height),
             std::mem::take(&mut self.into_ok),
         );
-        let query = self.query()?;
+        let with = self.opt_with()?;
+        let query = self.query_after_with(with)?;
         self.refuse_into(&[Kw::INTO])?;
         self.height = self.height.max(outer.0);
         self.into_ok = outer.1;
@@ -103,12 +117,15 @@ impl Parser<'_> {
         }
     }
 
-    /// 3954 if one of these words follows, before or behind which no INTO may stand.
+    /// 3954, in a view 1350, if one of these words follows, before or behind which no INTO may stand.
     fn refuse_into(&self, words: &[Kw]) -> SqlResult<()> {
         if !words.contains(&self.kw()) {
             return Ok(());
         }
-        Err(errors::misplaced_into())
+        Err(match self.places {
+            Some(_) => errors::view_with_clause("INTO"),
+            None => errors::misplaced_into(),
+        })
     }
 
     // Set operations.
@@ -176,6 +193,7 @@ impl Parser<'_> {
         match self.kw() {
             Kw::SELECT => Ok(QueryBody::Select(Box::new(self.select()?))),
             Kw::VALUES => {
+                self.is_outermost = false;
                 self.advance();
                 let rows = self.list(|p| {
                     p.expect_kw(Kw::ROW)?;
@@ -184,6 +202,7 @@ impl Parser<'_> {
                 Ok(QueryBody::Values(rows))
             }
             Kw::TABLE => {
+                self.is_outermost = false;
                 self.advance();
                 Ok(QueryBody::Table(self.object_name()?))
             }
@@ -215,6 +234,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         let recursive = self.eat_kw(Kw::RECURSIVE);
+        let outer = std::mem::take(&mut self.is_outermost);
         let ctes = self.list(|p| {
             let name = p.ident()?;
             if let Some(places) = &mut p.places {
@@ -233,6 +253,7 @@ impl Parser<'_> {
                 query,
             })
         })?;
+        self.is_outermost = outer;
         Ok(Some(With { recursive, ctes }))
     }
 
@@ -241,11 +262,15 @@ impl Parser<'_> {
     fn select(&mut self) -> SqlResult<Select> {
         self.expect_kw(Kw::SELECT)?;
         let outer = std::mem::take(&mut self.height);
+        let is_outermost = std::mem::take(&mut self.is_outermost);
         let mut select = Select {
             hints: self.block_hints(),
             ..Select::default()
         };
         self.select_options(&mut select)?;
+        if !is_outermost && let Some(option) = select.options.of_statement() {
+            self.defer(errors::misplaced_option(option));
+        }
         select.items = self.select_items()?;
         if self.into_ok && self.early_into.is_none() && self.eat_kw(Kw::INTO) {
             self.early_into = Some(self.target_of_into()?);
@@ -345,7 +370,8 @@ impl Parser<'_> {
             if !ahead.eat(Tok::Dot) || !ahead.is(Tok::Star) {
                 return Ok(None);
             }
-            (Some(self.ident_of(first)?), second)
+            let schema = self.ident_of(first)?;
+            (Some(ahead.known_schema(schema)), second)
         } else {
             return Ok(None);
         };
@@ -408,7 +434,11 @@ impl Parser<'_> {
 
     fn limit_value(&mut self) -> SqlResult<Expr> {
         match self.cur.tok {
-            Tok::Int | Tok::Param => self.expr_at(Level::Primary),
+            Tok::Int => self.expr_at(Level::Primary),
+            Tok::Param => {
+                self.limits.push(self.params);
+                self.expr_at(Level::Primary)
+            }
             _ if self.at_ident() => {
                 let name = self.ident()?;
                 if let Some(local) = self.local_operand(&name) {

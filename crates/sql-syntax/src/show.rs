@@ -327,12 +327,12 @@ impl Parser<'_> {
             Kw::DATABASE | Kw::SCHEMA => {
                 let if_not_exists = self.if_not_exists()?;
                 ShowWhat::CreateDatabase {
-                    name: self.ident()?,
+                    name: self.schema_name()?,
                     if_not_exists,
                 }
             }
             Kw::USER => ShowWhat::CreateUser(self.account()?),
-            kw => ShowWhat::CreateRoutine(kw.text(), self.object_name()?),
+            kw => ShowWhat::CreateRoutine(kw.text(), self.routine_name()?),
         })
     }
 
@@ -349,7 +349,7 @@ impl Parser<'_> {
     /// `[FROM d]`.
     fn schema_of(&mut self) -> SqlResult<Option<Ident>> {
         if self.eat_any(&[Kw::FROM, Kw::IN]).is_some() {
-            self.ident().map(Some)
+            self.schema_name().map(Some)
         } else {
             Ok(None)
         }

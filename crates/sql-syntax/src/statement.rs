@@ -21,7 +21,8 @@ impl Parser<'_> {
 
     fn statement_body(&mut self) -> SqlResult<Statement> {
         match self.cur.tok {
-            Tok::Eof | Tok::Semicolon => return Ok(Statement::Empty),
+            Tok::Eof => return Ok(Statement::Empty),
+            Tok::Semicolon => return self.fail(),
             Tok::LParen => return self.select_statement(),
             _ => {}
         }
@@ -125,7 +126,7 @@ impl Parser<'_> {
             Kw::RENAME => self.rename(),
             Kw::USE => {
                 self.advance();
-                Ok(Statement::Use(self.ident()?))
+                Ok(Statement::Use(self.used_schema()?))
             }
             Kw::EXPLAIN | Kw::DESCRIBE | Kw::DESC => self.explain(),
             Kw::PREPARE => self.prepare(),
@@ -386,7 +387,7 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 return Ok(Statement::DropDatabase {
                     if_exists,
-                    name: self.ident()?,
+                    name: self.schema_name()?,
                 });
             }
             Kw::INDEX => {

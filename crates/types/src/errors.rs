@@ -147,6 +147,22 @@ pub fn table_not_locked(table: impl Display) -> SqlError {
     SqlError::new(1100, "HY000", text)
 }
 
+/// 1102
+pub fn wrong_schema_name(name: &str) -> SqlError {
+    let text = format!("Incorrect database name '{name}'");
+    SqlError::new(1102, "42000", text)
+}
+
+/// 1103
+pub fn wrong_table_name(name: &str) -> SqlError {
+    SqlError::new(1103, "42000", format!("Incorrect table name '{name}'"))
+}
+
+/// 1166
+pub fn wrong_column_name(name: &str) -> SqlError {
+    SqlError::new(1166, "42000", format!("Incorrect column name '{name}'"))
+}
+
 /// 1105: what MySQL has no number for.
 pub fn unknown_error(text: impl Display) -> SqlError {
     SqlError::new(1105, "HY000", text.to_string())
@@ -269,6 +285,18 @@ pub fn wrong_arguments(function: impl Display) -> SqlError {
 pub fn deadlock() -> SqlError {
     let text = "Deadlock found when trying to get lock; try restarting transaction";
     SqlError::new(1213, "40001", text)
+}
+
+/// 1234: the option of a SELECT that stands where it means nothing.
+pub fn misplaced_option(option: impl Display) -> SqlError {
+    let text = format!("Incorrect usage/placement of '{option}'");
+    SqlError::new(1234, "42000", text)
+}
+
+/// 1350: `clause` of a view's query.
+pub fn view_with_clause(clause: impl Display) -> SqlError {
+    let text = format!("View's SELECT contains a '{clause}' clause");
+    SqlError::new(1350, "HY000", text)
 }
 
 /// 1220: `command` is SHOW BINLOG EVENTS or SHOW RELAYLOG EVENTS.

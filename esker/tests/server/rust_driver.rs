@@ -309,6 +309,16 @@ fn statements_prepared_several_and_large() {
             .expect("batch");
         let ids: Vec<u32> = c.exec(&statement, (2990, 5)).await.expect("select");
         assert_eq!(ids, [2990, 2991, 2992, 2993, 2994]);
+        // LIMIT takes the integer at the beginning of a text, and no negative and no other numbers.
+        let ids: Vec<u32> = c.exec(&statement, (2990, "2x")).await.expect("select");
+        assert_eq!(ids, [2990, 2991]);
+        for (limit, code) in [(Value::Int(-1), 1690), (Value::Double(2.0), 1210)] {
+            let refused = c.exec_drop(&statement, (Value::Int(1), limit)).await;
+            match refused.expect_err("refused") {
+                Error::Server(e) => assert_eq!(e.code, code, "{e}"),
+                e => panic!("{e}"),
+            }
+        }
         c.close(statement).await.expect("close");
 
         // Rows as they come.

@@ -34,8 +34,6 @@ pub const MAX_SECONDARY_INDEXES: usize = 64;
 pub const MAX_KEY_PARTS: usize = 16;
 /// Longest index key in declared bytes.
 pub const MAX_KEY_BYTES: u64 = 3072;
-/// Longest name of a schema object, in characters.
-pub const MAX_NAME_CHARS: usize = 64;
 
 /// Identifies a table for ever: the id of its first clustered tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

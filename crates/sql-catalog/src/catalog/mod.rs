@@ -51,7 +51,7 @@ pub use access_counts::{AccessCounts, ReadCount, RowEvent, RowEvents};
 pub use change::{Change, NewTrees};
 pub use def::{
     CheckDef, CheckOption, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef,
-    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
+    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, SchemaDef,
     TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};

@@ -20,7 +20,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value};
 use super::expr::bind_expr;
 use super::from::check_distinct;
 use super::scope::{Scope, ScopeColumn, ScopeTable, TableKind};
-use super::types::column_type;
+use super::types::{column_type, repeated_labels};
 use super::{BindEnv, literal};
 use crate::expr::{Expr, ExprKind, FuncCall};
 
@@ -194,7 +194,11 @@ impl Columns<'_, '_> {
 
     fn column_type(&self, ty: &ast::DataType, name: &ast::Ident) -> SqlResult<SqlType> {
         let default = Collation::UTF8MB4_0900_AI_CI;
-        Ok(column_type(ty, &name.text, default)?.with_nullable(true))
+        let ty = column_type(ty, &name.text, default)?;
+        match repeated_labels(&ty, &name.text).into_iter().next() {
+            Some(e) => Err(e),
+            None => Ok(ty.with_nullable(true)),
+        }
     }
 
     fn scope_column(&self, name: &ast::Ident, ty: SqlType) -> ScopeColumn {

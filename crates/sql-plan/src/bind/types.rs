@@ -296,6 +296,26 @@ fn smallest_blob(length: u64, width: u64, column: &str) -> SqlResult<TypeKind> {
     })
 }
 
+/// 1291 for each label of an ENUM or SET that comes again behind its place.
+pub fn repeated_labels(ty: &SqlType, column: &str) -> Vec<SqlError> {
+    let (labels, what) = match &ty.kind {
+        TypeKind::Enum(labels) => (labels, "ENUM"),
+        TypeKind::Set(labels) => (labels, "SET"),
+        _ => return Vec::new(),
+    };
+    let is_repeated = |nth: &usize| {
+        let label = labels[*nth].as_bytes();
+        let mut behind = labels[nth + 1..].iter();
+        behind.any(|other| ty.collation.eq(other.as_bytes(), label))
+    };
+    let error = |nth: usize| {
+        let label = &labels[nth];
+        let text = format!("Column '{column}' has duplicated value '{label}' in {what}");
+        SqlError::new(1291, "HY000", text)
+    };
+    (0..labels.len()).filter(is_repeated).map(error).collect()
+}
+
 fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
     let collation = collation(ty, default)?;
     let is_set = ty.name == TypeName::Set;
@@ -319,14 +339,6 @@ fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType>
         // Trailing spaces are never part of a label.
         let label = label.trim_end_matches(' ');
         check_label(label, is_set, column)?;
-        if labels
-            .iter()
-            .any(|l| collation.eq(l.as_bytes(), label.as_bytes()))
-        {
-            let what = if is_set { "SET" } else { "ENUM" };
-            let text = format!("Column '{column}' has duplicated value '{label}' in {what}");
-            return Err(SqlError::new(1291, "HY000", text));
-        }
         labels.push(label.into());
     }
     let chars = |l: &Arc<str>| l.chars().count() as u32;

@@ -148,6 +148,18 @@ pub struct SelectOptions {
     pub buffer_result: bool,
 }
 
+impl SelectOptions {
+    /// An option that is about the whole statement, if there is one.
+    pub(crate) fn of_statement(&self) -> Option<&'static str> {
+        match self {
+            _ if self.high_priority => Some("HIGH_PRIORITY"),
+            _ if self.buffer_result => Some("SQL_BUFFER_RESULT"),
+            _ if self.calc_found_rows => Some("SQL_CALC_FOUND_ROWS"),
+            _ => None,
+        }
+    }
+}
+
 /// One member of a select list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SelectItem {

@@ -33,7 +33,7 @@ impl Parser<'_> {
         self.advance();
         self.refuse_nested_program(kind.text())?;
         let if_not_exists = self.if_not_exists()?;
-        let name = self.object_name()?;
+        let name = self.routine_name()?;
         // A loadable function has no parameters.
         if kind == RoutineKind::Function && !self.is(Tok::LParen) {
             return Ok(self.unsupported("CREATE FUNCTION"));
@@ -158,7 +158,7 @@ impl Parser<'_> {
     /// Behind ALTER, at the kind.
     pub(in super::super) fn alter_routine(&mut self, kind: RoutineKind) -> SqlResult<Statement> {
         self.advance();
-        let name: ObjectName = self.object_name()?;
+        let name: ObjectName = self.routine_name()?;
         let characteristics = self.characteristics(false)?;
         Ok(Statement::AlterRoutine(Box::new(AlterRoutine {
             kind,

@@ -69,6 +69,13 @@ fn syntax_errors_point_where_mysql_points() {
     near("SET SESSION SESSION a = 1", "SESSION a = 1", 1);
     near("GRANT GRANT ALL ON *.* TO u", "ALL ON *.* TO u", 1);
     near("COMMIT NO", "", 1);
+    // Nothing is no statement in front of another one.
+    near(";SELECT 1", ";SELECT 1", 1);
+    near("/* c */; SELECT 1", "; SELECT 1", 1);
+    // Names have no NUL, and a text ends at one.
+    near("SELECT `a\0b` FROM t", "`a", 1);
+    near("SELECT @`a\0b`", "`a", 1);
+    near("SELECT 1 \0 2", "", 1);
 }
 
 #[test]

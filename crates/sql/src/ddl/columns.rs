@@ -6,13 +6,13 @@
 
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef};
 use esker_sql_catalog::codec::temporal;
-use esker_sql_plan::bind::types::column_type;
+use esker_sql_plan::bind::types::{column_type, repeated_labels};
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 use esker_types::cast::to_column;
 use esker_types::collation::{Charset, Collation};
+use esker_types::names::check_column;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
-use super::names;
 use crate::printer::expr_text;
 
 /// Longest COMMENT of a column, in characters.
@@ -55,7 +55,7 @@ pub(super) fn build(
     collation: Collation,
 ) -> SqlResult<(ColumnDef, Inline)> {
     let name = &*def.name.text;
-    names::check_column(name)?;
+    check_column(name)?;
     check_generated(def)?;
     if def.srid.is_some() {
         return Err(SqlError::not_supported("SRID"));
@@ -112,7 +112,8 @@ pub(super) fn build(
     Ok((column, inline))
 }
 
-/// The type that was written. Without strict mode a VARCHAR or VARBINARY that is too long becomes a TEXT or BLOB.
+/// The type that was written. Without strict mode a VARCHAR or VARBINARY that is too long becomes a TEXT or BLOB, and
+/// labels may come twice.
 fn type_of_column(
     ctx: &EvalCtx<'_>,
     ty: &ast::DataType,
@@ -122,6 +123,16 @@ fn type_of_column(
     let (from, to, name) = match ty.name {
         TypeName::VarChar => ("VARCHAR", "TEXT", TypeName::Text),
         TypeName::VarBinary => ("VARBINARY", "BLOB", TypeName::Blob),
+        TypeName::Enum | TypeName::Set => {
+            let made = column_type(ty, column, collation)?;
+            for e in repeated_labels(&made, column) {
+                if ctx.sql_mode.is_strict() {
+                    return Err(e);
+                }
+                ctx.warn(Level::Note, e.code, e.message);
+            }
+            return Ok(made);
+        }
         _ => return column_type(ty, column, collation),
     };
     match column_type(ty, column, collation) {

@@ -16,6 +16,7 @@ use esker_sql_syntax::ast::CreateTable;
 use esker_types::collation::Collation;
 use esker_types::ctx::SqlMode;
 use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
+use esker_types::names::check_column;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
@@ -76,7 +77,7 @@ pub fn define(
         .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
     for (meta, origin) in query.iter().zip(origins) {
-        names::check_column(&meta.name)?;
+        check_column(&meta.name)?;
         draft.take_selected(selected(meta, origin.as_ref(), ctx.eval.sql_mode))?;
     }
     if let Some(column) = draft

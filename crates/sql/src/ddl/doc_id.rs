@@ -5,10 +5,9 @@
 //! has been so from before can be altered.
 
 use esker_sql_catalog::catalog::{ColumnDef, TableDef};
-use esker_types::{SqlError, SqlResult, TypeKind};
+use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::draft_finish::{Built, BuiltIndex};
-use super::names;
 
 const COLUMN: &str = "FTS_DOC_ID";
 const INDEX: &str = "FTS_DOC_ID_INDEX";
@@ -34,7 +33,7 @@ pub(super) fn check(built: &Built, old: Option<&TableDef>) -> SqlResult<()> {
                 );
                 return Err(SqlError::new(1797, "HY000", text));
             }
-            (false, true) => return Err(names::wrong_column_name(&column.name)),
+            (false, true) => return Err(errors::wrong_column_name(&column.name)),
             (false, false) => {}
         }
     }

@@ -53,7 +53,6 @@ pub(super) fn create(
     if_not_exists: bool,
 ) -> Result<DdlDone, ExecError> {
     let name = &*name.text;
-    names::check_schema(name)?;
     let collation = collation(options, ctx.server_collation)?;
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
@@ -126,7 +125,6 @@ pub(super) fn drop(
     if_exists: bool,
 ) -> Result<DdlDone, ExecError> {
     let name = &*name.text;
-    names::check_schema(name)?;
     names::check_not_system(name, ctx.user)?;
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{Change, TableDef, TriggerDef, is_system_schema};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::{CreateTrigger, DropProgram, TriggerPlace};
+use esker_types::names::check_table;
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::names::{TableName, check_table, resolve};
+use super::names::{TableName, resolve};
 use super::{DdlCtx, DdlDone};
 
 /// Triggers that one table may have: every change of the table writes all of them.

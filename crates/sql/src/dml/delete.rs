@@ -8,9 +8,9 @@ use esker_sql_catalog::catalog::{TableDef, TableId};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
-use esker_sql_plan::bind::{BindEnv, LockReason, Need};
+use esker_sql_plan::bind::{BindEnv, LockReason, Need, ScopeTable};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_syntax::ast::{Delete, ObjectName};
+use esker_sql_syntax::ast::{Delete, ObjectName, TableRef};
 use std::sync::Arc;
 
 use esker_types::trigger::TriggerEvent;
@@ -34,17 +34,40 @@ pub struct CompiledDelete {
     reads: Vec<TableId>,
 }
 
-/// The table of the scope that a multi-table DELETE names: 1109.
-fn find_target(target: &TargetScope<'_>, name: &ObjectName) -> SqlResult<usize> {
-    let is_it = |t: &esker_sql_plan::bind::ScopeTable| {
-        *t.alias == *name.name.text && name.schema.as_ref().is_none_or(|s| *t.schema == *s.text)
+/// Is this name of a table given to it by the statement?
+fn is_alias(tables: &[TableRef], name: &str) -> bool {
+    tables.iter().any(|table| match table {
+        TableRef::Table(table) => table.alias.as_ref().is_some_and(|a| *a.text == *name),
+        TableRef::Derived { alias, .. } | TableRef::Json { alias, .. } => *alias.text == *name,
+        TableRef::Join(join) => {
+            is_alias(std::slice::from_ref(&join.left), name)
+                || is_alias(std::slice::from_ref(&join.right), name)
+        }
+        TableRef::List(tables) => is_alias(tables, name),
+    })
+}
+
+/// The table of the scope that a multi-table DELETE names: 1109. An alias stands alone, whatever the table's database;
+/// a table without one is meant with its database, or the current one.
+fn find_target(
+    target: &TargetScope<'_>,
+    from: &[TableRef],
+    name: &ObjectName,
+    database: Option<&str>,
+) -> SqlResult<usize> {
+    let is_alias = is_alias(from, &name.name.text);
+    let schema = name.schema.as_ref().map(|s| &*s.text);
+    let is_it = |t: &ScopeTable| {
+        let is_meant = match is_alias {
+            true => schema.is_none(),
+            // A common table expression has no database.
+            false if t.schema.is_empty() => schema.is_none(),
+            false => schema.or(database) == Some(&*t.schema),
+        };
+        is_meant && t.views.is_empty() && *t.alias == *name.name.text
     };
-    target
-        .scope
-        .tables
-        .iter()
-        .position(is_it)
-        .ok_or_else(|| errors::unknown_table_in(&name.name, "MULTI DELETE"))
+    let place = target.scope.tables.iter().position(is_it);
+    place.ok_or_else(|| errors::unknown_table_in(&name.name, "MULTI DELETE"))
 }
 
 /// By table: the place of the first one that is the same.
@@ -74,7 +97,7 @@ impl CompiledDelete {
             [] => vec![0],
             names => names
                 .iter()
-                .map(|n| find_target(&target, n))
+                .map(|n| find_target(&target, &delete.from, n, env.ctx.session.database()))
                 .collect::<SqlResult<_>>()?,
         };
         let mut tables: Vec<Arc<TableDef>> = Vec::with_capacity(places.len());

@@ -13,6 +13,7 @@ use esker_sql_catalog::result::{ColumnMeta, Mode};
 use esker_sql_exec::Reserved;
 use esker_sql_syntax::ast::{PrepareSource, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_types::cast::parse_int;
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
@@ -39,6 +40,8 @@ pub(crate) struct PreparedStatement {
     pub(crate) statement: Arc<Statement>,
     /// Number of parameters.
     pub(crate) params: usize,
+    /// Those that are numbers of LIMIT.
+    limits: Vec<u32>,
     /// Rows behind an open cursor.
     pub(crate) cursor: Option<Cursor>,
     /// Bytes of the text and the tree.
@@ -76,6 +79,41 @@ const STATEMENT_BYTES: u64 = 512;
 fn unknown_statement(id: &str, command: &str) -> SqlError {
     let text = format!("Unknown prepared statement handler ({id}) given to {command}");
     SqlError::new(1243, "HY000", text)
+}
+
+/// How a prepared statement gets its parameters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Execution {
+    /// EXECUTE … USING.
+    Named,
+    /// COM_STMT_EXECUTE.
+    Protocol,
+}
+
+impl PreparedStatement {
+    /// Parameters of LIMIT as numbers of rows: 1690 for negative ones, 1210 for what is no integer. What the protocol
+    /// brings as a text is the integer at its beginning, as strtoull reads it.
+    pub(super) fn settle_limits(&self, params: &mut [Value], how: Execution) -> SqlResult<()> {
+        let (kind, command) = match how {
+            Execution::Named => ("unsigned integer", "EXECUTE"),
+            Execution::Protocol => ("SIGNED INTEGER", "mysqld_stmt_execute"),
+        };
+        for &nth in &self.limits {
+            let Some(param) = params.get_mut(nth as usize) else {
+                return Err(errors::wrong_arguments(command));
+            };
+            match param {
+                Value::Null | Value::UInt(_) => {}
+                Value::Int(n) if *n >= 0 => {}
+                Value::Int(_) => return Err(errors::out_of_range(kind, command)),
+                Value::Str(text) if how == Execution::Protocol => {
+                    *param = Value::UInt(parse_int(text).0 as u64);
+                }
+                _ => return Err(errors::wrong_arguments(command)),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Most parameters of a statement: the protocol counts them in 16 bits.
@@ -149,6 +187,7 @@ impl Session {
                 sql: Arc::from(text),
                 statement: Arc::new(parsed.stmt),
                 params: count,
+                limits: parsed.limits,
                 cursor: None,
                 bytes,
             },
@@ -266,14 +305,16 @@ impl Session {
         }
         let statement = prepared.statement.clone();
         let sql = prepared.sql.clone();
-        self.note_text(&statement, &sql);
-        let params: Vec<Value> = vars
+        let mut params: Vec<Value> = vars
             .iter()
             .map(|v| {
                 esker_sql_plan::expr::UserVars::get(&self.context, v)
                     .map_or(Value::Null, |(v, _)| v)
             })
             .collect();
+        let settled = prepared.settle_limits(&mut params, Execution::Named);
+        self.note_text(&statement, &sql);
+        settled?;
         let mut done = self.run_statement(&statement, &params, Some(id), mode)?;
         if let Done::Program(machine) = &mut done {
             machine.use_variables(vars);

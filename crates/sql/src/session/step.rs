@@ -23,6 +23,7 @@ use esker_types::collation::Charset;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
+use super::prepared::Execution;
 use super::program::{Machine, Progress};
 use super::run::{Done, RowSource};
 use super::{Counter, Session, counts, registry};
@@ -504,10 +505,17 @@ impl Session {
             let command = counts::command_of(statement);
             running.command = Some(command);
             self.count(command, 1);
-            match id.and_then(|id| Some((id, self.prepared.get(&id)?.sql.clone()))) {
-                Some((id, sql)) => self.measure_planned(PlanKey::Prepared(id), command, &sql),
+            let prepared = id.and_then(|id| Some((id, self.prepared.get(&id)?)));
+            let mut settled = Ok(());
+            match prepared {
+                Some((id, prepared)) => {
+                    settled = prepared.settle_limits(&mut running.params, Execution::Protocol);
+                    let sql = prepared.sql.clone();
+                    self.measure_planned(PlanKey::Prepared(id), command, &sql);
+                }
                 None => self.measure_text(command, &running.text[running.begin..running.next]),
             }
+            settled?;
             let renews = matches!(
                 **statement,
                 Statement::AlterUser(_) | Statement::SetPassword(_)

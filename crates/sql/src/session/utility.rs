@@ -8,7 +8,7 @@
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_syntax::ast::{FlushWhat, SetItem, ShowFilter, ShowWhat, Statement, Xa};
-use esker_types::{SqlError, Value};
+use esker_types::{SqlError, Value, errors};
 
 use super::Session;
 use super::run::{Done, RowSource, ok};
@@ -50,6 +50,9 @@ impl Session {
             | Statement::SetTransaction(_) => self.run_transaction_statement(statement, mode),
             Statement::Set(items) => self.run_set(items, params, mode),
             Statement::Use(name) => {
+                if name.text.is_empty() {
+                    return Err(errors::no_database().into());
+                }
                 self.use_database(&name.text)?;
                 Ok(ok(0))
             }

@@ -15,16 +15,13 @@ use esker_sql_plan::bind::{
     BoundQuery, Params, Volatility, bind_query, is_updatable, qualify, within_view,
 };
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
-use esker_types::{SqlError, SqlMode, SqlResult, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, errors, names};
 
 use super::Session;
 use super::names::Purpose;
 use super::run::Done;
 use crate::ddl::{self, TableName};
 use crate::printer;
-
-/// Longest name of a column, as in every other place.
-const MAX_NAME_CHARS: usize = 64;
 
 /// A view's query, bound once.
 struct BoundView {
@@ -44,10 +41,6 @@ impl Session {
             false => &["CREATE VIEW"],
         };
         self.context.require_on(wanted, &name.schema, &name.name)?;
-        if create.query.into.is_some() {
-            let text = "View's SELECT contains a 'INTO' clause";
-            return Err(SqlError::new(1350, "HY000", text).into());
-        }
         let definer = self.definer(create, &name)?;
         let committed = self.commit_transaction()?;
         let query = named_columns(&create.query);
@@ -236,8 +229,7 @@ fn name_items(items: &mut [SelectItem]) {
             let others = names.iter().enumerate().filter(|(at, _)| *at != nth);
             others.into_iter().all(|(_, other)| !same_name(other, new))
         };
-        let valid =
-            name.chars().count() <= MAX_NAME_CHARS && !name.ends_with(' ') && !name.is_empty();
+        let valid = names::check_column(name).is_ok();
         // Of two, the later one gets another name, unless it alone was given.
         let first = names[..nth].iter().all(|other| !same_name(other, name));
         let later_given = given[nth + 1..]
@@ -265,9 +257,10 @@ fn named(create: &CreateView, nth: usize) -> Option<Arc<str>> {
     create.columns.get(nth).map(|c| Arc::from(&*c.text))
 }
 
-/// 1060.
+/// 1166, 1060.
 fn check_columns(def: &ViewDef) -> SqlResult<()> {
     for (nth, column) in def.columns.iter().enumerate() {
+        names::check_column(&column.name).map_err(|_| errors::wrong_column_name(&column.name))?;
         if def.columns[..nth]
             .iter()
             .any(|c| same_name(&c.name, &column.name))

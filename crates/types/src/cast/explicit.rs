@@ -282,6 +282,9 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
             .collation
             .recode(text.into(), ty.collation)
             .into_owned();
+    } else {
+        // What the character set cannot hold is gone, though inside the value stays UTF-8.
+        text = ty.collation.charset().fit(text);
     }
     let limit = ty.length as usize;
     let length = if binary {

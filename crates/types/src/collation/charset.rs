@@ -375,6 +375,14 @@ impl Charset {
         Cow::Owned(out.into_bytes())
     }
 
+    /// A text of characters of this set: what it cannot hold is `?`, as if it had been converted there and back.
+    pub fn fit(self, utf8: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::Utf8mb4 => utf8,
+            _ => self.decode_lossy(&self.encode_lossy(&utf8)).into_owned(),
+        }
+    }
+
     /// Appends the characters from `at` on, to the first bytes that are none: their offset.
     fn decode_from(self, bytes: &[u8], mut at: usize, out: &mut String) -> Option<usize> {
         while at < bytes.len() {

@@ -140,6 +140,5 @@ fn convert_using<const CS: usize>(c: &Call) -> SqlResult<Value> {
     if c.is_binary(0) || c.ty(0).kind == TypeKind::Bit {
         return decoded(c, charset, &charset.whole_units(&text));
     }
-    // What the character set cannot hold is gone, though inside the value stays UTF-8.
-    string(charset.decode_lossy(&charset.encode_lossy(&text)))
+    string(charset.fit(text.into_owned()))
 }

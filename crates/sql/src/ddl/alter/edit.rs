@@ -8,6 +8,7 @@ use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, 
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 use esker_types::collation::{Charset, Collation};
+use esker_types::names::check_column;
 use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::super::DdlCtx;
@@ -52,6 +53,38 @@ fn not_partitioned() -> SqlError {
 fn cannot_drop(name: &str) -> SqlError {
     let text = format!("Can't DROP '{name}'; check that column/key exists");
     SqlError::new(1091, "42000", text)
+}
+
+/// What is computed from a column.
+#[derive(Clone, Copy)]
+enum Dependency {
+    Generated,
+    KeyPart,
+    Default,
+}
+
+impl Dependency {
+    /// The column may not go, nor change its name.
+    fn error(self, column: &str, table: &str) -> SqlError {
+        let stays = "and cannot be dropped or renamed.";
+        let (code, text) = match self {
+            Self::Generated => (
+                3108,
+                format!("Column '{column}' has a generated column dependency."),
+            ),
+            Self::KeyPart => (
+                3837,
+                format!("Column '{column}' has a functional index dependency {stays}"),
+            ),
+            Self::Default => (
+                3766,
+                format!(
+                    "Column '{column}' of table '{table}' has a default value expression dependency {stays}"
+                ),
+            ),
+        };
+        SqlError::new(code, "HY000", text)
+    }
 }
 
 impl<'a> Edit<'a> {
@@ -404,8 +437,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Columns that others are computed from stay, under their names: 3108, 3837. Those in keys keep their type if they
-    /// come again: 1089.
+    /// Columns that others are computed from stay, under their names: 3108, 3766, 3837. Those in keys keep their type
+    /// if they come again: 1089.
     pub(super) fn check_dependents(&self) -> SqlResult<()> {
         self.check_replaced()?;
         let stays = |old: &ColumnDef| {
@@ -413,45 +446,40 @@ impl<'a> Edit<'a> {
             now.is_some_and(|now| same_name(&now.def.name, &old.name))
         };
         for column in &self.old.columns {
-            let now = self.draft.columns.iter().find(|c| c.def.id == column.id);
-            let (Some(generated), Some(now)) = (&column.generated, now) else {
+            let Some((text, dependency)) = self.kept_expression(column) else {
                 continue;
             };
-            let is_gone = generated.hidden && !self.draft.has_index_of(column.id);
-            if is_gone
-                || now
-                    .def
-                    .generated
-                    .as_ref()
-                    .is_none_or(|g| g.text != generated.text)
-            {
-                continue;
+            let used = columns_of_stored(self.ctx.eval, &self.old.name, &self.old.columns, text)?;
+            if let Some(&lost) = used.iter().find(|&&c| !stays(&self.old.columns[c])) {
+                return Err(dependency.error(&self.old.columns[lost].name, &self.old.name));
             }
-            let used = columns_of_stored(
-                self.ctx.eval,
-                &self.old.name,
-                &self.old.columns,
-                &generated.text,
-            )?;
-            let Some(&lost) = used.iter().find(|&&c| !stays(&self.old.columns[c])) else {
-                continue;
-            };
-            let name = &self.old.columns[lost].name;
-            let (code, text) = match generated.hidden {
-                true => (
-                    3837,
-                    format!(
-                        "Column '{name}' has a functional index dependency and cannot be dropped or renamed."
-                    ),
-                ),
-                false => (
-                    3108,
-                    format!("Column '{name}' has a generated column dependency."),
-                ),
-            };
-            return Err(SqlError::new(code, "HY000", text));
         }
         Ok(())
+    }
+
+    /// The expression that computes a column of the old table, if it still does.
+    fn kept_expression<'c>(&self, column: &'c ColumnDef) -> Option<(&'c str, Dependency)> {
+        let mut columns = self.draft.columns.iter();
+        let now = &columns.find(|c| c.def.id == column.id)?.def;
+        match (&column.generated, &column.default) {
+            (Some(generated), _) => {
+                let is_gone = generated.hidden && !self.draft.has_index_of(column.id);
+                let is_same = now
+                    .generated
+                    .as_ref()
+                    .is_some_and(|g| g.text == generated.text);
+                let dependency = match generated.hidden {
+                    true => Dependency::KeyPart,
+                    false => Dependency::Generated,
+                };
+                (is_same && !is_gone).then_some((&*generated.text, dependency))
+            }
+            (None, DefaultDef::Expr(text)) => {
+                let is_same = matches!(&now.default, DefaultDef::Expr(now) if now == text);
+                is_same.then_some((&**text, Dependency::Default))
+            }
+            _ => None,
+        }
     }
 
     fn move_column(&mut self, at: usize, position: &ColumnPosition) -> SqlResult<()> {
@@ -473,7 +501,7 @@ impl<'a> Edit<'a> {
     }
 
     fn rename_column(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
-        names::check_column(&new.text)?;
+        check_column(&new.text).map_err(|_| errors::wrong_column_name(&new.text))?;
         let at = self.column(old)?;
         if !same_name(&self.draft.columns[at].def.name, &new.text)
             && let Some(ordinal) = self.old_ordinal(at)
