@@ -25,6 +25,9 @@ fn view_error(code: u16, before: &str, view: &ViewDef, behind: &str) -> SqlError
     SqlError::new(code, "HY000", text)
 }
 
+/// LOAD DATA, as errors call it.
+pub(super) const LOAD: &str = "LOAD";
+
 /// 1471.
 fn not_insertable(view: &str) -> SqlError {
     let text = format!("The target table {view} of the INSERT is not insertable-into");
@@ -182,7 +185,7 @@ impl InsertTarget {
                 inside: None,
             }),
             TableSource::Virtual(table) => Err(not_updatable(table.name(), statement)),
-            TableSource::View(view) => Self::through(env, need, &view, columns),
+            TableSource::View(view) => Self::through(env, need, &view, statement, columns),
         }
     }
 
@@ -190,17 +193,25 @@ impl InsertTarget {
         env: &BindEnv<'_>,
         need: Need,
         view: &Arc<ViewDef>,
+        statement: &'static str,
         columns: Option<&[&Ident]>,
     ) -> SqlResult<Self> {
+        let refused = || match statement {
+            LOAD => not_updatable(&view.name, LOAD),
+            _ => not_insertable(&view.name),
+        };
         if !view.updatable {
-            return Err(not_insertable(&view.name));
+            return Err(refused());
         }
         let scope = merged_view(env, view)?;
         let mut inside = scope.inside_view(0).map(|nth| &scope.tables[nth]);
         if !inside.all(|t| t.merged.is_some() || t.base_def().is_some()) {
-            return Err(not_insertable(&view.name));
+            return Err(refused());
         }
         if scope.joined_tables() > 1 {
+            if statement == LOAD {
+                return Err(refused());
+            }
             if need == Need::Replace {
                 return Err(no_delete(view));
             }
@@ -213,13 +224,9 @@ impl InsertTarget {
             let mut shown = 0..scope.tables[0].columns.len();
             shown.try_for_each(|column| scope.assigned(ColumnAt { table: 0, column }).map(drop))?;
         }
-        let not_insertable = || not_insertable(&view.name);
-        let table = scope.tables[at]
-            .base_def()
-            .ok_or_else(not_insertable)?
-            .clone();
-        let shown = shown_columns(&scope, at).ok_or_else(not_insertable)?;
-        let named = scope.seen_through(0, at).ok_or_else(not_insertable)?;
+        let table = scope.tables[at].base_def().ok_or_else(refused)?.clone();
+        let shown = shown_columns(&scope, at).ok_or_else(refused)?;
+        let named = scope.seen_through(0, at).ok_or_else(refused)?;
         let over_table = |check: ViewCheck| check.over_table(&scope, at);
         let check = ViewCheck::of(&scope, 0).map(over_table);
         let shown_rows = scope.tables[0].merged.as_ref();

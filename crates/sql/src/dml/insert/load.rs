@@ -31,7 +31,7 @@ use crate::dml::change::Assignment;
 use crate::dml::exprs::TableExprs;
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::assigned_column;
-use crate::dml::through_view::InsertTarget;
+use crate::dml::through_view::{InsertTarget, LOAD};
 use crate::dml::values::{assign, now_for, reset_value};
 use crate::dml::{DmlDone, DmlEnv, reads_beside};
 use crate::textfile::{
@@ -498,7 +498,7 @@ fn load_target(env: &BindEnv<'_>, need: Need, load: &LoadData) -> SqlResult<Inse
     let set = load.assignments.iter().map(|set| &set.column.name);
     let listed: Vec<&Ident> = named.chain(set).collect();
     let listed = (!load.columns.is_empty()).then_some(&*listed);
-    InsertTarget::bind(env, need, &load.table, "LOAD", listed)
+    InsertTarget::bind(env, need, &load.table, LOAD, listed)
 }
 
 /// The list of columns and variables; without one, all visible columns.
