@@ -2,15 +2,15 @@
 //!
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
-//! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
-//! `partitions`, `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server:
-//! variables, sessions, character sets), `roles`, `routines` (stored routines), `triggers`, `dictionary` (InnoDB's
-//! dictionary, keywords, extension tables), `locks` (locks held and waited for), `deadlocks` (the last ones),
-//! `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the replay of the log), `storage`
-//! (trees, extents, memory, write stalls), `profiling` (stages of a session's statements), `traces` (what the planner
-//! considered) · `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
-//! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
-//! of that moment, and only about what the account may see.
+//! `objects` (rows about schemas, tables, columns, keys), `view_columns` (what those of views stand for),
+//! `system_objects` (the same about the system schemas), `partitions`, `histogram` (statistics of columns), `foreign`
+//! (foreign keys), `server` (rows about the server: variables, sessions, character sets), `roles`, `routines` (stored
+//! routines), `triggers`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `locks` (locks held and
+//! waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log), `recovery`
+//! (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling` (stages of a
+//! session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) · `performance`
+//! (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns; rows are made
+//! for one statement from the catalog snapshot of that moment, and only about what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -37,6 +37,7 @@ mod tests;
 mod traces;
 mod transactions;
 mod triggers;
+mod view_columns;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub(crate) use recovery::status as recovery_status;
 pub(crate) use source::{SessionState, truncate, wants_session};
 pub(crate) use system_objects::create_table;
 pub(crate) use triggers::trigger_created;
+pub(crate) use view_columns::{ShownColumn, of_view as shown_columns};
 
 use crate::instance::Instance;
 use esker_sql_catalog::accounts::{Access, Privileges};

@@ -16,6 +16,7 @@ use esker_types::{DateTime, SqlType, TypeKind, Value};
 
 use crate::printer::{dictionary_text, view_definition};
 
+use super::view_columns::{self, ShownColumn};
 use super::{
     Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, triggers,
     yes_no,
@@ -32,11 +33,12 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
                 each_table(viewer, wanted, columns),
             );
             for view in visible_views(viewer, wanted) {
-                for (nth, column) in view.columns.iter().enumerate() {
+                let shown = view_columns::of_view(viewer, &view);
+                for (nth, (column, shown)) in view.columns.iter().zip(shown).enumerate() {
                     let access = &viewer.access;
                     let privileges = access.shown_on_column(&view.schema, &view.name, &column.name);
                     if !privileges.is_empty() {
-                        rows.push(view_column(&view, nth, column, &privileges));
+                        rows.push(view_column(&view, nth, (column, shown), &privileges));
                     }
                 }
             }
@@ -289,6 +291,20 @@ pub(crate) fn column_extra(column: &ColumnDef) -> String {
     if column.auto_increment {
         words.push("auto_increment".to_owned());
     }
+    words.extend(default_words(column));
+    if column.invisible {
+        words.push("INVISIBLE".to_owned());
+    }
+    words.join(" ")
+}
+
+/// What the EXTRA column says of the default.
+pub(super) fn default_extra(column: &ColumnDef) -> String {
+    default_words(column).join(" ")
+}
+
+fn default_words(column: &ColumnDef) -> Vec<String> {
+    let mut words = Vec::new();
     if matches!(column.default, DefaultDef::Now | DefaultDef::Expr(_)) {
         words.push("DEFAULT_GENERATED".to_owned());
     }
@@ -301,10 +317,7 @@ pub(crate) fn column_extra(column: &ColumnDef) -> String {
         };
         words.push(format!("on update CURRENT_TIMESTAMP{digits}"));
     }
-    if column.invisible {
-        words.push("INVISIBLE".to_owned());
-    }
-    words.join(" ")
+    words
 }
 
 /// GENERATION_EXPRESSION.
@@ -433,17 +446,22 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     }
 }
 
-fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn, privileges: &str) -> Vec<Value> {
+fn view_column(
+    view: &ViewDef,
+    nth: usize,
+    (column, shown): (&ViewColumn, ShownColumn),
+    privileges: &str,
+) -> Vec<Value> {
     let mut row = vec![
         text("def"),
         text(&view.schema),
         text(&view.name),
         text(&column.name),
         Value::UInt(nth as u64 + 1),
-        Value::Null,
+        shown.default,
     ];
     row.extend(type_cells(&column.ty));
-    row.extend(["", "", privileges, "", ""].map(text));
+    row.extend(["", shown.extra.as_str(), privileges, &*shown.comment, ""].map(text));
     row.push(Value::Null);
     row
 }

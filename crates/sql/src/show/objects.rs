@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
+use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewColumn, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
@@ -266,7 +266,8 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
 }
 
 fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
-    let row = |c: &esker_sql_catalog::catalog::ViewColumn| {
+    let shown = infoschema::shown_columns(&session.context.viewer(), view);
+    let row = |(c, shown): (&ViewColumn, infoschema::ShownColumn)| {
         let access = &session.context.access;
         let privileges = access.shown_on_column(&view.schema, &view.name, &c.name);
         if privileges.is_empty() {
@@ -277,15 +278,15 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
             t(esker_sql_catalog::catalog::type_text(&c.ty)),
             t(if c.ty.nullable { "YES" } else { "NO" }),
             t(""),
-            Value::Null,
-            t(""),
+            shown.default,
+            t(shown.extra),
         ];
         Some(match full {
-            true => widen(plain, &c.ty, &privileges, ""),
+            true => widen(plain, &c.ty, &privileges, &shown.comment),
             false => plain,
         })
     };
-    view.columns.iter().filter_map(row).collect()
+    view.columns.iter().zip(shown).filter_map(row).collect()
 }
 
 fn create_view(session: &Session, view: &ViewDef) -> Table {
