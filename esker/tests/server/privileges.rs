@@ -102,7 +102,20 @@ fn a_view_loses_what_its_definer_loses() {
     }
     root.run("REVOKE SELECT ON d.t FROM maker");
     assert_eq!(reader.code("SELECT b FROM d.v WHERE a = 1"), Some(1356));
+    // Whoever may not leave views without a definer takes none away, and makes none that a view waits for.
+    root.run("CREATE USER drops; GRANT CREATE USER ON *.* TO drops; CREATE DEFINER = gone VIEW d.w AS SELECT 1");
+    let mut drops = connect_as(&server, "drops");
+    for sql in [
+        "DROP USER maker",
+        "RENAME USER maker TO other",
+        "CREATE USER gone",
+        "RENAME USER reader TO gone",
+        "CREATE ROLE IF NOT EXISTS gone",
+    ] {
+        assert_eq!(drops.code(sql), Some(4006), "{sql}");
+    }
     root.run("DROP USER maker");
+    assert_eq!(root.rows("SHOW WARNINGS").len(), 1);
     assert_eq!(reader.code("SELECT b FROM d.v WHERE a = 1"), Some(1449));
 }
 

@@ -14,7 +14,8 @@
 //!   `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside changes), `system_tables` (what dumps say of
 //!   them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
-//! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`
+//! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`,
+//!   `definers`
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
@@ -38,6 +39,7 @@ mod checksum;
 mod context;
 pub(crate) mod counts;
 mod cursor;
+mod definers;
 pub(crate) mod explain;
 mod export;
 mod filling;

@@ -68,6 +68,7 @@ impl Session {
         self.context
             .require_listed(&["CREATE USER", "CREATE ROLE"])?;
         let names = self.names_of(roles);
+        self.check_definers("CREATE ROLE", &names)?;
         let mut existing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in &names {
@@ -97,6 +98,7 @@ impl Session {
         let names = self.names_of(roles);
         self.context.check_not_above(&names)?;
         self.check_not_mandatory(&names)?;
+        self.check_definers("DROP ROLE", &names)?;
         let drops_users = self.context.require("CREATE USER");
         let mut missing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {

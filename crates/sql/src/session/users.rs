@@ -66,6 +66,12 @@ impl Session {
     pub(crate) fn create_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
         self.context.require("CREATE USER")?;
         refuse_unsupported(statement)?;
+        let names: Vec<_> = statement
+            .users
+            .iter()
+            .map(|spec| self.named(&spec.account))
+            .collect();
+        self.check_definers("CREATE USER", &names)?;
         let now = self.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
@@ -208,6 +214,7 @@ impl Session {
         self.context.require("CREATE USER")?;
         let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
         self.check_not_mandatory(&names)?;
+        self.check_definers("DROP USER", &names)?;
         let mut missing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for name in names {
@@ -235,6 +242,9 @@ impl Session {
     /// RENAME USER.
     pub(crate) fn rename_user(&mut self, pairs: &[(ast::Account, ast::Account)]) -> SqlResult<()> {
         self.context.require("CREATE USER")?;
+        for (from, to) in pairs {
+            self.check_definers("RENAME USER", &[self.named(from), self.named(to)])?;
+        }
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for (from, to) in pairs {
                 let (from, to) = (self.named(from), self.named(to));
