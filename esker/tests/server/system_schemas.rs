@@ -546,9 +546,7 @@ fn files_are_measured() {
         "a sync is misc: {before:?} {after:?}"
     );
     // The binary log follows the log.
-    eventually("the binary log", || {
-        event(&mut c, "sql/binlog")[1] >= 5000
-    });
+    eventually("the binary log", || event(&mut c, "sql/binlog")[1] >= 5000);
     // By file, with the data directory spelled out, and as `sys` shows it.
     let written = "SELECT COUNT(*) FROM performance_schema.file_summary_by_instance
         WHERE FILE_NAME LIKE CONCAT(@@datadir, '%') AND EVENT_NAME LIKE '%/binlog' AND SUM_NUMBER_OF_BYTES_WRITE > 5000";
