@@ -60,7 +60,7 @@ def has(replica, marker):
 def state(replica):
     """SHOW REPLICA STATUS by column, with MariaDB's names."""
     rows = replica.sql("SHOW SLAVE STATUS\\G" if not replica.name == MYSQL else "SHOW REPLICA STATUS\\G").stdout
-    pairs = (line.strip().split(": ", 1) for line in rows.splitlines() if ": " in line)
+    pairs = (line.lstrip().split(": ", 1) for line in rows.splitlines() if ": " in line)
     return {name.replace("Source", "Master").replace("Replica", "Slave"): value for name, value in pairs}
 
 
