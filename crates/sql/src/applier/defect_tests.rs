@@ -190,6 +190,8 @@ fn memory_does_not_grow_over_many_transactions() {
         assert!(status.transactions >= rounds * 1_000, "{mode}: {status:?}");
         // 3 workers with 64 transactions each, their names, and what is not told of yet.
         assert!(most.get() < 1_500, "{mode}: {} things are kept", most.get());
+        let turns = replica.instance.turns.taken();
+        assert_eq!(turns, 0, "{mode}: idle workers keep processors from others");
         applier.stop();
     }
 }

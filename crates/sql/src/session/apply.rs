@@ -227,6 +227,19 @@ impl Session {
         self.begin_statement(None)?;
         self.fix_time(statement.time, 0);
         self.use_transaction();
+        self.context.pace.enter(Mode::Thread);
+        let applied = self.apply_rows_at_pace(statement, how, cache);
+        // A worker waits between statements, for its turn to commit too, and must not keep a processor from others.
+        self.context.pace.rest();
+        applied
+    }
+
+    fn apply_rows_at_pace(
+        &mut self,
+        statement: &RowStatement<'_>,
+        how: (ApplyMode, Conversions),
+        cache: &mut TableCache,
+    ) -> SqlResult<()> {
         let deadline = Instant::now() + self.vars.metadata_lock_timeout;
         let mut appliers = loop {
             match self.row_appliers(statement, how, cache) {

@@ -162,6 +162,12 @@ impl Turns {
         }
     }
 
+    /// How many have a turn.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> usize {
+        self.state.lock().running.len()
+    }
+
     /// Gives a turn back.
     pub(super) fn end(&self, turn: Turn) {
         self.state.lock().end(turn.id);
