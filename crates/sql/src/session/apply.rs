@@ -199,6 +199,7 @@ impl Session {
         debug_assert!(!self.in_transaction());
         // A kill that was meant for the last one is not for this one.
         self.context.process.clear_query_kill();
+        self.context.pace.enter(Mode::Thread);
         self.begin_statement(None)?;
         self.applying = Some(applying);
         let instance = &self.context.instance;
@@ -376,6 +377,8 @@ impl Session {
     /// # Errors
     /// Of the engine; FLUSH TABLES WITH READ LOCK for too long.
     pub(crate) fn commit_applied(&mut self) -> SqlResult<Seq> {
+        // A commit is short, whatever the changes took: it waits for no processor, and keeps none.
+        self.context.pace.enter(Mode::Thread);
         self.begin_statement(None)?;
         self.use_transaction();
         let deadline = Instant::now() + self.vars.metadata_lock_timeout;
@@ -386,6 +389,7 @@ impl Session {
         self.locks.release_statement();
         self.end_gtid(committed.is_ok());
         self.end_applying();
+        self.context.pace.rest();
         committed
     }
 
@@ -411,6 +415,7 @@ impl Session {
         self.rollback_transaction();
         self.locks.release_statement();
         self.end_applying();
+        self.context.pace.rest();
     }
 
     fn end_applying(&mut self) {
