@@ -51,13 +51,7 @@ fn column_of_default(scope: &Scope<'_>, name: &ast::ColumnRef) -> SqlResult<Opti
 
 fn default_at(env: &BindEnv<'_>, scope: &Scope<'_>, at: ColumnAt) -> SqlResult<Expr> {
     let shown = scope.column_at(at);
-    let table = &scope.tables[at.table];
-    let own = match &table.kind {
-        TableKind::Row => env.names.row_column(at.column).cloned(),
-        _ => None,
-    };
-    let stored = own.map_or_else(|| stored_column(table, at.column), Stored::Column);
-    let value = match stored {
+    let value = match stored_column(&scope.tables[at.table], at.column) {
         Stored::Column(column) => default_of(env, &column)?,
         Stored::Not if shown.ty.nullable => Value::Null,
         Stored::Computed | Stored::Not => return Err(errors::no_default(&shown.name)),

@@ -51,7 +51,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{ColumnDef, IndexSample, TableDef, TableId, ViewDef};
+use esker_sql_catalog::catalog::{IndexSample, TableDef, TableId, ViewDef};
 use esker_sql_syntax::ast;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
@@ -136,10 +136,6 @@ pub trait Names {
     /// Is there a stored function of this name? Without a database, in the current one.
     fn stored_function(&self, _schema: Option<&str>, _name: &str) -> bool {
         false
-    }
-    /// A column of the row that an expression of a table's own is about, where DEFAULT() asks for its default.
-    fn row_column(&self, _nth: usize) -> Option<&ColumnDef> {
-        None
     }
     /// A table that foreign keys tie to one of the statement's; whoever runs the statement locks it.
     fn related(&self, _schema: &str, _table: &str) -> Option<Arc<TableDef>> {

@@ -5,7 +5,6 @@
 //! **Invariants**: they see one row and constants only, no other table, no parameter, no variable;
 //! slot `i` is column `i`.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
@@ -28,32 +27,10 @@ pub(crate) struct TableExprs {
     pub(crate) checks: Vec<(Box<str>, Expr)>,
 }
 
-/// Names inside a table's own expressions: there are no tables and no variables, and columns have defaults.
-struct OwnNames<'a> {
-    columns: &'a [ColumnDef],
-    /// Ordinals of columns whose defaults were asked for.
-    defaults_asked: RefCell<Vec<usize>>,
-}
+/// Names inside a table's own expressions: there are no tables and no variables.
+struct NoNames;
 
-impl<'a> OwnNames<'a> {
-    fn of(columns: &'a [ColumnDef]) -> Self {
-        Self {
-            columns,
-            defaults_asked: RefCell::default(),
-        }
-    }
-
-    fn take_defaults_asked(&self) -> Vec<usize> {
-        self.defaults_asked.take()
-    }
-}
-
-impl Names for OwnNames<'_> {
-    fn row_column(&self, nth: usize) -> Option<&ColumnDef> {
-        self.defaults_asked.borrow_mut().push(nth);
-        self.columns.get(nth)
-    }
-
+impl Names for NoNames {
     fn table(&self, _need: Need, _schema: Option<&str>, _name: &str) -> SqlResult<TableSource> {
         Err(disallowed("subquery"))
     }
@@ -77,16 +54,15 @@ struct Binder<'a> {
 }
 
 impl<'a> Binder<'a> {
-    fn new(ctx: &'a EvalCtx<'a>, table: &str, names: &'a OwnNames<'a>) -> Self {
-        let columns: Vec<(Arc<str>, SqlType)> = names
-            .columns
+    fn new(ctx: &'a EvalCtx<'a>, table: &str, columns: &[ColumnDef]) -> Self {
+        let columns: Vec<(Arc<str>, SqlType)> = columns
             .iter()
             .map(|c| (c.name.clone(), c.ty.clone()))
             .collect();
         let mut scope = Scope::new();
         scope.add_named_row(table, &columns, 0);
         Self {
-            env: BindEnv::new(ctx, &NoVars, names, Params::Values(&[])),
+            env: BindEnv::new(ctx, &NoVars, &NoNames, Params::Values(&[])),
             scope,
         }
     }
@@ -108,8 +84,7 @@ impl TableExprs {
         if !has_defaults && !has_generated && enforced.is_empty() {
             return Ok(Self::default());
         }
-        let names = OwnNames::of(&def.columns);
-        let binder = Binder::new(ctx, &def.name, &names);
+        let binder = Binder::new(ctx, &def.name, &def.columns);
         let mut out = Self::default();
         for (col, column) in def.columns.iter().enumerate() {
             if let Some(generated) = &column.generated {
@@ -189,8 +164,7 @@ pub(crate) fn validate(
     columns: &[ColumnDef],
     checks: &[CheckDef],
 ) -> SqlResult<()> {
-    let names = OwnNames::of(columns);
-    let binder = Binder::new(ctx, table, &names);
+    let binder = Binder::new(ctx, table, columns);
     for check in checks {
         let name = &check.name;
         let bound = binder.bind(&check.text).map_err(|e| check_error(name, e))?;
@@ -205,13 +179,9 @@ pub(crate) fn validate(
         }
         if let Some(generated) = &column.generated {
             let what = Computed::of(column, generated);
-            names.take_defaults_asked();
             let bound = binder
                 .bind(&generated.text)
                 .map_err(|e| what.bind_error(e))?;
-            if let (Computed::KeyPart(_), [_, ..]) = (what, &*names.take_defaults_asked()) {
-                return Err(what.disallowed("default"));
-            }
             what.validate(columns, at, &bound)?;
         }
     }
@@ -346,7 +316,7 @@ pub(crate) fn type_of_stored(
     columns: &[ColumnDef],
     text: &str,
 ) -> SqlResult<(SqlType, bool)> {
-    let bound = Binder::new(ctx, table, &OwnNames::of(columns)).bind(text)?;
+    let bound = Binder::new(ctx, table, columns).bind(text)?;
     let is_column = bound.as_column().is_some();
     Ok((bound.ty, is_column))
 }
@@ -420,16 +390,15 @@ fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<
     Ok(())
 }
 
-/// Ordinals of the columns that an expression of the table reads, or whose defaults it has.
+/// Ordinals of the columns that an expression of the table reads.
 pub(crate) fn columns_of_stored(
     ctx: &EvalCtx<'_>,
     table: &str,
     columns: &[ColumnDef],
     text: &str,
 ) -> SqlResult<Vec<usize>> {
-    let names = OwnNames::of(columns);
-    let bound = Binder::new(ctx, table, &names).bind(text)?;
-    let mut used = names.take_defaults_asked();
+    let mut used = Vec::new();
+    let bound = Binder::new(ctx, table, columns).bind(text)?;
     bound.slots(&mut |slot| used.push(slot as usize));
     Ok(used)
 }
