@@ -534,3 +534,36 @@ fn a_spill_beside_the_transaction_that_fails_ends_it() {
     }
     assert!(refused > 3 && halted > 3, "{refused} {halted}");
 }
+
+/// What does not fit on the disk is rolled back to a savepoint: the rest of the transaction needs no room, and commits.
+#[test]
+fn what_is_rolled_back_fills_the_disk_no_more() {
+    for seed in 0..8 {
+        let machine = SimEnv::new(seed);
+        let mut dice = SimRng::new(seed);
+        let is_threaded = seed % 2 == 0;
+        let config = if is_threaded {
+            with_threads()
+        } else {
+            config()
+        };
+        let engine = Engine::open(machine.env(), config).unwrap();
+        let tree = engine.create_tree().unwrap();
+        let mut rows = Rows::new();
+        small_change(&engine, &tree, &mut rows, &mut dice).unwrap();
+        engine.flush_log().unwrap();
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        let savepoint = txn.savepoint();
+        let full = Fault::on(Op::Allocate).forever();
+        machine.fs.inject(full.no_space().path("extents"));
+        let filled = (0..100_000).try_for_each(|nth| txn.put(&tree, &key(1_000 + nth), &[7; 100]));
+        let error = filled.expect_err("the disk is full");
+        assert!(matches!(error, EngineError::DiskFull(_)), "{error}");
+        txn.rollback_to(savepoint);
+        txn.put(&tree, &key(2), b"kept").unwrap();
+        rows.insert(key(2), b"kept".to_vec());
+        let _ = txn.commit().unwrap();
+        machine.fs.clear_faults();
+        assert!(read(&engine, &tree).unwrap() == rows, "seed {seed}");
+    }
+}

@@ -10,7 +10,8 @@
 //! **Invariants**
 //! - A job is done by one at a time, and what it has made is taken once.
 //! - Nothing is written to the table of a job. Readers may look at it until the end of the job is seen, and after.
-//! - An error is told to the transaction of the job; the job is then as if nobody had begun it.
+//! - An error is told to the transaction of the job; the job is then as if nobody had begun it. What was rolled back
+//!   after an error is left out when it is tried again: a full disk may be full of just that.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +36,7 @@ pub(super) struct SpillJob {
     tree: Tree,
     store: Arc<Store>,
     /// What was rolled back before it was begun, and is left out.
-    dead: DeadRanges,
+    dead: Mutex<DeadRanges>,
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -60,7 +61,7 @@ impl SpillJob {
             table: Arc::clone(table),
             tree: tree.clone(),
             store: Arc::clone(store),
-            dead: Arc::clone(dead),
+            dead: Mutex::new(Arc::clone(dead)),
             state: Mutex::new(State::Waiting),
             ended: Condvar::new(),
         })
@@ -80,7 +81,8 @@ impl SpillJob {
         if !self.begin() {
             return;
         }
-        let write = || Spill::write(&self.store, &self.tree, &self.table, &self.dead);
+        let dead = Arc::clone(&self.dead.lock());
+        let write = || Spill::write(&self.store, &self.tree, &self.table, &dead);
         // Nothing is left of a spill that has panicked; whoever takes it panics, too.
         let ended = match catch_unwind(AssertUnwindSafe(write)) {
             Ok(made) => State::Ended(made.map(|spill| spill.map(Arc::new))),
@@ -96,9 +98,10 @@ impl SpillJob {
         matches!(*self.state.lock(), State::Ended(_) | State::Panicked)
     }
 
-    /// Takes what it has made: does it now if nobody has begun it, waits if somebody has. `None` if nothing in the
-    /// table was live.
-    pub(super) fn take(&self) -> Result<Option<Arc<Spill>>> {
+    /// Takes what it has made: does it now if nobody has begun it or it has failed, waits if somebody has. `dead` is
+    /// what is rolled back by now. `None` if nothing in the table was live.
+    pub(super) fn take(&self, dead: &DeadRanges) -> Result<Option<Arc<Spill>>> {
+        self.begin_anew(dead);
         self.run();
         let mut state = self.state.lock();
         while matches!(*state, State::Running) {
@@ -114,6 +117,15 @@ impl SpillJob {
             State::Waiting | State::Running | State::Over => {
                 unreachable!("it has ended, and is taken once")
             }
+        }
+    }
+
+    /// What waits or has failed leaves out what is rolled back by now.
+    fn begin_anew(&self, dead: &DeadRanges) {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Waiting | State::Ended(Err(_))) {
+            *self.dead.lock() = Arc::clone(dead);
+            *state = State::Waiting;
         }
     }
 

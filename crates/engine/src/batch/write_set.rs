@@ -120,11 +120,11 @@ impl TreeWrites {
 
     /// Waits until nothing is moving any more, or moves it now. The bytes that have left memory. After an error it is
     /// moving as before.
-    fn finish_moving(&mut self) -> Result<u64> {
+    fn finish_moving(&mut self, dead: &DeadRanges) -> Result<u64> {
         let Some(moving) = &self.moving else {
             return Ok(0);
         };
-        let (made, bytes) = (moving.job.take()?, moving.bytes);
+        let (made, bytes) = (moving.job.take(dead)?, moving.bytes);
         if let Some(spill) = made {
             self.spills.add(spill);
         }
@@ -348,7 +348,7 @@ impl WriteSet {
 
     /// Waits until nothing of the tree is moving any more, or moves it now.
     fn finish_moving(&mut self, at: usize) -> Result<()> {
-        let bytes = self.trees[at].finish_moving()?;
+        let bytes = self.trees[at].finish_moving(&self.dead)?;
         assert!(
             self.bytes >= bytes && self.moving_bytes >= bytes,
             "what moves has been in memory"
