@@ -439,6 +439,45 @@ fn one_transaction_may_be_serializable() {
     assert_eq!(b.code("UPDATE d.test SET value = 1 WHERE id = 2"), None);
 }
 
+/// How long SET TRANSACTION and `SET @@transaction_isolation` last. MySQL: up to the end of the next transaction, or to
+/// SET SESSION TRANSACTION. Esker: same.
+#[test]
+fn characteristics_of_the_next_transaction_end_with_it() {
+    let cases: [(&[&str], bool); 12] = [
+        (&["SET @n = 1", "SELECT 1", "SELECT nosuch", "BEGIN"], true),
+        (&["SET TRANSACTION READ WRITE", "BEGIN"], true),
+        (&["BEGIN", "COMMIT AND CHAIN"], true),
+        (&["BEGIN", "ROLLBACK AND CHAIN"], true),
+        (&["BEGIN", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"], true),
+        (&["SET autocommit = 0"], true),
+        (&["COMMIT", "BEGIN"], false),
+        (&["SELECT * FROM test", "BEGIN"], false),
+        (&["CREATE TABLE u (a INT)", "DROP TABLE u", "BEGIN"], false),
+        (&["SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN"], false),
+        (&["BEGIN", "TRUNCATE other", "SET autocommit = 0"], false),
+        (&["BEGIN", "COMMIT", "BEGIN"], false),
+    ];
+    let w = World::new();
+    let mut b = w.server.connect();
+    b.run("CREATE TABLE d.test (a INT); USE d; CREATE TABLE other (a INT)");
+    let once = [
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET @@transaction_isolation = 'READ-COMMITTED'",
+    ];
+    for (set, (statements, sees)) in once.into_iter().flat_map(|s| cases.map(|c| (s, c))) {
+        let mut a = w.server.connect();
+        a.run("USE d; SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+        a.run(set);
+        for statement in statements {
+            let _ = a.code(statement);
+        }
+        let rows = "SELECT COUNT(*) FROM other";
+        let before = a.value(rows);
+        b.run("INSERT INTO other VALUES (1)");
+        assert_eq!(a.value(rows) != before, sees, "{set}; {statements:?}");
+    }
+}
+
 /// What a change depends on is read in its newest state and locked. MySQL: S locks, except that INSERT … SELECT and
 /// subqueries of an UPDATE of one table take none at READ COMMITTED. Esker: same.
 #[test]

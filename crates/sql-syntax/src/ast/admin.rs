@@ -58,6 +58,30 @@ pub enum Isolation {
     Serializable,
 }
 
+impl Isolation {
+    const ALL: [Self; 4] = [
+        Self::ReadUncommitted,
+        Self::ReadCommitted,
+        Self::RepeatableRead,
+        Self::Serializable,
+    ];
+
+    /// As a value of `transaction_isolation`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadUncommitted => "READ-UNCOMMITTED",
+            Self::ReadCommitted => "READ-COMMITTED",
+            Self::RepeatableRead => "REPEATABLE-READ",
+            Self::Serializable => "SERIALIZABLE",
+        }
+    }
+
+    /// The level of a value of `transaction_isolation`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
 /// SET PASSWORD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetPassword {

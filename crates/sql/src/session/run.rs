@@ -453,14 +453,17 @@ impl Session {
             // The statement around it ends everything.
             return Ok(0);
         }
+        let unused = self.unused_characteristics();
         self.locks.release_statement();
         if !self.commits_at_end() {
             return Ok(0);
         }
         if success {
-            self.commit_transaction()
+            let committed = self.commit_transaction();
+            self.keep_unused(unused);
+            committed
         } else {
-            self.rollback_transaction();
+            self.roll_back_statement(unused);
             Ok(0)
         }
     }

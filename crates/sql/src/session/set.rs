@@ -12,7 +12,7 @@ use esker_sql_catalog::variables::{
     deprecated, mismatch, unknown, value,
 };
 use esker_sql_syntax::Deprecation;
-use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
+use esker_sql_syntax::ast::{Expr, Isolation, SetItem, SetTransaction, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
@@ -39,6 +39,9 @@ const SWITCHES: [&str; 13] = [
 ];
 /// Global variables whose names begin so make up the flush policy of the log.
 const FLUSH_POLICY: &str = "esker_log_flush_";
+
+/// Variables that `SET @@name` without a scope sets for the next transaction only.
+const NEXT_ONLY: [&str; 2] = ["transaction_isolation", "transaction_read_only"];
 
 /// What default_collation_for_utf8mb4 may be.
 const UTF8MB4_DEFAULTS: [&str; 2] = ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"];
@@ -112,6 +115,9 @@ impl Session {
                 taken
             }
             Some(VarScope::PersistOnly) => self.persist_only(id, given.as_ref())?,
+            None if var.text.starts_with("@@") && NEXT_ONLY.contains(&id.def().name) => {
+                self.set_next_transaction(id, given.as_ref())?
+            }
             Some(VarScope::Session) | None => {
                 if RESTRICTED.contains(&id.def().name) {
                     self.context.require_restricted()?;
@@ -129,6 +135,28 @@ impl Session {
             self.warn(Level::Warning, 1235, Taken::idle_text(id.def()));
         }
         Ok(())
+    }
+
+    /// `SET @@transaction_isolation = …` without a scope holds for the next transaction only.
+    fn set_next_transaction(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
+        let value = match given {
+            None => self.context.instance.globals.get(id),
+            Some(given) => value::from_value(id.def(), given)?.0,
+        };
+        let set = match id.def().name {
+            "transaction_isolation" => SetTransaction {
+                scope: None,
+                isolation: Isolation::named(value.as_text()),
+                read_only: None,
+            },
+            _ => SetTransaction {
+                scope: None,
+                isolation: None,
+                read_only: Some(value.is_on()),
+            },
+        };
+        self.set_transaction(&set)?;
+        Ok(Taken::default())
     }
 
     /// Warns of values that MySQL calls deprecated.
@@ -321,6 +349,7 @@ impl Session {
             }
         }
         let taken = self.values.set(&self.context.instance.globals, id, given)?;
+        self.forget_next(id);
         self.refresh_vars()?;
         self.mark_variable(name);
         Ok(taken)

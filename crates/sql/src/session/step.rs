@@ -549,11 +549,14 @@ impl Session {
             // The statement around it decides.
             return;
         }
+        let unused = self.unused_characteristics();
         self.locks.release_statement();
         if e.code == DEADLOCK && self.context.xa.is_some() {
             self.doom_branch();
-        } else if ends_all || self.commits_at_end() {
+        } else if ends_all {
             self.rollback_transaction();
+        } else if self.commits_at_end() {
+            self.roll_back_statement(unused);
         }
     }
 }

@@ -41,6 +41,9 @@ pub(crate) struct TransactionState {
     pub(super) has_position: bool,
 }
 
+/// What SET TRANSACTION says of the next transaction: the isolation level, READ ONLY.
+pub(super) type NextCharacteristics = (Option<esker_engine::Isolation>, Option<bool>);
+
 impl Session {
     /// Is a transaction open?
     pub(crate) fn in_transaction(&self) -> bool {
@@ -56,11 +59,15 @@ impl Session {
 
     /// Is the transaction, or the next one, SERIALIZABLE?
     pub(crate) fn is_serializable(&self) -> bool {
-        let isolation = match self.state.active {
+        self.isolation() == esker_engine::Isolation::Serializable
+    }
+
+    /// The isolation level of the transaction, or of the next one.
+    fn isolation(&self) -> esker_engine::Isolation {
+        match self.state.active {
             true => self.txn.isolation(),
             false => self.state.next_isolation.unwrap_or(self.vars.isolation),
-        };
-        isolation == esker_engine::Isolation::Serializable
+        }
     }
 
     /// Does the current statement's end commit?
@@ -72,18 +79,10 @@ impl Session {
     pub(crate) fn use_transaction(&mut self) {
         if !self.state.active {
             self.state.active = true;
-            let isolation = self
-                .state
-                .next_isolation
-                .take()
-                .unwrap_or(self.vars.isolation);
+            let isolation = self.state.next_isolation.unwrap_or(self.vars.isolation);
             self.txn.set_isolation(isolation);
             if !self.state.explicit {
-                self.state.read_only = self
-                    .state
-                    .next_read_only
-                    .take()
-                    .unwrap_or(self.vars.read_only);
+                self.state.read_only = self.state.next_read_only.unwrap_or(self.vars.read_only);
             }
             self.context.process.note_terms(Terms {
                 isolation,
@@ -97,8 +96,12 @@ impl Session {
 
     /// START TRANSACTION. Commits what is open.
     pub(crate) fn begin(&mut self, begin: &Begin) -> SqlResult<Seq> {
+        let unused = self.unused_characteristics();
         let seq = self.commit_transaction()?;
+        self.keep_unused(unused);
         self.state.explicit = true;
+        // Decided now: SET SESSION TRANSACTION after it is for later ones.
+        self.state.next_isolation.get_or_insert(self.vars.isolation);
         self.state.read_only = begin
             .read_only
             .or(self.state.next_read_only.take())
@@ -175,6 +178,7 @@ impl Session {
         self.end_branch();
         self.state.explicit = false;
         self.state.active = false;
+        (self.state.next_isolation, self.state.next_read_only) = (None, None);
         (self.state.made_temporary, self.state.dropped_temporary) = (false, false);
         self.state.savepoints.clear();
         self.locks.release_transaction();
@@ -209,7 +213,29 @@ impl Session {
 
     /// What a chained transaction takes over from the one before.
     fn characteristics(&self) -> (esker_engine::Isolation, bool) {
-        (self.txn.isolation(), self.state.read_only)
+        (self.isolation(), self.state.read_only)
+    }
+
+    /// What SET TRANSACTION has said of the next transaction, while none has begun: a statement that uses no table,
+    /// such as `SELECT 1`, leaves it for the next.
+    pub(super) fn unused_characteristics(&self) -> Option<NextCharacteristics> {
+        let next = (self.state.next_isolation, self.state.next_read_only);
+        let is_used = self.state.active && (!self.locks.is_empty() || self.txn.has_writes());
+        (!self.state.explicit && !is_used).then_some(next)
+    }
+
+    /// After what ends a transaction: [`Self::unused_characteristics`] from before.
+    pub(super) fn keep_unused(&mut self, unused: Option<NextCharacteristics>) {
+        if let Some((isolation, read_only)) = unused {
+            self.state.next_isolation = isolation;
+            self.state.next_read_only = read_only;
+        }
+    }
+
+    /// The end of a failed statement that is a transaction of its own.
+    pub(super) fn roll_back_statement(&mut self, unused: Option<NextCharacteristics>) {
+        self.rollback_transaction();
+        self.keep_unused(unused);
     }
 
     /// What COMMIT and ROLLBACK do once the transaction is over.
@@ -276,35 +302,52 @@ impl Session {
         Ok(())
     }
 
+    /// SET TRANSACTION without a scope: for the next transaction.
+    fn set_next(&mut self, set: &SetTransaction) -> SqlResult<()> {
+        if self.in_transaction() {
+            return Err(SqlError::new(
+                1568,
+                "25001",
+                "Transaction characteristics can't be changed while a transaction is in progress",
+            ));
+        }
+        if let Some(level) = set.isolation {
+            self.state.next_isolation = Some(match level {
+                Isolation::ReadUncommitted | Isolation::ReadCommitted => {
+                    esker_engine::Isolation::ReadCommitted
+                }
+                Isolation::RepeatableRead => esker_engine::Isolation::RepeatableRead,
+                Isolation::Serializable => esker_engine::Isolation::Serializable,
+            });
+        }
+        if set.read_only.is_some() {
+            self.state.next_read_only = set.read_only;
+        }
+        Ok(())
+    }
+
+    /// A characteristic of the session that is set takes the place of the one for the next transaction.
+    pub(super) fn forget_next(&mut self, id: VarId) {
+        if self.in_transaction() {
+            return;
+        }
+        match id.def().name {
+            "transaction_isolation" => self.state.next_isolation = None,
+            "transaction_read_only" => self.state.next_read_only = None,
+            _ => {}
+        }
+    }
+
     /// SET [GLOBAL | SESSION] TRANSACTION.
     pub(crate) fn set_transaction(&mut self, set: &SetTransaction) -> SqlResult<()> {
-        let level = set.isolation.map(|level| match level {
-            Isolation::ReadUncommitted => "READ-UNCOMMITTED",
-            Isolation::ReadCommitted => "READ-COMMITTED",
-            Isolation::RepeatableRead => "REPEATABLE-READ",
-            Isolation::Serializable => "SERIALIZABLE",
-        });
         let Some(scope) = set.scope else {
-            if self.in_transaction() {
-                return Err(SqlError::new(
-                    1568,
-                    "25001",
-                    "Transaction characteristics can't be changed while a transaction is in progress",
-                ));
-            }
-            self.state.next_isolation = level.map(|l| match l {
-                "READ-UNCOMMITTED" | "READ-COMMITTED" => esker_engine::Isolation::ReadCommitted,
-                "SERIALIZABLE" => esker_engine::Isolation::Serializable,
-                _ => esker_engine::Isolation::RepeatableRead,
-            });
-            self.state.next_read_only = set.read_only;
-            return Ok(());
+            return self.set_next(set);
         };
         let mut wanted = Vec::new();
-        if let Some(level) = level {
+        if let Some(level) = set.isolation {
             wanted.push((
                 VarId::find("transaction_isolation")?,
-                VarValue::Text(level.into()),
+                VarValue::Text(level.name().into()),
             ));
         }
         if let Some(read_only) = set.read_only {
@@ -316,6 +359,7 @@ impl Session {
         for (id, value) in wanted {
             if scope == VarScope::Session {
                 self.values.put(id, value);
+                self.forget_next(id);
             } else {
                 self.context
                     .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
