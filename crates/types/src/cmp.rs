@@ -173,7 +173,11 @@ pub fn constant_as_column(
         Value::Date(_) | Value::Time(_) | Value::DateTime(_) => {
             same_moment(&quiet, constant, &stored)
         }
-        _ => to_decimal(&quiet, constant).ok()? == to_decimal(&quiet, &stored).ok()?,
+        // A double near 0 is 0 as a decimal, and yet greater than 0.
+        _ => {
+            to_decimal(&quiet, constant).ok()? == to_decimal(&quiet, &stored).ok()?
+                && to_f64(&quiet, constant).ok()? == to_f64(&quiet, &stored).ok()?
+        }
     };
     same.then_some(stored)
 }

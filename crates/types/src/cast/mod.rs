@@ -57,10 +57,10 @@ pub fn quoted(bytes: &[u8]) -> String {
     out
 }
 
-/// A binary value as messages show it: everything beyond ASCII as `\xHH`, cut to 128 bytes.
+/// A binary value as messages show it: what is no printable ASCII as `\xHH`, cut to 128 bytes.
 fn quoted_bytes(bytes: &[u8]) -> String {
     let one = |b: &u8| {
-        if b.is_ascii() {
+        if matches!(b, b' '..=b'~') {
             char::from(*b).to_string()
         } else {
             format!("\\x{b:02X}")
