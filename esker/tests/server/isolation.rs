@@ -448,12 +448,24 @@ fn characteristics_of_the_next_transaction_end_with_it() {
         (&["SET TRANSACTION READ WRITE", "BEGIN"], true),
         (&["BEGIN", "COMMIT AND CHAIN"], true),
         (&["BEGIN", "ROLLBACK AND CHAIN"], true),
-        (&["BEGIN", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"], true),
+        (
+            &[
+                "BEGIN",
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            ],
+            true,
+        ),
         (&["SET autocommit = 0"], true),
         (&["COMMIT", "BEGIN"], false),
         (&["SELECT * FROM test", "BEGIN"], false),
         (&["CREATE TABLE u (a INT)", "DROP TABLE u", "BEGIN"], false),
-        (&["SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN"], false),
+        (
+            &[
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                "BEGIN",
+            ],
+            false,
+        ),
         (&["BEGIN", "TRUNCATE other", "SET autocommit = 0"], false),
         (&["BEGIN", "COMMIT", "BEGIN"], false),
     ];

@@ -8,7 +8,7 @@ use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef};
 use esker_sql_catalog::codec::temporal;
 use esker_sql_plan::bind::types::{column_type, repeated_labels};
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
-use esker_types::cast::to_column;
+use esker_types::cast::{to_column, to_str};
 use esker_types::collation::{Charset, Collation};
 use esker_types::names::check_column;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
@@ -323,6 +323,9 @@ pub(super) fn build_default(
 /// Converts a constant default; anything MySQL would warn about is an error, whose cause is listed before it, a note is
 /// none.
 fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
+    let is_labelled = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    let written = is_labelled.then(|| to_str(&value, &literal_type(&value)).into_owned());
+    let value = written.clone().map_or(value, Value::Str);
     let is_strict = ctx.sql_mode.is_strict();
     let strict = ctx.diagnostics.strict_write.replace(is_strict);
     let mark = ctx.diagnostics.mark();
@@ -331,12 +334,16 @@ fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlRes
     ctx.diagnostics.strict_write.set(strict);
     let lossy = ctx.diagnostics.doubted_since(mark);
     // Of a label that there is not MySQL says no more than that it is no default.
-    if matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
+    if is_labelled {
         ctx.diagnostics.undo_to(mark);
     } else if let Err(cause) = &converted {
         ctx.warn(Level::Error, cause.code, &*cause.message);
     }
     match converted {
+        // A number is the label that is written so, not the number of a label.
+        Ok(Value::Label(_, label)) if written.is_some_and(|w| is_digits(&w) && *w != *label) => {
+            Err(errors::invalid_default(name))
+        }
         Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
             temporal::zone_to_utc(t, &ctx.time_zone)
                 .map(Value::DateTime)
@@ -345,6 +352,10 @@ fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlRes
         Ok(value) if !lossy => Ok(value),
         _ => Err(errors::invalid_default(name)),
     }
+}
+
+fn is_digits(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
 /// The static type of a literal's value.
@@ -363,7 +374,7 @@ fn literal_type(value: &Value) -> SqlType {
 /// literals are numbers where `ty` is numeric.
 fn literal(expr: &ast::Expr, ty: &SqlType) -> Option<Value> {
     match expr {
-        ast::Expr::Literal(l) => Some(literal_value(l, ty)),
+        ast::Expr::Literal(l) => literal_value(l, ty),
         ast::Expr::Unary {
             op: UnaryOp::Plus,
             expr,
@@ -383,8 +394,9 @@ fn literal(expr: &ast::Expr, ty: &SqlType) -> Option<Value> {
     }
 }
 
-fn literal_value(literal: &Literal, ty: &SqlType) -> Value {
-    match literal {
+/// `None` for `DATE '…'` and its kin, which MySQL takes for no default.
+fn literal_value(literal: &Literal, ty: &SqlType) -> Option<Value> {
+    Some(match literal {
         Literal::Null => Value::Null,
         Literal::Bool(b) => Value::bool(*b),
         Literal::Int(v) => i64::try_from(*v).map_or(Value::UInt(*v), Value::Int),
@@ -406,16 +418,14 @@ fn literal_value(literal: &Literal, ty: &SqlType) -> Value {
             let bytes = charset.whole_units(bytes);
             Value::Str(charset.decode_lossy(&bytes).into_owned())
         }
-        Literal::Str { bytes, .. }
-        | Literal::Date(bytes)
-        | Literal::Time(bytes)
-        | Literal::Timestamp(bytes) => Value::Str(bytes.clone()),
+        Literal::Str { bytes, .. } => Value::Str(bytes.clone()),
+        Literal::Date(_) | Literal::Time(_) | Literal::Timestamp(_) => return None,
         Literal::Hex { bytes, .. } | Literal::Bit { bytes, .. } => {
             if ty.is_numeric() && bytes.len() <= 8 {
                 let word = bytes.iter().fold(0, |acc, b| acc << 8 | u64::from(*b));
-                return Value::UInt(word);
+                return Some(Value::UInt(word));
             }
             Value::Str(bytes.clone())
         }
-    }
+    })
 }

@@ -22,7 +22,7 @@ use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf, choose_engine};
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, checks};
 use crate::dml::validate;
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
@@ -80,6 +80,7 @@ pub(super) fn create_table(
         return Err(without_primary_key().into());
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    check_constraints(ctx, create, &name, &built)?;
     if !create.temporary {
         foreign::check_own_columns(ctx, &name, &built)?;
         foreign::check_new_keys(ctx, &name, &built)?;
@@ -111,6 +112,17 @@ pub(super) fn create_table(
         seq,
         ..DdlDone::default()
     })
+}
+
+/// [`checks::check_new`] for a table that is made.
+pub(super) fn check_constraints(
+    ctx: &DdlCtx<'_>,
+    create: &CreateTable,
+    name: &TableName,
+    built: &Built,
+) -> SqlResult<()> {
+    let snapshot = (!create.temporary).then(|| ctx.catalog.snapshot());
+    checks::check_new(snapshot.as_deref().map(|s| &**s), name, built.checks.iter())
 }
 
 /// Makes sure that nobody else makes the table; false if there is one of that name.

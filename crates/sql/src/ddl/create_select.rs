@@ -97,6 +97,7 @@ pub fn define(
         return Err(create::without_primary_key());
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    create::check_constraints(ctx, create, name, &built)?;
     if !create.temporary {
         foreign::check_as_parent(ctx, &Shape::built(name, &built))?;
     }

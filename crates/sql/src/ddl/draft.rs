@@ -144,17 +144,16 @@ impl Draft {
 
     /// Turns the draft of an existing table into that of a new one like it.
     pub(super) fn become_copy(&mut self, name: &str) {
-        let generated = format!("{}_chk_", self.name);
         self.name = name.into();
         self.columns
             .iter_mut()
             .for_each(|c| c.def.instant_default = None);
         self.indexes.iter_mut().for_each(|i| i.existing = None);
         self.foreign_keys.clear();
+        // Numbered anew in the order in which they are shown.
+        self.checks.sort_by_key(|c| c.name.to_lowercase());
         for check in &mut self.checks {
-            if check.name.starts_with(&generated) {
-                check.name = Box::default();
-            }
+            check.name = Box::default();
         }
     }
 

@@ -15,6 +15,7 @@ use esker_sql_catalog::catalog::{
 use esker_types::fulltext::WordRules;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
+use super::checks;
 use super::columns::is_blob;
 use super::draft::{
     Draft, DraftColumn, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated,
@@ -213,8 +214,7 @@ impl Draft {
             }
             let name = &self.checks[at].name;
             if self.checks[..at].iter().any(|c| same_name(&c.name, name)) {
-                let text = format!("Duplicate check constraint name '{name}'.");
-                return Err(SqlError::new(3822, "HY000", text));
+                return Err(checks::duplicate_name(name));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole), `doc_id` · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
+//! whole), `doc_id` · `checks` (CHECK constraints: conditions, names) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`, `create`,
 //! `create_select`, `table`, `alter`, `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a
 //! table's rows),
 //! `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables`
@@ -19,6 +19,7 @@
 
 mod alter;
 mod catch_up;
+mod checks;
 mod columns;
 mod convert;
 mod create;

@@ -20,7 +20,7 @@ use super::draft::Draft;
 use super::draft_finish::BuiltIndex;
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
-use super::{DdlCtx, DdlDone, create};
+use super::{DdlCtx, DdlDone, checks, create};
 
 pub(super) fn joined(names: &[&TableName]) -> String {
     let texts: Vec<String> = names
@@ -236,6 +236,7 @@ pub(super) fn rename_one(
     super::trigger::check_rename(&def, to)?;
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);
+    checks::check_names(change.snapshot(), to, renamed.checks.iter())?;
     foreign::check_as_parent(ctx, &Shape::of(&renamed))?;
     foreign::follow_rename(change, &def, &renamed)?;
     change.put_table(renamed)?;

@@ -24,7 +24,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{StorageEngine, TableDef, same_name};
+use esker_sql_catalog::catalog::{CheckDef, StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, doc_id, table, trigger};
+use super::{DdlCtx, DdlDone, checks, doc_id, table, trigger};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -180,6 +180,14 @@ fn run(
     doc_id::check(&built, Some(&old))?;
     ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let is_old = |c: &CheckDef| {
+        old.checks
+            .iter()
+            .any(|o| o.name == c.name && o.text == c.text)
+    };
+    let snapshot = (!is_temporary).then(|| ctx.catalog.snapshot());
+    let added = built.checks.iter().filter(|c| !is_old(c));
+    checks::check_new(snapshot.as_deref().map(|s| &**s), name, added)?;
     let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
     if ctx.require_primary_key && !only_names && !built.has_primary() {

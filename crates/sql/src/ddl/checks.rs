@@ -1,0 +1,109 @@
+//! CHECK constraints that a table gets: what their expressions may be, and whose names they may not have.
+//!
+//! Neighbours: `draft` keeps them while a table is drawn up, `create`, `create_select`, `alter` and `table` ask here
+//! before they publish; `dml::exprs` binds and evaluates them.
+//! **Invariant**: names are unique in a database; those of temporary tables, and of databases that an earlier version
+//! made, need not be.
+
+use esker_sql_catalog::catalog::{CheckDef, Snapshot, same_name};
+use esker_sql_syntax::ast::{Expr, Literal};
+use esker_sql_syntax::parse_expression;
+use esker_types::{SqlError, SqlResult};
+
+use super::names::{self, TableName};
+
+/// Functions that answer true or false, as MySQL counts them.
+const PREDICATES: [&str; 14] = [
+    "gtid_subset",
+    "is_ipv4",
+    "is_ipv4_compat",
+    "is_ipv4_mapped",
+    "is_ipv6",
+    "is_uuid",
+    "isnull",
+    "json_contains",
+    "json_contains_path",
+    "json_overlaps",
+    "json_schema_valid",
+    "json_valid",
+    "regexp_like",
+    "strcmp",
+];
+
+/// Checks constraints that `table` did not have before; without `snapshot` the table is temporary.
+///
+/// # Errors
+/// 3812 for an expression that is no condition, and those of [`check_names`].
+pub(super) fn check_new<'a>(
+    snapshot: Option<&Snapshot>,
+    table: &TableName,
+    checks: impl Iterator<Item = &'a CheckDef> + Clone,
+) -> SqlResult<()> {
+    for check in checks.clone() {
+        if !is_condition(&parse_expression(&check.text)?) {
+            let text = format!(
+                "An expression of non-boolean type specified to a check constraint '{}'.",
+                check.name
+            );
+            return Err(SqlError::new(3812, "HY000", text));
+        }
+    }
+    match snapshot {
+        Some(snapshot) => check_names(snapshot, table, checks),
+        None => Ok(()),
+    }
+}
+
+/// Checks names that constraints of `table` get.
+///
+/// # Errors
+/// 3822 for one that a constraint of another table of the database has, 1059 for one that is too long.
+pub(super) fn check_names<'a>(
+    snapshot: &Snapshot,
+    table: &TableName,
+    mut checks: impl Iterator<Item = &'a CheckDef>,
+) -> SqlResult<()> {
+    let Some(schema) = snapshot.schema(&table.schema) else {
+        return Ok(());
+    };
+    checks.try_for_each(|check| {
+        names::check_constraint(&check.name)?;
+        let mut others = schema.tables.values().filter(|t| *t.name != *table.name);
+        let is_taken = others.any(|t| t.checks.iter().any(|c| same_name(&c.name, &check.name)));
+        match is_taken {
+            true => Err(duplicate_name(&check.name)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// 3822.
+pub(super) fn duplicate_name(name: &str) -> SqlError {
+    let text = format!("Duplicate check constraint name '{name}'.");
+    SqlError::new(3822, "HY000", text)
+}
+
+/// Is the value true, false or NULL by the form of the expression?
+fn is_condition(e: &Expr) -> bool {
+    match e {
+        Expr::Literal(Literal::Bool(_))
+        | Expr::And(_)
+        | Expr::Or(_)
+        | Expr::Xor(..)
+        | Expr::Not(_)
+        | Expr::Is { .. }
+        | Expr::Like { .. }
+        | Expr::Regexp { .. }
+        | Expr::Between { .. }
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. }
+        | Expr::Exists(_)
+        | Expr::Quantified { .. }
+        | Expr::MemberOf { .. } => true,
+        Expr::Binary { op, .. } => op.is_comparison(),
+        Expr::Call(call) => PREDICATES
+            .iter()
+            .any(|name| call.name.text.eq_ignore_ascii_case(name)),
+        _ => false,
+    }
+}
