@@ -1,6 +1,7 @@
 //! Moving a block's expressions behind its grouping, and MySQL's ONLY_FULL_GROUP_BY.
 //!
-//! Neighbours: `select` hands over its clauses; `exec::group` produces the grouped row.
+//! Neighbours: `select` hands over its clauses; `dependencies` says which columns the keys determine; `exec::group`
+//! produces the grouped row.
 //! **Invariants**: the grouped row has the table columns of the group's first row in their slots,
 //! then the keys, then the aggregates, then the rolled-up flags; with ONLY_FULL_GROUP_BY every column
 //! read from it is determined by the keys.
@@ -9,12 +10,12 @@ use std::collections::HashSet;
 
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
-use super::block::{AggCall, GroupBy, JoinNode, JoinType, OrderKey, Windows};
-use super::from::equated_slots;
+use super::block::{AggCall, GroupBy, JoinNode, OrderKey, Windows};
+use super::dependencies::{self, Source};
 use super::scope::Scope;
 use super::select::Output;
 use super::{BindEnv, errors};
-use crate::expr::{CmpOp, Expr, ExprKind, walk};
+use crate::expr::{Expr, ExprKind, walk};
 
 /// The clauses that are evaluated after grouping, and what determines columns.
 pub(super) struct Clauses<'c, 'p> {
@@ -65,7 +66,7 @@ pub(super) fn apply(
         clauses.order.clear();
     }
     if strict {
-        check_full(clauses, &keys, &aggs, explicit)?;
+        check_full(clauses, &keys, rollup, &aggs, explicit)?;
     }
     let key_base = scope.width();
     let mut width = key_base + keys.len() as u32;
@@ -187,10 +188,11 @@ fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()>
 fn check_full(
     clauses: &Clauses<'_, '_>,
     keys: &[Expr],
+    rollup: bool,
     aggs: &[AggCall],
     explicit: bool,
 ) -> SqlResult<()> {
-    let mut determined = determined_slots(clauses, keys);
+    let mut determined = determined_slots(clauses, keys, rollup);
     determined.extend(aggs.iter().map(|agg| agg.slot));
     let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
         let mut free = first_free(e, keys, &determined);
@@ -263,95 +265,18 @@ fn qualified(scope: &Scope<'_>, slot: u32) -> String {
 }
 
 /// Slots whose value is the same for all rows of a group.
-fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> HashSet<u32> {
-    let mut known: HashSet<u32> = keys.iter().filter_map(Expr::as_column).collect();
-    let mut equalities = Vec::new();
-    let mut conds = Vec::new();
-    conds.extend(clauses.filter);
-    collect_inner(clauses.join, &mut conds);
-    for cond in conds {
-        facts(cond, &mut known, &mut equalities);
+fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr], rollup: bool) -> HashSet<u32> {
+    let known: HashSet<u32> = keys.iter().filter_map(Expr::as_column).collect();
+    if rollup {
+        // In the rows of sums keys are NULL, and determine nothing.
+        return known;
     }
-    loop {
-        let before = known.len();
-        for &(a, b) in &equalities {
-            if known.contains(&a) {
-                known.insert(b);
-            }
-            if known.contains(&b) {
-                known.insert(a);
-            }
-        }
-        for table in &clauses.scope.tables {
-            let Some(def) = table.base_def() else {
-                continue;
-            };
-            let slots = table.slots.borrow();
-            let slot_known = |col: usize| slots[col].is_some_and(|s| known.contains(&s));
-            let key_known = def.visible_indexes().iter().any(|i| {
-                i.unique
-                    && i.parts.iter().all(|p| {
-                        p.prefix_len.is_none()
-                            && !def.columns[p.col].ty.nullable
-                            && slot_known(p.col)
-                    })
-            });
-            if key_known {
-                let all: Vec<u32> = slots.iter().flatten().copied().collect();
-                known.extend(all);
-            }
-        }
-        if known.len() == before {
-            return known;
-        }
-    }
-}
-
-/// ON conditions of inner joins.
-fn collect_inner<'j>(node: Option<&'j JoinNode>, out: &mut Vec<&'j Expr>) {
-    let Some(JoinNode::Join {
-        left,
-        right,
-        kind,
-        on,
-    }) = node
-    else {
-        return;
+    let source = Source {
+        tables: &clauses.scope.tables,
+        join: clauses.join,
+        filter: clauses.filter,
     };
-    collect_inner(Some(left), out);
-    if *kind != JoinType::Left {
-        out.extend(on);
-        collect_inner(Some(right), out);
-    }
-}
-
-/// Notes `column = constant` and `column = column`.
-fn facts(cond: &Expr, known: &mut HashSet<u32>, equalities: &mut Vec<(u32, u32)>) {
-    match &cond.kind {
-        ExprKind::And(conds) => {
-            for cond in conds {
-                facts(cond, known, equalities);
-            }
-        }
-        ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
-            if let Some(pair) = equated_slots(cond) {
-                equalities.push(pair);
-            }
-            for (a, b) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
-                if let (Some(slot), true) = (a.as_column(), b.is_row_independent()) {
-                    known.insert(slot);
-                }
-            }
-        }
-        ExprKind::Is {
-            arg,
-            test: crate::expr::Test::Null,
-            negated: false,
-        } => {
-            known.extend(arg.as_column());
-        }
-        _ => {}
-    }
+    dependencies::determined(source, clauses.scope.width(), known)
 }
 
 /// ORDER BY of a DISTINCT query reads only what is selected (3065).

@@ -2,7 +2,7 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `aggregates`, `json` and `json_table`, `fulltext` (MATCH), `default` (of a column), `subquery` (expressions)
-//! · `from` (tables and joins), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group`, `window`,
+//! · `from` (tables and joins), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and `dependencies` (functional), `window`,
 //! `frame`, `order`, `computed` (generated columns in place of what they compute), `query`, `block`, `recursive` (query
 //! blocks, set operations, recursive queries) · `view`, `merged` (views that rows are changed through), `qualify`
 //! (queries with their names written out) and `print` (views, and expressions as text) · `rights` (what may be done
@@ -20,6 +20,7 @@ mod call;
 mod compare;
 mod computed;
 mod default;
+mod dependencies;
 pub mod errors;
 mod expr;
 mod filter;
