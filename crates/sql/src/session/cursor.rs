@@ -32,12 +32,30 @@ pub(crate) struct Collector {
     pub(crate) rows: Vec<Vec<Value>>,
     current: Vec<Value>,
     bytes: u64,
+    /// Of these, those that are counted.
+    counted: u64,
+    reserved: Reserved,
 }
 
 impl Collector {
-    /// What the rows take, about.
-    pub(super) fn kept_bytes(&self) -> u64 {
-        self.bytes
+    /// Counts the rows that have come; as a sink it is empty from here on.
+    ///
+    /// # Errors
+    /// 1041: they are more than esker_query_memory_limit, or there is no memory. `whose` says what they belong to.
+    pub(super) fn count(&mut self, session: &Session, whose: &str) -> SqlResult<()> {
+        if self.bytes > session.vars.query_memory_limit {
+            let what = format!("{whose} rows exceed esker_query_memory_limit");
+            return Err(errors::out_of_memory(what));
+        }
+        let budget = session.context.instance.engine.memory();
+        let raised = self.reserved.raise(self.bytes, budget);
+        self.counted = self.bytes;
+        raised.map_err(|e| engine_error(&e))
+    }
+
+    /// The rows, and what was reserved for them.
+    pub(super) fn into_rows(self) -> (Vec<Vec<Value>>, Reserved) {
+        (self.rows, self.reserved)
     }
 }
 
@@ -57,12 +75,12 @@ impl RowSink for Collector {
         self.rows.push(std::mem::take(&mut self.current));
     }
     fn bytes(&self) -> usize {
-        0
+        usize::try_from(self.bytes - self.counted).unwrap_or(usize::MAX)
     }
 }
 
-/// Rows pulled between two looks at the memory limit.
-const PULL: usize = 64 * 1024;
+/// Bytes of rows pulled between two looks at the memory limit.
+pub(super) const PULL: usize = 64 * 1024;
 
 impl Session {
     /// May the rows of the statement that was started be kept? Those of a CALL are sent: there may be several results.
@@ -79,25 +97,19 @@ impl Session {
     pub fn keep_rows(&mut self, id: u32) -> SqlResult<Seq> {
         let columns = self.row_columns()?;
         let mut kept = Collector::default();
-        let (mut depends_on, mut reserved) = (0, Reserved::default());
+        let mut depends_on = 0;
         loop {
             let batch = self.next_rows(&mut kept, PULL)?;
             depends_on = depends_on.max(batch.depends_on);
-            if kept.bytes > self.vars.query_memory_limit {
-                return Err(errors::out_of_memory(
-                    "a cursor's rows exceed esker_query_memory_limit",
-                ));
-            }
-            let budget = self.context.instance.engine.memory();
-            let raised = reserved.raise(kept.bytes, budget);
-            raised.map_err(|e| engine_error(&e))?;
+            kept.count(self, "a cursor's")?;
             if !batch.more {
                 break;
             }
         }
+        let (rows, reserved) = kept.into_rows();
         let cursor = Cursor {
             columns,
-            rows: kept.rows.into_iter(),
+            rows: rows.into_iter(),
             _reserved: reserved,
         };
         self.prepared_mut(id, "mysqld_stmt_execute")?.cursor = Some(cursor);

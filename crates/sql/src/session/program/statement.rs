@@ -12,14 +12,14 @@ use esker_sql_syntax::ast::Statement;
 use esker_types::{Level, SqlError, Value, errors};
 
 use super::super::counts::command_of;
-use super::super::cursor::Collector;
+use super::super::cursor::{Collector, PULL};
 use super::super::run::Done;
 use super::super::{Session, Work};
 use super::machine::{Flow, Frame, Machine, OpenCursor};
 use crate::program::{Destination, Sql};
 
-/// Bytes of rows between two looks at the memory limit.
-const PULL: usize = 64 * 1024;
+/// Whose rows errors say there are too many of.
+const OF_A_PROGRAM: &str = "a stored program's";
 
 /// Columns and rows of a result.
 type Rows = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
@@ -98,23 +98,13 @@ impl Session {
         };
         let mut kept = Collector::default();
         while self.pull_work(&mut work, &mut kept, PULL)? {
-            self.check_kept(&kept)?;
+            kept.count(self, OF_A_PROGRAM)?;
         }
-        self.check_kept(&kept)?;
+        kept.count(self, OF_A_PROGRAM)?;
         self.context.row_count.set(-1);
         let seq = self.end_statement(true)?.max(self.txn.dependency());
         machine.depends_on = machine.depends_on.max(seq);
         Ok(Some((columns, kept.rows)))
-    }
-
-    fn check_kept(&self, kept: &Collector) -> Result<(), ExecError> {
-        match kept.kept_bytes() > self.vars.query_memory_limit {
-            true => {
-                let what = "rows of a stored program exceed esker_query_memory_limit";
-                Err(errors::out_of_memory(what).into())
-            }
-            false => Ok(()),
-        }
     }
 
     /// SELECT … INTO.
