@@ -6,13 +6,15 @@
 //! **Invariants**: rows are read through [`ExecCtx::view`]; only in inline mode a lock conflict unwinds, as
 //! [`ExecError::Wait`] with its ticket.
 
-use std::cell::Cell;
+use std::cell::{Cell, Ref, RefCell};
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use esker_engine::{LockMode, LockOutcome, TreeId, Txn, View, WaitPolicy};
 use esker_sql_catalog::exec_error::{ExecError, ExecResult, engine_error};
 use esker_sql_catalog::result::Mode;
-use esker_types::SqlResult;
+use esker_sql_plan::expr::StoredCall;
+use esker_types::{SqlResult, Value, errors};
 
 use super::spill::TempFiles;
 
@@ -47,10 +49,81 @@ pub struct Limits {
     pub splits: bool,
 }
 
+/// Runs stored functions, implemented by the session.
+pub trait StoredFunctions {
+    /// The result of a call. `txn` is the statement's transaction; the function runs in it, and may write.
+    ///
+    /// # Errors
+    /// What the function runs into and does not handle.
+    fn call(&self, call: &StoredCall, args: Vec<Value>, txn: &mut Txn) -> ExecResult<Value>;
+}
+
+/// A transaction that operators and the functions that they call have in turns.
+pub struct LentTxn<'a> {
+    txn: RefCell<&'a mut Txn>,
+    functions: &'a dyn StoredFunctions,
+}
+
+impl<'a> LentTxn<'a> {
+    /// Lends a transaction.
+    pub fn new(txn: &'a mut Txn, functions: &'a dyn StoredFunctions) -> Self {
+        Self {
+            txn: RefCell::new(txn),
+            functions,
+        }
+    }
+}
+
+/// [`LentTxn`] without its lifetimes, which must be exact there.
+trait TxnLender {
+    fn txn(&self) -> Ref<'_, Txn>;
+    fn call(&self, call: &StoredCall, args: Vec<Value>) -> ExecResult<Value>;
+}
+
+impl TxnLender for LentTxn<'_> {
+    fn txn(&self) -> Ref<'_, Txn> {
+        Ref::map(self.txn.borrow(), |txn| &**txn)
+    }
+
+    fn call(&self, call: &StoredCall, args: Vec<Value>) -> ExecResult<Value> {
+        let mut txn = self
+            .txn
+            .try_borrow_mut()
+            .map_err(|_| errors::internal("a stored function in the middle of a read"))?;
+        self.functions.call(call, args, &mut txn)
+    }
+}
+
+/// The transaction of a statement: for its operators, or for them and the functions that it calls.
+enum TxnAccess<'a> {
+    Shared(&'a Txn),
+    Lent(&'a dyn TxnLender),
+}
+
+/// The transaction, for one use of it.
+pub enum TxnRef<'r> {
+    /// Nobody else wants it.
+    Shared(&'r Txn),
+    /// A function may have it next.
+    Lent(Ref<'r, Txn>),
+}
+
+impl Deref for TxnRef<'_> {
+    type Target = Txn;
+
+    #[inline]
+    fn deref(&self) -> &Txn {
+        match self {
+            Self::Shared(txn) => txn,
+            Self::Lent(txn) => txn,
+        }
+    }
+}
+
 /// Execution context of one statement step.
 pub struct ExecCtx<'a> {
     /// The transaction rows are read and locked in.
-    pub txn: &'a Txn,
+    txn: TxnAccess<'a>,
     /// What plain reads see; locking reads always use the latest versions.
     pub view: View,
     /// May a wait block?
@@ -77,6 +150,28 @@ impl<'a> ExecCtx<'a> {
         limits: Limits,
         check_killed: &'a dyn Fn() -> SqlResult<()>,
     ) -> Self {
+        Self::over(TxnAccess::Shared(txn), (view, mode, limits), check_killed)
+    }
+
+    /// A context of a statement that calls stored functions, which run in its transaction, too.
+    pub fn calling(
+        txn: &'a LentTxn<'a>,
+        view: View,
+        limits: Limits,
+        check_killed: &'a dyn Fn() -> SqlResult<()>,
+    ) -> Self {
+        Self::over(
+            TxnAccess::Lent(txn),
+            (view, Mode::Thread, limits),
+            check_killed,
+        )
+    }
+
+    fn over(
+        txn: TxnAccess<'a>,
+        (view, mode, limits): (View, Mode, Limits),
+        check_killed: &'a dyn Fn() -> SqlResult<()>,
+    ) -> Self {
         Self {
             txn,
             view,
@@ -88,6 +183,31 @@ impl<'a> ExecCtx<'a> {
             rows_per_look: Cell::new(FIRST_LOOK),
             looked: Cell::new(None),
             slow_rows: false,
+        }
+    }
+
+    /// The transaction. It is given back before any expression is evaluated: a function may need it.
+    #[inline]
+    pub fn txn(&self) -> TxnRef<'_> {
+        match &self.txn {
+            TxnAccess::Shared(txn) => TxnRef::Shared(txn),
+            TxnAccess::Lent(lender) => TxnRef::Lent(lender.txn()),
+        }
+    }
+
+    /// May expressions call stored functions?
+    #[inline]
+    pub fn calls_functions(&self) -> bool {
+        matches!(self.txn, TxnAccess::Lent(..))
+    }
+
+    /// Calls a stored function.
+    pub(crate) fn call_stored(&self, call: &StoredCall, args: Vec<Value>) -> ExecResult<Value> {
+        match &self.txn {
+            TxnAccess::Lent(lender) => lender.call(call, args),
+            TxnAccess::Shared(_) => {
+                Err(errors::internal("a stored function where none is expected").into())
+            }
         }
     }
 
@@ -147,7 +267,7 @@ impl<'a> ExecCtx<'a> {
         policy: WaitPolicy,
     ) -> ExecResult<RowLock> {
         self.granted(|| {
-            let outcome = self.txn.lock(tree, key, mode, policy);
+            let outcome = self.txn().lock(tree, key, mode, policy);
             Ok(outcome.map_err(|e| engine_error(&e))?)
         })
     }

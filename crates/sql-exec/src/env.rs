@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use esker_engine::View;
 use esker_sql_catalog::exec_error::ExecResult;
-use esker_sql_plan::expr::{EvalEnv, Match, OuterRow, Queries, Subquery, TURN_BYTES, UserVars};
+use esker_sql_plan::expr::{
+    EvalEnv, Match, OuterRow, Queries, StoredCall, Subquery, TURN_BYTES, UserVars,
+};
 use esker_types::fulltext::Search;
-use esker_types::{EvalCtx, SqlResult, Value};
+use esker_types::{EvalCtx, SqlResult, Value, errors};
 
 use super::{ExecCtx, SubqueryStates, fulltext, subquery};
 
@@ -68,6 +70,13 @@ impl Queries for Executor<'_> {
         };
         let view = self.exec.map_or(View::Latest, |exec| exec.view);
         fulltext::search(call, view, &env)
+    }
+
+    fn call_stored(&self, call: &StoredCall, args: Vec<Value>) -> ExecResult<Value> {
+        match self.exec {
+            Some(exec) => exec.call_stored(call, args),
+            None => Err(errors::internal("a stored function without a transaction").into()),
+        }
     }
 
     fn tick(&self, ctx: &EvalCtx<'_>) -> SqlResult<()> {

@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         let exec = env.exec.ok_or_else(unreadable)?;
         let index = &call.def.indexes[call.index];
         if view == View::Snapshot {
-            call.def.check_visible(index, exec.txn.snapshot())?;
+            call.def.check_visible(index, exec.txn().snapshot())?;
         }
         Ok(Self {
             call,
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         };
         let tree = &self.call.def.indexes[self.call.index].tree;
         let (lower, upper) = (range.lower(), range.upper());
-        let txn = self.exec.txn;
+        let txn = self.exec.txn();
         let entries = txn.scan(tree, lower, upper, Direction::Forward, self.view);
         let mut entries = entries.map_err(|e| engine_error(&e))?;
         while let Some((key, value)) = entries.next().map_err(|e| engine_error(&e))? {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     fn documents(&self) -> ExecResult<u64> {
         let all = KeySpan::new(Bound::Unbounded, Bound::Unbounded);
         let tree = &self.call.def.primary().tree;
-        let count = self.exec.txn.parallel_count(tree, vec![all], 1);
+        let count = self.exec.txn().parallel_count(tree, vec![all], 1);
         let count = count.map_err(|e| engine_error(&e))?;
         let mut rows = count.counted();
         let mut go_on = || (self.exec.check_killed)().is_ok();
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         let mut work = Work::new(self.env.ctx.session);
         for key in self.keys(search)?.iter() {
             self.exec.tick()?;
-            let row = self.exec.txn.get(&table.primary().tree, key, self.view);
+            let row = self.exec.txn().get(&table.primary().tree, key, self.view);
             let Some(row) = row.map_err(|e| engine_error(&e))? else {
                 continue;
             };

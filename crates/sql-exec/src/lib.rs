@@ -38,7 +38,7 @@ pub mod subquery;
 pub mod target;
 mod window;
 
-pub use ctx::{ExecCtx, Limits, RowLock};
+pub use ctx::{ExecCtx, LentTxn, Limits, RowLock, StoredFunctions, TxnRef};
 pub use env::{ExecEnv, Executor};
 pub use memory::{Purpose, charge, row_bytes};
 pub use recursive::SharedRows;

@@ -180,7 +180,7 @@ impl LockingScan {
             let (tree, key) = (index.id, self.key.clone());
             let mode = self.lock.mode;
             let request = |_: &Self, policy| {
-                let outcome = exec.txn.lock(tree, &key, mode, policy);
+                let outcome = exec.txn().lock(tree, &key, mode, policy);
                 Ok(outcome.map_err(|e| engine_error(&e))?)
             };
             match self.lock_or_wait(request, exec)? {
@@ -204,14 +204,14 @@ impl LockingScan {
     /// Gives back locks on the entry it stands on and its row, which turned out not to be wanted.
     pub(super) fn release(&self, def: &TableDef, row: &[u8], new: NewLocks, exec: &ExecCtx<'_>) {
         if new.row {
-            exec.txn.release(def.primary().id, row);
+            exec.txn().release(def.primary().id, row);
         }
         self.release_entry(def, new, exec);
     }
 
     fn release_entry(&self, def: &TableDef, new: NewLocks, exec: &ExecCtx<'_>) {
         if new.entry {
-            exec.txn.release(def.indexes[self.index].id, &self.key);
+            exec.txn().release(def.indexes[self.index].id, &self.key);
         }
     }
 
@@ -250,13 +250,13 @@ impl LockingScan {
     ) -> ExecResult<LockOutcome> {
         let mode = self.lock.mode;
         let is_covered =
-            self.index == 0 && self.lock.policy == WaitPolicy::Wait && exec.txn.locks_gaps();
+            self.index == 0 && self.lock.policy == WaitPolicy::Wait && exec.txn().locks_gaps();
         let outcome = match &self.range {
             Some(range) if is_covered => {
                 let read = range.read_to(row, self.direction);
-                exec.txn.cover(tree, read, row, mode, policy)
+                exec.txn().cover(tree, read, row, mode, policy)
             }
-            _ => exec.txn.lock(tree, row, mode, policy),
+            _ => exec.txn().lock(tree, row, mode, policy),
         };
         Ok(outcome.map_err(|e| engine_error(&e))?)
     }
@@ -352,7 +352,7 @@ impl Round {
         exec: &ExecCtx<'_>,
     ) -> ExecResult<Self> {
         let failed = |e| engine_error(&e);
-        let txn = exec.txn;
+        let txn = exec.txn();
         // In this order: what comes into the range after the gap is locked waits, what came before is either
         // uncommitted or in the tree.
         let gap = match txn.locks_gaps() {
@@ -454,14 +454,16 @@ pub(super) fn lock_point(
                 return Ok(Some(locked));
             }
             if new {
-                exec.txn.release(tree.id(), key);
+                exec.txn().release(tree.id(), key);
             }
         }
         let span = KeySpan::of_key(key);
-        if exec.txn.locks_gaps() {
-            exec.txn.lock_gap(tree.id(), span.clone()).map_err(failed)?;
+        if exec.txn().locks_gaps() {
+            exec.txn()
+                .lock_gap(tree.id(), span.clone())
+                .map_err(failed)?;
         }
-        let coming = exec.txn.uncommitted(tree.id(), &span, Direction::Forward);
+        let coming = exec.txn().uncommitted(tree.id(), &span, Direction::Forward);
         is_wanted = !coming.map_err(failed)?.entries.is_empty() || read()?;
         if !is_wanted {
             return Ok(None);

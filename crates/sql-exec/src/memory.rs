@@ -68,7 +68,7 @@ pub(crate) fn may_keep(env: &ExecEnv<'_>, held: u64, more: u64, budget: Budget) 
     let wanted = env.states.memory.get().saturating_add(more);
     env.exec.is_none_or(|exec| {
         let all = exec.limits.memory_bytes;
-        wanted <= all - all / 4 && env.states.has_room(wanted, exec.txn.memory())
+        wanted <= all - all / 4 && env.states.has_room(wanted, exec.txn().memory())
     })
 }
 
@@ -106,7 +106,7 @@ pub fn charge(env: &ExecEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResult<()> 
     match env.exec {
         Some(exec) => env
             .states
-            .raise_memory(used, exec.txn.memory())
+            .raise_memory(used, exec.txn().memory())
             .map_err(|e| engine_error(&e)),
         None => {
             env.states.memory.set(used);

@@ -128,7 +128,7 @@ impl ScanState {
                     .exec
                     .filter(|e| e.view == View::Snapshot && lock_of(plan, e).is_none())
                 {
-                    def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
+                    def.check_visible(&def.indexes[access.index], exec.txn().snapshot())?;
                 }
                 self.open_base(plan, def, access, row, env)
             }
@@ -336,7 +336,8 @@ impl ScanState {
         };
         // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
         // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
-        let entries_may_be_stale = view == View::Latest || exec.txn.has_writes_to(def.primary().id);
+        let entries_may_be_stale =
+            view == View::Latest || exec.txn().has_writes_to(def.primary().id);
         loop {
             exec.tick()?;
             let verdict = match &mut self.input {
@@ -402,7 +403,7 @@ impl ScanState {
                         if is_empty(lower, upper) {
                             continue;
                         }
-                        let opened = exec.txn.scan(tree, lower, upper, direction, view);
+                        let opened = exec.txn().scan(tree, lower, upper, direction, view);
                         *cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
                     }
                     let entry = cursor.as_mut().expect("just opened").next();
@@ -456,10 +457,11 @@ impl ScanState {
     ) -> ExecResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
-        if plan.row_slot.is_none() && entry.is_none() {
+        // Conditions on a stored row that is lent by the transaction cannot give this to a function.
+        if plan.row_slot.is_none() && entry.is_none() && !exec.calls_functions() {
             let (key, filters) = (&*self.key, &mut self.filters);
             let found = exec
-                .txn
+                .txn()
                 .get_with(tree, key, view, |stored| {
                     judge_filtered(filters, plan, def, (key, stored), row, env)
                 })
@@ -542,7 +544,7 @@ fn read_row(
     exec: &ExecCtx<'_>,
 ) -> ExecResult<bool> {
     let found = exec
-        .txn
+        .txn()
         .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));
     Ok(found.map_err(|e| engine_error(&e))?.is_some())
 }
@@ -558,7 +560,7 @@ fn counts_of<'d>(def: &'d TableDef, access: &Access) -> &'d Arc<AccessCounts> {
 /// Does the scan see one state of the index at every opening, whatever the statement does?
 fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
     let is_plain = lock_of(plan, exec).is_none() && plan.row_slot.is_none() && !access.reverse;
-    is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
+    is_plain && exec.view == View::Snapshot && !exec.txn().has_writes()
 }
 
 fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {

@@ -251,7 +251,7 @@ impl SubqueryState {
         inner: &ExecEnv<'_>,
     ) -> ExecResult<Value> {
         // What the statement itself changes may change the value.
-        let is_fixed = |e: &super::ExecCtx<'_>| e.view == View::Snapshot && !e.txn.has_writes();
+        let is_fixed = |e: &super::ExecCtx<'_>| e.view == View::Snapshot && !e.txn().has_writes();
         if !inner.exec.is_some_and(is_fixed) || inner.states.profile.is_some() {
             return self.single(query, inner);
         }

@@ -26,7 +26,7 @@ pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> ExecResult<Option<Paral
         return Ok(None);
     };
     let needs_reader = needs_reader(&block_exprs(block, &candidate), &candidate);
-    if needs_reader && exec.txn.has_writes() {
+    if needs_reader && exec.txn().has_writes() {
         return Ok(None);
     }
     let wanted = wanted_tasks(exec);
@@ -39,7 +39,7 @@ pub fn estimate(block: &BlockPlan, env: &ExecEnv<'_>) -> ExecResult<Option<Paral
             let Some(target) = target(&candidate.probe, exec, env)? else {
                 return Ok(None);
             };
-            let scan = exec.txn.parallel_scan(target.tree, target.spans, wanted);
+            let scan = exec.txn().parallel_scan(target.tree, target.spans, wanted);
             (
                 Shared::Scan,
                 scan.map_err(|e| engine_error(&e))?.tasks() as u64,
@@ -66,7 +66,7 @@ fn count(
         return Ok(None);
     };
     let wanted = wanted_tasks(exec);
-    let count = exec.txn.parallel_count(target.tree, target.spans, wanted);
+    let count = exec.txn().parallel_count(target.tree, target.spans, wanted);
     let count = count.map_err(|e| engine_error(&e))?;
     let tasks = count.tasks() as u64;
     Ok(Some(ParallelEstimate {

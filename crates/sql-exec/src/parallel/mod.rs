@@ -237,7 +237,7 @@ fn work<W: ScanWork>(
     let mut killed = Ok(());
     let mut failed = Ok(());
     let helpers = exec.limits.read_threads.saturating_sub(1) as usize;
-    let outcome = exec.txn.scans().run(
+    let outcome = exec.txn().scans().run(
         work,
         tasks,
         helpers,
@@ -281,7 +281,7 @@ fn count(
         return Ok(None);
     };
     let count = exec
-        .txn
+        .txn()
         .parallel_count(target.tree, target.spans, wanted_tasks(exec))
         .map_err(|e| engine_error(&e))?;
     let (mut rows, mut from_metadata) = (count.counted(), count.counted());
@@ -300,7 +300,7 @@ fn count(
         let verified = task.0.verify(rows, &mut || (exec.check_killed)().is_ok());
         verified.map_err(|e| engine_error(&e))?;
     }
-    exec.txn.scans().note_counted(from_metadata);
+    exec.txn().scans().note_counted(from_metadata);
     stats.note_counted(from_metadata);
     stats.note_passed([rows]);
     if let Some(profile) = &env.states.profile {

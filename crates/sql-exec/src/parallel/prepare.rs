@@ -51,10 +51,10 @@ pub(super) fn target<'p>(
     let Source::Base { def, access, .. } = &probe.source.source else {
         return Ok(None);
     };
-    def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
+    def.check_visible(&def.indexes[access.index], exec.txn().snapshot())?;
     // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead to a row that it has
     // moved elsewhere in the index.
-    let stale = access.index != 0 && exec.txn.has_writes_to(def.primary().id);
+    let stale = access.index != 0 && exec.txn().has_writes_to(def.primary().id);
     // Joined rows may have to come in the order of the index.
     if stale && (!matches!(access.kind, AccessKind::Full) || !probe.stages.is_empty()) {
         return Ok(None);
@@ -110,7 +110,7 @@ pub(super) fn prepare(
     } = candidate;
     let mut inputs = SharedInputs::default();
     if needs_reader(exprs, candidate) {
-        inputs.reader = exec.txn.reader();
+        inputs.reader = exec.txn().reader();
         if inputs.reader.is_none() {
             return Ok(None);
         }
@@ -168,7 +168,7 @@ pub(super) fn prepare(
         SinkKind::Hash => exec.limits.join_bytes,
         _ => exec.limits.table_bytes,
     };
-    let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn.memory());
+    let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn().memory());
     let input = (input, *split, *evaluation);
     let bounds = (exec.limits, room);
     Ok(Some(TableTask::new(
@@ -264,8 +264,8 @@ fn table_input(
     let looked_up = key_lookup::spans(probe.source, place, known, env)?;
     let keys = looked_up.as_ref().map(Vec::len);
     let rows = match looked_up {
-        Some(spans) => exec.txn.parallel_lookup(target.tree, spans, tasks),
-        None => exec.txn.parallel_scan(target.tree, target.spans, tasks),
+        Some(spans) => exec.txn().parallel_lookup(target.tree, spans, tasks),
+        None => exec.txn().parallel_scan(target.tree, target.spans, tasks),
     };
     let rows = rows.map_err(|e| engine_error(&e))?;
     // Entries of other indexes are not what blocks speak of.

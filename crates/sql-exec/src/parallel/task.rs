@@ -656,11 +656,11 @@ impl Entries {
             Self::Leading { index } => {
                 let key = def.indexes[*index].codec.clustered_of(key, value)?;
                 let exec = env.exec.expect("what looks rows up has a reader");
-                let found = exec
-                    .txn
-                    .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
-                        flow.judge(scan, def, met, stored)
-                    });
+                let found =
+                    exec.txn()
+                        .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
+                            flow.judge(scan, def, met, stored)
+                        });
                 found
                     .map_err(|e| engine_error(&e))?
                     .unwrap_or(Ok(Verdict::Drop))

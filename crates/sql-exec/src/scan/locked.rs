@@ -111,22 +111,22 @@ impl ScanState {
 
     fn keep_or_release(&self, def: &TableDef, new: bool, verdict: &Verdict, exec: &ExecCtx<'_>) {
         if new && is_released(verdict, exec) {
-            exec.txn.release(def.primary().id, &self.key);
+            exec.txn().release(def.primary().id, &self.key);
         }
     }
 }
 
 /// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
 fn is_released(verdict: &Verdict, exec: &ExecCtx<'_>) -> bool {
-    matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps()
+    matches!(verdict, Verdict::Drop) && !exec.txn().locks_gaps()
 }
 
 /// The lock that the scan takes at the transaction's isolation level.
 pub(super) fn lock_of(plan: &ScanPlan, exec: &ExecCtx<'_>) -> Option<LockSpec> {
-    plan.lock.filter(|lock| lock.is_taken(exec.txn))
+    plan.lock.filter(|lock| lock.is_taken(&exec.txn()))
 }
 
 /// Does it look at committed rows first, and lock only those that meet the conditions?
 pub(super) fn is_semi_consistent(lock: LockSpec, access: &Access, exec: &ExecCtx<'_>) -> bool {
-    lock.reason == LockReason::Updated && access.index == 0 && !exec.txn.locks_gaps()
+    lock.reason == LockReason::Updated && access.index == 0 && !exec.txn().locks_gaps()
 }

@@ -54,7 +54,7 @@ impl Lookups {
         let seeker = match &mut self.seeker {
             Some(seeker) => seeker,
             None => {
-                let new = exec.txn.seeker(&index.tree, exec.view);
+                let new = exec.txn().seeker(&index.tree, exec.view);
                 let new = Box::new(new.map_err(|e| engine_error(&e))?);
                 self.seeker.insert(new)
             }

@@ -136,7 +136,7 @@ impl Merge {
 fn ways(runs: &[Run], block: usize, budget: u64, env: &ExecEnv<'_>) -> usize {
     let room = env
         .exec
-        .map_or(u64::MAX, |exec| exec.txn.memory().room() as u64);
+        .map_or(u64::MAX, |exec| exec.txn().memory().room() as u64);
     let longest = runs.iter().map(|run| run.longest).max().unwrap_or(0);
     let each = match longest > 2 * block {
         true => 2 * longest,

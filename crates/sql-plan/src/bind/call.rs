@@ -4,8 +4,11 @@
 //! several rows.
 //! **Invariants**: an argument is bound once; a function that waits or changes from row to row marks the block.
 
+use std::sync::Arc;
+
 use esker_sql_syntax::ast;
 use esker_types::cmp::CmpKind;
+use esker_types::collation::Coercibility;
 use esker_types::func::aggregate;
 use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
@@ -14,8 +17,8 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 use super::block::Volatility;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::Scope;
-use super::{BindEnv, aggregates, compare, errors, json, window};
-use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold};
+use super::{BindEnv, aggregates, compare, errors, json, print, window};
+use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, StoredCall, StoredFunction, fold};
 
 /// What the registry wants to know about bound arguments.
 pub(super) fn arg_types(args: &[Expr]) -> Vec<ArgType<'_>> {
@@ -56,10 +59,10 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
             return bind_function(env, scope, &name, &call.args);
         }
         let (schema, name) = (&*schema.text, &*call.name.text);
-        if env.names.stored_function(Some(schema), name) {
-            return Err(stored_function(name));
-        }
-        return Err(errors::unknown_function(&format!("{schema}.{name}")));
+        return match env.names.stored_function(schema, name, true)? {
+            Some(function) => bind_stored(env, scope, (function, true), &call.args),
+            None => Err(errors::unknown_function(&format!("{schema}.{name}"))),
+        };
     }
     if let Some(def) = aggregate::lookup(&call.name.text) {
         return aggregates::bind(env, scope, def, call);
@@ -81,7 +84,7 @@ pub(super) fn bind_function(
     args: &[ast::Expr],
 ) -> SqlResult<Expr> {
     let Some(def) = func::lookup(name) else {
-        return Err(unknown(env, name));
+        return bind_unknown(env, scope, name, args);
     };
     if !def.accepts(args.len()) {
         return Err(errors::wrong_parameter_count(name));
@@ -204,23 +207,67 @@ fn takes_number(function: &str, nth: usize) -> bool {
     }
 }
 
-/// 1235: stored functions are kept and not called.
-fn stored_function(name: &str) -> SqlError {
-    SqlError::not_supported(format!("call of the stored function '{name}'"))
-}
-
+/// A call of a name that no function of the registry has: the stored function of the current database.
+///
+/// # Errors
 /// 1305, or 1235 for what MySQL has and Esker does not.
-fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
+fn bind_unknown(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    name: &str,
+    args: &[ast::Expr],
+) -> SqlResult<Expr> {
+    let schema = env.current_schema();
+    if let Some(schema) = &schema
+        && let Some(function) = env.names.stored_function(schema, name, false)?
+    {
+        return bind_stored(env, scope, (function, false), args);
+    }
     let lower = name.to_ascii_lowercase();
     let families = ["st_", "mbr", "xa_"];
     if families.iter().any(|f| lower.starts_with(f)) {
-        return SqlError::not_supported(name);
+        return Err(SqlError::not_supported(name));
     }
-    match env.ctx.session.database() {
-        Some(_) if env.names.stored_function(None, name) => stored_function(name),
-        Some(db) => errors::unknown_function(&format!("{db}.{name}")),
+    Err(match schema {
+        Some(schema) => errors::unknown_function(&format!("{schema}.{name}")),
         None => errors::unknown_function(name),
+    })
+}
+
+/// Binds a call of a stored function; `qualified`: it was named with its database.
+///
+/// # Errors
+/// 1318.
+fn bind_stored(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    (function, qualified): (Arc<StoredFunction>, bool),
+    args: &[ast::Expr],
+) -> SqlResult<Expr> {
+    let (wanted, given) = (function.parameters.len(), args.len());
+    if wanted != given {
+        let name = format!("{}.{}", function.def.schema, function.def.name);
+        return Err(errors::wrong_argument_count(
+            "FUNCTION", name, wanted, given,
+        ));
     }
+    let args = bind_all(env, scope, args)?;
+    let texts: Vec<String> = args.iter().map(|arg| print::text(scope, arg)).collect();
+    let text = format!("{}({})", function.def.name, texts.join(",")).into();
+    env.calls.set(true);
+    scope.note_volatility(Volatility::Volatile);
+    let ty = function.returns.clone().with_nullable(true);
+    let coer = match ty.is_string() {
+        true => Coercibility::Coercible,
+        false => Coercibility::of_column(&ty),
+    };
+    let kind = ExprKind::Stored(Box::new(StoredCall {
+        function,
+        qualified,
+        text,
+        args,
+    }));
+    Ok(Expr { kind, ty, coer })
 }
 
 fn nullif(env: &BindEnv<'_>, mut left: Expr, right: Expr) -> SqlResult<Expr> {

@@ -133,7 +133,7 @@ fn range_offset(
 /// May the expression give another value when it is asked again?
 fn changes(e: &Expr) -> bool {
     e.any(&mut |e| match &e.kind {
-        ExprKind::SeededRand(..) | ExprKind::Assign(..) => true,
+        ExprKind::SeededRand(..) | ExprKind::Assign(..) | ExprKind::Stored(_) => true,
         ExprKind::Func(call) => crate::expr::fold::is_volatile(call.def),
         _ => false,
     })

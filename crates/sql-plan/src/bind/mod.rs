@@ -57,7 +57,7 @@ use esker_sql_syntax::ast;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use crate::bind::virt::VirtualTable;
-use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
+use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, StoredFunction, UserVars};
 use crate::plan::PlanTrace;
 
 pub use computed::computed_columns;
@@ -134,9 +134,15 @@ pub trait Names {
     ) -> SqlResult<()> {
         Ok(())
     }
-    /// Is there a stored function of this name? Without a database, in the current one.
-    fn stored_function(&self, _schema: Option<&str>, _name: &str) -> bool {
-        false
+    /// A stored function that the statement may call (1370 when not), if there is one of this name. `qualified`: it was
+    /// written with its database.
+    fn stored_function(
+        &self,
+        _schema: &str,
+        _name: &str,
+        _qualified: bool,
+    ) -> SqlResult<Option<Arc<StoredFunction>>> {
+        Ok(None)
     }
     /// A table that foreign keys tie to one of the statement's; whoever runs the statement locks it.
     fn related(&self, _schema: &str, _table: &str) -> Option<Arc<TableDef>> {
@@ -173,6 +179,8 @@ pub struct BindEnv<'a> {
     pub describe_only: bool,
     /// A bound function waits (SLEEP, GET_LOCK).
     pub blocks: Cell<bool>,
+    /// The statement calls a stored function.
+    pub calls: Cell<bool>,
     /// The statement assigns a user variable.
     pub(crate) assigns: Cell<bool>,
     /// The statement changes rows: warnings of values may be errors when it runs.
@@ -276,6 +284,7 @@ impl<'a> BindEnv<'a> {
             params,
             describe_only: false,
             blocks: Cell::new(false),
+            calls: Cell::new(false),
             assigns: Cell::new(false),
             changes_rows: Cell::new(false),
             locks: LockRules::default(),
@@ -341,6 +350,15 @@ impl<'a> BindEnv<'a> {
                 Some(verb) => errors::view_prevents(verb, &target.alias),
             }),
             None => Ok(()),
+        }
+    }
+
+    /// The database in which a name without one is looked for: the view's inside of a view.
+    pub(crate) fn current_schema(&self) -> Option<Arc<str>> {
+        let views = self.views.borrow();
+        match views.last() {
+            Some((schema, _)) => Some(schema.clone()),
+            None => self.ctx.session.database().map(Arc::from),
         }
     }
 

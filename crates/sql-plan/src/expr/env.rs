@@ -14,7 +14,7 @@ use esker_types::fulltext::Search;
 use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
-use super::{Match, Subquery};
+use super::{Match, StoredCall, Subquery};
 
 /// User variables (`@name`), implemented by the session.
 pub trait UserVars {
@@ -47,6 +47,12 @@ pub trait Queries {
     /// # Errors
     /// Those of reading the index, and 1064 for the text.
     fn search(&self, call: &Match, env: &EvalEnv<'_>) -> ExecResult<Arc<Search>>;
+
+    /// The result of a stored function.
+    ///
+    /// # Errors
+    /// What the function runs into and does not handle.
+    fn call_stored(&self, call: &StoredCall, args: Vec<Value>) -> ExecResult<Value>;
 
     /// Counts a turn of a loop inside an expression.
     ///

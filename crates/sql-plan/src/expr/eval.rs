@@ -16,7 +16,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, arith,
 use smallvec::SmallVec;
 
 use super::boolean;
-use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall, Match};
+use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall, Match, StoredCall};
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -129,6 +129,7 @@ impl Expr {
                 )?)
             }
             ExprKind::Func(call) => self.call(call, row, env),
+            ExprKind::Stored(call) => call.result(row, env),
             ExprKind::Case(case) => {
                 for (when, then) in &case.whens {
                     if when.is_true(row, env)? {
@@ -217,6 +218,16 @@ impl Expr {
     fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let v = arg.eval(row, env)?;
         Ok(convert(env.ctx, v, &arg.ty, &self.ty)?)
+    }
+}
+
+impl StoredCall {
+    fn result(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+        let Some(queries) = env.queries else {
+            return Err(SqlError::not_supported("a stored function in this place").into());
+        };
+        let args = self.args.iter().map(|arg| arg.eval(row, env));
+        queries.call_stored(self, args.collect::<ExecResult<_>>()?)
     }
 }
 

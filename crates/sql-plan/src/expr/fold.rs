@@ -55,6 +55,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Window(_)
         | ExprKind::Grouping(_)
         | ExprKind::Match(_)
+        | ExprKind::Stored(_)
         | ExprKind::Subquery(_) => false,
         _ => true,
     };

@@ -20,7 +20,7 @@ pub mod walk;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{RoutineDef, TableDef};
 use esker_types::arith::{BinOp, UnOp};
 use esker_types::cmp::CmpKind;
 use esker_types::collation::{Coercibility, Collation};
@@ -175,6 +175,8 @@ pub enum ExprKind {
     Unary(Box<Unary>),
     /// A function of the registry; all arguments are evaluated.
     Func(Box<FuncCall>),
+    /// A stored function.
+    Stored(Box<StoredCall>),
     /// `IF`, and CASE with conditions: the first true condition's value, converted to the result type.
     Case(Box<Case>),
     /// COALESCE and IFNULL: the first non-null, converted to the result type.
@@ -331,6 +333,30 @@ impl std::fmt::Debug for FuncCall {
             .field("args", &self.args)
             .finish()
     }
+}
+
+/// A stored function as the binder knows it.
+#[derive(Debug)]
+pub struct StoredFunction {
+    /// What is called.
+    pub def: Arc<RoutineDef>,
+    /// Types of its parameters.
+    pub parameters: Vec<SqlType>,
+    /// Type of its result.
+    pub returns: SqlType,
+}
+
+/// A call of a stored function.
+#[derive(Debug, Clone)]
+pub struct StoredCall {
+    /// What is called.
+    pub function: Arc<StoredFunction>,
+    /// It was named with its database.
+    pub qualified: bool,
+    /// What errors call its result.
+    pub text: Arc<str>,
+    /// Arguments, as many as it has parameters.
+    pub args: Vec<Expr>,
 }
 
 /// Conditions and values; without operand.

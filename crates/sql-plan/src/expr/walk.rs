@@ -5,6 +5,8 @@
 //! written with them misses nothing; plans of subqueries are reached through [`Expr::outer_slots`]
 //! only.
 
+use std::sync::Arc;
+
 use esker_types::Value;
 
 use super::{Expr, ExprKind, SubqueryForm};
@@ -56,6 +58,7 @@ macro_rules! operands {
                 vec![&$($mutable)? l.text, &$($mutable)? l.pattern]
             }
             ExprKind::Func(f) => f.args.$iter().collect(),
+            ExprKind::Stored(f) => f.args.$iter().collect(),
             ExprKind::Case(c) => {
                 let c = &$($mutable)? **c;
                 let whens = c.whens.$iter().flat_map(|(when, then)| [when, then]);
@@ -122,6 +125,7 @@ impl Expr {
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
             | ExprKind::Grouping(_)
+            | ExprKind::Stored(_)
             | ExprKind::Subquery(_) => true,
             ExprKind::Func(call) => !super::fold::is_pure(call.def),
             _ => false,
@@ -136,6 +140,7 @@ impl Expr {
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
             | ExprKind::Assign(..)
+            | ExprKind::Stored(_)
             | ExprKind::SeededRand(..) => true,
             ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
             ExprKind::Subquery(q) => q.correlated,
@@ -212,6 +217,7 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Func(a), ExprKind::Func(b)) => {
             a.def.name == b.def.name && !super::fold::is_volatile(a.def)
         }
+        (ExprKind::Stored(a), ExprKind::Stored(b)) => Arc::ptr_eq(&a.function.def, &b.function.def),
         (ExprKind::Case(a), ExprKind::Case(b)) => {
             (a.whens.len(), a.otherwise.is_some()) == (b.whens.len(), b.otherwise.is_some())
         }

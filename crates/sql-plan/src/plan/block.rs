@@ -109,6 +109,7 @@ fn plan_filtered(
         cost_rows: cost.looked_at,
         rows: cost.rows,
         blocks: env.blocks.get(),
+        calls: env.calls.get().then(|| env.tables_read().into()),
         root,
         reach: query.reach,
         volatility: query.volatility,

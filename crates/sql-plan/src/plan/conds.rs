@@ -57,6 +57,7 @@ fn split_or(cond: &Expr, branches: &[Expr], out: &mut Vec<Expr>) {
 fn changes(e: &Expr) -> bool {
     e.any(&mut |e| match &e.kind {
         ExprKind::Assign(..) | ExprKind::SeededRand(..) | ExprKind::Subquery(_) => true,
+        ExprKind::Stored(_) => true,
         ExprKind::Func(call) => crate::expr::fold::is_volatile(call.def),
         _ => false,
     })

@@ -149,6 +149,7 @@ fn subquery(env: &BindEnv<'_>, mut one: Arc<BlockPlan>, arg: &Expr) -> ExprKind 
         cost_rows: 1.0,
         rows: 1.0,
         blocks: false,
+        calls: None,
         root: Root::Block(one),
         reach: 0,
         volatility: Volatility::Stable,

@@ -519,7 +519,7 @@ impl Joiner<'_> {
         self.map.tables_of(e) & !seen == 0
             && !e.any(&mut |e| match &e.kind {
                 ExprKind::Func(call) => fold::is_volatile(call.def),
-                ExprKind::Assign(..) => true,
+                ExprKind::Assign(..) | ExprKind::Stored(_) => true,
                 // Rows of this very statement may change it.
                 ExprKind::UserVar(_) => self.env.assigns.get(),
                 _ => false,

@@ -33,7 +33,8 @@ impl QueryPlan {
         let is_plain = block.windows.is_none()
             && !block.calc_found_rows
             && matches!(block.strategy, Strategy::Serial)
-            && !self.blocks;
+            && !self.blocks
+            && self.calls.is_none();
         if !is_plain {
             return None;
         }

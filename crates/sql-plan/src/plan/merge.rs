@@ -86,7 +86,7 @@ fn is_plain(query: &BoundQuery) -> Option<&Block> {
 pub(super) fn is_repeatable(e: &Expr) -> bool {
     !e.any(&mut |e| match &e.kind {
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
-        ExprKind::SeededRand(..) | ExprKind::Outer { .. } => true,
+        ExprKind::SeededRand(..) | ExprKind::Outer { .. } | ExprKind::Stored(_) => true,
         ExprKind::Func(call) => fold::is_volatile(call.def),
         _ => false,
     })

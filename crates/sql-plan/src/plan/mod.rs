@@ -44,7 +44,7 @@ mod window;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{TableDef, TableId};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
@@ -79,6 +79,8 @@ pub struct QueryPlan {
     pub rows: f64,
     /// Calls functions that wait (SLEEP, GET_LOCK).
     pub blocks: bool,
+    /// Calls stored functions: the tables that the statement reads, which these must not change.
+    pub calls: Option<Box<[TableId]>>,
     /// What produces the rows.
     pub root: Root,
     /// Levels of enclosing queries it refers to (0 = none).

@@ -82,6 +82,7 @@ fn substitute(e: &mut Expr, block: &Block, table: usize, inner: &Block) -> bool 
             }
         }
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => false,
+        ExprKind::Stored(_) => false,
         ExprKind::Func(call) if fold::is_volatile(call.def) => false,
         _ => {
             let children = e.children_mut();
@@ -107,7 +108,7 @@ fn origin(output: &Expr, inner: &Block) -> Option<Expr> {
     let group = inner.group.as_ref();
     let costly = output.any(&mut |e| match &e.kind {
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
-        ExprKind::SeededRand(..) | ExprKind::Grouping(_) => true,
+        ExprKind::SeededRand(..) | ExprKind::Grouping(_) | ExprKind::Stored(_) => true,
         ExprKind::Func(call) => fold::is_volatile(call.def),
         _ => false,
     });

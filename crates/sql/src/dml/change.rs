@@ -174,7 +174,7 @@ impl RowChanger {
     /// Evaluates the assignments into the statement's row, in which they see each other.
     pub(super) fn assign_all(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         row: &mut [Value],
         row_number: u64,
@@ -207,7 +207,7 @@ impl RowChanger {
     /// Computes the generated columns from the row as it is to become.
     pub(super) fn generate(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         row: &mut [Value],
         how: (u64, bool),
@@ -231,7 +231,7 @@ impl RowChanger {
     /// The value of DEFAULT for a column.
     fn default(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         col: usize,
         row: &[Value],
@@ -358,7 +358,7 @@ impl RowChanger {
     /// Gives ON UPDATE columns the statement's time; false if there is none that is not assigned.
     pub(super) fn stamp(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         row: &mut [Value],
     ) -> Result<bool, ExecError> {

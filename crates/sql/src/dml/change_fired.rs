@@ -82,7 +82,7 @@ impl RowChanger {
     /// 1048.
     pub(super) fn accept(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         (row, mut new): (&mut [Value], Vec<Value>),
         lenient: bool,

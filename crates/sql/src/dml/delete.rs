@@ -4,7 +4,7 @@
 //! **Invariant**: all rows are found and locked before the first is removed; a row that a join gives
 //! several times is removed once.
 
-use esker_sql_catalog::catalog::{TableDef, TableId};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
@@ -20,7 +20,7 @@ use super::foreign::{Enforcer, ForeignKeyPlan, RowAt, RowEffects, is_ignorable};
 use super::insert::decode_row;
 use super::target::{Search, Seen, not_updatable};
 use super::through_view;
-use super::{DmlDone, DmlEnv, reads_beside, strict_writes};
+use super::{Beside, DmlDone, DmlEnv, strict_writes};
 
 /// A compiled DELETE.
 pub struct CompiledDelete {
@@ -30,8 +30,7 @@ pub struct CompiledDelete {
     /// By target: the first target that is the same table under another name, or itself.
     first: Vec<usize>,
     foreign: ForeignKeyPlan,
-    /// The tables that it reads; known where triggers run.
-    reads: Vec<TableId>,
+    beside: Beside,
 }
 
 /// Is this name of a table given to it by the statement?
@@ -141,7 +140,7 @@ impl CompiledDelete {
             search: Search::new(target.plan(env, &clauses)?, joined),
             ignore: delete.ignore,
             first: first_of_each(&tables),
-            reads: reads_beside(env, &tables),
+            beside: Beside::of(env, &tables),
             tables,
         })
     }
@@ -162,9 +161,9 @@ impl CompiledDelete {
         self.tables.iter().any(has)
     }
 
-    /// The tables that it reads; known where triggers run.
-    pub(super) fn reads(&self) -> &[TableId] {
-        &self.reads
+    /// What its triggers and functions have to know.
+    pub(super) fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// The query that finds the rows.

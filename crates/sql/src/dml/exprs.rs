@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
-use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
+use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, StoredFunction, fold};
 use esker_sql_syntax::{ast, parse_expression};
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value, errors};
 
@@ -37,6 +37,18 @@ impl Names for NoNames {
 
     fn system_variable(&self, _var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
         Err(disallowed("variable"))
+    }
+
+    fn stored_function(
+        &self,
+        schema: &str,
+        name: &str,
+        qualified: bool,
+    ) -> SqlResult<Option<Arc<StoredFunction>>> {
+        Err(match qualified {
+            true => disallowed(&format!("`{schema}`.`{name}`")),
+            false => disallowed(&format!("`{name}`")),
+        })
     }
 }
 

@@ -7,6 +7,9 @@
 //!   parent, it has not been told of.
 //! - What foreign keys do to other rows is not told of, as in MySQL 8.4: whoever applies the events does it, too.
 
+use std::cell::{RefCell, RefMut};
+use std::ops::{Deref, DerefMut};
+
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 
@@ -19,6 +22,53 @@ use crate::binlog::Capture;
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) row: Vec<u8>,
+}
+
+/// Who takes down for the binary log what a statement changes.
+pub enum Log<'a> {
+    /// Nobody.
+    Off,
+    /// The change alone.
+    Own(&'a mut Capture),
+    /// The change and the functions that it calls, in turns.
+    Lent(&'a RefCell<Capture>),
+}
+
+/// A [`Log`] that is on, for one use of it.
+pub(crate) enum LogRef<'l> {
+    Own(&'l mut Capture),
+    Lent(RefMut<'l, Capture>),
+}
+
+impl Log<'_> {
+    /// What takes down, if anything does.
+    pub(crate) fn get(&mut self) -> Option<LogRef<'_>> {
+        match self {
+            Self::Off => None,
+            Self::Own(capture) => Some(LogRef::Own(capture)),
+            Self::Lent(capture) => Some(LogRef::Lent(capture.borrow_mut())),
+        }
+    }
+}
+
+impl Deref for LogRef<'_> {
+    type Target = Capture;
+
+    fn deref(&self) -> &Capture {
+        match self {
+            Self::Own(capture) => capture,
+            Self::Lent(capture) => capture,
+        }
+    }
+}
+
+impl DerefMut for LogRef<'_> {
+    fn deref_mut(&mut self) -> &mut Capture {
+        match self {
+            Self::Own(capture) => capture,
+            Self::Lent(capture) => capture,
+        }
+    }
 }
 
 /// What an update has done to the keys of its row.
@@ -41,11 +91,11 @@ impl DmlEnv<'_> {
         replaced: Option<&Replaced>,
         is_left: &dyn Fn(usize) -> bool,
     ) -> Result<(), ExecError> {
-        let Some(capture) = capture_of(&mut self.capture, table) else {
+        let Some(mut capture) = log_of(&mut self.log, table) else {
             return Ok(());
         };
         let scratch = &*self.scratch;
-        note_keys(capture, table, &scratch.key, scratch.new_entries());
+        note_keys(&mut capture, table, &scratch.key, scratch.new_entries());
         match replaced {
             None => capture.insert(self.txn, table, &scratch.row, is_left),
             Some(old) => capture.update(self.txn, table, &old.row, &scratch.row),
@@ -58,13 +108,13 @@ impl DmlEnv<'_> {
         table: &TableDef,
         keys: KeysOf<'_>,
     ) -> Result<(), ExecError> {
-        let Some(capture) = capture_of(&mut self.capture, table) else {
+        let Some(mut capture) = log_of(&mut self.log, table) else {
             return Ok(());
         };
         let scratch = &*self.scratch;
         let entries = |all| if keys.entries { all } else { &[][..] };
         note_keys(
-            capture,
+            &mut capture,
             table,
             keys.clustered,
             entries(scratch.old_entries()),
@@ -74,7 +124,12 @@ impl DmlEnv<'_> {
         } else {
             keys.clustered
         };
-        note_keys(capture, table, clustered, entries(scratch.new_entries()));
+        note_keys(
+            &mut capture,
+            table,
+            clustered,
+            entries(scratch.new_entries()),
+        );
         capture.update(self.txn, table, &scratch.old_row, &scratch.row)
     }
 
@@ -85,26 +140,23 @@ impl DmlEnv<'_> {
         clustered: &[u8],
     ) -> Result<(), ExecError> {
         self.log_keys_given_up(table, clustered);
-        match capture_of(&mut self.capture, table) {
-            Some(capture) => capture.delete(self.txn, table, &self.scratch.old_row),
+        match log_of(&mut self.log, table) {
+            Some(mut capture) => capture.delete(self.txn, table, &self.scratch.old_row),
             None => Ok(()),
         }
     }
 
     /// The same, where the event of the row that takes its place tells of it.
     pub(super) fn log_keys_given_up(&mut self, table: &TableDef, clustered: &[u8]) {
-        if let Some(capture) = capture_of(&mut self.capture, table) {
-            note_keys(capture, table, clustered, self.scratch.old_entries());
+        if let Some(mut capture) = log_of(&mut self.log, table) {
+            note_keys(&mut capture, table, clustered, self.scratch.old_entries());
         }
     }
 }
 
 /// The log's capture, if others than its session know the table.
-fn capture_of<'c>(
-    capture: &'c mut Option<&mut Capture>,
-    table: &TableDef,
-) -> Option<&'c mut Capture> {
-    capture.as_deref_mut().filter(|_| !table.temporary)
+fn log_of<'l>(log: &'l mut Log<'_>, table: &TableDef) -> Option<LogRef<'l>> {
+    log.get().filter(|_| !table.temporary)
 }
 
 /// Tells the binary log which keys a row has given up or taken.

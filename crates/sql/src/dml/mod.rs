@@ -46,7 +46,9 @@ use esker_engine::{Engine, LockMode, Seq, Txn, View};
 use esker_sql_catalog::catalog::{AutoStep, TableDef, TableId};
 use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_catalog::result::{InfoText, Mode};
-use esker_sql_exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
+use esker_sql_exec::{
+    ExecCtx, ExecEnv, LentTxn, Limits, StatementEnv, StoredFunctions, SubqueryStates, TempFiles,
+};
 use esker_sql_plan::bind::{BindEnv, LockReason};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
@@ -54,7 +56,6 @@ use esker_sql_plan::plan::explain::Explainee;
 use esker_sql_syntax::ast::Statement;
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
-use crate::binlog::Capture;
 use foreign::ForeignKeyPlan;
 
 pub(crate) use change_fired::ChangedRow;
@@ -65,6 +66,7 @@ pub(crate) use exprs::{
 };
 pub use insert::{CompiledInsert, CompiledLoad};
 pub(crate) use insert::{InsertSteps, StoreStep, as_counter, auto_value};
+pub use logged::Log;
 pub use update::CompiledUpdate;
 pub(crate) use values::{Default, default_of, implicit_value};
 pub(crate) use write::Scratch;
@@ -115,7 +117,9 @@ pub struct DmlEnv<'a> {
     /// Buffers kept between statements.
     pub scratch: &'a mut Scratch,
     /// Takes down what is changed for the binary log, if it is logged.
-    pub capture: Option<&'a mut Capture>,
+    pub log: Log<'a>,
+    /// The stored functions that the statement calls; `None`: it calls none.
+    pub functions: Option<&'a dyn StoredFunctions>,
 }
 
 /// What a statement did.
@@ -149,11 +153,27 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     }
 }
 
-/// The tables that a statement reads, where its targets have triggers: these must not change them.
-fn reads_beside(env: &BindEnv<'_>, targets: &[Arc<TableDef>]) -> Vec<TableId> {
-    match targets.iter().all(|table| table.triggers.is_empty()) {
-        true => Vec::new(),
-        false => env.tables_read(),
+/// What programs that a change runs have to know of it.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// The tables that it reads, which they must not change; known where there are such programs.
+    pub(crate) reads: Vec<TableId>,
+    /// It calls stored functions.
+    pub(crate) calls: bool,
+}
+
+impl Beside {
+    /// Of a statement that was bound.
+    fn of(env: &BindEnv<'_>, targets: &[Arc<TableDef>]) -> Self {
+        let calls = env.calls.get();
+        let is_watched = calls || targets.iter().any(|table| !table.triggers.is_empty());
+        Self {
+            reads: match is_watched {
+                true => env.tables_read(),
+                false => Vec::new(),
+            },
+            calls,
+        }
     }
 }
 
@@ -199,12 +219,12 @@ impl Compiled {
         }
     }
 
-    /// The tables that it reads; known where triggers run.
-    pub(crate) fn reads(&self) -> &[TableId] {
+    /// What its triggers and functions have to know.
+    pub(crate) fn beside(&self) -> &Beside {
         match self {
-            Self::Insert(insert) => insert.reads(),
-            Self::Update(update) => update.reads(),
-            Self::Delete(delete) => delete.reads(),
+            Self::Insert(insert) => insert.beside(),
+            Self::Update(update) => update.beside(),
+            Self::Delete(delete) => delete.beside(),
         }
     }
 
@@ -250,10 +270,33 @@ impl Compiled {
 }
 
 impl DmlEnv<'_> {
-    /// Where the statement's queries run: they read the snapshot.
-    fn exec(&self) -> ExecCtx<'_> {
-        let (mode, limits) = (self.mode, self.limits);
-        ExecCtx::new(self.txn, View::Snapshot, mode, limits, self.check_killed).with_temp(self.temp)
+    /// Runs `f` where the statement's queries run: they read the snapshot.
+    fn executing<R>(&mut self, f: impl FnOnce(&ExecCtx<'_>) -> R) -> R {
+        let (mode, limits, killed) = (self.mode, self.limits, self.check_killed);
+        match self.functions {
+            None => {
+                let exec = ExecCtx::new(self.txn, View::Snapshot, mode, limits, killed);
+                f(&exec.with_temp(self.temp))
+            }
+            Some(functions) => {
+                let txn = LentTxn::new(self.txn, functions);
+                let exec = ExecCtx::calling(&txn, View::Snapshot, limits, killed);
+                f(&exec.with_temp(self.temp))
+            }
+        }
+    }
+
+    /// The same with what a statement brings to the steps of a query.
+    fn querying<R>(&mut self, f: impl FnOnce(&StatementEnv<'_>) -> R) -> R {
+        let (ctx, params, vars) = (self.ctx, self.params, self.vars);
+        self.executing(|exec| {
+            f(&StatementEnv {
+                ctx,
+                params,
+                vars,
+                exec,
+            })
+        })
     }
 
     /// Takes a row whose key is locked as the statement has left it so far into the scratch's `old_row`; false: it is
@@ -291,14 +334,14 @@ impl DmlEnv<'_> {
     /// Evaluates with access to tables. Writes of this statement that were made before are seen by
     /// subqueries only as far as they read the latest versions.
     fn evaluating<R>(
-        &self,
+        &mut self,
         states: &SubqueryStates,
         f: impl FnOnce(&ExecEnv<'_>) -> ExecResult<R>,
     ) -> ExecResult<R> {
-        let exec = self.exec();
-        let executor = Executor::new(Some(&exec), states);
-        let env = executor.env(self.ctx, self.params, self.vars);
-        f(&env)
+        self.querying(|statement| {
+            let executor = statement.executor(states);
+            f(&statement.env(&executor))
+        })
     }
 }
 

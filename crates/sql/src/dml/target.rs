@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{Purpose, StatementEnv, TargetPlan, charge, row_bytes};
+use esker_sql_exec::{Purpose, TargetPlan, charge, row_bytes};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::ColumnRef;
 use esker_types::{SqlError, SqlResult, Value, errors};
@@ -121,29 +121,20 @@ impl Search {
 
     fn collect(
         &self,
-        env: &DmlEnv<'_>,
+        env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
     ) -> Result<Vec<Vec<Value>>, ExecError> {
-        let exec = env.exec();
-        let statement = StatementEnv {
-            ctx: env.ctx,
-            params: env.params,
-            vars: env.vars,
-            exec: &exec,
-        };
-        let executor = statement.executor(states);
-        let accounts = statement.env(&executor);
         let mut stream = self.plan.open();
-        let mut rows = Vec::new();
-        loop {
-            match stream.next(&statement)? {
-                Some(row) => {
-                    charge(&accounts, row_bytes(row), Purpose::Hash)?;
-                    rows.push(row.to_vec());
-                }
-                None => return Ok(rows),
+        env.querying(|statement| {
+            let executor = statement.executor(states);
+            let accounts = statement.env(&executor);
+            let mut rows = Vec::new();
+            while let Some(row) = stream.next(statement)? {
+                charge(&accounts, row_bytes(row), Purpose::Hash)?;
+                rows.push(row.to_vec());
             }
-        }
+            Ok(rows)
+        })
     }
 
     /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row` (whose buffer

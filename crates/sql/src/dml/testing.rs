@@ -30,7 +30,7 @@ use esker_types::{
 };
 use jiff::tz::TimeZone;
 
-use super::{DmlDone, DmlEnv, Scratch, compile};
+use super::{DmlDone, DmlEnv, Log, Scratch, compile};
 use crate::ddl::{DdlCtx, EnginePolicy, is_ddl};
 
 /// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
@@ -244,7 +244,8 @@ impl Bench {
         let savepoint = self.txn.savepoint();
         self.txn.new_statement();
         let mut env = DmlEnv {
-            capture: None,
+            log: Log::Off,
+            functions: None,
             txn: &mut self.txn,
             engine: &self.engine,
             ctx,

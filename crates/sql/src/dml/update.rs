@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{TableDef, TableId};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::InfoText;
@@ -27,7 +27,7 @@ use super::foreign::{ForeignKeyPlan, RowEffects, is_ignorable};
 use super::insert::compile_cell;
 use super::target::{Search, Seen, not_updatable};
 use super::through_view::{self, Assigned, is_failed_check};
-use super::{DmlDone, DmlEnv, reads_beside, strict_writes};
+use super::{Beside, DmlDone, DmlEnv, strict_writes};
 
 /// A compiled UPDATE.
 pub struct CompiledUpdate {
@@ -39,8 +39,7 @@ pub struct CompiledUpdate {
     has_twins: bool,
     ignore: bool,
     foreign: ForeignKeyPlan,
-    /// The tables that it reads; known where triggers run.
-    reads: Vec<TableId>,
+    beside: Beside,
 }
 
 impl CompiledUpdate {
@@ -137,7 +136,7 @@ impl CompiledUpdate {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
             search,
             changers,
-            reads: reads_beside(env, &tables),
+            beside: Beside::of(env, &tables),
             tables,
             has_twins,
             ignore: update.ignore,
@@ -159,9 +158,9 @@ impl CompiledUpdate {
         self.changers.iter().any(RowChanger::fires)
     }
 
-    /// The tables that it reads; known where triggers run.
-    pub(super) fn reads(&self) -> &[TableId] {
-        &self.reads
+    /// What its triggers and functions have to know.
+    pub(super) fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// The query that finds the rows.

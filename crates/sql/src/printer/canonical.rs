@@ -8,6 +8,7 @@ use esker_sql_syntax::ast::{
     BinaryOp, Call, DataType, Expr, IsTest, JoinOn, Literal, PartMut, Query, QueryBody, Select,
     SelectItem, SetOp, SetOpStep, TableRef, TypeName, UnaryOp,
 };
+use esker_types::func::{self, aggregate};
 
 /// Functions that MySQL prints under another name.
 const SYNONYMS: &[(&str, &str)] = &[
@@ -330,9 +331,21 @@ fn opposite(op: BinaryOp) -> Option<BinaryOp> {
     })
 }
 
+/// Is it a call of a stored function?
+pub(super) fn is_stored(call: &Call) -> bool {
+    let name = &*call.name.text;
+    let is_known = || {
+        call.over.is_some()
+            || name.eq_ignore_ascii_case("grouping")
+            || aggregate::lookup(name).is_some()
+            || func::lookup(name).is_some()
+    };
+    call.schema.is_some() || !is_known()
+}
+
 /// A call under MySQL's name for it.
 fn called(mut call: Call) -> Expr {
-    if call.schema.is_some() {
+    if is_stored(&call) {
         return Expr::Call(Box::new(call));
     }
     let lower = call.name.text.to_ascii_lowercase();

@@ -13,6 +13,7 @@ use esker_types::collation::Charset;
 use esker_types::func::aggregate;
 use esker_types::{SqlError, SqlResult};
 
+use super::canonical::is_stored;
 use super::{Introducers, Style};
 
 /// The text of a canonical expression.
@@ -387,8 +388,12 @@ impl<'a> Printer<'a> {
         if !self.style.qualified && (!plain || aggregate::lookup(&name).is_some()) {
             return Err(refused("an aggregate or window function"));
         }
-        if let Some(schema) = &call.schema {
-            self.database(&schema.text);
+        if is_stored(call) {
+            // With its database where it was written with it.
+            if let Some(schema) = &call.schema {
+                self.name(&schema.text);
+                self.push(".");
+            }
             self.name(&call.name.text);
             self.push("(");
             self.list(&call.args)?;

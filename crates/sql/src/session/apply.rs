@@ -109,7 +109,7 @@ impl RowStatement<'_> {
     ) -> Result<(), ExecError> {
         for (at, rows) in &self.rows {
             env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
-            if let Some(capture) = env.capture.as_deref_mut() {
+            if let Some(mut capture) = env.log.get() {
                 capture.set_flags(rows.flags);
             }
             let changes = rows.rows(&self.maps[*at].1);

@@ -49,7 +49,7 @@ pub(super) enum Keep {
     /// It is for one use: it has a variable's value in it, or reads tables that running it would not
     /// lock.
     Once,
-    /// It calls a function that waits, so it needs a thread and is not kept.
+    /// It calls a function that waits, or a stored one, so it needs a thread and is not kept.
     Blocks,
 }
 
@@ -348,7 +348,8 @@ impl Session {
                 && !scope.names.variables.get()
                 && scope.names.tables.get() == compiled.targets().len()
                 && compiled.foreign_keys().missing().is_empty();
-            let keep = match (env.blocks.get(), lasting) {
+            let waits = env.blocks.get() || env.calls.get();
+            let keep = match (waits, lasting) {
                 (true, _) => Keep::Blocks,
                 (false, true) => Keep::Lasting,
                 (false, false) => Keep::Once,
@@ -388,10 +389,13 @@ impl Session {
             return Ok(None);
         }
         self.check_unused(compiled.targets())?;
-        match compiled.fires() {
-            true => self.change_firing(compiled, params),
-            false => self.change_rows(params, mode, |env| compiled.run(env)),
-        }
+        let beside = compiled.beside();
+        self.calling(compiled.targets(), beside, |session| {
+            match compiled.fires() {
+                true => session.change_firing(compiled, params),
+                false => session.change_rows(params, mode, |env| compiled.run(env)),
+            }
+        })
         .map(Some)
     }
 
@@ -411,30 +415,37 @@ impl Session {
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<DmlDone, ExecError>,
     ) -> Result<Done, ExecError> {
+        let done = self.whole(run)?;
+        match self.is_firing() {
+            true => Ok(self.changed_inside(done)),
+            false => self.changed(done),
+        }
+    }
+
+    /// Runs what may change rows, wholly or not at all: an error or a wait leaves none of its writes.
+    pub(super) fn whole<R>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<R, ExecError>,
+    ) -> Result<R, ExecError> {
         let savepoint = self.txn.savepoint();
-        if self.is_firing() {
-            self.capture.begin_inside(&mut self.txn)?;
-            let done = run(self);
-            return match done {
-                Ok(done) => Ok(self.changed_inside(done)),
-                Err(e) => {
-                    self.capture.undo_inside();
-                    self.txn.rollback_to(savepoint);
-                    Err(e)
-                }
-            };
+        let is_inside = self.is_firing();
+        match is_inside {
+            true => self.capture.begin_inside(&mut self.txn)?,
+            false => self.begin_capture(),
         }
-        self.begin_capture();
-        let done =
-            run(self).and_then(|done| self.capture.end_statement(&mut self.txn).map(|()| done));
-        match done {
-            Ok(done) => self.changed(done),
-            Err(e) => {
-                self.capture.undo_statement();
-                self.txn.rollback_to(savepoint);
-                Err(e)
+        let mut done = run(self);
+        if done.is_ok() && !is_inside {
+            let logged = self.capture.end_statement(&mut self.txn);
+            done = done.and_then(|done| logged.map(|()| done));
+        }
+        if done.is_err() {
+            match is_inside {
+                true => self.capture.undo_inside(),
+                false => self.capture.undo_statement(),
             }
+            self.txn.rollback_to(savepoint);
         }
+        done
     }
 
     /// Metadata locks of the tables that are changed, and of those that their foreign keys lead to; false if one is not
@@ -521,43 +532,6 @@ impl Session {
             }
         }
         Ok(true)
-    }
-
-    pub(super) fn execute_change<R>(
-        &mut self,
-        params: &[Value],
-        mode: Mode,
-        run: impl FnOnce(&mut DmlEnv<'_>) -> Result<R, ExecError>,
-    ) -> Result<R, ExecError> {
-        let limits = self.limits();
-        let autocommit = self.commits_at_end();
-        let ctx = self.context.eval_ctx(&self.vars);
-        let killed = || self.context.check();
-        let mut env = DmlEnv {
-            txn: &mut self.txn,
-            engine: &self.context.instance.engine,
-            ctx: &ctx,
-            params,
-            vars: &self.context,
-            mode,
-            limits,
-            check_killed: &killed,
-            temp: Some(&self.temp),
-            autocommit,
-            found_rows: self.client.found_rows,
-            auto_step: self.vars.auto_step(),
-            auto_first: self.context.insert_id.get(),
-            foreign_key_checks: self.vars.foreign_key_checks,
-            auto_interval: self.vars.auto_increment_interval,
-            scratch: &mut self.plans.dml_scratch,
-            capture: self.capture.if_on(),
-        };
-        let result = run(&mut env);
-        let raised = ctx.diagnostics.take();
-        if !matches!(result, Err(ExecError::Wait(_))) {
-            self.add_warnings(raised);
-        }
-        result
     }
 
     /// What functions tell of a change that went well.

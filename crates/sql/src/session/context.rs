@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use esker_sql_catalog::accounts::{Access, Account, Privileges, Role, RoleName, graphml};
-use esker_sql_catalog::catalog::TemporaryTables;
+use esker_sql_catalog::catalog::{RoutineKey, TemporaryTables};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_exec::Reserved;
-use esker_sql_plan::expr::UserVars;
+use esker_sql_plan::expr::{StoredFunction, UserVars};
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::{RegexpLimits, SourceWait};
@@ -28,6 +28,9 @@ use crate::instance::Instance;
 
 /// Most user variables of a session.
 const MAX_USER_VARS: usize = 10_000;
+
+/// Stored functions by database and name.
+type KnownFunctions = HashMap<(Arc<str>, RoutineKey), Arc<StoredFunction>>;
 
 /// What functions and expressions may read of one session.
 pub struct SessionContext {
@@ -75,6 +78,8 @@ pub struct SessionContext {
     /// Temporary tables.
     pub(crate) temporary: RefCell<TemporaryTables>,
     user_vars: RefCell<UserVariables>,
+    /// Stored functions that statements have called.
+    pub(super) functions: RefCell<KnownFunctions>,
     /// Bytes worked on since it was asked what memory there is.
     worked: Cell<usize>,
     /// It was asked since the last request ended.
@@ -145,6 +150,7 @@ impl SessionContext {
             gtid_next: GtidNext::default(),
             temporary: RefCell::default(),
             user_vars: RefCell::default(),
+            functions: RefCell::default(),
             worked: Cell::new(0),
             has_asked: Cell::new(false),
         }

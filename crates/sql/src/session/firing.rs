@@ -106,7 +106,7 @@ impl Session {
         let targets = compiled.targets();
         self.fire_within(
             targets,
-            compiled.reads(),
+            &compiled.beside().reads,
             |session, triggers| match compiled {
                 Compiled::Insert(insert) => {
                     let steps = session.change_step(params, |env| Ok(insert.begin(env)))?;
@@ -131,12 +131,17 @@ impl Session {
         let killed = move || process.kill_error().map_or(Ok(()), Err);
         let memory = self.txn.memory().clone();
         let insert = load.insert();
-        self.fire_within(load.targets(), insert.reads(), |session, triggers| {
-            let steps = session.change_step(&[], |env| Ok(load.begin_insert(env)))?;
-            let mut lines = load.begin(&memory, file, &killed)?;
-            let next = &mut |env: &mut DmlEnv<'_>, steps: &mut InsertSteps| lines.next(env, steps);
-            session.insert_firing(insert, (&[][..], &mut triggers[0][..]), steps, next)
-        })
+        self.fire_within(
+            load.targets(),
+            &insert.beside().reads,
+            |session, triggers| {
+                let steps = session.change_step(&[], |env| Ok(load.begin_insert(env)))?;
+                let mut lines = load.begin(&memory, file, &killed)?;
+                let next =
+                    &mut |env: &mut DmlEnv<'_>, steps: &mut InsertSteps| lines.next(env, steps);
+                session.insert_firing(insert, (&[][..], &mut triggers[0][..]), steps, next)
+            },
+        )
     }
 
     /// Runs a statement that uses these tables and fires triggers of its targets.
@@ -298,15 +303,36 @@ impl Session {
         program: &mut TriggerProgram,
         row: TriggerRow,
     ) -> Result<TriggerRow, ExecError> {
+        let passes = self.locks.pass_explicit(true);
+        let ran = self.apart(|session| session.run_trigger(program, row));
+        self.locks.pass_explicit(passes);
+        ran
+    }
+
+    /// Runs a function that a statement calls, which uses these tables.
+    pub(super) fn firing_within<R>(
+        &mut self,
+        used: &[TableId],
+        run: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let depth = self.firing.used.len();
+        self.firing.used.push(used.to_vec());
+        let ran = self.apart(run);
+        self.firing.used.truncate(depth);
+        ran
+    }
+
+    /// Runs what is inside of a statement, so that this finds its own state again.
+    fn apart<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
         let ids = (
             self.context.last_insert_id.get(),
             self.context.insert_id.get(),
         );
         let warnings = (std::mem::take(&mut self.warnings), self.warning_total);
         self.warning_total = 0;
-        let passes = self.locks.pass_explicit(true);
-        let ran = self.run_trigger(program, row);
-        self.locks.pass_explicit(passes);
+        let calling = self.program.calling.take();
+        let ran = run(self);
+        self.program.calling = calling;
         self.context.last_insert_id.set(ids.0);
         self.context.insert_id.set(ids.1);
         let raised = std::mem::replace(&mut self.warnings, warnings.0);

@@ -178,9 +178,12 @@ impl Session {
         compiled: &CompiledLoad,
         file: &mut dyn FileSource,
     ) -> Result<Done, ExecError> {
-        if compiled.fires() {
-            return self.load_firing(compiled, file);
-        }
-        self.change_rows(&[], Mode::Thread, |env| compiled.run(env, file))
+        let beside = compiled.insert().beside();
+        self.calling(compiled.targets(), beside, |session| {
+            if compiled.fires() {
+                return session.load_firing(compiled, file);
+            }
+            session.change_rows(&[], Mode::Thread, |env| compiled.run(env, file))
+        })
     }
 }

@@ -7,7 +7,8 @@
 //! - `step` runs requests step by step, `run` maps statements to work, `utility` those that are neither queries nor
 //!   changes of rows, `scope` is what a statement sees of its session, `lock_waits` waits from look to look, `pace`
 //!   says how long a statement may go on and where, `turns` how many at a time, `survive` catches panics
-//! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
+//! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on; `reach`: what
+//!   changes work in
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `stopwords`, `temporary`,
@@ -67,6 +68,7 @@ mod process;
 mod profiles;
 mod program;
 mod proxies;
+mod reach;
 pub mod registry;
 mod replay;
 mod replication;

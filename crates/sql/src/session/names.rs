@@ -17,7 +17,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
 use esker_sql_plan::bind::{Names, Need, Restricted, TableSource};
-use esker_sql_plan::expr::UserVars;
+use esker_sql_plan::expr::{StoredFunction, UserVars};
 use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
 use esker_types::program::RoutineKind;
@@ -363,11 +363,20 @@ impl Names for SessionNames<'_> {
         self.privileges.borrow_mut().pop();
     }
 
-    fn stored_function(&self, schema: Option<&str>, name: &str) -> bool {
-        let schema = schema.or(self.context.database.as_deref());
+    fn stored_function(
+        &self,
+        schema: &str,
+        name: &str,
+        _qualified: bool,
+    ) -> SqlResult<Option<Arc<StoredFunction>>> {
         let key = RoutineKey::new(RoutineKind::Function, name);
-        let catalog = &self.context.instance.catalog;
-        schema.is_some_and(|schema| catalog.routine(schema, &key).is_some())
+        let Some(def) = self.context.instance.catalog.routine(schema, &key) else {
+            return Ok(None);
+        };
+        let privileges = self.privileges.borrow();
+        let access = privileges.last().unwrap_or(&self.context.access);
+        self.context.admit_routine(access, "EXECUTE", &def)?;
+        self.context.signature_of(&def).map(Some)
     }
 
     fn related(&self, schema: &str, table: &str) -> Option<Arc<TableDef>> {

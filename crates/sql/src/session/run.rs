@@ -15,7 +15,7 @@ use esker_engine::Seq;
 use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo, RowSink};
 use esker_sql_exec::short::ShortSelect;
-use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
+use esker_sql_exec::{Limits, RowStream, StatementEnv, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target};
@@ -23,7 +23,7 @@ use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
 use esker_types::ctx::Raised;
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
-use super::cursor::Collector;
+use super::cursor::{Collector, PULL};
 use super::explain::RunningPlan;
 use super::export;
 use super::hints;
@@ -167,8 +167,10 @@ impl Session {
 
     /// What comes before every statement; `limit` is its longest time.
     pub(super) fn begin_statement(&mut self, limit: Option<Duration>) -> SqlResult<()> {
-        let deadline = limit.map(|d| Instant::now() + d);
-        self.context.pace.set_deadline(deadline);
+        if !self.program.is_nested() {
+            let deadline = limit.map(|d| Instant::now() + d);
+            self.context.pace.set_deadline(deadline);
+        }
         self.statement_lock_wait = None;
         self.context.check()
     }
@@ -188,7 +190,8 @@ impl Session {
         let plan = self.plan(query, params)?;
         self.check_join_size(plan.cost_rows)?;
         self.no_index_used = plan.scans_a_table();
-        let wants_thread = plan.blocks || plan.cost_rows > INLINE_ROWS;
+        let waits = plan.blocks || plan.calls.is_some();
+        let wants_thread = waits || plan.cost_rows > INLINE_ROWS;
         if mode == Mode::Inline && (wants_thread || export::is_file(query.into.as_ref())) {
             return Ok(Done::NeedThread);
         }
@@ -209,7 +212,13 @@ impl Session {
         let columns = plan.columns.clone();
         let stream = Box::new(RowStream::open(plan));
         let locking = stream.plan().locking;
+        let calls = stream.plan().calls.is_some();
         let mut source = RowSource::Stream(stream, params.to_vec(), mode);
+        if calls {
+            // What functions change belongs to one statement, which ends with the last row.
+            let rows = self.whole(|session| session.collect_within_limit(&mut source))?;
+            source = RowSource::Table(columns.clone(), rows.into_iter());
+        }
         if let Some(into) = into.filter(|into| export::is_file(Some(into))) {
             return self.export(into, &mut source);
         }
@@ -299,6 +308,23 @@ impl Session {
         Ok(kept.rows)
     }
 
+    /// The same, within esker_query_memory_limit.
+    ///
+    /// # Errors
+    /// 1041.
+    fn collect_within_limit(
+        &mut self,
+        source: &mut RowSource,
+    ) -> Result<Vec<Vec<Value>>, ExecError> {
+        let mut kept = Collector::default();
+        let whose = "collected";
+        while self.pull(source, &mut kept, PULL)? {
+            kept.count(self, whose)?;
+        }
+        kept.count(self, whose)?;
+        Ok(kept.rows)
+    }
+
     /// Writes rows to `sink` until it holds `limit` bytes; false at the end.
     pub(super) fn pull(
         &mut self,
@@ -325,8 +351,15 @@ impl Session {
             RowSource::Stream(stream, params, mode) => {
                 let plan = stream.plan();
                 let (blocks, reads) = (plan.blocks, !plan.is_tableless());
-                let (mut pulled, raised) =
-                    self.execute(*mode, blocks, params, |env| stream.pull(env, sink, limit));
+                let (mut pulled, raised) = match &plan.calls {
+                    None => {
+                        self.execute(*mode, blocks, params, |env| stream.pull(env, sink, limit))
+                    }
+                    Some(used) => {
+                        let used = used.to_vec();
+                        self.execute_calling(used, params, |env| stream.pull(env, sink, limit))
+                    }
+                };
                 if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = self.context.check().map_err(ExecError::Sql).and(pulled);
@@ -528,18 +561,28 @@ impl Session {
         params: &[Value],
     ) -> Result<(Value, SqlType), ExecError> {
         let strict = self.program.strict;
-        let bound = self.bind(Purpose::Run, |scope| {
+        let (bound, calls) = self.bind(Purpose::Run, |scope| {
             scope.ctx.diagnostics.strict_write.set(strict);
             let env = scope.env(Params::Values(params));
-            bind_expr(&env, &Scope::new(), expr)
+            let bound = bind_expr(&env, &Scope::new(), expr)?;
+            Ok((bound, env.calls.get().then(|| env.tables_read())))
         })?;
         let states = SubqueryStates::default();
-        let (value, raised) = self.execute(Mode::Thread, false, params, |env| {
+        let compute = |env: &StatementEnv<'_>| {
             env.ctx.diagnostics.strict_write.set(strict);
             let executor = env.executor(&states);
             bound.eval(&[], &env.env(&executor))
-        });
-        let value = value?;
+        };
+        let (value, raised) = match calls {
+            None => {
+                let (value, raised) = self.execute(Mode::Thread, false, params, compute);
+                (value?, raised)
+            }
+            Some(used) => self.whole(|session| {
+                let (value, raised) = session.execute_calling(used, params, compute);
+                Ok((value?, raised))
+            })?,
+        };
         self.context.pace.failure()?;
         self.add_warnings(raised);
         Ok((value, bound.ty))

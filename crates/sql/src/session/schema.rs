@@ -228,7 +228,9 @@ impl Session {
             let definition = show_create_table(&table.def, &UTC);
             self.begin_filling(&table.def.schema.clone(), &definition);
         }
-        let done = self.execute_change(params, Mode::Thread, |env| insert.run(env))?;
+        let done = self.calling(insert.targets(), insert.beside(), |session| {
+            session.execute_change(params, Mode::Thread, |env| insert.run(env))
+        })?;
         self.capture.end_statement(&mut self.txn)?;
         self.seal_filled()?;
         let seq = self.with_ddl(|ctx| create_select::publish(ctx, table))?;

@@ -61,10 +61,15 @@ impl StatementScope<'_> {
 impl SessionContext {
     /// The evaluation context of one statement under these variables.
     pub(super) fn eval_ctx(&self, vars: &SessionVars) -> EvalCtx<'_> {
+        EvalCtx::new(self.eval_settings(vars), self)
+    }
+
+    /// What evaluation depends on under these variables.
+    pub(super) fn eval_settings(&self, vars: &SessionVars) -> EvalSettings {
         let now_micros = vars
             .fixed_now
             .unwrap_or_else(|| self.statement_micros.get());
-        let settings = EvalSettings {
+        EvalSettings {
             sql_mode: vars.sql_mode,
             time_zone: vars.time_zone.clone(),
             now_micros,
@@ -75,8 +80,7 @@ impl SessionContext {
             group_concat_max_len: vars.group_concat_max_len,
             collation_connection: vars.collation_connection,
             block_encryption: vars.block_encryption,
-        };
-        EvalCtx::new(settings, self)
+        }
     }
 }
 

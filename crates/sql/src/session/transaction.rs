@@ -91,7 +91,10 @@ impl Session {
                 foreign_key_checks: self.vars.foreign_key_checks,
             });
         }
-        self.txn.new_statement();
+        if !self.program.is_nested() {
+            // What is inside of a statement sees what this sees.
+            self.txn.new_statement();
+        }
     }
 
     /// START TRANSACTION. Commits what is open.

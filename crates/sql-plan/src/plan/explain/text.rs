@@ -207,6 +207,14 @@ impl<'n> Names<'n> {
             }
             ExprKind::Unary(u) => u.text.to_string(),
             ExprKind::Func(call) => format!("{}({})", call.def.name, self.list(&call.args)),
+            ExprKind::Stored(call) => {
+                let def = &call.function.def;
+                let schema = match call.qualified {
+                    true => format!("`{}`.", def.schema),
+                    false => String::new(),
+                };
+                format!("{schema}`{}`({})", def.name, self.list(&call.args))
+            }
             ExprKind::Case(case) => {
                 let mut text = "(case".to_owned();
                 for (when, then) in &case.whens {

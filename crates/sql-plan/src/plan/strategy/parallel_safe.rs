@@ -42,6 +42,7 @@ fn is_parallel_safe_within(expr: &Expr, levels: u16) -> bool {
         ExprKind::Subquery(query) => !is_subquery_parallel_safe(query, levels),
         ExprKind::UserVar(_)
         | ExprKind::Assign(..)
+        | ExprKind::Stored(_)
         | ExprKind::SeededRand(..)
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
@@ -61,7 +62,12 @@ fn is_parallel_safe_within(expr: &Expr, levels: u16) -> bool {
 fn is_subquery_parallel_safe(query: &Subquery, levels: u16) -> bool {
     let plan = &query.plan;
     let single = matches!(query.form, SubqueryForm::Compare { single: true, .. });
-    if single || plan.volatility != Volatility::Stable || plan.locking || plan.blocks {
+    if single
+        || plan.volatility != Volatility::Stable
+        || plan.locking
+        || plan.blocks
+        || plan.calls.is_some()
+    {
         return false;
     }
     !query.correlated || (plan.reach <= levels + 1 && is_query_parallel_safe(plan, levels + 1))

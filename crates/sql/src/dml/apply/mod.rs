@@ -324,7 +324,7 @@ impl RowApplier {
     }
 
     /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC.
-    fn generate(&self, env: &DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
+    fn generate(&self, env: &mut DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
         if !self.exprs.generates() {
             return Ok(());
         }

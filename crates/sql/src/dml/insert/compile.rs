@@ -17,10 +17,10 @@ use esker_sql_syntax::ast::{self, Insert, InsertSource};
 use esker_types::{EvalCtx, SqlError, SqlResult};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows, relaxed, source};
+use crate::dml::Beside;
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
-use crate::dml::reads_beside;
 use crate::dml::through_view::InsertTarget;
 
 impl CompiledInsert {
@@ -88,7 +88,7 @@ impl CompiledInsert {
             exprs: TableExprs::compile(env.ctx, &table)?,
             foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
             relaxed: relaxed(&table),
-            reads: reads_beside(env, std::slice::from_ref(&table)),
+            beside: Beside::of(env, std::slice::from_ref(&table)),
             table: [table],
             view: target.view,
             on_conflict,
@@ -113,6 +113,10 @@ impl CompiledInsert {
         query: Arc<QueryPlan>,
         on_duplicate: ast::OnDuplicate,
     ) -> SqlResult<Self> {
+        let beside = Beside {
+            reads: query.calls.as_deref().unwrap_or_default().to_vec(),
+            calls: query.calls.is_some(),
+        };
         Ok(Self {
             exprs: TableExprs::compile(ctx, &table)?,
             unassigned: (0..table.columns.len())
@@ -137,7 +141,7 @@ impl CompiledInsert {
             foreign: ForeignKeyPlan::default(),
             // Nor has it triggers.
             relaxed: None,
-            reads: Vec::new(),
+            beside,
         })
     }
 }

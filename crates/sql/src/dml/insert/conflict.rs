@@ -128,7 +128,7 @@ impl<'r> Run<'r, '_> {
     }
 
     /// Does the view through which rows come show the one in the way, which is to be replaced?
-    fn admit_delete(&self) -> Result<(), ExecError> {
+    fn admit_delete(&mut self) -> Result<(), ExecError> {
         let view = self.insert.view.as_ref();
         let Some(shows) = view.and_then(|view| view.shows_rows.as_ref()) else {
             return Ok(());

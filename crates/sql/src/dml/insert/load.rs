@@ -33,7 +33,7 @@ use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::assigned_column;
 use crate::dml::through_view::{InsertTarget, LOAD};
 use crate::dml::values::{assign, now_for, reset_value};
-use crate::dml::{DmlDone, DmlEnv, reads_beside};
+use crate::dml::{Beside, DmlDone, DmlEnv};
 use crate::textfile::{
     Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, separable, width_of,
 };
@@ -207,7 +207,7 @@ impl CompiledLoad {
                 .collect(),
             foreign: foreign_keys(env, &table, on_conflict, BTreeSet::new()),
             relaxed: relaxed(&table),
-            reads: reads_beside(env, std::slice::from_ref(&table)),
+            beside: Beside::of(env, std::slice::from_ref(&table)),
             table: [table],
             view: target.view,
             on_conflict,

@@ -20,13 +20,14 @@ mod source;
 mod steps;
 
 use esker_engine::LockMode;
-use esker_sql_catalog::catalog::{ColumnDef, TableDef, TableId};
+use esker_sql_catalog::catalog::{ColumnDef, TableDef};
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::QueryPlan;
 use std::sync::Arc;
 
 use esker_types::trigger::{TriggerEvent, TriggerTiming};
 
+use super::Beside;
 use super::change::RowChanger;
 use super::exprs::TableExprs;
 use super::foreign::ForeignKeyPlan;
@@ -113,8 +114,7 @@ pub struct CompiledInsert {
     foreign: ForeignKeyPlan,
     /// BEFORE triggers see rows before they are stored, and may change every column: the columns as these see them.
     relaxed: Option<Vec<ColumnDef>>,
-    /// The tables that it reads; known where triggers run.
-    reads: Vec<TableId>,
+    beside: Beside,
 }
 
 /// The columns of a table as assignments see them where rows come that BEFORE triggers may change.
@@ -142,9 +142,9 @@ impl CompiledInsert {
             || (self.changer.is_some() && has(TriggerEvent::Update))
     }
 
-    /// The tables that it reads; known where triggers run.
-    pub(crate) fn reads(&self) -> &[TableId] {
-        &self.reads
+    /// What its triggers and functions have to know.
+    pub(crate) fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// May a row be its own parent?

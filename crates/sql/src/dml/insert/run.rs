@@ -9,7 +9,7 @@ use esker_sql_catalog::codec::{RowReader, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, InfoText};
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{Purpose, RowStream, StatementEnv, charge, row_bytes};
+use esker_sql_exec::{Purpose, RowStream, charge, row_bytes};
 use esker_types::{EvalCtx, Level, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
@@ -237,34 +237,26 @@ impl Run<'_, '_> {
 
     /// The query's next rows, at most `most`; the second value: there may be more.
     pub(super) fn query_rows(
-        &self,
+        &mut self,
         stream: &mut RowStream,
         most: usize,
     ) -> Result<(Vec<Vec<Value>>, bool), ExecError> {
-        let charged = self.states.memory.get();
-        let env = &*self.env;
-        let exec = env.exec();
-        let statement = StatementEnv {
-            ctx: env.ctx,
-            params: env.params,
-            vars: env.vars,
-            exec: &exec,
-        };
-        let mut rows = Vec::new();
-        while rows.len() < most {
-            match stream.next(&statement)? {
-                Some(row) => {
-                    let executor = statement.executor(&self.states);
-                    let env = statement.env(&executor);
-                    charge(&env, row_bytes(row), Purpose::Hash)?;
-                    rows.push(row.to_vec());
-                }
-                None => return Ok((rows, false)),
+        let states = &self.states;
+        let charged = states.memory.get();
+        self.env.querying(|statement| {
+            let mut rows = Vec::new();
+            while rows.len() < most {
+                let Some(row) = stream.next(statement)? else {
+                    return Ok((rows, false));
+                };
+                let executor = statement.executor(states);
+                charge(&statement.env(&executor), row_bytes(row), Purpose::Hash)?;
+                rows.push(row.to_vec());
             }
-        }
-        // They are gone when the next ones come.
-        self.states.set_memory(charged);
-        Ok((rows, true))
+            // They are gone when the next ones come.
+            states.set_memory(charged);
+            Ok((rows, true))
+        })
     }
 
     /// Makes the row's values from a VALUES row.
@@ -332,7 +324,7 @@ impl Run<'_, '_> {
     }
 
     /// The default of a column for DEFAULT in VALUES; `DEFAULT (expr)` sees the row so far.
-    pub(super) fn written_default(&self, col: usize) -> Result<Value, ExecError> {
+    pub(super) fn written_default(&mut self, col: usize) -> Result<Value, ExecError> {
         let column = &self.table().columns[col];
         match default_of(self.env.ctx, column) {
             Default::Value(value) => Ok(value),
@@ -341,7 +333,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn default_expr(&self, col: usize) -> Result<Value, ExecError> {
+    fn default_expr(&mut self, col: usize) -> Result<Value, ExecError> {
         let Some(e) = self.insert.exprs.default_of(col) else {
             return Ok(Value::Null);
         };

@@ -273,7 +273,7 @@ impl InsertSteps {
 
     fn next_of_query(
         &mut self,
-        run: &Run<'_, '_>,
+        run: &mut Run<'_, '_>,
         reads_target: bool,
     ) -> Result<Option<Vec<Value>>, ExecError> {
         if let Some(row) = self.gathered.next() {

@@ -56,7 +56,7 @@ impl Session {
         if mode == Mode::Inline {
             return Ok(Done::NeedThread);
         }
-        let mut loaded = self.load_routine(RoutineKind::Procedure, name)?;
+        let mut loaded = self.load_procedure(name)?;
         check_count(&loaded, args.len())?;
         let program = loaded.program.clone();
         let mut arguments = Vec::with_capacity(args.len());
@@ -101,7 +101,7 @@ impl Session {
         sql: &Sql,
         (name, args): (&ObjectName, &[Expr]),
     ) -> Result<Flow, ExecError> {
-        let mut loaded = self.load_routine(RoutineKind::Procedure, name)?;
+        let mut loaded = self.load_procedure(name)?;
         check_count(&loaded, args.len())?;
         self.check_recursion(machine, &loaded.def)?;
         let program = loaded.program.clone();
@@ -146,11 +146,20 @@ impl Session {
                 outs.push(OutParameter { slot, to });
             }
         }
+        self.enter_routine(loaded)?;
+        Ok(Frame::new(loaded, values, outs))
+    }
+
+    /// Enters a routine's environment.
+    ///
+    /// # Errors
+    /// 1449.
+    pub(super) fn enter_routine(&mut self, loaded: &mut Loaded) -> SqlResult<()> {
         let def = loaded.def.clone();
         self.enter_program(&def.schema, &def.settings, &mut loaded.binding)?;
         let key = (def.schema.clone(), def.key());
         self.program.loaded.insert(key, loaded.clone());
-        Ok(Frame::new(loaded, values, outs))
+        Ok(())
     }
 
     /// Gives the caller an OUT parameter.
@@ -186,7 +195,7 @@ impl Session {
             } => Err(errors::not_in_function("Dynamic SQL")),
             BodyTraits {
                 result_sets: true, ..
-            } => Err(errors::no_result_set("trigger")),
+            } => Err(self.no_result_set()),
             BodyTraits { commits: true, .. } => Err(errors::commit_in_function()),
             _ => Ok(()),
         }
@@ -209,11 +218,12 @@ impl Session {
         }
     }
 
-    /// A routine by name, compiled, which the account may run.
+    /// A procedure by name, compiled, which the account may run.
     ///
     /// # Errors
     /// 1046, 1305, 1370.
-    fn load_routine(&mut self, kind: RoutineKind, name: &ObjectName) -> SqlResult<Loaded> {
+    fn load_procedure(&mut self, name: &ObjectName) -> SqlResult<Loaded> {
+        let kind = RoutineKind::Procedure;
         let (schema, routine) = match &name.schema {
             Some(schema) => (&*schema.text, &*name.name.text),
             None => (self.context.current_schema()?, &*name.name.text),
@@ -224,19 +234,24 @@ impl Session {
             .routine(schema, &key)
             .ok_or_else(|| errors::does_not_exist(kind.text(), format!("{schema}.{routine}")))?;
         self.context.require_routine("EXECUTE", &def)?;
-        let key = (def.schema.clone(), key);
+        self.loaded(&def)
+    }
+
+    /// A routine, compiled.
+    pub(super) fn loaded(&mut self, def: &Arc<RoutineDef>) -> SqlResult<Loaded> {
+        let key = (def.schema.clone(), def.key());
         if let Some(known) = self.program.loaded.get(&key)
-            && Arc::ptr_eq(&known.def, &def)
+            && Arc::ptr_eq(&known.def, def)
         {
             return Ok(known.clone());
         }
-        let program = self.compile_routine(&def)?;
+        let program = self.compile_routine(def)?;
         if self.program.loaded.len() >= MAX_LOADED {
             self.forget_programs();
         }
         Ok(Loaded {
             first_plan: self.plan_numbers(&program),
-            def,
+            def: def.clone(),
             program,
             binding: None,
         })

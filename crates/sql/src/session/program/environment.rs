@@ -103,7 +103,8 @@ impl Session {
         while self.program.is_running() {
             self.leave_program();
         }
-        self.program.nested = 0;
+        self.program.inside.clear();
+        self.program.calling = None;
         self.program.strict = false;
         self.program.types = None;
         self.program.into = None;

@@ -41,6 +41,8 @@ pub(super) struct Frame {
     pub(super) outs: Vec<OutParameter>,
     /// What a function has returned.
     pub(super) returned: Option<Value>,
+    /// What errors call that.
+    pub(super) returns_as: Arc<str>,
     pub(super) row: Option<TriggerRow>,
 }
 
@@ -118,6 +120,7 @@ impl Frame {
             at: 0,
             outs: Vec::new(),
             returned: None,
+            returns_as: "".into(),
             row: None,
             program: program.clone(),
         };
@@ -156,6 +159,8 @@ pub(in super::super) struct Machine {
     pub(super) placeholders: Vec<(ColumnMeta, Value)>,
     /// The row of the trigger that has ended.
     pub(super) row: Option<TriggerRow>,
+    /// What the function that has ended has returned.
+    pub(super) returned: Option<Value>,
 }
 
 impl Machine {
@@ -165,6 +170,7 @@ impl Machine {
             depends_on: 0,
             placeholders: Vec::new(),
             row: None,
+            returned: None,
         }
     }
 }
@@ -294,10 +300,13 @@ impl Session {
             }
             Op::CaseNotFound => Err(errors::case_not_found().into()),
             Op::Return(value) => {
+                self.clear_warnings();
+                let frame = machine.frames.last_mut().expect("the caller has looked");
                 let (value, from) = self.value_for(frame, value)?;
                 let ty = program.returns.as_ref();
                 let ty = ty.ok_or_else(errors::return_outside_function)?;
-                frame.returned = Some(self.converted(value, &from, (ty, ""))?);
+                let name = frame.returns_as.clone();
+                frame.returned = Some(self.converted(value, &from, (ty, &name))?);
                 Ok(Flow::To(program.code.len()))
             }
             Op::EndHandler(exit) => Ok(self.end_handler(frame, *exit)),
@@ -318,6 +327,7 @@ impl Session {
         self.leave_program();
         if machine.frames.is_empty() {
             machine.row = frame.row.take();
+            machine.returned = frame.returned.take();
         }
         for out in std::mem::take(&mut frame.outs) {
             let ty = frame.program.slots[out.slot].ty.clone();

@@ -3,8 +3,8 @@
 //! Neighbours: `crate::program` has the instructions; `step` keeps the machine of a CALL between its result sets, and
 //! comes back here for the next one. Parts: `machine` (the interpreter), `statement` (SQL statements of a body),
 //! `values` (variables), `call` (arguments, and which routine), `environment` (whose privileges and settings a body
-//! has), `condition` (SIGNAL, RESIGNAL, GET DIAGNOSTICS), `trigger` (programs inside of a statement),
-//! `routine` (CREATE, ALTER and DROP).
+//! has), `condition` (SIGNAL, RESIGNAL, GET DIAGNOSTICS), `trigger` (programs inside of a statement), `function` (calls
+//! of functions there) with `lender` (what such a statement sees of its session), `routine` (CREATE, ALTER and DROP).
 //!
 //! **Invariants**
 //! - A program runs on a thread of its own. Between two of its result sets its machine waits in the request; a
@@ -15,6 +15,8 @@
 mod call;
 mod condition;
 mod environment;
+mod function;
+mod lender;
 mod machine;
 mod routine;
 mod statement;
@@ -24,7 +26,7 @@ mod values;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{RoutineDef, RoutineKey};
+use esker_sql_catalog::catalog::{RoutineDef, RoutineKey, TableId};
 use esker_types::{SqlType, Value, Warning};
 
 use crate::program::Program;
@@ -52,8 +54,10 @@ pub(super) struct ProgramState {
     /// How often the diagnostics area was cleared.
     pub(super) cleared: u64,
     loaded: HashMap<(Arc<str>, RoutineKey), Loaded>,
-    /// Programs inside of statements that run.
-    nested: u32,
+    /// Programs inside of statements that run, the innermost last.
+    inside: Vec<Inside>,
+    /// The change that runs calls stored functions: the tables that it uses.
+    pub(super) calling: Option<Vec<TableId>>,
     /// The result set that follows has the OUT parameters of a prepared CALL.
     pub(super) gives_out_params: bool,
 }
@@ -66,8 +70,14 @@ impl ProgramState {
 
     /// Is what runs a part of a statement, with whose end it will be committed?
     pub(super) fn is_nested(&self) -> bool {
-        self.nested > 0
+        !self.inside.is_empty()
     }
+}
+
+/// A program inside of a statement.
+enum Inside {
+    Trigger,
+    Function(Arc<RoutineDef>),
 }
 
 /// The diagnostics area as it was when a handler began.

@@ -3,9 +3,14 @@
 //! Neighbours: `ddl::routine` changes the catalog; `call` compiles what is kept.
 //! **Invariants**: what is open is committed first; a routine is compiled once before it is kept, so its types exist.
 
+use std::sync::Arc;
+
+use esker_sql_catalog::accounts::{Access, Privileges};
 use esker_sql_catalog::catalog::{ProgramSettings, RoutineDef, RoutineKey, type_text};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
+use esker_sql_plan::expr::StoredFunction;
+use esker_sql_syntax::ParseOptions;
 use esker_sql_syntax::ast::{
     Account, AlterRoutine, CreateRoutine, DataAccess, DropProgram, ObjectName,
 };
@@ -15,7 +20,9 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, errors};
 
 use super::super::run::Done;
 use super::super::{Session, SessionContext};
+use super::MAX_LOADED;
 use crate::ddl;
+use crate::program::stored;
 
 impl Session {
     /// CREATE PROCEDURE, CREATE FUNCTION.
@@ -186,15 +193,58 @@ impl SessionContext {
         privilege: &'static str,
         def: &RoutineDef,
     ) -> SqlResult<()> {
+        self.admit_routine(&self.access, privilege, def)
+    }
+
+    /// The same for whoever has these rights.
+    pub(in super::super) fn admit_routine(
+        &self,
+        access: &Access,
+        privilege: &'static str,
+        def: &RoutineDef,
+    ) -> SqlResult<()> {
         let (user, host) = &def.settings.definer;
-        let instance = &self.instance;
         let is_own =
-            self.access.is_of(user, host) && instance.variable_is_on("automatic_sp_privileges");
-        if is_own || self.require_in(privilege, &def.schema).is_ok() {
+            access.is_of(user, host) && self.instance.variable_is_on("automatic_sp_privileges");
+        let wanted = Privileges::of(&[privilege]);
+        if is_own || access.on_schema(&def.schema).contains(wanted) {
             return Ok(());
         }
         let name = format!("{}.{}", def.schema, def.name);
         Err(self.routine_denied(&privilege.to_lowercase(), &name))
+    }
+}
+
+impl SessionContext {
+    /// What a function takes and gives; read once for each definition.
+    ///
+    /// # Errors
+    /// Of the parser: this version does not know what it says.
+    pub(in super::super) fn signature_of(
+        &self,
+        def: &Arc<RoutineDef>,
+    ) -> SqlResult<Arc<StoredFunction>> {
+        let key = (def.schema.clone(), def.key());
+        let mut known = self.functions.borrow_mut();
+        if let Some(function) = known.get(&key)
+            && Arc::ptr_eq(&function.def, def)
+        {
+            return Ok(function.clone());
+        }
+        let create = stored::read(def, ParseOptions::default())?;
+        let signature = stored::signature(&create, stored::collation_of(def))?;
+        let returns = signature.returns;
+        let parameters = signature.parameters.into_iter().map(|(_, _, ty)| ty);
+        let function = Arc::new(StoredFunction {
+            def: def.clone(),
+            parameters: parameters.collect(),
+            returns: returns.ok_or_else(|| errors::internal("a function without a result"))?,
+        });
+        if known.len() >= MAX_LOADED {
+            known.clear();
+        }
+        known.insert(key, function.clone());
+        Ok(function)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Programs that run inside of a statement: triggers.
+//! Programs that run inside of a statement: triggers, and what holds for functions, too.
 //!
 //! Neighbours: changes of rows come here between two rows, when nothing of the session is borrowed.
 //! **Invariants**: such a program runs to its end at once: it parks its thread where it has to wait, and gives the
@@ -11,11 +11,12 @@ use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_types::{SqlResult, Value, errors};
 
 use super::super::Session;
+use super::Inside;
 use super::machine::{Frame, Machine, Progress, TriggerRow};
 use crate::program::Program;
 
 /// Most programs inside of each other's statements: each takes a part of the stack.
-const MAX_NESTED: u32 = 32;
+const MAX_NESTED: usize = 32;
 
 /// A trigger's program in a session.
 pub(crate) struct TriggerProgram {
@@ -69,24 +70,41 @@ impl Session {
         trigger: &mut TriggerProgram,
         row: TriggerRow,
     ) -> Result<TriggerRow, ExecError> {
-        if self.program.nested >= MAX_NESTED {
-            let what = format!("more than {MAX_NESTED} triggers fire each other");
-            return Err(errors::too_deep(what).into());
-        }
+        self.check_nesting()?;
         self.enter_program(&trigger.schema, &trigger.settings, &mut trigger.binding)?;
         let mut frame = Frame::of_trigger(trigger.program.clone(), trigger.first_plan);
         frame.row = Some(row);
-        let depth = self.program.outer.len();
         let mut machine = Machine::new(frame);
-        self.program.nested += 1;
-        let ran = self.run_to_end(&mut machine);
-        self.program.nested -= 1;
+        self.run_inside(&mut machine, Inside::Trigger)?;
+        let row = machine.row.take();
+        row.ok_or_else(|| errors::internal("a trigger without its row").into())
+    }
+
+    /// # Errors
+    /// 1436.
+    pub(super) fn check_nesting(&self) -> SqlResult<()> {
+        match self.program.inside.len() < MAX_NESTED {
+            true => Ok(()),
+            false => {
+                let what = format!("more than {MAX_NESTED} triggers and functions run each other");
+                Err(errors::too_deep(what))
+            }
+        }
+    }
+
+    /// Runs a program that has been entered.
+    ///
+    /// # Errors
+    /// What its statements run into and no handler handles.
+    pub(super) fn run_inside(&mut self, machine: &mut Machine, inside: Inside) -> SqlResult<()> {
+        let depth = self.program.outer.len();
+        self.program.inside.push(inside);
+        let ran = self.run_to_end(machine);
+        self.program.inside.pop();
         while self.program.outer.len() >= depth {
             self.leave_program();
         }
-        ran?;
-        let row = machine.row.take();
-        row.ok_or_else(|| errors::internal("a trigger without its row").into())
+        ran
     }
 
     fn run_to_end(&mut self, machine: &mut Machine) -> SqlResult<()> {
@@ -94,7 +112,7 @@ impl Session {
         loop {
             match self.run_machine(machine, failed.take()) {
                 Ok(Progress::Done(..)) => return Ok(()),
-                Ok(Progress::Rows(..)) => return Err(errors::no_result_set("trigger")),
+                Ok(Progress::Rows(..)) => return Err(self.no_result_set()),
                 Err(ExecError::Sql(e)) => return Err(e),
                 Err(ExecError::Wait(ticket)) => {
                     let killed = || self.context.check().is_err();
