@@ -11,7 +11,8 @@ use std::time::Duration;
 use esker_binlog::gtid::{Gtid, GtidSet};
 use parking_lot::{Condvar, Mutex};
 
-/// Entries of committed transactions are looked through for what the files have by now when there are this many.
+/// Entries of committed transactions are looked through for what the files have by now when there are so many, and
+/// then when there are twice as many as were left: each of them costs the same, however far behind the files are.
 const SWEEP_AT: usize = 1024;
 
 /// Whose a GTID is.
@@ -23,10 +24,32 @@ enum Owner {
     Committed,
 }
 
-#[derive(Default)]
 struct Entries {
     owners: BTreeMap<Gtid, Owner>,
     committed: usize,
+    /// So many committed ones are looked through.
+    sweep_at: usize,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self {
+            owners: BTreeMap::new(),
+            committed: 0,
+            sweep_at: SWEEP_AT,
+        }
+    }
+}
+
+impl Entries {
+    /// Forgets what the files have, and says when to look again.
+    fn sweep(&mut self, executed: &GtidSet) {
+        self.owners
+            .retain(|gtid, owner| matches!(owner, Owner::Session(_)) || !executed.contains(gtid));
+        let left = self.owners.values();
+        self.committed = left.filter(|o| **o == Owner::Committed).count();
+        self.sweep_at = SWEEP_AT.max(self.committed * 2);
+    }
 }
 
 /// GTIDs that are taken.
@@ -54,12 +77,8 @@ impl OwnedGtids {
             return Taken::Executed;
         }
         let mut entries = self.entries.lock();
-        if entries.committed >= SWEEP_AT {
-            entries.owners.retain(|gtid, owner| {
-                matches!(owner, Owner::Session(_)) || !executed.contains(gtid)
-            });
-            let left = entries.owners.values();
-            entries.committed = left.filter(|o| **o == Owner::Committed).count();
+        if entries.committed >= entries.sweep_at {
+            entries.sweep(executed);
         }
         match entries.owners.get(gtid) {
             Some(Owner::Committed) => Taken::Executed,
@@ -113,6 +132,7 @@ impl OwnedGtids {
             .owners
             .retain(|_, owner| matches!(owner, Owner::Session(_)));
         entries.committed = 0;
+        entries.sweep_at = SWEEP_AT;
     }
 
     /// `@@GLOBAL.gtid_owned`.
@@ -131,6 +151,8 @@ impl OwnedGtids {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -168,5 +190,22 @@ mod tests {
         }
         assert_eq!(owned.take(&nth(0xffff), 1, &executed), Taken::Owned);
         assert_eq!(owned.entries.lock().owners.len(), 1);
+    }
+
+    #[test]
+    fn files_that_are_behind_are_not_asked_for_everything_each_time() {
+        let owned = OwnedGtids::default();
+        let nth = |n| -> Gtid {
+            let text = format!("11111111-1111-1111-1111-111111111111:{n}");
+            text.parse().expect("GTID")
+        };
+        let nothing = GtidSet::default();
+        let mut sweeps = BTreeSet::new();
+        for n in 1..=8 * SWEEP_AT as u64 {
+            assert_eq!(owned.take(&nth(n), 1, &nothing), Taken::Owned);
+            owned.committed(&nth(n), true);
+            sweeps.insert(owned.entries.lock().sweep_at);
+        }
+        assert_eq!(sweeps.len(), 4, "each looks through twice as many");
     }
 }
