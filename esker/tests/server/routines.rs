@@ -261,6 +261,106 @@ fn whose_privileges_a_procedure_has() {
 }
 
 #[test]
+fn privileges_on_single_routines() {
+    let (mut server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE FUNCTION f() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM t);
+         CREATE FUNCTION g() RETURNS INT READS SQL DATA SQL SECURITY INVOKER RETURN (SELECT COUNT(*) FROM t);
+         CREATE PROCEDURE p() SELECT 1; CREATE PROCEDURE q() SELECT 2;
+         CREATE VIEW v AS SELECT f() AS n;
+         CREATE USER u, w; GRANT SELECT ON d.v TO u",
+    );
+    let mut u = connect_as(&server, "u");
+    assert_eq!(u.code("SELECT d.f()"), Some(1370));
+    // A view calls with the rights of its definer.
+    assert_eq!(u.value("SELECT n FROM d.v"), "3");
+    c.run("GRANT EXECUTE ON FUNCTION d.F TO u; GRANT EXECUTE ON FUNCTION g TO u; GRANT ALL ON PROCEDURE p TO u WITH GRANT OPTION");
+    assert_eq!(u.value("SELECT d.f()"), "3");
+    assert_eq!(u.code("SELECT d.g()"), Some(1142));
+    assert_eq!(u.lines("CALL d.p()"), ["1"]);
+    assert_eq!(u.code("CALL d.q()"), Some(1370));
+    assert_eq!(u.code("GRANT EXECUTE ON PROCEDURE d.q TO w"), Some(1370));
+    u.run("GRANT EXECUTE ON PROCEDURE d.p TO w");
+    assert_eq!(connect_as(&server, "w").lines("CALL d.p()"), ["1"]);
+    assert_eq!(
+        u.lines("SHOW GRANTS"),
+        [
+            "GRANT USAGE ON *.* TO `u`@`%`",
+            "GRANT SELECT ON `d`.`v` TO `u`@`%`",
+            "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE `d`.`p` TO `u`@`%` WITH GRANT OPTION",
+            "GRANT EXECUTE ON FUNCTION `d`.`f` TO `u`@`%`",
+            "GRANT EXECUTE ON FUNCTION `d`.`g` TO `u`@`%`",
+        ]
+    );
+    let seen = "SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE Routine_name = 'p' ORDER BY User";
+    assert_eq!(
+        c.lines(seen),
+        [
+            "d|u|p|PROCEDURE|Execute,Alter Routine,Grant",
+            "d|w|p|PROCEDURE|Execute"
+        ]
+    );
+    assert_eq!(c.code("GRANT EXECUTE ON PROCEDURE nope TO u"), Some(1305));
+    assert_eq!(c.code("GRANT SELECT ON PROCEDURE p TO u"), Some(1144));
+    assert_eq!(c.code("REVOKE EXECUTE ON PROCEDURE q FROM u"), Some(1403));
+    c.run("REVOKE EXECUTE ON FUNCTION f FROM u");
+    assert_eq!(u.code("SELECT d.f()"), Some(1370));
+    // What was granted outlives the server, and goes with the routine.
+    server.kill();
+    server.restart();
+    let mut u = connect_as(&server, "u");
+    assert_eq!(u.lines("CALL d.p()"), ["1"]);
+    u.run("DROP PROCEDURE d.p");
+    assert!(connect(&server).rows(seen).is_empty());
+}
+
+#[test]
+fn a_function_belongs_to_its_statement() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE TABLE log (m VARCHAR(20)); SET GLOBAL log_bin_trust_function_creators = ON;
+         CREATE FUNCTION note(x INT) RETURNS INT BEGIN INSERT INTO log VALUES (x); RETURN x; END;
+         CREATE FUNCTION naps() RETURNS INT BEGIN DO SLEEP(100); RETURN 1; END;
+         CREATE FUNCTION loops() RETURNS INT BEGIN l: LOOP SET @turns = 1; END LOOP; RETURN 1; END",
+    );
+    // Several threads would read the table, and one calls.
+    c.run("CREATE TABLE big (id INT PRIMARY KEY, v INT); SET SESSION cte_max_recursion_depth = 100000;
+           INSERT INTO big WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT i, i % 7 FROM n;
+           CREATE FUNCTION odd(x INT) RETURNS INT DETERMINISTIC RETURN x % 2;
+           SET SESSION esker_parallel_scan_rows = 1");
+    assert_eq!(
+        c.lines("SELECT odd(v), COUNT(*), SUM(odd(id)) FROM big GROUP BY odd(v) ORDER BY 1"),
+        ["0|28571|14284", "1|21429|10716"]
+    );
+    for endless in ["SELECT naps()", "SELECT loops()"] {
+        let mut other = connect(&server);
+        let id = other.value("SELECT CONNECTION_ID()");
+        let killed = std::thread::spawn(move || other.code(endless));
+        let runs = format!(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND COMMAND = 'Query'"
+        );
+        eventually("it runs", || c.value(&runs) == "1");
+        c.run(&format!("KILL QUERY {id}"));
+        assert_eq!(killed.join().expect("ends"), Some(1317));
+    }
+    // The time of a query is also that of its functions.
+    assert_eq!(
+        c.code("SELECT /*+ MAX_EXECUTION_TIME(200) */ loops()"),
+        Some(3024)
+    );
+    // A waiting function goes on where it stands; what it did is undone with its statement alone.
+    c.run("BEGIN; INSERT INTO log VALUES ('first')");
+    assert_eq!(
+        c.code("INSERT INTO t VALUES (note(7), 'x'), (1, 'y')"),
+        Some(1062)
+    );
+    c.run("INSERT INTO t VALUES (note(8), 'x'); COMMIT");
+    assert_eq!(c.lines("SELECT m FROM log"), ["first", "8"]);
+}
+
+#[test]
 fn dumps_have_the_procedures() {
     let version = |name: &str| has_client(name, Command::new(name).arg("--version"));
     if !version("mariadb-dump") || !version("mariadb") {

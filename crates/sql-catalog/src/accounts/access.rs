@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use esker_types::program::RoutineKind;
+
 use super::{Account, GrantScope, Privileges, Restrictions, pattern};
 use crate::catalog::same_name;
 
@@ -16,6 +18,15 @@ use crate::catalog::same_name;
 struct TablePrivileges {
     privileges: Privileges,
     columns: Vec<(Box<str>, Privileges)>,
+}
+
+/// Privileges on a routine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RoutinePrivileges {
+    kind: RoutineKind,
+    /// In lower case.
+    name: Box<str>,
+    privileges: Privileges,
 }
 
 /// Rights, by what they are on.
@@ -36,6 +47,8 @@ pub struct Access {
     schemas: Vec<Vec<(Box<str>, Privileges)>>,
     /// By database, then by table.
     tables: BTreeMap<Box<str>, BTreeMap<Box<str>, TablePrivileges>>,
+    /// By database.
+    routines: BTreeMap<Box<str>, Vec<RoutinePrivileges>>,
 }
 
 impl Access {
@@ -76,6 +89,14 @@ impl Access {
                     self.table_mut(s, t)
                         .columns
                         .push((c.as_str().into(), fixed));
+                }
+                GrantScope::Routine(kind, s, name) => {
+                    let routines = self.routines.entry(s.as_str().into()).or_default();
+                    routines.push(RoutinePrivileges {
+                        kind: *kind,
+                        name: name.as_str().into(),
+                        privileges: fixed,
+                    });
                 }
             }
         }
@@ -194,9 +215,24 @@ impl Access {
         with.map(|(name, _)| name.clone()).collect()
     }
 
+    /// On a routine.
+    pub fn on_routine(&self, kind: RoutineKind, schema: &str, name: &str) -> Privileges {
+        let whole = self.on_schema(schema);
+        let Some(routines) = self.routines.get(schema) else {
+            return whole;
+        };
+        let name = name.to_lowercase();
+        let own = routines
+            .iter()
+            .filter(|r| r.kind == kind && *r.name == *name);
+        own.fold(whole, |all, routine| all.or(routine.privileges))
+    }
+
     /// Is anything granted on the database or in it? Decides what SHOW DATABASES shows and USE takes.
     pub fn sees_schema(&self, schema: &str) -> bool {
-        self.on_schema(schema).meets(Privileges::ON_SCHEMA) || self.tables.contains_key(schema)
+        self.on_schema(schema).meets(Privileges::ON_SCHEMA)
+            || self.tables.contains_key(schema)
+            || self.routines.contains_key(schema)
     }
 
     /// May it hear what the table is made of? SELECT on everything or the database does, and any privilege on the table

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use esker_types::program::RoutineKind;
 use parking_lot::{Mutex, MutexGuard};
 
 pub use access::Access;
@@ -75,6 +76,15 @@ pub enum GrantScope {
     Table(String, String),
     /// A column of `schema.table`
     Column(String, String, String),
+    /// A procedure or function: schema, and name without case
+    Routine(RoutineKind, String, String),
+}
+
+impl GrantScope {
+    /// A routine's.
+    pub fn of_routine(kind: RoutineKind, schema: &str, name: &str) -> Self {
+        Self::Routine(kind, schema.to_owned(), name.to_lowercase())
+    }
 }
 
 /// A role that an account has been granted.

@@ -162,6 +162,9 @@ impl Privileges {
     /// Everything that can be granted on a table.
     pub const ON_TABLE: Self = Self::of(ON_TABLE);
 
+    /// Everything that can be granted on a routine.
+    pub const ON_ROUTINE: Self = Self::of(&["EXECUTE", "ALTER ROUTINE"]);
+
     /// Everything that can be granted on columns.
     pub const ON_COLUMN: Self = Self::of(&["SELECT", "INSERT", "UPDATE", "REFERENCES"]);
 

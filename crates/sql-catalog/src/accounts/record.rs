@@ -4,6 +4,8 @@
 //! before. **Invariants**: a field whose number is unknown is an error, because it may be a restriction; a number is
 //! never given another meaning, and a new field is one more number. docs/formats/accounts.md lists them all.
 
+use esker_types::program::RoutineKind;
+
 use super::fields::{Field, Fields, Writer};
 use super::old_record;
 use super::policy::{LockTime, OldPassword, Policy, Transport};
@@ -92,6 +94,8 @@ mod grant {
     pub(super) const PRIVILEGE: u16 = 3;
     pub(super) const GRANT_OPTION: u16 = 4;
     pub(super) const COLUMN: u16 = 5;
+    pub(super) const PROCEDURE: u16 = 6;
+    pub(super) const FUNCTION: u16 = 7;
 }
 
 /// All accounts as bytes.
@@ -239,11 +243,22 @@ fn encode_grant(g: &GrantEntry, w: &mut Writer) {
             w.bytes(grant::TABLE, t.as_bytes());
             w.bytes(grant::COLUMN, c.as_bytes());
         }
+        GrantScope::Routine(kind, s, name) => {
+            w.bytes(grant::SCHEMA, s.as_bytes());
+            w.bytes(routine_field(*kind), name.as_bytes());
+        }
     }
     for name in g.privileges.names() {
         w.text(grant::PRIVILEGE, name);
     }
     w.flag(grant::GRANT_OPTION, g.grant_option);
+}
+
+fn routine_field(kind: RoutineKind) -> u16 {
+    match kind {
+        RoutineKind::Procedure => grant::PROCEDURE,
+        RoutineKind::Function => grant::FUNCTION,
+    }
 }
 
 /// Accounts from bytes.
@@ -381,6 +396,7 @@ fn decode_transport(fields: Fields<'_>) -> Result<Transport, String> {
 
 fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
     let (mut schema, mut table, mut column) = (None, None, None);
+    let mut routine = None;
     let mut privileges = Privileges::default();
     let mut grant_option = false;
     for field in fields {
@@ -389,6 +405,8 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
             grant::SCHEMA => schema = Some(field.text()?),
             grant::TABLE => table = Some(field.text()?),
             grant::COLUMN => column = Some(field.text()?),
+            grant::PROCEDURE => routine = Some((RoutineKind::Procedure, field.text()?)),
+            grant::FUNCTION => routine = Some((RoutineKind::Function, field.text()?)),
             grant::PRIVILEGE => {
                 let name = field.text()?;
                 let one = Privileges::named(&name)
@@ -399,12 +417,13 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
             _ => return Err(field.unknown("a grant")),
         }
     }
-    let scope = match (schema, table, column) {
-        (None, None, None) => GrantScope::Global,
-        (Some(s), None, None) => GrantScope::Schema(s),
-        (Some(s), Some(t), None) => GrantScope::Table(s, t),
-        (Some(s), Some(t), Some(c)) => GrantScope::Column(s, t, c),
-        _ => return Err("a grant has a table and no database, or a column and no table".into()),
+    let scope = match (schema, table, column, routine) {
+        (None, None, None, None) => GrantScope::Global,
+        (Some(s), None, None, None) => GrantScope::Schema(s),
+        (Some(s), Some(t), None, None) => GrantScope::Table(s, t),
+        (Some(s), Some(t), Some(c), None) => GrantScope::Column(s, t, c),
+        (Some(s), None, None, Some((kind, name))) => GrantScope::Routine(kind, s, name),
+        _ => return Err("a grant is on something that is nowhere, or on two things".into()),
     };
     Ok(GrantEntry {
         scope,
@@ -452,6 +471,11 @@ mod tests {
                         GrantScope::Column("s".into(), "t".into(), "c".into()),
                         &["INSERT"],
                         false,
+                    ),
+                    grant(
+                        GrantScope::of_routine(RoutineKind::Function, "s", "F"),
+                        &["EXECUTE"],
+                        true,
                     ),
                     grant(GrantScope::Global, &["SUPER", "XA_RECOVER_ADMIN"], false),
                     grant(GrantScope::Schema("s".into()), &["SUPER"], false),
@@ -570,8 +594,10 @@ mod tests {
     fn old_sample() -> Vec<Account> {
         let mut accounts = sample();
         for account in &mut accounts {
-            let is_column = |g: &GrantEntry| matches!(g.scope, GrantScope::Column(..));
-            account.grants.retain(|g| !is_column(g));
+            let is_newer = |g: &GrantEntry| {
+                matches!(g.scope, GrantScope::Column(..) | GrantScope::Routine(..))
+            };
+            account.grants.retain(|g| !is_newer(g));
             account.roles.clear();
             account.default_roles.clear();
             account.restrictions = Restrictions::NONE;
@@ -604,7 +630,9 @@ mod tests {
                     GrantScope::Global => (0, "", ""),
                     GrantScope::Schema(s) => (1, s.as_str(), ""),
                     GrantScope::Table(s, t) => (2, s.as_str(), t.as_str()),
-                    GrantScope::Column(..) => unreachable!("not in an old file"),
+                    GrantScope::Column(..) | GrantScope::Routine(..) => {
+                        unreachable!("not in an old file")
+                    }
                 };
                 out.push(tag);
                 put(&mut out, schema.as_bytes());

@@ -77,7 +77,8 @@ impl Viewer {
     /// May the account see that there is this routine?
     pub(crate) fn sees_routine(&self, def: &RoutineDef) -> bool {
         const ANY: Privileges = Privileges::of(&["EXECUTE", "CREATE ROUTINE", "ALTER ROUTINE"]);
-        self.sees_routine_text(def) || self.access.on_schema(&def.schema).meets(ANY)
+        let held = self.access.on_routine(def.kind, &def.schema, &def.name);
+        self.sees_routine_text(def) || held.meets(ANY)
     }
 
     /// May it see what the routine does?

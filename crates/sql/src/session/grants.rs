@@ -5,8 +5,9 @@
 //! and durable before it takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
-use esker_sql_catalog::catalog::same_name;
+use esker_sql_catalog::catalog::{RoutineKey, same_name};
 use esker_sql_syntax::ast::{self, Grant, GrantTarget, Privilege};
+use esker_types::program::RoutineKind;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
@@ -100,8 +101,13 @@ impl Session {
                 };
                 GrantScope::Table(schema, name.name.text.to_string())
             }
-            GrantTarget::Routine(..) => {
-                return Err(SqlError::not_supported("privileges on routines"));
+            GrantTarget::Routine(kind, name) => {
+                let kind = match *kind {
+                    "FUNCTION" => RoutineKind::Function,
+                    _ => RoutineKind::Procedure,
+                };
+                let (schema, name) = self.context.full_name(name)?;
+                GrantScope::of_routine(kind, schema, name)
             }
         })
     }
@@ -139,15 +145,34 @@ impl Session {
                 self.context
                     .check_columns_granted(&asked.columns, schema, table)
             }
+            GrantScope::Routine(kind, schema, name) => {
+                let missing = fixed.without(access.on_routine(*kind, schema, name));
+                match missing.is_empty() {
+                    true => Ok(()),
+                    false => {
+                        let command = missing.listed().to_lowercase();
+                        Err(self
+                            .context
+                            .routine_denied(&command, &format!("{schema}.{name}")))
+                    }
+                }
+            }
         }
     }
 
-    /// A table that something is granted on exists, unless CREATE is among it; so do its columns.
+    /// A table that something is granted on exists, unless CREATE is among it; so do its columns. So does a routine.
     fn check_granted_exists(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
+        let catalog = &self.context.instance.catalog;
+        if let GrantScope::Routine(kind, schema, name) = scope {
+            let found = catalog.routine(schema, &RoutineKey::new(*kind, name));
+            return match found {
+                Some(_) => Ok(()),
+                None => Err(errors::does_not_exist(kind.text(), name)),
+            };
+        }
         let GrantScope::Table(schema, table) = scope else {
             return Ok(());
         };
-        let catalog = &self.context.instance.catalog;
         let view = catalog.view(schema, table);
         let found = match &view {
             Some(_) => None,
@@ -234,6 +259,7 @@ impl Asked {
             GrantScope::Global => Privileges::ALL,
             GrantScope::Schema(_) => Privileges::ON_SCHEMA,
             GrantScope::Table(..) | GrantScope::Column(..) => Privileges::ON_TABLE,
+            GrantScope::Routine(..) => Privileges::ON_ROUTINE,
         };
         for p in list {
             let one = match &*p.name {
@@ -370,6 +396,10 @@ impl Asked {
                     "There is no such grant defined for user '{user}' on host '{host}' on table '{table}'"
                 );
                 Err(SqlError::new(1147, "42000", text))
+            }
+            GrantScope::Routine(_, _, name) => {
+                let (user, host) = (&account.user, &account.host);
+                Err(errors::no_such_routine_grant(user, host, name))
             }
             _ => Err(errors::no_such_grant(&account.user, &account.host)),
         }

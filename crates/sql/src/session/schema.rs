@@ -158,6 +158,9 @@ impl Session {
         // It has changed nothing, so there is no record of the catalog that it could be in.
         done.seq = done.seq.max(self.log_alone(unused)?);
         self.drop_doomed_trees();
+        if let Statement::DropProgram(drop) = statement {
+            self.forget_routine_grants(drop)?;
+        }
         if let Statement::DropDatabase { name, .. } = statement
             && self.context.database.as_deref() == Some(&*name.text)
         {

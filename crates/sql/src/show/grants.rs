@@ -7,6 +7,7 @@ use esker_sql_catalog::accounts::{
     Account as Stored, GrantEntry, GrantScope, Privileges, ProxyGrant, Role, RoleName,
 };
 use esker_sql_syntax::ast::Account;
+use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, errors};
 
 use super::server::resolve;
@@ -83,6 +84,23 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
         out.push(format!(
             "GRANT {what} ON `{schema}`.`{table}` TO {whom}{option}"
         ));
+    }
+    for kind in [RoutineKind::Procedure, RoutineKind::Function] {
+        for grant in &account.grants {
+            if let GrantScope::Routine(k, schema, name) = &grant.scope
+                && *k == kind
+            {
+                let what = match grant.privileges {
+                    Privileges::NONE => "USAGE".to_owned(),
+                    held => held.names().collect::<Vec<_>>().join(", "),
+                };
+                let (schema, name) = (schema.replace('`', "``"), name.replace('`', "``"));
+                let (kind, option) = (kind.text(), option(grant));
+                out.push(format!(
+                    "GRANT {what} ON {kind} `{schema}`.`{name}` TO {whom}{option}"
+                ));
+            }
+        }
     }
     for admin in [false, true] {
         let mut roles: Vec<&RoleName> = account

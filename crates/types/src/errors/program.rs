@@ -197,6 +197,18 @@ pub fn duplicate_handler() -> SqlError {
     SqlError::new(1413, "42000", text)
 }
 
+/// 1403
+pub fn no_such_routine_grant(
+    user: impl Display,
+    host: impl Display,
+    routine: impl Display,
+) -> SqlError {
+    let text = format!(
+        "There is no such grant defined for user '{user}' on host '{host}' on routine '{routine}'"
+    );
+    SqlError::new(1403, "42000", text)
+}
+
 /// 1414
 pub fn argument_is_no_variable(nth: usize, routine: impl Display) -> SqlError {
     let text = format!(

@@ -368,6 +368,36 @@ pub(super) fn columns(viewer: &Viewer) -> Vec<Vec<Value>> {
     })
 }
 
+/// Columns of `procs_priv`.
+pub(super) const PROCS_PRIV: &[&str] = &[
+    "Host",
+    "Db",
+    "User",
+    "Routine_name",
+    "Routine_type",
+    "Grantor",
+    "Proc_priv",
+];
+
+/// Rows of `procs_priv`.
+pub(super) fn routines(viewer: &Viewer) -> Vec<Vec<Value>> {
+    each(viewer, |account, rows| {
+        for grant in &account.grants {
+            if let GrantScope::Routine(kind, schema, name) = &grant.scope {
+                rows.push(vec![
+                    text(&account.host),
+                    text(schema),
+                    text(&account.user),
+                    text(name),
+                    text(kind.text()),
+                    text(""),
+                    set(held(account, |scope| *scope == grant.scope)),
+                ]);
+            }
+        }
+    })
+}
+
 /// Columns of `proxies_priv`.
 pub(super) const PROXIES_PRIV: &[&str] = &[
     "Host",

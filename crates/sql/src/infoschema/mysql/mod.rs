@@ -16,6 +16,7 @@ pub(super) static SOURCES: &[&[Source]] = &[&[
     Source::new("db", grants::DB, grants::databases),
     Source::new("tables_priv", grants::TABLES_PRIV, grants::tables),
     Source::new("columns_priv", grants::COLUMNS_PRIV, grants::columns),
+    Source::new("procs_priv", grants::PROCS_PRIV, grants::routines),
     Source::new("proxies_priv", grants::PROXIES_PRIV, grants::proxies),
     Source::new("role_edges", grants::ROLE_EDGES, grants::role_edges),
     Source::new(

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::accounts::{Access, Privileges};
+use esker_sql_catalog::accounts::{Access, Account, GrantScope, Privileges};
 use esker_sql_catalog::catalog::{ProgramSettings, RoutineDef, RoutineKey, type_text};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_plan::expr::StoredFunction;
 use esker_sql_syntax::ParseOptions;
 use esker_sql_syntax::ast::{
-    Account, AlterRoutine, CreateRoutine, DataAccess, DropProgram, ObjectName,
+    self, AlterRoutine, CreateRoutine, DataAccess, DropProgram, ObjectName,
 };
 use esker_types::collation::Charset;
 use esker_types::program::RoutineKind;
@@ -44,10 +44,12 @@ impl Session {
         }
         let committed = self.commit_transaction()?;
         let logged = self.logged_routine(create, &def);
+        let scope = GrantScope::of_routine(create.kind, &schema, &name);
         let done = self.with_ddl(|ctx| {
             ctx.logged = logged;
             ddl::routine::create(ctx, def, create.if_not_exists)
         })?;
+        self.grant_to_maker(&scope)?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
@@ -77,6 +79,60 @@ impl Session {
         }
     }
 
+    /// automatic_sp_privileges: who makes a routine may run and change it.
+    fn grant_to_maker(&self, scope: &GrantScope) -> SqlResult<()> {
+        let GrantScope::Routine(kind, schema, name) = scope else {
+            return Ok(());
+        };
+        let (context, both) = (&self.context, Privileges::ON_ROUTINE);
+        let has_both = context
+            .access
+            .on_routine(*kind, schema, name)
+            .contains(both);
+        if has_both || !context.instance.variable_is_on("automatic_sp_privileges") {
+            return Ok(());
+        }
+        self.change_routine_grants(|account| {
+            if context.access.is_of(&account.user, &account.host) {
+                account.change_grant(scope, both, false, true);
+            }
+        })
+    }
+
+    /// automatic_sp_privileges: what was granted on a routine that was dropped goes.
+    pub(in super::super) fn forget_routine_grants(&self, drop: &DropProgram) -> SqlResult<()> {
+        let Some(kind) = routine_kind(drop) else {
+            return Ok(());
+        };
+        let (schema, name) = self.context.full_name(&drop.name)?;
+        let scope = GrantScope::of_routine(kind, schema, name);
+        let accounts = self.context.instance.accounts().all();
+        let mut grants = accounts.iter().flat_map(|account| &account.grants);
+        let is_granted = grants.any(|grant| grant.scope == scope);
+        if !is_granted
+            || !self
+                .context
+                .instance
+                .variable_is_on("automatic_sp_privileges")
+        {
+            return Ok(());
+        }
+        self.change_routine_grants(|account| account.grants.retain(|grant| grant.scope != scope))
+    }
+
+    /// Changes accounts on the side: whoever repeats the statement does so, too.
+    fn change_routine_grants(&self, change: impl FnMut(&mut Account)) -> SqlResult<()> {
+        let changed = self.context.instance.change_accounts(
+            |list| {
+                list.iter_mut().for_each(change);
+                Ok(())
+            },
+            |_| None,
+        );
+        self.note_commit(changed?);
+        Ok(())
+    }
+
     fn routine_def(
         &self,
         create: &CreateRoutine,
@@ -85,7 +141,7 @@ impl Session {
     ) -> SqlResult<RoutineDef> {
         let definer = match &create.definer {
             Some(account) => self.named(account),
-            None => self.named(&Account::CurrentUser),
+            None => self.named(&ast::Account::CurrentUser),
         };
         self.check_definer(&definer)?;
         let instance = &self.context.instance;
@@ -168,10 +224,8 @@ impl SessionContext {
     /// # Errors
     /// 1370.
     pub(in super::super) fn require_drop(&self, drop: &DropProgram) -> SqlResult<()> {
-        let kind = match drop.kind {
-            "PROCEDURE" => RoutineKind::Procedure,
-            "FUNCTION" => RoutineKind::Function,
-            _ => return Ok(()),
+        let Some(kind) = routine_kind(drop) else {
+            return Ok(());
         };
         let (schema, name) = self.full_name(&drop.name)?;
         let found = self
@@ -184,7 +238,7 @@ impl SessionContext {
         }
     }
 
-    /// Checks a privilege on a routine. Who made it may run and change it, as with automatic_sp_privileges.
+    /// Checks a privilege on a routine.
     ///
     /// # Errors
     /// 1370.
@@ -203,11 +257,8 @@ impl SessionContext {
         privilege: &'static str,
         def: &RoutineDef,
     ) -> SqlResult<()> {
-        let (user, host) = &def.settings.definer;
-        let is_own =
-            access.is_of(user, host) && self.instance.variable_is_on("automatic_sp_privileges");
-        let wanted = Privileges::of(&[privilege]);
-        if is_own || access.on_schema(&def.schema).contains(wanted) {
+        let held = access.on_routine(def.kind, &def.schema, &def.name);
+        if held.contains(Privileges::of(&[privilege])) {
             return Ok(());
         }
         let name = format!("{}.{}", def.schema, def.name);
@@ -260,6 +311,15 @@ fn returned(ty: &SqlType) -> Box<str> {
         }
     }
     text.into()
+}
+
+/// What DROP drops, if it is a routine.
+fn routine_kind(drop: &DropProgram) -> Option<RoutineKind> {
+    match drop.kind {
+        "PROCEDURE" => Some(RoutineKind::Procedure),
+        "FUNCTION" => Some(RoutineKind::Function),
+        _ => None,
+    }
 }
 
 /// 1305.
