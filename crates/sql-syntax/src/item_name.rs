@@ -4,7 +4,7 @@
 //! **Invariant**: like in MySQL's preprocessed text, version comments leave what they contain, and nothing of
 //! those that are not executed; other comments stay.
 
-use super::ast::{Expr, Literal};
+use super::ast::{Expr, Literal, UnaryOp};
 use super::lexer::{Lexer, Tok, end_of_nested, find, version_of};
 use super::parser::Parser;
 
@@ -16,13 +16,13 @@ impl Parser<'_> {
             let text = without_version_comments(source.as_bytes());
             source = String::from_utf8_lossy(text.trim_ascii()).into();
         }
-        let Expr::Literal(literal) = expr else {
+        let Expr::Literal(literal) = without_plus(expr) else {
             return source;
         };
         match literal {
             Literal::Null => "NULL".into(),
             Literal::Int(_) | Literal::Decimal(_) | Literal::Double(_) => source
-                .trim_matches(|c: char| c.is_ascii_whitespace() || "()".contains(c))
+                .trim_matches(|c: char| c.is_ascii_whitespace() || "+()".contains(c))
                 .into(),
             Literal::Str { .. } => self.string_name(start).unwrap_or(source),
             _ => source,
@@ -36,7 +36,7 @@ impl Parser<'_> {
             let token = lex.next_token();
             match token.tok {
                 Tok::Str | Tok::NStr => break token,
-                Tok::LParen | Tok::Introducer => {}
+                Tok::LParen | Tok::Plus | Tok::Introducer => {}
                 _ => return None,
             }
         };
@@ -45,6 +45,18 @@ impl Parser<'_> {
         let text = String::from_utf8_lossy(&bytes);
         Some(text.trim_start_matches(|c: char| c <= ' ').into())
     }
+}
+
+/// `+` leaves no trace in MySQL's tree.
+fn without_plus(mut expr: &Expr) -> &Expr {
+    while let Expr::Unary {
+        op: UnaryOp::Plus,
+        expr: operand,
+    } = expr
+    {
+        expr = operand;
+    }
+    expr
 }
 
 /// The text without the marks of version comments, and without those that are not executed.

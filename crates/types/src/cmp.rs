@@ -182,6 +182,22 @@ pub fn constant_as_column(
     same.then_some(stored)
 }
 
+/// A constant text as a value of the TIME column that it is compared with: as in MySQL, rounded to the column's digits.
+pub fn constant_as_time(
+    ctx: &EvalCtx,
+    constant: &Value,
+    from: &SqlType,
+    column: &SqlType,
+) -> Option<Value> {
+    let Value::Str(_) = constant else {
+        return None;
+    };
+    let quiet = ctx.quiet();
+    cast::to_time(&quiet, constant).ok()??;
+    let time = cast::to_column(&quiet, constant.clone(), from, column, "", 1).ok()?;
+    (quiet.diagnostics.count() == 0).then_some(time)
+}
+
 /// Was nothing rounded away when the constant became a temporal value?
 fn same_moment(ctx: &EvalCtx, constant: &Value, stored: &Value) -> bool {
     match stored {

@@ -218,7 +218,7 @@ pub trait SessionInfo {
     fn seeded(&self) -> Option<f64> {
         None
     }
-    /// Is the statement killed? SLEEP asks.
+    /// Is the statement killed, or its time over? SLEEP asks.
     fn killed(&self) -> bool {
         false
     }

@@ -218,7 +218,7 @@ impl SessionVars {
         let isolation = v.named("transaction_isolation").as_text().to_owned();
         let charset = |name| Charset::by_name(v.named(name).as_text());
         let fixed_now = match v.named("timestamp") {
-            super::VarValue::Double(d) if *d > 0.0 => Some((*d * 1e6) as i64),
+            super::VarValue::Double(d) if *d > 0.0 => Some((*d * 1e6).round() as i64),
             _ => None,
         };
         let limit_ms = number("max_execution_time");

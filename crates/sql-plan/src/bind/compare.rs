@@ -85,7 +85,11 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     {
         return;
     }
-    if let Some(value) = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
+    let adapted = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty).or_else(|| {
+        let is_time = column.ty.kind == TypeKind::Time;
+        is_time.then(|| cmp::constant_as_time(env.ctx, value, &constant.ty, &column.ty))?
+    });
+    if let Some(value) = adapted {
         *constant = Expr {
             kind: ExprKind::Const(value),
             ty: column.ty.clone().with_nullable(false),

@@ -9,6 +9,7 @@ use esker_sql_catalog::variables::deprecated;
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{Level, SqlResult, SqlType, TypeKind};
 
 use super::aliases::AliasUse;
@@ -243,6 +244,12 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
             ..SqlType::new(TypeKind::LongText)
         },
     };
+    // A variable has the widest type of its kind.
+    if ty.is_integer() {
+        ty = SqlType::bigint(ty.unsigned);
+    } else if ty.kind == TypeKind::Float {
+        ty = SqlType::double(NOT_FIXED_DECIMALS);
+    }
     ty.nullable = true;
     let coer = if ty.is_string() {
         Coercibility::Implicit

@@ -396,7 +396,7 @@ impl SessionInfo for SessionContext {
         Some(drawn)
     }
     fn killed(&self) -> bool {
-        self.process.is_killed()
+        self.process.is_killed() || self.pace.is_late()
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         self.pace.look_at_bytes(bytes, &self.process)?;

@@ -122,6 +122,11 @@ impl Pace {
         self.deadline.get()
     }
 
+    /// Is max_execution_time over?
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.get().is_some_and(|d| Instant::now() >= d)
+    }
+
     /// Is asked now and then while a statement runs.
     ///
     /// # Errors
