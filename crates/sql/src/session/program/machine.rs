@@ -14,6 +14,7 @@ use esker_engine::Seq;
 use esker_sql_catalog::catalog::RoutineDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
+use esker_sql_exec::Reserved;
 use esker_types::{Level, SqlError, SqlType, Value, errors};
 
 use super::super::Session;
@@ -82,6 +83,8 @@ impl TriggerRow {
 pub(super) struct OpenCursor {
     pub(super) columns: Arc<[ColumnMeta]>,
     pub(super) rows: std::vec::IntoIter<Vec<Value>>,
+    /// What the rows take, until all of them go.
+    pub(super) _reserved: Reserved,
 }
 
 /// A handler that runs.

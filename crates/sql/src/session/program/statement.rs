@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, Mode};
+use esker_sql_exec::Reserved;
 use esker_sql_syntax::ast::Statement;
 use esker_types::{Level, SqlError, Value, errors};
 
@@ -21,8 +22,13 @@ use crate::program::{Destination, Sql};
 /// Whose rows errors say there are too many of.
 const OF_A_PROGRAM: &str = "a stored program's";
 
-/// Columns and rows of a result.
-type Rows = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
+/// A result.
+struct Rows {
+    columns: Arc<[ColumnMeta]>,
+    rows: Vec<Vec<Value>>,
+    /// What the rows take.
+    reserved: Reserved,
+}
 
 impl Session {
     /// Runs an SQL statement of the innermost program.
@@ -48,7 +54,7 @@ impl Session {
             return self.join_machine(machine, other);
         }
         Ok(match self.rows_of(machine, done)? {
-            Some((columns, rows)) => Flow::Rows(columns, rows),
+            Some(Rows { columns, rows, .. }) => Flow::Rows(columns, rows),
             None => Flow::Next,
         })
     }
@@ -104,7 +110,12 @@ impl Session {
         self.context.row_count.set(-1);
         let seq = self.end_statement(true)?.max(self.txn.dependency());
         machine.depends_on = machine.depends_on.max(seq);
-        Ok(Some((columns, kept.rows)))
+        let (rows, reserved) = kept.into_rows();
+        Ok(Some(Rows {
+            columns,
+            rows,
+            reserved,
+        }))
     }
 
     /// SELECT … INTO.
@@ -112,7 +123,7 @@ impl Session {
         &mut self,
         machine: &mut Machine,
         into: &[Destination],
-        (columns, rows): Rows,
+        Rows { columns, rows, .. }: Rows,
     ) -> Result<(), ExecError> {
         if columns.len() != into.len() {
             return Err(errors::select_columns_differ().into());
@@ -142,10 +153,11 @@ impl Session {
         let frame = machine.frames.last().expect("its program runs");
         let done = self.run_in_frame(frame, sql)?;
         let rows = self.rows_of(machine, done)?;
-        let (columns, rows) = rows.ok_or_else(errors::cursor_is_not_open)?;
+        let rows = rows.ok_or_else(errors::cursor_is_not_open)?;
         Ok(OpenCursor {
-            columns,
-            rows: rows.into_iter(),
+            columns: rows.columns,
+            rows: rows.rows.into_iter(),
+            _reserved: rows.reserved,
         })
     }
 }
