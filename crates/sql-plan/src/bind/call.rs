@@ -255,7 +255,9 @@ fn bind_stored(
     let texts: Vec<String> = args.iter().map(|arg| print::text(scope, arg)).collect();
     let text = format!("{}({})", function.def.name, texts.join(",")).into();
     env.calls.set(true);
-    scope.note_volatility(Volatility::Volatile);
+    if !function.def.deterministic {
+        scope.note_volatility(Volatility::Volatile);
+    }
     let ty = function.returns.clone().with_nullable(true);
     let coer = match ty.is_string() {
         true => Coercibility::Coercible,

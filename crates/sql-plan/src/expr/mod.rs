@@ -359,6 +359,13 @@ pub struct StoredCall {
     pub args: Vec<Expr>,
 }
 
+impl StoredCall {
+    /// May it give another value for the same arguments?
+    pub fn is_volatile(&self) -> bool {
+        !self.function.def.deterministic
+    }
+}
+
 /// Conditions and values; without operand.
 #[derive(Debug, Clone)]
 pub struct Case {

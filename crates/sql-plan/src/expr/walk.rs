@@ -140,8 +140,8 @@ impl Expr {
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
             | ExprKind::Assign(..)
-            | ExprKind::Stored(_)
             | ExprKind::SeededRand(..) => true,
+            ExprKind::Stored(call) => call.is_volatile(),
             ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
             ExprKind::Subquery(q) => q.correlated,
             ExprKind::Func(call) => super::fold::is_volatile(call.def),

@@ -519,7 +519,8 @@ impl Joiner<'_> {
         self.map.tables_of(e) & !seen == 0
             && !e.any(&mut |e| match &e.kind {
                 ExprKind::Func(call) => fold::is_volatile(call.def),
-                ExprKind::Assign(..) | ExprKind::Stored(_) => true,
+                ExprKind::Assign(..) => true,
+                ExprKind::Stored(call) => call.is_volatile(),
                 // Rows of this very statement may change it.
                 ExprKind::UserVar(_) => self.env.assigns.get(),
                 _ => false,
