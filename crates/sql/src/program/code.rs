@@ -87,6 +87,16 @@ pub(crate) enum Op {
     EndHandler(Option<usize>),
 }
 
+impl Op {
+    /// Does it forget what was warned of before, as a statement does? SQL statements see to that themselves.
+    pub(crate) fn begins_diagnostics(&self) -> bool {
+        matches!(
+            self,
+            Self::Assign { .. } | Self::Clear(_) | Self::Branch { .. } | Self::Return(_)
+        )
+    }
+}
+
 /// An instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Instruction {

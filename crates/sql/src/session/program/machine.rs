@@ -251,7 +251,11 @@ impl Session {
         self.begin_time();
         let frame = machine.frames.last_mut().expect("the caller has looked");
         let program = frame.program.clone();
-        match &program.code[frame.at].op {
+        let op = &program.code[frame.at].op;
+        if op.begins_diagnostics() {
+            self.clear_warnings();
+        }
+        match op {
             Op::Sql(sql) => self.run_sql(machine, sql),
             Op::Assign { to, value } => {
                 let value = self.value_for(frame, value)?;
@@ -303,8 +307,6 @@ impl Session {
             }
             Op::CaseNotFound => Err(errors::case_not_found().into()),
             Op::Return(value) => {
-                self.clear_warnings();
-                let frame = machine.frames.last_mut().expect("the caller has looked");
                 let (value, from) = self.value_for(frame, value)?;
                 let ty = program.returns.as_ref();
                 let ty = ty.ok_or_else(errors::return_outside_function)?;
