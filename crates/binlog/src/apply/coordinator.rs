@@ -25,6 +25,9 @@ use crate::writeset::WriteSet;
 pub const QUEUE_DEPTH: usize = 64;
 /// Keys whose last writer is remembered before those that have ended are forgotten.
 const MAX_KEYS: usize = 100_000;
+/// A worker gets more work before the next one gets any while its queue has less than these bytes: small transactions
+/// cost less than waking a thread for each, and where there is more to do, all queues are fuller than that.
+const FILL_BYTES: usize = 8 << 10;
 
 /// How transactions are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +62,24 @@ pub struct Facts {
 /// What is to be done with a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Ask again when one of those in flight has ended.
-    Wait,
-    /// It goes to the end of this worker's queue.
-    Worker(usize),
+    /// Ask again when so many of those in flight have ended.
+    Wait(usize),
+    /// It goes to the end of a worker's queue.
+    Worker {
+        /// Whose.
+        worker: usize,
+        /// It runs when this one, which is before it in the queue, has ended; 0: it depends on none in flight.
+        after: u64,
+    },
     /// It goes to this worker, and nothing else runs meanwhile.
     Barrier(usize),
+}
+
+/// What a worker has to do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    count: usize,
+    bytes: usize,
 }
 
 /// A transaction that was given to a worker.
@@ -83,8 +98,8 @@ struct Flight {
 pub struct Coordinator {
     mode: Mode,
     max_bytes: usize,
-    /// Transactions in the queue of each worker.
-    queued: Vec<usize>,
+    /// What is in the queue of each worker.
+    queued: Vec<Load>,
     in_flight: VecDeque<Flight>,
     bytes: usize,
     last_writer: HashMap<u64, u64>,
@@ -95,8 +110,21 @@ pub struct Coordinator {
 /// Those in flight that a transaction must follow.
 enum Before {
     Nothing,
-    One(usize),
+    /// All in the queue of this worker; the last of them.
+    One(usize, u64),
     Several,
+}
+
+impl Before {
+    fn and(self, flight: &Flight) -> Self {
+        match self {
+            Self::Nothing => Self::One(flight.worker, flight.ordinal),
+            Self::One(worker, last) if worker == flight.worker => {
+                Self::One(worker, last.max(flight.ordinal))
+            }
+            Self::One(..) | Self::Several => Self::Several,
+        }
+    }
 }
 
 impl Coordinator {
@@ -107,7 +135,7 @@ impl Coordinator {
         Self {
             mode,
             max_bytes,
-            queued: vec![0; workers],
+            queued: vec![Load::default(); workers],
             in_flight: VecDeque::new(),
             bytes: 0,
             last_writer: HashMap::new(),
@@ -139,20 +167,24 @@ impl Coordinator {
         );
         let is_idle = self.is_idle();
         let holds_all = self.in_flight.back().is_some_and(|last| last.is_barrier);
-        if !is_idle && (facts.is_barrier || holds_all || self.bytes + facts.bytes > self.max_bytes)
-        {
-            return Placement::Wait;
+        if !is_idle && (facts.is_barrier || holds_all) {
+            return Placement::Wait(self.queued.iter().map(|load| load.count).sum());
         }
-        let worker = match self.before(facts) {
-            Before::Nothing => self.least_loaded(),
-            Before::One(worker) => worker,
-            Before::Several => return Placement::Wait,
+        if !is_idle && self.bytes + facts.bytes > self.max_bytes {
+            return Placement::Wait(1);
+        }
+        let (worker, after) = match self.before(facts) {
+            Before::Nothing => (self.next_worker(), 0),
+            Before::One(worker, last) => (worker, last),
+            Before::Several => return Placement::Wait(1),
         };
-        if self.queued[worker] >= QUEUE_DEPTH {
-            return Placement::Wait;
+        if self.queued[worker].count >= QUEUE_DEPTH {
+            // Many at once: whoever places sleeps and wakes less often than transactions end.
+            return Placement::Wait(QUEUE_DEPTH / 2);
         }
         self.remember(facts);
-        self.queued[worker] += 1;
+        self.queued[worker].count += 1;
+        self.queued[worker].bytes += facts.bytes;
         self.bytes += facts.bytes;
         self.in_flight.push_back(Flight {
             ordinal: facts.ordinal,
@@ -164,7 +196,7 @@ impl Coordinator {
         });
         match facts.is_barrier {
             true => Placement::Barrier(worker),
-            false => Placement::Worker(worker),
+            false => Placement::Worker { worker, after },
         }
     }
 
@@ -179,7 +211,8 @@ impl Coordinator {
         let flight = &mut self.in_flight[at.expect("it was placed")];
         assert!(!flight.has_ended, "a transaction ends once");
         flight.has_ended = true;
-        self.queued[flight.worker] -= 1;
+        self.queued[flight.worker].count -= 1;
+        self.queued[flight.worker].bytes -= flight.bytes;
         self.bytes -= flight.bytes;
         while self
             .in_flight
@@ -190,9 +223,17 @@ impl Coordinator {
         }
     }
 
-    fn least_loaded(&self) -> usize {
-        let load = |worker: &usize| self.queued[*worker];
-        (0..self.queued.len()).min_by_key(load).unwrap_or(0)
+    /// Who gets what depends on nothing: the first with little to do, else the one with the shortest queue.
+    fn next_worker(&self) -> usize {
+        let has_room = |load: &Load| load.bytes < FILL_BYTES && load.count < QUEUE_DEPTH;
+        let shortest = || {
+            let count = |worker: &usize| self.queued[*worker].count;
+            (0..self.queued.len()).min_by_key(count).unwrap_or(0)
+        };
+        self.queued
+            .iter()
+            .position(has_room)
+            .unwrap_or_else(shortest)
     }
 
     /// Those in flight that must end before this one begins.
@@ -210,14 +251,11 @@ impl Coordinator {
         {
             return self.writers(keys);
         }
-        let mut workers = running.filter(must_end).map(|flight| flight.worker);
-        let Some(first) = workers.next() else {
-            return Before::Nothing;
-        };
-        match workers.all(|worker| worker == first) {
-            true => Before::One(first),
-            false => Before::Several,
+        let mut found = Before::Nothing;
+        for flight in running.filter(must_end) {
+            found = found.and(flight);
         }
+        found
     }
 
     fn writers(&self, keys: &[u64]) -> Before {
@@ -231,10 +269,8 @@ impl Coordinator {
                 continue;
             };
             let flight = &self.in_flight[at];
-            match found {
-                _ if flight.has_ended => {}
-                Before::One(worker) if worker != flight.worker => return Before::Several,
-                _ => found = Before::One(flight.worker),
+            if !flight.has_ended {
+                found = found.and(flight);
             }
         }
         found

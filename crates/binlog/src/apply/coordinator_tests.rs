@@ -42,7 +42,7 @@ fn history(random: &mut Random, length: u64) -> Vec<Facts> {
             sequence = if ordinal % 40 == 0 { 1 } else { sequence + 1 };
             let kind = random.below(20);
             Facts {
-                bytes: 1 + random.below(30) as usize,
+                bytes: (1 + random.below(30) as usize) * FILL_BYTES / 16,
                 is_barrier: kind == 0,
                 writes: match kind {
                     0 | 1 => WriteSet::Everything,
@@ -84,7 +84,7 @@ fn depends(mode: Mode, earlier: &Facts, later: &Facts, file: impl Fn(u64) -> u64
 fn run(seed: u64, mode: Mode, workers: usize) {
     let mut random = Random(seed * 2 + 1);
     let history = history(&mut random, 200);
-    let mut coordinator = Coordinator::new(mode, workers, 100);
+    let mut coordinator = Coordinator::new(mode, workers, 8 * FILL_BYTES);
     let mut queues: Vec<VecDeque<Facts>> = vec![VecDeque::new(); coordinator.workers()];
     let mut has_ended = vec![false; history.len() + 1];
     let (mut ended, mut next) = (0, 0);
@@ -92,8 +92,18 @@ fn run(seed: u64, mode: Mode, workers: usize) {
         let places = next < history.len() && random.below(3) > 0;
         if places {
             match coordinator.place(&history[next]) {
-                Placement::Wait => assert!(!coordinator.is_idle(), "nobody would wake it"),
-                Placement::Worker(worker) => {
+                Placement::Wait(count) => {
+                    let in_flight = queues.iter().map(VecDeque::len).sum();
+                    assert!((1..=in_flight).contains(&count), "nobody would wake it");
+                }
+                Placement::Worker { worker, after } => {
+                    let place =
+                        |facts: &Facts| queues[worker].iter().any(|f| f.ordinal == facts.ordinal);
+                    let depends = |e: &&Facts| depends(mode, e, &history[next], |o| o / 40);
+                    let last = history[..next].iter().rfind(|e| place(e) && depends(e));
+                    if mode != Mode::CommitGroup {
+                        assert_eq!(after, last.map_or(0, |last| last.ordinal), "{mode:?}");
+                    }
                     queues[worker].push_back(history[next].clone());
                     next += 1;
                 }
@@ -133,33 +143,61 @@ fn what_depends_on_each_other_is_done_in_order() {
     }
 }
 
+/// At the end of a worker's queue, without or behind another.
+fn to(worker: usize, after: u64) -> Placement {
+    Placement::Worker { worker, after }
+}
+
+/// Too large for a second one in a queue that is to be filled first.
+fn large(ordinal: u64, keys: &[u64]) -> Facts {
+    Facts {
+        bytes: FILL_BYTES,
+        ..facts(ordinal, keys)
+    }
+}
+
 #[test]
 fn keys_in_common_go_to_one_worker_and_others_to_another() {
-    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, 100);
-    assert_eq!(coordinator.place(&facts(1, &[1])), Placement::Worker(0));
-    assert_eq!(coordinator.place(&facts(2, &[2])), Placement::Worker(1));
-    assert_eq!(coordinator.place(&facts(3, &[1])), Placement::Worker(0));
-    assert_eq!(coordinator.place(&facts(4, &[1, 2])), Placement::Wait);
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX);
+    assert_eq!(coordinator.place(&large(1, &[1])), to(0, 0));
+    assert_eq!(coordinator.place(&large(2, &[2])), to(1, 0));
+    assert_eq!(coordinator.place(&large(3, &[1])), to(0, 1));
+    assert_eq!(coordinator.place(&large(4, &[1, 2])), Placement::Wait(1));
     coordinator.ended(2);
-    assert_eq!(coordinator.place(&facts(4, &[1, 2])), Placement::Worker(0));
+    assert_eq!(coordinator.place(&large(4, &[1, 2])), to(0, 3));
 }
 
 #[test]
 fn the_source_says_who_was_committed_together() {
-    let mut coordinator = Coordinator::new(Mode::CommitGroup, 4, 100);
+    let mut coordinator = Coordinator::new(Mode::CommitGroup, 4, usize::MAX);
     let with = |ordinal, last_committed, sequence| Facts {
         clock: Some(Clock {
             last_committed,
             sequence,
         }),
+        ..large(ordinal, &[])
+    };
+    assert_eq!(coordinator.place(&with(1, 0, 1)), to(0, 0));
+    assert_eq!(coordinator.place(&with(2, 0, 2)), to(1, 0));
+    assert_eq!(coordinator.place(&with(3, 1, 3)), to(0, 1));
+    assert_eq!(coordinator.place(&with(4, 2, 4)), Placement::Wait(1));
+    coordinator.ended(1);
+    assert_eq!(coordinator.place(&with(4, 2, 4)), to(1, 2));
+}
+
+#[test]
+fn a_worker_has_enough_to_do_before_the_next_one_is_woken() {
+    let mut coordinator = Coordinator::new(Mode::Optimistic, 3, usize::MAX);
+    let half = |ordinal| Facts {
+        bytes: FILL_BYTES / 2,
         ..facts(ordinal, &[])
     };
-    assert_eq!(coordinator.place(&with(1, 0, 1)), Placement::Worker(0));
-    assert_eq!(coordinator.place(&with(2, 0, 2)), Placement::Worker(1));
-    assert_eq!(coordinator.place(&with(3, 1, 3)), Placement::Worker(0));
-    assert_eq!(coordinator.place(&with(4, 2, 4)), Placement::Wait);
-    coordinator.ended(1);
-    assert_eq!(coordinator.place(&with(4, 2, 4)), Placement::Worker(1));
+    let places = (1..=8).map(|ordinal| coordinator.place(&half(ordinal)));
+    let places: Vec<_> = places.collect();
+    assert_eq!(places, [0, 0, 1, 1, 2, 2, 0, 1].map(|worker| to(worker, 0)));
+    coordinator.ended(4);
+    coordinator.ended(8);
+    assert_eq!(coordinator.place(&half(9)), to(1, 0));
 }
 
 #[test]
@@ -169,27 +207,23 @@ fn queues_are_bounded_in_bytes_and_in_number() {
         bytes: 1000,
         ..facts(1, &[1])
     };
-    assert_eq!(coordinator.place(&large), Placement::Worker(0));
-    assert_eq!(coordinator.place(&facts(2, &[1])), Placement::Wait);
+    assert_eq!(coordinator.place(&large), to(0, 0));
+    assert_eq!(coordinator.place(&facts(2, &[1])), Placement::Wait(1));
     coordinator.ended(1);
-    for ordinal in 2..2 + QUEUE_DEPTH as u64 {
-        assert_eq!(
-            coordinator.place(&facts(ordinal, &[1])),
-            Placement::Worker(0)
-        );
+    let last = 1 + QUEUE_DEPTH as u64;
+    for ordinal in 2..=last {
+        let after = if ordinal == 2 { 0 } else { ordinal - 1 };
+        assert_eq!(coordinator.place(&facts(ordinal, &[1])), to(0, after));
     }
-    let next = 2 + QUEUE_DEPTH as u64;
-    assert_eq!(coordinator.place(&facts(next, &[1])), Placement::Wait);
+    let next = coordinator.place(&facts(last + 1, &[1]));
+    assert_eq!(next, Placement::Wait(QUEUE_DEPTH / 2));
 }
 
 #[test]
 fn keys_of_what_has_ended_are_forgotten() {
     let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX);
     for ordinal in 1..=3 * MAX_KEYS as u64 {
-        assert_ne!(
-            coordinator.place(&facts(ordinal, &[ordinal])),
-            Placement::Wait
-        );
+        assert_eq!(coordinator.place(&facts(ordinal, &[ordinal])), to(0, 0));
         coordinator.ended(ordinal);
     }
     assert!(coordinator.last_writer.len() <= MAX_KEYS);

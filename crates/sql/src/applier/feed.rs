@@ -23,11 +23,13 @@ use esker_binlog::writeset::{WriteSet, key_hash};
 use super::keys::KeyHasher;
 use super::shared::Shared;
 use super::touched::touched;
-use super::worker::Worker;
+use super::worker::{Task, Worker};
 use super::{Failure, Until, store};
 
 /// How long the thread waits for events, or for workers, before it looks around.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same while something is in flight: it may rest with locks that an earlier one waits for.
+const GLANCE: Duration = Duration::from_millis(2);
 /// The relay log cannot be read.
 const RELAY_LOG_READ_FAILURE: u16 = 1594;
 
@@ -48,7 +50,7 @@ pub(super) struct Feed {
     gaps_end: Option<u64>,
     /// The last group that was placed, or found done.
     last: u64,
-    queues: Vec<SyncSender<Box<Group>>>,
+    queues: Vec<SyncSender<Task>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -105,6 +107,10 @@ impl Feed {
             self.shared.fail(next, failure);
         }
         self.queues.clear();
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            self.shared.order.look();
+            std::thread::sleep(GLANCE);
+        }
         for thread in self.threads.drain(..) {
             // A worker that has panicked has said so.
             let _ = thread.join();
@@ -179,8 +185,10 @@ impl Feed {
     /// The next group, if it comes soon.
     fn next_group(&mut self) -> Result<Option<Group>, End> {
         while !self.shared.is_stopping() {
-            let event = self.source.next(LOOK).map_err(|e| self.unreadable(&e))?;
-            let Some(event) = event else {
+            let pause = self.pause();
+            let event = self.source.next(pause);
+            let Some(event) = event.map_err(|e| self.unreadable(&e))? else {
+                self.shared.order.look();
                 self.shared.note_read(self.assembler.place());
                 return Ok(None);
             };
@@ -212,9 +220,21 @@ impl Feed {
         Ok(())
     }
 
-    /// Waits for workers.
-    fn wait(&mut self) -> Result<(), End> {
-        for ordinal in self.shared.wait_ended(LOOK) {
+    /// How long to wait before the next look.
+    fn pause(&self) -> Duration {
+        match self.coordinator.is_idle() {
+            true => LOOK,
+            false => GLANCE,
+        }
+    }
+
+    /// Waits until workers have ended so many groups, or for a glance.
+    fn wait(&mut self, count: usize) -> Result<(), End> {
+        let ended = self.shared.wait_ended(count, self.pause());
+        if ended.is_empty() {
+            self.shared.order.look();
+        }
+        for ordinal in ended {
             self.coordinator.ended(ordinal);
         }
         match self.shared.is_stopping() {
@@ -242,27 +262,28 @@ impl Feed {
         stripped.map_err(|e| self.unreadable(&e))?;
         self.outwait_delay(&group)?;
         while ordinal > self.checkpoint + RING {
-            self.wait()?;
+            self.wait(1)?;
         }
         let facts = self.facts(&group).map_err(|e| self.unreadable(&e))?;
         let placement = loop {
             match self.coordinator.place(&facts) {
-                Placement::Wait => self.wait()?,
+                Placement::Wait(count) => self.wait(count)?,
                 placement => break placement,
             }
         };
-        let (worker, is_barrier) = match placement {
-            Placement::Worker(worker) => (worker, false),
-            Placement::Barrier(worker) => (worker, true),
-            Placement::Wait => unreachable!("it was waited for"),
+        let (worker, after, is_barrier) = match placement {
+            Placement::Worker { worker, after } => (worker, after, false),
+            Placement::Barrier(worker) => (worker, 0, true),
+            Placement::Wait(_) => unreachable!("it was waited for"),
         };
         self.note_placed(&group);
-        if self.queues[worker].send(Box::new(group)).is_err() {
+        let group = Box::new(group);
+        if self.queues[worker].send(Task { group, after }).is_err() {
             return Err(self.failed(1135, "a worker has ended"));
         }
         // What comes behind it is to be seen with what it does.
         while is_barrier && !self.coordinator.is_idle() {
-            self.wait()?;
+            self.wait(1)?;
         }
         Ok(())
     }
@@ -323,7 +344,8 @@ impl Feed {
         let now = || shared.instance.now_micros().max(0) as u64;
         self.shared.set_delayed(Some(due));
         while now() < due && !self.shared.is_stopping() {
-            std::thread::sleep(LOOK.min(Duration::from_micros(due - now().min(due))));
+            std::thread::sleep((self.pause()).min(Duration::from_micros(due - now().min(due))));
+            self.shared.order.look();
             self.look_around()?;
         }
         self.shared.set_delayed(None);

@@ -1,8 +1,9 @@
 //! The applier: runs the transactions of another server, in parallel where that gives the same.
 //!
 //! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
-//! group changes; `touched`: what statements do), `worker` (runs groups in sessions; `context` has the settings of
-//! statements), `order` (commits in order, and who makes way), `shared` (what they know of each other), `store` (the
+//! group changes; `touched`: what statements do), `worker` (runs groups, and commits those that rest; `hands` are its
+//! sessions, `run` is what it does in them, `context` has the settings of statements), `order` (commits in order, who
+//! rests and who makes way), `shared` (what they know of each other), `store` (the
 //! channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides; the
 //! receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
 //! Reasons: `docs/decisions/applier.md`.
@@ -15,9 +16,11 @@
 
 mod context;
 mod feed;
+mod hands;
 mod keys;
 mod order;
 mod rules;
+mod run;
 mod shared;
 mod store;
 mod touched;
@@ -90,12 +93,14 @@ pub struct Failure {
 /// What a worker does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerStatus {
-    /// The transaction that it applies; empty: it waits.
+    /// The last transaction that it has begun, until it is committed; empty: it waits.
     pub applying: String,
     /// The last one that it has applied.
     pub last_applied: String,
     /// Transactions that it has applied.
     pub transactions: u64,
+    /// Number in the channel of the last one that it has begun.
+    begun: u64,
 }
 
 /// How far a channel is.

@@ -1,14 +1,18 @@
-//! Commits in the order of the source: whose turn it is, and who must make way (wound-wait).
+//! Commits in the order of the source: whose turn it is, who rests until then, and who must make way (wound-wait).
 //!
-//! A worker waits for its turn only to append its record; the sync is not waited for, so ordered commits cost what
-//! unordered ones do. Rosenkrantz et al., *System Level Concurrency Control for Distributed Database Systems*, 1978:
-//! where an earlier transaction waits for a lock of a later one, the later one is undone and done again, in its turn.
+//! A transaction that has run before its turn rests here with its locks, and its thread goes on with the next one. Who
+//! ends a transaction gets the one behind it if that rests, and commits it, too: flat combining, so that no thread
+//! sleeps and wakes for a turn. Hendler et al., *Flat Combining and the Synchronization-Parallelism Tradeoff*, 2010.
+//! Rosenkrantz et al., *System Level Concurrency Control for Distributed Database Systems*, 1978: where an earlier
+//! transaction waits for a lock of a later one, the later one is undone, and done again in its turn.
 //!
-//! Neighbours: workers begin, wait and end; the engine knows who waits for whom. **Invariants**
-//! - A transaction commits when all before it have ended. Only those that wait for their turn look who is in the way,
-//!   and only if the turn does not come at once.
+//! Neighbours: workers begin, run and end transactions; the channel's thread looks who is in the way; the engine knows
+//! who waits for whom. **Invariants**
+//! - A transaction commits when all before it have ended. The one whose turn it is does not rest: a thread has it, or
+//!   it has not begun.
 //! - Whatever was wrong with a transaction before its turn may have been so because it ran too early; what is wrong in
 //!   its turn is wrong.
+//! - What rests is undone under the lock: nobody sees a transaction that is neither here nor with a thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,19 +22,37 @@ use std::time::Duration;
 use esker_engine::{CancelReason, WaitCanceller};
 use parking_lot::{Condvar, Mutex};
 
-/// Who waits for its turn looks this often whether it is in an earlier one's way.
+/// Who waits for others to be undone wounds them again this often.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A transaction that runs.
-pub(super) struct Runner {
-    canceller: WaitCanceller,
+/// What knows of a transaction's locks.
+pub(super) trait Locks: Send + Sync {
+    /// Does it wait for a lock of the other one?
+    fn waits_for(&self, other: &Self) -> bool;
+    /// Ends its wait, if it is in one.
+    fn cancel(&self);
+}
+
+impl Locks for WaitCanceller {
+    fn waits_for(&self, other: &Self) -> bool {
+        WaitCanceller::waits_for(self, other)
+    }
+
+    fn cancel(&self) {
+        WaitCanceller::cancel(self, CancelReason::StatementKilled);
+    }
+}
+
+/// A transaction that runs, or that rests with its locks.
+pub(super) struct Runner<L = WaitCanceller> {
+    locks: L,
     is_wounded: AtomicBool,
 }
 
-impl Runner {
-    pub(super) fn new(canceller: WaitCanceller) -> Arc<Self> {
+impl<L: Locks> Runner<L> {
+    pub(super) fn new(locks: L) -> Arc<Self> {
         Arc::new(Self {
-            canceller,
+            locks,
             is_wounded: AtomicBool::new(false),
         })
     }
@@ -42,39 +64,54 @@ impl Runner {
 
     fn wound(&self) {
         self.is_wounded.store(true, Ordering::Release);
-        self.canceller.cancel(CancelReason::StatementKilled);
+        self.locks.cancel();
     }
 }
 
-/// How a wait for the turn has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Everything before has ended.
-    Mine,
-    /// It is in the way of an earlier one, and must be undone.
-    Wounded,
-    /// The channel has stopped with an earlier one.
-    Stopped,
+/// What rests.
+pub(super) trait Undo {
+    /// Undoes what it has done, and frees its locks.
+    fn undo(&mut self);
 }
 
-struct Inner {
+/// A transaction that is not to be committed now, or is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival<T> {
+    /// Everything before has ended. True: it has run, and nothing is left but to commit it.
+    Mine(T, bool),
+    /// Who ends the one before takes it.
+    Rests,
+    /// The channel has stopped with an earlier one.
+    Stopped(T),
+}
+
+struct Rest<T> {
+    job: T,
+    /// It has run, and has its locks.
+    is_ready: bool,
+}
+
+struct Inner<T, L> {
     next: u64,
     /// What has ended, or need not be done, behind a gap.
     ended: BTreeSet<u64>,
-    running: BTreeMap<u64, Arc<Runner>>,
-    /// Those of them that have nothing locked until their turn.
-    parked: BTreeSet<u64>,
+    /// Those that have begun and not ended.
+    running: BTreeMap<u64, Arc<Runner<L>>>,
+    /// Those of them that no thread has.
+    resting: BTreeMap<u64, Rest<T>>,
+    /// Nothing behind this one begins before it has ended.
+    cleared: Option<u64>,
     /// Nothing behind this one is applied any more.
     stopped_at: Option<u64>,
 }
 
 /// The order of a channel.
-pub(super) struct CommitOrder {
-    inner: Mutex<Inner>,
+pub(super) struct CommitOrder<T, L = WaitCanceller> {
+    inner: Mutex<Inner<T, L>>,
     changed: Condvar,
 }
 
-impl CommitOrder {
+impl<T: Undo, L: Locks> CommitOrder<T, L> {
     /// How many transactions something is kept of.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
@@ -88,7 +125,8 @@ impl CommitOrder {
             next,
             ended,
             running: BTreeMap::new(),
-            parked: BTreeSet::new(),
+            resting: BTreeMap::new(),
+            cleared: None,
             stopped_at: None,
         };
         Self {
@@ -97,64 +135,122 @@ impl CommitOrder {
         }
     }
 
-    /// A transaction begins to run.
-    pub(super) fn begin(&self, ordinal: u64, runner: Arc<Runner>) {
-        self.inner.lock().running.insert(ordinal, runner);
+    /// A transaction begins to run. True: everything before it has ended. `None`: it is not applied any more.
+    pub(super) fn begin(&self, ordinal: u64, runner: Arc<Runner<L>>) -> Option<bool> {
+        let mut inner = self.inner.lock();
+        while inner.must_keep_clear(ordinal) {
+            self.changed.wait(&mut inner);
+        }
+        if inner.is_stopped(ordinal) {
+            return None;
+        }
+        inner.running.insert(ordinal, runner);
+        Some(inner.next == ordinal)
     }
 
-    /// It has committed.
-    pub(super) fn end(&self, ordinal: u64) {
+    /// It has run before its turn, or was undone: then it is not ready, and has nothing locked.
+    pub(super) fn arrive(&self, ordinal: u64, mut job: T, mut is_ready: bool) -> Arrival<T> {
+        let mut inner = self.inner.lock();
+        debug_assert!(inner.next <= ordinal);
+        let is_wounded = |runner: &Arc<Runner<L>>| runner.is_wounded.load(Ordering::Acquire);
+        if inner.stopped_at.is_some_and(|at| at < ordinal) {
+            return Arrival::Stopped(job);
+        }
+        if inner.next == ordinal {
+            return Arrival::Mine(job, is_ready);
+        }
+        if is_ready && inner.running.get(&ordinal).is_some_and(is_wounded) {
+            job.undo();
+            is_ready = false;
+        }
+        if !is_ready {
+            self.changed.notify_all();
+        }
+        inner.resting.insert(ordinal, Rest { job, is_ready });
+        Arrival::Rests
+    }
+
+    /// It has committed. What comes is the one behind it, if it rests, and whether it has run.
+    pub(super) fn end(&self, ordinal: u64) -> Option<(T, bool)> {
         let mut inner = self.inner.lock();
         debug_assert!(ordinal >= inner.next, "a transaction ends once");
         inner.running.remove(&ordinal);
-        inner.ended.insert(ordinal);
-        loop {
+        if inner.next == ordinal {
+            inner.next += 1;
+        } else {
+            inner.ended.insert(ordinal);
+        }
+        while !inner.ended.is_empty() {
             let next = inner.next;
             if !inner.ended.remove(&next) {
                 break;
             }
             inner.next += 1;
         }
+        let next = inner.next;
+        let due = inner.resting.remove(&next);
         drop(inner);
         self.changed.notify_all();
+        due.map(|rest| (rest.job, rest.is_ready))
     }
 
     /// It will not commit.
     pub(super) fn leave(&self, ordinal: u64) {
         self.inner.lock().running.remove(&ordinal);
-    }
-
-    /// What is behind this one is not applied any more.
-    pub(super) fn stop_behind(&self, last: u64) {
-        let mut inner = self.inner.lock();
-        inner.stopped_at = Some(inner.stopped_at.map_or(last, |at| at.min(last)));
-        drop(inner);
         self.changed.notify_all();
     }
 
-    /// Has everything before it ended?
-    pub(super) fn is_turn(&self, ordinal: u64) -> bool {
-        self.inner.lock().next == ordinal
+    /// What is behind this one is not applied any more. What comes are those of them that rested, undone.
+    pub(super) fn stop_behind(&self, last: u64) -> Vec<T> {
+        let mut inner = self.inner.lock();
+        inner.stopped_at = Some(inner.stopped_at.map_or(last, |at| at.min(last)));
+        let behind = inner.resting.split_off(&(last + 1));
+        let undone = behind.into_iter().map(|(ordinal, mut rest)| {
+            rest.job.undo();
+            inner.running.remove(&ordinal);
+            rest.job
+        });
+        let undone = undone.collect();
+        drop(inner);
+        self.changed.notify_all();
+        undone
     }
 
     /// Is it not to be applied any more?
     pub(super) fn is_stopped(&self, ordinal: u64) -> bool {
-        let at = self.inner.lock().stopped_at;
-        at.is_some_and(|at| at < ordinal)
+        self.inner.lock().is_stopped(ordinal)
     }
 
-    /// Undoes what runs behind this one, and waits until it is undone. It runs again in its turn.
+    /// Waits until one that this one depends on has ended; false: the channel has stopped before that.
+    pub(super) fn outwait(&self, depends_on: u64, ordinal: u64) -> bool {
+        let mut inner = self.inner.lock();
+        while inner.next <= depends_on && !inner.ended.contains(&depends_on) {
+            if inner.is_stopped(ordinal) {
+                return false;
+            }
+            self.changed.wait(&mut inner);
+        }
+        !inner.is_stopped(ordinal)
+    }
+
+    /// Undoes what runs or rests behind this one, and waits until it is undone. It runs again in its turn, and what has
+    /// not begun waits for the end of this one: those behind would come to the same locks again and again.
     pub(super) fn clear_way(&self, ordinal: u64) {
         let mut inner = self.inner.lock();
+        debug_assert_eq!(inner.next, ordinal, "it is its turn");
+        inner.cleared = Some(ordinal);
+        inner.undo_resting(|other| other > ordinal);
         let later = inner.running.range(ordinal + 1..);
         let mut later: Vec<u64> = later.map(|(ordinal, _)| *ordinal).collect();
         loop {
             later.retain(|other| {
                 let runner = inner.running.get(other);
-                runner.is_some_and(|runner| {
-                    runner.wound();
-                    !inner.parked.contains(other)
-                })
+                runner
+                    .filter(|_| !inner.resting.contains_key(other))
+                    .is_some_and(|runner| {
+                        runner.wound();
+                        true
+                    })
             });
             if later.is_empty() {
                 return;
@@ -163,49 +259,61 @@ impl CommitOrder {
         }
     }
 
-    /// Waits, with nothing locked, until everything before has ended; false: the channel has stopped before that.
-    pub(super) fn park(&self, ordinal: u64) -> bool {
-        self.inner.lock().parked.insert(ordinal);
-        self.changed.notify_all();
-        let turn = self.wait(ordinal, None);
-        self.inner.lock().parked.remove(&ordinal);
-        turn == Turn::Mine
+    #[cfg(test)]
+    fn has_resting(&self) -> bool {
+        self.inner.lock().has_resting()
     }
 
-    /// Waits until everything before has ended.
-    pub(super) fn wait_turn(&self, ordinal: u64, runner: &Runner) -> Turn {
-        self.wait(ordinal, Some(runner))
-    }
-
-    fn wait(&self, ordinal: u64, holder: Option<&Runner>) -> Turn {
+    /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest.
+    pub(super) fn look(&self) {
         let mut inner = self.inner.lock();
-        loop {
-            debug_assert!(inner.next <= ordinal);
-            if inner.next == ordinal {
-                return Turn::Mine;
-            }
-            if inner.stopped_at.is_some_and(|at| at < ordinal) {
-                return Turn::Stopped;
-            }
-            if holder.is_some_and(|runner| runner.is_wounded.load(Ordering::Acquire)) {
-                return Turn::Wounded;
-            }
-            if self.changed.wait_for(&mut inner, LOOK).timed_out() {
-                inner.wound();
-            }
+        if !inner.has_resting() {
+            // Whoever is waited for goes on.
+            return;
         }
-    }
-}
-
-impl Inner {
-    /// Wounds every transaction that an earlier one waits for.
-    fn wound(&self) {
-        for (ordinal, earlier) in &self.running {
-            for (_, later) in self.running.range(ordinal + 1..) {
-                if earlier.canceller.waits_for(&later.canceller) {
+        let mut wounded = BTreeSet::new();
+        for (ordinal, earlier) in &inner.running {
+            if inner.resting.contains_key(ordinal) {
+                continue;
+            }
+            for (other, later) in inner.running.range(ordinal + 1..) {
+                if earlier.locks.waits_for(&later.locks) {
                     later.wound();
+                    wounded.insert(*other);
                 }
             }
         }
+        inner.undo_resting(|ordinal| wounded.contains(&ordinal));
     }
 }
+
+impl<T: Undo, L> Inner<T, L> {
+    fn is_stopped(&self, ordinal: u64) -> bool {
+        self.stopped_at.is_some_and(|at| at < ordinal)
+    }
+
+    /// Must it not begin yet?
+    fn must_keep_clear(&self, ordinal: u64) -> bool {
+        let is_behind = |at: u64| at < ordinal && self.next <= at;
+        self.cleared.is_some_and(is_behind) && !self.is_stopped(ordinal)
+    }
+
+    /// Does anything rest with its locks?
+    fn has_resting(&self) -> bool {
+        self.resting.values().any(|rest| rest.is_ready)
+    }
+
+    /// Undoes those that rest with their locks.
+    fn undo_resting(&mut self, which: impl Fn(u64) -> bool) {
+        for (ordinal, rest) in &mut self.resting {
+            if rest.is_ready && which(*ordinal) {
+                rest.job.undo();
+                rest.is_ready = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

@@ -14,6 +14,7 @@ use esker_binlog::apply::state::ChannelState;
 use esker_binlog::apply::{Group, Id, Place};
 use parking_lot::{Condvar, Mutex};
 
+use super::hands::{Hand, Hands, Job};
 use super::order::CommitOrder;
 use super::rules::Rules;
 use super::{Failure, Settings, Status, WorkerStatus};
@@ -29,6 +30,8 @@ struct View {
     /// The last group that a worker has begun.
     begun: u64,
     placed: u64,
+    /// The channel's thread waits until so many have ended; 0: it does not wait.
+    awaited: usize,
     read: Place,
     retries: u64,
     transactions: u64,
@@ -45,7 +48,9 @@ pub(super) struct Shared {
     pub(super) channel: String,
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    pub(super) order: CommitOrder,
+    pub(super) order: CommitOrder<Job>,
+    /// Of each worker.
+    pub(super) hands: Vec<Hands>,
     /// The first group that is not applied at the start.
     first: u64,
     view: Mutex<View>,
@@ -53,7 +58,8 @@ pub(super) struct Shared {
     is_stopping: AtomicBool,
 }
 
-fn name_of(id: &Id) -> String {
+/// What it is called in messages.
+pub(super) fn name_of(id: &Id) -> String {
     match id {
         Id::Gtid(gtid) => gtid.to_string(),
         Id::Maria(gtid) => gtid.to_string(),
@@ -73,6 +79,7 @@ impl Shared {
         let ahead = state.ahead.keys().copied().collect();
         let read = state.end.clone();
         let workers = vec![WorkerStatus::default(); rules.workers];
+        let hands = (0..rules.workers).map(|_| Hands::default()).collect();
         let view = View {
             progress: Progress::new(state),
             ended: Vec::new(),
@@ -80,6 +87,7 @@ impl Shared {
             workers,
             begun: 0,
             placed: 0,
+            awaited: 0,
             read,
             retries: 0,
             transactions: 0,
@@ -93,6 +101,7 @@ impl Shared {
             settings,
             rules,
             order: CommitOrder::new(first, ahead),
+            hands,
             first,
             view: Mutex::new(view),
             changed: Condvar::new(),
@@ -106,24 +115,42 @@ impl Shared {
     }
 
     pub(super) fn begins(&self, worker: usize, group: &Group) {
+        let name = name_of(&group.id);
         let mut view = self.view.lock();
         view.begun = view.begun.max(group.ordinal);
         view.begun_micros = group.original_micros;
-        view.workers[worker].applying = name_of(&group.id);
+        view.workers[worker].applying = name;
+        view.workers[worker].begun = group.ordinal;
     }
 
-    pub(super) fn committed(&self, worker: usize, done: Done) {
-        let ordinal = done.ordinal;
+    /// A group is committed. What comes is the next one, if it rests, and whether it has run.
+    pub(super) fn committed(&self, job: Job) -> Option<(Job, bool)> {
+        let Job { group, hand } = job;
+        let (worker, ordinal) = (hand.worker, group.ordinal);
+        let (done, name) = (Done::from(&*group), name_of(&group.id));
+        let due = self.order.end(ordinal);
+        self.give_back(hand);
         let mut view = self.view.lock();
         view.ended.push(ordinal);
         view.transactions += 1;
         view.progress.done(done);
         let status = &mut view.workers[worker];
         status.transactions += 1;
-        status.last_applied = std::mem::take(&mut status.applying);
+        status.last_applied = name;
+        if status.begun == ordinal {
+            status.applying.clear();
+        }
+        let is_awaited = view.awaited > 0 && view.ended.len() >= view.awaited;
         drop(view);
-        self.order.end(ordinal);
-        self.changed.notify_all();
+        if is_awaited {
+            self.changed.notify_all();
+        }
+        due
+    }
+
+    /// The hand that a group had is free.
+    pub(super) fn give_back(&self, hand: Box<Hand>) {
+        self.hands[hand.worker].give_back(hand);
     }
 
     pub(super) fn failed(&self, worker: usize, ordinal: u64, failure: Failure) {
@@ -142,6 +169,12 @@ impl Shared {
         self.order.leave(ordinal);
     }
 
+    /// A group that had begun was neither committed nor is it to blame.
+    pub(super) fn leave(&self, job: Job) {
+        self.dropped(job.group.ordinal);
+        self.give_back(job.hand);
+    }
+
     /// A group was neither committed nor is it to blame.
     pub(super) fn dropped(&self, ordinal: u64) {
         debug_assert!(self.is_ending(ordinal));
@@ -155,9 +188,7 @@ impl Shared {
 
     /// Nothing from this group on is applied any more.
     pub(super) fn halt(&self, ordinal: u64) {
-        self.is_stopping.store(true, Ordering::Release);
-        self.order.stop_behind(ordinal - 1);
-        self.changed.notify_all();
+        self.stop_behind(ordinal - 1);
     }
 
     /// Is this group not to be applied any more?
@@ -167,9 +198,15 @@ impl Shared {
 
     /// Groups that have begun are the last ones.
     pub(super) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Release);
         let begun = self.view.lock().begun;
-        self.order.stop_behind(begun);
+        self.stop_behind(begun);
+    }
+
+    fn stop_behind(&self, last: u64) {
+        self.is_stopping.store(true, Ordering::Release);
+        for job in self.order.stop_behind(last) {
+            self.give_back(job.hand);
+        }
         self.changed.notify_all();
     }
 
@@ -186,6 +223,7 @@ impl Shared {
 
     /// The threads have ended.
     pub(super) fn has_ended(&self) {
+        self.hands.iter().for_each(Hands::dismiss);
         self.view.lock().is_running = false;
         self.changed.notify_all();
     }
@@ -208,11 +246,13 @@ impl Shared {
         std::mem::take(&mut self.view.lock().ended)
     }
 
-    /// Waits at most this long until something has ended, or the channel is to stop.
-    pub(super) fn wait_ended(&self, at_most: Duration) -> Vec<u64> {
+    /// Waits at most this long until so many have ended since the last look, or the channel is to stop.
+    pub(super) fn wait_ended(&self, count: usize, at_most: Duration) -> Vec<u64> {
         let mut view = self.view.lock();
-        if view.ended.is_empty() && !self.is_stopping() {
+        if view.ended.len() < count && !self.is_stopping() {
+            view.awaited = count;
             self.changed.wait_for(&mut view, at_most);
+            view.awaited = 0;
         }
         std::mem::take(&mut view.ended)
     }

@@ -1,0 +1,131 @@
+//! Hands: the sessions of a worker, so that a transaction may rest in one while the worker runs the next.
+//!
+//! Neighbours: `worker` takes a hand for each group; `order` keeps those that rest; whoever ends a group gives its hand
+//! back, from whatever thread. **Invariants**
+//! - A worker has [`HANDS`] hands at most. It begins its groups in their order, so the hands that rest have earlier
+//!   ones, and come back without the one that waits for a hand.
+//! - The free hand with the lowest number is taken: where nothing rests, all groups run in one session.
+
+use std::sync::Arc;
+
+use esker_binlog::apply::Group;
+use esker_sql_catalog::accounts::Account;
+use parking_lot::{Condvar, Mutex};
+
+use super::order::{Runner, Undo};
+use super::shared::Shared;
+use crate::session::{ClientInfo, Session};
+
+/// Sessions of a worker.
+pub(super) const HANDS: usize = 16;
+/// A worker that had no hand goes on when it has so many, so that it does not sleep before each group.
+const ENOUGH: usize = HANDS / 2;
+
+/// A session that runs groups.
+pub(super) struct Hand {
+    pub(super) worker: usize,
+    number: usize,
+    pub(super) session: Session,
+    pub(super) runner: Arc<Runner>,
+    /// The settings that the session has now.
+    pub(super) settings: String,
+}
+
+impl Hand {
+    fn new(shared: &Shared, worker: usize, number: usize) -> Self {
+        let id = (shared.settings.connection_ids)();
+        let client = ClientInfo {
+            user: "system user".to_owned(),
+            peer: String::new(),
+            ..ClientInfo::inside(id, Account::root(Vec::new()))
+        };
+        let mut session = Session::new(shared.instance.clone(), client);
+        let mut sql = "SET autocommit = 1".to_owned();
+        if !shared.rules.logs {
+            sql.push_str(", sql_log_bin = 0");
+        }
+        if let Err(e) = session.apply_text(sql.as_bytes()) {
+            tracing::warn!("replication: {sql}: {}", e.message);
+        }
+        Self {
+            worker,
+            number,
+            runner: Runner::new(session.wait_canceller()),
+            session,
+            settings: String::new(),
+        }
+    }
+}
+
+/// A group and the session that it runs in.
+pub(super) struct Job {
+    pub(super) group: Box<Group>,
+    pub(super) hand: Box<Hand>,
+}
+
+impl Undo for Job {
+    fn undo(&mut self) {
+        self.hand.session.abandon_applied();
+    }
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<Box<Hand>>,
+    made: usize,
+    /// The worker waits until so many are free.
+    wanted: usize,
+}
+
+/// The hands of one worker.
+#[derive(Default)]
+pub(super) struct Hands {
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+impl Hands {
+    /// A hand for the worker's next group, which may have to wait for one; none if `is_wanted` does not hold then.
+    pub(super) fn take(
+        &self,
+        shared: &Shared,
+        worker: usize,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Box<Hand>> {
+        let mut state = self.state.lock();
+        if state.free.is_empty() && state.made < HANDS {
+            state.made += 1;
+            let number = state.made - 1;
+            drop(state);
+            return Some(Box::new(Hand::new(shared, worker, number)));
+        }
+        if state.free.is_empty() {
+            state.wanted = ENOUGH;
+            while state.free.len() < ENOUGH {
+                self.came.wait(&mut state);
+            }
+            state.wanted = 0;
+            if !is_wanted() {
+                return None;
+            }
+        }
+        let lowest = |at: &usize| state.free[*at].number;
+        let at = (0..state.free.len()).min_by_key(lowest)?;
+        Some(state.free.swap_remove(at))
+    }
+
+    /// A group has ended, or will not be applied.
+    pub(super) fn give_back(&self, hand: Box<Hand>) {
+        let mut state = self.state.lock();
+        state.free.push(hand);
+        assert!(state.free.len() <= HANDS, "nobody makes more hands");
+        if state.wanted > 0 && state.free.len() >= state.wanted {
+            self.came.notify_one();
+        }
+    }
+
+    /// The channel has stopped: its sessions end.
+    pub(super) fn dismiss(&self) {
+        std::mem::take(&mut *self.state.lock());
+    }
+}

@@ -1,0 +1,292 @@
+//! A group in a session, up to its commit.
+//!
+//! Neighbours: `worker` says when, and whether the group's turn has come; [`Session`](crate::session::Session) makes
+//! the changes; `context` has the settings of statements. **Invariants**
+//! - What is to be skipped, or done anyway, counts in the group's turn only: before it, what is missing may be about to
+//!   come.
+
+use esker_binlog::Origin;
+use esker_binlog::apply::{Group, Id, Part, PartKind, RowKind, Shape, state};
+use esker_binlog::event::query::{Query, Settings};
+use esker_binlog::event::rows::Rows;
+use esker_binlog::event::table_map::TableMap;
+use esker_sql_catalog::catalog::ChannelRow;
+use esker_types::{SqlError, errors};
+
+use super::context::{set_statement, set_variable};
+use super::hands::Hand;
+use super::keys::event_type;
+use super::shared::name_of;
+use super::{Failure, Shared};
+use crate::dml::apply::ApplyMode;
+use crate::session::{Applying, RowStatement, TableCache};
+
+/// An event that this server cannot apply.
+const NOT_APPLICABLE: u16 = 1235;
+/// Errors of XA identifiers that were done already: their record and the channel's state are two, so the server may
+/// have gone down between them.
+const REPEATED: [u16; 2] = [1397, 1440];
+
+/// How far a group has come.
+pub(super) enum Ran {
+    /// It is to be committed.
+    Open,
+    /// It has committed itself.
+    Committed,
+}
+
+/// An attempt.
+pub(super) struct Run<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) group: &'a Group,
+    pub(super) hand: &'a mut Hand,
+    pub(super) tables: &'a mut TableCache,
+    /// Has everything before it ended?
+    pub(super) is_turn: bool,
+}
+
+impl Run<'_> {
+    /// Makes the changes of the group.
+    pub(super) fn attempt(mut self) -> Result<Ran, Failure> {
+        let group = self.group;
+        let value = state::row(group.ordinal, &group.id, &group.end);
+        let slot = state::slot(group.ordinal);
+        let row = ChannelRow::applied(&self.shared.channel, slot, value);
+        let origin = Origin {
+            commit_micros: group.original_micros,
+            server_version: group.original_version,
+            server_id: group.server_id,
+        };
+        let gtid = match &group.id {
+            Id::Gtid(gtid) => Some(gtid),
+            Id::Maria(_) | Id::Position => None,
+        };
+        let applying = Applying::new(row, origin);
+        let is_new = self.hand.session.begin_applying(applying, gtid);
+        let is_new = is_new.map_err(|e| self.trouble(None, &e))?;
+        let shape = if is_new { group.shape } else { Shape::Empty };
+        match shape {
+            Shape::Empty => {
+                self.hand.session.open_applied();
+                Ok(Ran::Open)
+            }
+            Shape::Transaction | Shape::CreateAndFill => {
+                self.hand.session.open_applied();
+                self.parts().map(|()| Ran::Open)
+            }
+            Shape::Statement | Shape::Xa => {
+                match self.parts() {
+                    Err(failure)
+                        if REPEATED.contains(&failure.code)
+                            && self.shared.may_repeat(group.ordinal) => {}
+                    done => done?,
+                }
+                let settled = self.hand.session.settle_applied();
+                settled.map_err(|e| self.trouble(None, &e))?;
+                Ok(Ran::Committed)
+            }
+        }
+    }
+
+    /// Commits them.
+    pub(super) fn commit(self) -> Result<(), Failure> {
+        let committed = self.hand.session.commit_applied();
+        committed.map(drop).map_err(|e| self.trouble(None, &e))
+    }
+
+    /// Everything between BEGIN and COMMIT.
+    fn parts(&mut self) -> Result<(), Failure> {
+        let group = self.group;
+        let mut open = Open::default();
+        for part in &group.parts {
+            let body = group.body(part);
+            match part.kind {
+                PartKind::TableMap => {
+                    let map = TableMap::parse(body).map_err(|e| self.damaged(part, &e))?;
+                    open.add_map(body, map, self.shared);
+                }
+                PartKind::Rows { change, is_v1 } => {
+                    let rows = Rows::parse_version(event_type(change), is_v1, body);
+                    let rows = rows.map_err(|e| self.damaged(part, &e))?;
+                    if open.add_rows(rows, (change, part)) {
+                        self.rows(&mut open)?;
+                    }
+                }
+                PartKind::Query => {
+                    self.rows(&mut open)?;
+                    self.query(part)?;
+                }
+                PartKind::IntVar | PartKind::Rand | PartKind::UserVar => {
+                    self.rows(&mut open)?;
+                    let set = set_variable(part.kind, body);
+                    let set = set.and_then(|sql| self.hand.session.apply_text(&sql));
+                    set.map_err(|e| self.trouble(Some(part), &e))?;
+                }
+                PartKind::Refused => {
+                    let why = String::from_utf8_lossy(body);
+                    return Err(self.failure(NOT_APPLICABLE, &why));
+                }
+            }
+        }
+        self.rows(&mut open)
+    }
+
+    /// Makes the changes of the statement that has come to its end.
+    fn rows(&mut self, open: &mut Open<'_>) -> Result<(), Failure> {
+        let Some((change, part)) = open.last.take() else {
+            open.statement.maps.clear();
+            return Ok(());
+        };
+        let rules = &self.shared.rules;
+        // Before its turn, what is missing may be about to come.
+        let mode = if self.is_turn {
+            rules.mode
+        } else {
+            ApplyMode::Strict
+        };
+        open.statement.time = part.time;
+        let how = (mode, rules.conversions);
+        let session = &mut self.hand.session;
+        let applied = session.apply_rows(&open.statement, how, self.tables);
+        let applied = match applied {
+            Err(e) if rules.skips(e.code) && self.is_turn => Ok(()),
+            Err(e) => {
+                let table = open.table_name();
+                let handler = match e.code {
+                    1032 => " handler error HA_ERR_KEY_NOT_FOUND;",
+                    1062 => " handler error HA_ERR_FOUND_DUPP_KEY;",
+                    _ => "",
+                };
+                let text = format!(
+                    "Could not execute {} event on table {table}; {}, Error_code: {};{handler} \
+                     the event's source log {}, end_log_pos {}",
+                    event_type(change).name(),
+                    e.message,
+                    e.code,
+                    self.group.end.source_file,
+                    part.end
+                );
+                Err(self.failure(e.code, &text))
+            }
+            Ok(()) => Ok(()),
+        };
+        open.statement.maps.clear();
+        open.statement.rows.clear();
+        applied
+    }
+
+    fn query(&mut self, part: &Part) -> Result<(), Failure> {
+        match run_query(self.hand, self.shared, self.group, part) {
+            Err(failure) if self.shared.rules.skips(failure.code) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn damaged(&self, part: &Part, e: &esker_binlog::Error) -> Failure {
+        self.trouble(Some(part), &errors::corrupt_event(e))
+    }
+
+    fn trouble(&self, part: Option<&Part>, e: &SqlError) -> Failure {
+        let at = part.map_or(String::new(), |part| {
+            format!(
+                "; the event's source log {}, end_log_pos {}",
+                self.group.end.source_file, part.end
+            )
+        });
+        self.failure(e.code, &format!("{}{at}", e.message))
+    }
+
+    fn failure(&self, code: u16, text: &str) -> Failure {
+        failure(self.shared, self.hand.worker, self.group, code, text)
+    }
+}
+
+/// The words of MySQL around an error of a worker.
+fn failure(shared: &Shared, number: usize, group: &Group, code: u16, text: &str) -> Failure {
+    let id = name_of(&group.id);
+    let text = format!(
+        "Worker {} failed executing transaction '{id}' at source log {}, end_log_pos {}; {text}",
+        number + 1,
+        group.end.source_file,
+        group.end.source_pos
+    );
+    Failure {
+        code,
+        text,
+        micros: shared.instance.now_micros(),
+    }
+}
+
+/// Runs a statement with what it depends on.
+fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Result<(), Failure> {
+    let (worker, session) = (hand.worker, &mut hand.session);
+    let fail = |e: &SqlError, query: Option<&Query<'_>>| {
+        let text = match query {
+            None => e.message.clone(),
+            Some(query) => format!(
+                "Error '{}' on query. Default database: '{}'. Query: '{}'",
+                e.message,
+                String::from_utf8_lossy(query.schema),
+                String::from_utf8_lossy(query.text)
+            ),
+        };
+        failure(shared, worker, group, e.code, &text)
+    };
+    let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
+    let query = Query::parse(group.body(part)).map_err(damaged)?;
+    let settings = Settings::parse(query.settings).map_err(damaged)?;
+    let set = set_statement(&settings);
+    if hand.settings != set {
+        session
+            .apply_text(set.as_bytes())
+            .map_err(|e| fail(&e, Some(&query)))?;
+        hand.settings = set;
+    }
+    session.fix_time(part.time, settings.micros.unwrap_or(0));
+    let schema = String::from_utf8_lossy(query.schema);
+    let schema = shared.settings.filters.rewritten(&schema);
+    session.use_applied_database(schema);
+    session
+        .apply_text(query.text)
+        .map_err(|e| fail(&e, Some(&query)))
+}
+
+/// The statement whose row events are being gathered.
+#[derive(Default)]
+struct Open<'a> {
+    statement: RowStatement<'a>,
+    last: Option<(RowKind, &'a Part)>,
+}
+
+impl<'a> Open<'a> {
+    fn add_map(&mut self, body: &'a [u8], mut map: TableMap, shared: &Shared) {
+        let schema = shared.settings.filters.rewritten(&map.schema);
+        if schema != map.schema {
+            map.schema = schema.to_owned();
+        }
+        self.statement.maps.push((body, map));
+    }
+
+    /// True: the statement ends with these.
+    fn add_rows(&mut self, rows: Rows<'a>, what: (RowKind, &'a Part)) -> bool {
+        let maps = &self.statement.maps;
+        let ends = rows.ends_statement;
+        // Nothing changes tables without a map: the end of a statement that changed none.
+        if let Some(map) = maps
+            .iter()
+            .rposition(|(_, map)| map.table_id == rows.table_id)
+        {
+            self.statement.rows.push((map, rows));
+            self.last = Some(what);
+        }
+        ends
+    }
+
+    fn table_name(&self) -> String {
+        let last = self.statement.rows.last();
+        let map = last.and_then(|(map, _)| self.statement.maps.get(*map));
+        map.map_or(String::new(), |(_, map)| {
+            format!("{}.{}", map.schema, map.table)
+        })
+    }
+}
