@@ -361,6 +361,25 @@ fn a_function_belongs_to_its_statement() {
 }
 
 #[test]
+fn functions_stay_while_a_transaction_has_called_them() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1");
+    let mut other = connect(&server);
+    other.run("SET lock_wait_timeout = 1");
+    c.run("BEGIN; DO f()");
+    let seen =
+        "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'FUNCTION'";
+    assert_eq!(c.value(seen), "1");
+    assert_eq!(other.code("DROP FUNCTION f"), Some(1205));
+    assert_eq!(other.code("ALTER FUNCTION f COMMENT 'x'"), Some(1205));
+    c.run("COMMIT");
+    other.run("ALTER FUNCTION f COMMENT 'x'; DROP FUNCTION f");
+    assert_eq!(c.code("SELECT f()"), Some(1305));
+    assert_eq!(c.value(seen), "0");
+}
+
+#[test]
 fn dumps_have_the_procedures() {
     let version = |name: &str| has_client(name, Command::new(name).arg("--version"));
     if !version("mariadb-dump") || !version("mariadb") {

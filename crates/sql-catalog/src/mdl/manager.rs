@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use esker_types::program::RoutineKind;
 use parking_lot::Mutex;
 
 use super::mode::{MdlDuration, MdlMode};
@@ -34,6 +35,8 @@ pub enum MdlKey {
     Schema(Arc<str>),
     /// A table, existing or not.
     Table(Arc<str>, Arc<str>),
+    /// A procedure or function: its database, and its name in lower case.
+    Routine(RoutineKind, Arc<str>, Arc<str>),
 }
 
 /// A waiting session as the graph knows it.
@@ -114,7 +117,7 @@ impl MetadataLocks {
             MdlKey::Global => return self.inner.global.clone(),
             MdlKey::Commit => return self.inner.commit.clone(),
             MdlKey::Backup => return self.inner.backup.clone(),
-            MdlKey::Schema(_) | MdlKey::Table(..) => {}
+            MdlKey::Schema(_) | MdlKey::Table(..) | MdlKey::Routine(..) => {}
         }
         let mut names = self.inner.names.lock();
         if let Some(object) = names.objects.get(&key).and_then(Weak::upgrade) {
@@ -132,6 +135,15 @@ impl MetadataLocks {
     /// The object of a table's name.
     pub fn table(&self, schema: &str, name: &str) -> Arc<MdlObject> {
         self.object(MdlKey::Table(schema.into(), name.into()))
+    }
+
+    /// The object of a routine's name.
+    pub fn routine(&self, kind: RoutineKind, schema: &str, name: &str) -> Arc<MdlObject> {
+        self.object(MdlKey::Routine(
+            kind,
+            schema.into(),
+            name.to_lowercase().into(),
+        ))
     }
 
     /// The object of a database's name.

@@ -1,11 +1,12 @@
 //! CREATE, ALTER and DROP of procedures and functions in the catalog.
 //!
 //! Neighbours: the session has checked names and privileges and compiled the body.
-//! **Invariant**: a routine's database is locked against being dropped while the routine comes or goes.
+//! **Invariants**: a routine's database is locked against being dropped while the routine comes or goes; a function is
+//! changed and dropped when no transaction has called it that is still open.
 
 use esker_sql_catalog::catalog::{RoutineDef, RoutineKey};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::mdl::MdlMode;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_types::errors;
 use esker_types::program::RoutineKind;
 
@@ -57,6 +58,7 @@ pub fn alter(ctx: &mut DdlCtx<'_>, def: RoutineDef) -> Result<DdlDone, ExecError
 
 fn locked_alter(ctx: &mut DdlCtx<'_>, def: RoutineDef) -> Result<DdlDone, ExecError> {
     begin(ctx, &def.schema)?;
+    lock_unused(ctx, def.kind, (&def.schema, &def.name))?;
     if ctx.catalog.routine(&def.schema, &def.key()).is_none() {
         let name = format!("{}.{}", def.schema, def.name);
         return Err(errors::does_not_exist(def.kind.text(), name).into());
@@ -75,6 +77,7 @@ pub(super) fn drop(
         return Ok(None);
     }
     begin(ctx, &name.schema)?;
+    lock_unused(ctx, kind, (&name.schema, &name.name))?;
     let Some(def) = ctx.catalog.routine(&name.schema, &key) else {
         return Ok(None);
     };
@@ -91,6 +94,17 @@ fn begin(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<(), ExecError> {
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
     ctx.lock_schema(schema, MdlMode::IntentionExclusive)
+}
+
+/// Waits for the transactions that have called it.
+fn lock_unused(
+    ctx: &mut DdlCtx<'_>,
+    kind: RoutineKind,
+    (schema, name): (&str, &str),
+) -> Result<(), ExecError> {
+    let object = ctx.catalog.locks().routine(kind, schema, name);
+    let (mode, until) = (MdlMode::Exclusive, MdlDuration::Statement);
+    ctx.locks.acquire(&object, mode, until)
 }
 
 fn put(ctx: &mut DdlCtx<'_>, def: RoutineDef) -> Result<DdlDone, ExecError> {

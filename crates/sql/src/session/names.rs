@@ -205,7 +205,12 @@ impl SessionNames<'_> {
             let write = mode == MdlMode::SharedWrite;
             crate::ddl::lock_tables::check_locked(&locks, object, name, write)?;
         }
-        match locks.acquire(object, mode, MdlDuration::Transaction) {
+        self.settle(locks.acquire(object, mode, MdlDuration::Transaction))
+    }
+
+    /// Leaves the ticket of a wait.
+    fn settle(&self, acquired: Result<(), ExecError>) -> SqlResult<()> {
+        match acquired {
             Ok(()) => Ok(()),
             Err(ExecError::Sql(e)) => Err(e),
             Err(ExecError::Wait(ticket)) => {
@@ -369,8 +374,19 @@ impl Names for SessionNames<'_> {
         name: &str,
         _qualified: bool,
     ) -> SqlResult<Option<Arc<StoredFunction>>> {
-        let key = RoutineKey::new(RoutineKind::Function, name);
-        let Some(def) = self.context.instance.catalog.routine(schema, &key) else {
+        let kind = RoutineKind::Function;
+        let (key, catalog) = (RoutineKey::new(kind, name), &self.context.instance.catalog);
+        if catalog.routine(schema, &key).is_none() {
+            return Ok(None);
+        }
+        if !self.waits() {
+            let object = catalog.locks().routine(kind, schema, name);
+            let (mode, until) = (MdlMode::SharedRead, MdlDuration::Transaction);
+            let acquired = self.locks.borrow_mut().acquire(&object, mode, until);
+            self.settle(acquired)?;
+        }
+        // It may have been changed between the look-up and the lock.
+        let Some(def) = catalog.routine(schema, &key) else {
             return Ok(None);
         };
         let privileges = self.privileges.borrow();
