@@ -122,8 +122,7 @@ impl Kw {
         use Kw::*;
         matches!(
             self,
-            ADDDATE
-                | BIT_AND
+            BIT_AND
                 | BIT_OR
                 | BIT_XOR
                 | CAST
@@ -141,17 +140,14 @@ impl Kw {
                 | MIN
                 | NOW
                 | POSITION
-                | SESSION_USER
                 | STD
                 | STDDEV
                 | STDDEV_POP
                 | STDDEV_SAMP
-                | SUBDATE
                 | SUBSTR
                 | SUBSTRING
                 | SUM
                 | SYSDATE
-                | SYSTEM_USER
                 | TRIM
                 | VARIANCE
                 | VAR_POP

@@ -263,8 +263,17 @@ fn cast_year(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<Value> {
 
 /// CAST(.. AS CHAR(n)) and AS BINARY(n). A length of `u32::MAX` means no length was given.
 fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlResult<Value> {
-    let mut text = to_str(v, from).into_owned();
     let binary = ty.collation.is_binary();
+    if ty.length != u32::MAX && u64::from(ty.length) > ctx.max_allowed_packet {
+        let kind = if binary { "binary" } else { "char" };
+        let message = format!(
+            "Result of cast_as_{kind}() was larger than max_allowed_packet ({}) - truncated",
+            ctx.max_allowed_packet
+        );
+        ctx.raise(1301, "HY000", message)?;
+        return Ok(Value::Null);
+    }
+    let mut text = to_str(v, from).into_owned();
     let from_bytes = matches!(v, Value::Bit(..))
         || (matches!(v, Value::Str(_)) && from.collation.is_binary() && from.is_string());
     if from_bytes && !binary {
