@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::super::ast::{MaintainKind, SetItem, Statement};
+use super::super::ast::{MaintainKind, Replication, SetItem, Statement};
 use super::super::parser::Parser;
 
 impl Parser<'_> {
@@ -97,6 +97,12 @@ fn commits(statement: &Statement) -> bool {
         Statement::CreateTable(create) => !create.temporary,
         Statement::DropTable(drop) => !drop.temporary,
         Statement::Set(items) => items.iter().any(is_autocommit),
+        Statement::Replication(replication) => matches!(
+            **replication,
+            Replication::ResetReplica { .. }
+                | Replication::ResetBinlog { .. }
+                | Replication::ResetSeveral(_)
+        ),
         Statement::CreateDatabase { .. }
         | Statement::AlterDatabase { .. }
         | Statement::DropDatabase { .. }
@@ -133,6 +139,7 @@ fn is_autocommit(item: &SetItem) -> bool {
 fn commit_refused(statement: &Statement) -> SqlError {
     match statement {
         Statement::Flush { .. } => errors::not_in_function("FLUSH"),
+        Statement::Replication(_) => errors::not_in_function("RESET"),
         Statement::Set(_) => errors::no_autocommit_in_function(),
         _ => errors::commit_in_function(),
     }

@@ -86,15 +86,17 @@ fn locked_create(
 
 /// The trigger's database exists and is that of its table.
 fn check_schemas(ctx: &DdlCtx<'_>, create: &CreateTrigger, table: &TableName) -> SqlResult<()> {
-    if let Some(own) = &create.name.schema {
-        if ctx.catalog.schema(&own.text).is_none() {
-            return Err(errors::unknown_database(&own.text));
-        }
-        if *own.text != *table.schema {
-            return Err(wrong_schema());
-        }
+    let own = create.name.schema.as_ref().map(|own| &*own.text);
+    if let Some(own) = own
+        && ctx.catalog.schema(own).is_none()
+    {
+        return Err(errors::unknown_database(own));
     }
-    Ok(())
+    match own.or(ctx.database) {
+        None => Err(errors::no_database()),
+        Some(schema) if *schema == *table.schema => Ok(()),
+        Some(_) => Err(wrong_schema()),
+    }
 }
 
 /// A name that is taken: a note with IF NOT EXISTS.

@@ -36,10 +36,13 @@ pub(crate) struct TransactionState {
     /// A temporary table was made, or dropped, which a rollback does not undo.
     pub(super) made_temporary: bool,
     pub(super) dropped_temporary: bool,
-    savepoints: Vec<(String, SavepointId)>,
+    savepoints: Savepoints,
     /// The process shows the position of its snapshot.
     pub(super) has_position: bool,
 }
+
+/// Savepoints by name, the oldest first.
+pub(super) type Savepoints = Vec<(String, SavepointId)>;
 
 /// What SET TRANSACTION says of the next transaction: the isolation level, READ ONLY.
 pub(super) type NextCharacteristics = (Option<esker_engine::Isolation>, Option<bool>);
@@ -258,6 +261,11 @@ impl Session {
             self.context.process.kill(true);
         }
         Ok(())
+    }
+
+    /// Puts other savepoints in place of those there are.
+    pub(super) fn swap_savepoints(&mut self, savepoints: Savepoints) -> Savepoints {
+        std::mem::replace(&mut self.state.savepoints, savepoints)
     }
 
     /// SAVEPOINT.

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `utility` dispatches here, in programs and outside; the diagnostics area is the session's list of
 //! warnings, to which errors belong, too.
-//! **Invariants**: a condition of class 01 is a warning, every other one an error; RESIGNAL needs a handler that runs,
+//! **Invariants**: a condition of class 01 is a warning, as is one that RESIGNAL passes on from a
+//! statement that only warned; every other one is an error; RESIGNAL needs a handler that runs,
 //! and keeps what it does not set.
 
 use esker_sql_catalog::exec_error::ExecError;
@@ -56,45 +57,50 @@ impl Session {
         signal: &Signal,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        let mut raised = match signal.resignal {
+        let (mut raised, mut is_warning) = match signal.resignal {
             true => self.handled_condition()?,
-            false => Raised {
-                condition: Condition {
-                    signalled: true,
-                    ..Condition::of("45000")
-                },
-                code: 0,
-                message: String::new(),
-            },
+            false => {
+                let raised = Raised {
+                    condition: Condition {
+                        signalled: true,
+                        ..Condition::of("45000")
+                    },
+                    code: 0,
+                    message: String::new(),
+                };
+                (raised, false)
+            }
         };
         if let Some(state) = signal.state {
             raised.condition.state = state;
             (raised.code, raised.message) = default_of(&state);
+            is_warning = state.starts_with(b"01");
         }
         for (item, value) in &signal.items {
             self.set_item(&mut raised, *item, value, params)?;
         }
-        match &raised.condition.state {
-            [b'0', b'1', ..] => {
+        match is_warning {
+            true => {
                 self.warn_signalled(raised);
                 Ok(ok(0))
             }
-            _ => Err(into_error(raised).into()),
+            false => Err(into_error(raised).into()),
         }
     }
 
-    /// What the handler that runs handles.
-    fn handled_condition(&self) -> Result<Raised, SqlError> {
+    /// What the handler that runs handles, and whether that is a warning.
+    fn handled_condition(&self) -> Result<(Raised, bool), SqlError> {
         let handled = self.program.handled.as_ref();
         let handled = handled.ok_or_else(errors::resignal_without_handler)?;
         let warning = handled.conditions.get(handled.raised);
         let warning = warning.ok_or_else(errors::resignal_without_handler)?;
         let condition = warning.condition.as_deref().cloned();
-        Ok(Raised {
+        let raised = Raised {
             condition: condition.unwrap_or_else(|| Condition::of(sqlstate_of(warning))),
             code: warning.code,
             message: warning.message.clone(),
-        })
+        };
+        Ok((raised, warning.level != Level::Error))
     }
 
     fn warn_signalled(&mut self, raised: Raised) {

@@ -99,7 +99,10 @@ impl Session {
     pub(super) fn run_inside(&mut self, machine: &mut Machine, inside: Inside) -> SqlResult<()> {
         let depth = self.program.outer.len();
         self.program.inside.push(inside);
+        // It sees no savepoint of what is around it, and leaves none of its own.
+        let around = self.swap_savepoints(Vec::new());
         let ran = self.run_to_end(machine);
+        self.swap_savepoints(around);
         self.program.inside.pop();
         while self.program.outer.len() >= depth {
             self.leave_program();
