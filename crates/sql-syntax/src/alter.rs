@@ -1,12 +1,15 @@
 //! ALTER TABLE.
 //!
 //! Neighbours: `ddl` (constraints, options), `column` (definitions).
-//! **Invariants**: every action of MySQL 8.4 is recognised; partition actions are swallowed whole
-//! and kept by name, since no table has partitions.
+//! **Invariants**: every action of MySQL 8.4 is recognised; those of partitions stand in
+//! `partition`.
 
 use esker_types::SqlResult;
 
-use super::ast::{AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, Statement};
+use super::ast::{
+    AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, PartitionAction,
+    Statement,
+};
 use super::index::TableConstraint;
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -33,10 +36,10 @@ impl Parser<'_> {
             // MySQL separates actions by commas, table options also by spaces.
             if !self.eat(Tok::Comma) {
                 let option_follows = matches!(alter.actions.last(), Some(AlterAction::Option(_)));
-                if !option_follows {
+                if !option_follows && !self.at(Kw::PARTITION) && !self.at(Kw::REMOVE) {
                     break;
                 }
-            } else if self.at_end() {
+            } else if self.at_end() || self.at(Kw::PARTITION) || self.at(Kw::REMOVE) {
                 return self.fail();
             }
         }
@@ -61,9 +64,13 @@ impl Parser<'_> {
     }
 
     fn alter_action(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
-        if let Some(name) = self.partition_action() {
-            self.skip_clause()?;
-            actions.push(AlterAction::Partition(name));
+        let second = self.peek().start;
+        if let Some(action) = self.partition_action()? {
+            let may_follow = matches!(action, PartitionAction::By(_) | PartitionAction::Remove);
+            if !may_follow && !actions.is_empty() {
+                return Err(self.error_at(second));
+            }
+            actions.push(AlterAction::Partition(action));
             return Ok(());
         }
         let kw = self.kw();
@@ -315,42 +322,6 @@ impl Parser<'_> {
         }
         let visible = self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE;
         Ok(AlterAction::SetColumnVisible { column, visible })
-    }
-
-    /// The name of a partition action, if one starts here.
-    fn partition_action(&self) -> Option<&'static str> {
-        let next = self.peek().tok == Tok::Word(Kw::PARTITION);
-        Some(match self.kw() {
-            Kw::ADD if next => "ADD PARTITION",
-            Kw::DROP if next => "DROP PARTITION",
-            Kw::ANALYZE if next => "ANALYZE PARTITION",
-            Kw::CHECK if next => "CHECK PARTITION",
-            Kw::COALESCE if next => "COALESCE PARTITION",
-            Kw::EXCHANGE if next => "EXCHANGE PARTITION",
-            Kw::OPTIMIZE if next => "OPTIMIZE PARTITION",
-            Kw::REBUILD if next => "REBUILD PARTITION",
-            Kw::REORGANIZE if next => "REORGANIZE PARTITION",
-            Kw::REPAIR if next => "REPAIR PARTITION",
-            Kw::TRUNCATE if next => "TRUNCATE PARTITION",
-            Kw::DISCARD if next => "DISCARD PARTITION",
-            Kw::IMPORT if next => "IMPORT PARTITION",
-            Kw::REMOVE => "REMOVE PARTITIONING",
-            Kw::PARTITION => "PARTITION BY",
-            Kw::SECONDARY_LOAD => "SECONDARY_LOAD",
-            Kw::SECONDARY_UNLOAD => "SECONDARY_UNLOAD",
-            _ => return None,
-        })
-    }
-
-    /// Skips the rest of the statement.
-    fn skip_clause(&mut self) -> SqlResult<()> {
-        while !self.at_end() {
-            if self.is(Tok::Bad) {
-                return self.fail();
-            }
-            self.advance();
-        }
-        Ok(())
     }
 }
 

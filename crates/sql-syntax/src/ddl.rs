@@ -207,7 +207,7 @@ impl Parser<'_> {
             }
         }
         if self.at(Kw::PARTITION) {
-            table.partition_by = Some(self.partition_by()?);
+            table.partition_by = Some(Box::new(self.partition_by()?));
         }
         table.on_duplicate = match self.eat_any(&[Kw::IGNORE, Kw::REPLACE]) {
             Some(Kw::IGNORE) => OnDuplicate::Ignore,
@@ -221,28 +221,6 @@ impl Parser<'_> {
             self.defer(errors::no_visible_column());
         }
         Ok(())
-    }
-
-    /// `PARTITION BY …`, kept as text.
-    fn partition_by(&mut self) -> SqlResult<Box<str>> {
-        let start = self.cur.start;
-        self.expect_kw(Kw::PARTITION)?;
-        self.expect_kw(Kw::BY)?;
-        let mut open = 0u32;
-        loop {
-            match self.cur.tok {
-                Tok::Bad => return self.fail(),
-                Tok::Eof | Tok::Semicolon if open > 0 => return self.fail(),
-                Tok::Eof | Tok::Semicolon => break,
-                Tok::Word(Kw::AS | Kw::SELECT | Kw::IGNORE | Kw::REPLACE) if open == 0 => break,
-                Tok::LParen => open += 1,
-                Tok::RParen if open == 0 => return self.fail(),
-                Tok::RParen => open -= 1,
-                _ => {}
-            }
-            self.advance();
-        }
-        Ok(self.source(start, self.prev_end))
     }
 
     fn table_element(&mut self, table: &mut CreateTable) -> SqlResult<()> {

@@ -3,8 +3,9 @@
 //! Neighbours: everything above `engine`. A number that only one place raises is made there, by [`SqlError::new`]; the
 //! architecture tests refuse a second place.
 //! **Invariant**: in the order of the numbers; texts are those of MySQL 8.4, without a trailing period unless MySQL
-//! has one. `program` has those of stored programs.
+//! has one. `program` has those of stored programs, `partition` those about partitions.
 
+mod partition;
 mod program;
 
 use std::fmt::Display;
@@ -13,6 +14,7 @@ use crate::collation::Charset;
 use crate::ctx::EvalCtx;
 use crate::error::{SqlError, SqlResult};
 
+pub use partition::*;
 pub use program::*;
 
 /// 1021: `place` is what is stored there, `advice` what to do.

@@ -17,6 +17,7 @@ use esker_types::{SqlResult, SqlType, Value, errors};
 use super::access_counts::AccessCounts;
 use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
+use super::partitioning::Partitioning;
 use super::runtime::{AutoStep, TableRuntime, max_auto};
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
@@ -96,6 +97,8 @@ pub struct TableDef {
     pub referenced_by: Vec<Referrer>,
     /// Triggers; those of the same timing and event in the order in which they run.
     pub triggers: Vec<Arc<TriggerDef>>,
+    /// How it is partitioned.
+    pub partitioning: Option<Arc<Partitioning>>,
     /// How rows are stored.
     pub layout: RowLayout,
     /// Default collation.

@@ -1,12 +1,12 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
-//! `generated` (computed columns), `routine` (stored routines), `trigger` (those of a table), `storage_engine` (what a
-//! table calls its engine) · `runtime` (what outlives them in memory), `access_counts` (rows read and changed),
-//! `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store`
-//! (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is
-//! not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
-//! everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
+//! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table),
+//! `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `access_counts` (rows
+//! read and changed), `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`,
+//! `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows`
+//! (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl`
+//! changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -25,6 +25,7 @@ mod foreign;
 mod fulltext;
 mod generated;
 mod histogram;
+mod partitioning;
 mod routine;
 mod rows;
 mod runtime;
@@ -56,6 +57,10 @@ pub use def::{
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
+pub use partitioning::{
+    Chosen, Counted, PartitionBound, PartitionDef, PartitionItem, PartitionKind, PartitionMethod,
+    PartitionValue, Partitioning, description as partition_description, quoted,
+};
 pub use routine::{ProgramSettings, RoutineDef, RoutineKey};
 pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};

@@ -117,6 +117,9 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         let _ = write!(out, " COLLATE={}", def.collation.name());
     }
     push_options(&mut out, def);
+    if let Some(partitioning) = &def.partitioning {
+        partitioning.push_clause(def.engine.name(), &mut out);
+    }
     out
 }
 

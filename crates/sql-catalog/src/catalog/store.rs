@@ -31,6 +31,7 @@ use super::def::{
 use super::foreign;
 use super::fulltext;
 use super::generated;
+use super::partitioning::Partitioning;
 use super::routine::{self, RoutineKey};
 use super::runtime::TableRuntime;
 use super::shown_options::ShownOptions;
@@ -57,6 +58,8 @@ const FULLTEXT_EXTENSION: u8 = 4;
 const OPTIONS_EXTENSION: u8 = 5;
 /// Extension: triggers.
 const TRIGGERS_EXTENSION: u8 = 6;
+/// Extension: how the table is partitioned.
+const PARTITIONS_EXTENSION: u8 = 7;
 const VIEW_FORMAT: u8 = 2;
 /// Without WITH CHECK OPTION: nothing was changed through views.
 const FIRST_VIEW_FORMAT: u8 = 1;
@@ -280,6 +283,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
     if let Some(content) = trigger::extension_of(def) {
         out.push((TRIGGERS_EXTENSION, content));
     }
+    if let Some(partitioning) = &def.partitioning {
+        out.push((PARTITIONS_EXTENSION, partitioning.extension()));
+    }
     out
 }
 
@@ -292,6 +298,7 @@ struct Extensions {
     fulltext: Vec<u8>,
     options: Vec<u8>,
     triggers: Vec<u8>,
+    partitioning: Option<Arc<Partitioning>>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -304,6 +311,9 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
             (FULLTEXT_EXTENSION, [_, ..]) => out.fulltext = content,
             (OPTIONS_EXTENSION, [_, ..]) => out.options = content,
             (TRIGGERS_EXTENSION, [_, ..]) => out.triggers = content,
+            (PARTITIONS_EXTENSION, [_, ..]) => {
+                out.partitioning = Some(Arc::new(Partitioning::read_extension(&content)?));
+            }
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -552,6 +562,7 @@ pub(super) fn read_table(
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
         triggers: trigger::read_extension(&extensions.triggers)?,
+        partitioning: extensions.partitioning,
         layout,
         collation,
         temporary: false,

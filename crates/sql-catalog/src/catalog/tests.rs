@@ -154,6 +154,7 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
         triggers: Vec::new(),
+        partitioning: None,
         collation: Collation::UTF8MB4_0900_AI_CI,
         comment: "say \"hi\"".into(),
         temporary: false,

@@ -6,12 +6,6 @@
 use esker_types::SqlError;
 pub use esker_types::errors::*;
 
-/// 1747: no table has partitions.
-pub fn not_partitioned() -> SqlError {
-    let text = "PARTITION () clause on non partitioned table";
-    SqlError::new(1747, "HY000", text)
-}
-
 /// 1052
 pub fn ambiguous_column(name: &str, clause: &str) -> SqlError {
     SqlError::new(

@@ -18,7 +18,9 @@ use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
-use super::{BindEnv, QueryPlace, TableSource, compare, errors, json_table, merged, recursive};
+use super::{
+    BindEnv, QueryPlace, TableSource, compare, errors, json_table, merged, partitions, recursive,
+};
 use crate::expr::{CmpOp, Expr, ExprKind};
 
 /// Most tables in one query block, as MySQL has it.
@@ -87,7 +89,13 @@ fn bind_ref(
 ) -> SqlResult<Bound> {
     match entry {
         ast::TableRef::Table(table) => match named_table(env, need, scope, table)? {
-            Named::Table(table) => add(scope, *table),
+            Named::Table(named) => {
+                let mut bound = add(scope, *named)?;
+                let condition = partitions::of_table(env, scope, bound.first, &table.partitions)?;
+                bound.conditions.extend(condition);
+                Ok(bound)
+            }
+            Named::Part(_) if !table.partitions.is_empty() => Err(errors::not_partitioned()),
             Named::Part(bound) => Ok(*bound),
         },
         ast::TableRef::Derived {
@@ -203,9 +211,6 @@ fn named_table(
     table: &ast::NamedTable,
 ) -> SqlResult<Named> {
     let found = |table: ScopeTable| Ok(Named::Table(Box::new(table)));
-    if !table.partitions.is_empty() {
-        return Err(errors::not_partitioned());
-    }
     let alias = table.alias.as_ref().map(|a| &*a.text);
     if table.name.schema.is_none()
         && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)

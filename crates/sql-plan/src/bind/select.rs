@@ -91,6 +91,11 @@ pub(super) fn bind_select(
         }
         None => None,
     };
+    let of_partitions = std::mem::take(&mut scope.view_conditions);
+    if !of_partitions.is_empty() {
+        let all = filter.into_iter().chain(of_partitions).collect();
+        filter = Some(Expr::all_of(all));
+    }
     scope.clause.set("field list");
     scope.agg_rule.set(AggRule::Allowed);
     window::declare(&scope, &select.windows)?;

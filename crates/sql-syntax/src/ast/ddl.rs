@@ -5,7 +5,7 @@
 //! source text; what MySQL accepts and ignores (KEY_BLOCK_SIZE, TABLESPACE, …) is kept by name in
 //! [`TableOption::Other`].
 
-use super::{DataType, Expr, Ident, LockWait, ObjectName, Query};
+use super::{DataType, Expr, Ident, LockWait, ObjectName, PartitionAction, PartitionBy, Query};
 
 /// An expression with its source text.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,8 +54,8 @@ pub struct CreateTable {
     pub checks: Vec<Check>,
     /// Options in order.
     pub options: Vec<TableOption>,
-    /// PARTITION BY …: its source text.
-    pub partition_by: Option<Box<str>>,
+    /// PARTITION BY.
+    pub partition_by: Option<Box<PartitionBy>>,
     /// AS SELECT.
     pub query: Option<Box<Query>>,
     /// IGNORE or REPLACE before AS SELECT.
@@ -421,8 +421,8 @@ pub enum AlterAction {
     ImportTablespace,
     /// Table option.
     Option(TableOption),
-    /// A partition action, by name: `ADD PARTITION`, `EXCHANGE PARTITION`, …
-    Partition(&'static str),
+    /// Something about partitions; stands alone but for options, or last (PARTITION BY, REMOVE PARTITIONING).
+    Partition(PartitionAction),
 }
 
 /// CREATE INDEX.

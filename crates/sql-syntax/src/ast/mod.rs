@@ -1,9 +1,9 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a catalog, a type's
-//! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `program`, `trigger`, `account`,
-//! `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written (case included);
-//! string literals are bytes with escapes already resolved; the height of any expression is bounded by
+//! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `partition`, `program`,
+//! `trigger`, `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names keep the text as written
+//! (case included); string literals are bytes with escapes already resolved; the height of any expression is bounded by
 //! [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a stack; AND, OR, UNION
 //! and join lists that people generate by the thousand are flat vectors or bounded.
 
@@ -13,6 +13,7 @@ mod ddl;
 mod dml;
 mod expr;
 mod hint;
+mod partition;
 mod program;
 mod query;
 mod statement;
@@ -25,6 +26,7 @@ pub use ddl::*;
 pub use dml::*;
 pub use expr::*;
 pub use hint::*;
+pub use partition::*;
 pub use program::*;
 pub use query::*;
 pub use statement::*;

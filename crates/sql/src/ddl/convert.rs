@@ -9,14 +9,16 @@
 use esker_sql_catalog::catalog::{AutoStep, ColumnDef, TableDef, max_auto};
 use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
+use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
 use esker_types::cast::to_column;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::alter::AlterContext;
 use super::fill::Building;
-use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, implicit_value};
+use crate::dml::{
+    Default, TableExprs, as_counter, auto_value, bind_stored, default_of, implicit_value,
+};
 
 /// Where a column of the copy comes from.
 enum Origin {
@@ -50,6 +52,8 @@ pub(super) struct Conversion<'a> {
     /// Zone in which TIMESTAMPs are read and written: UTC, unless they become local times.
     zone: TimeZone,
     calls: CallStates,
+    /// Rows that are left out.
+    discards: Option<Expr>,
 }
 
 impl<'a> Conversion<'a> {
@@ -85,12 +89,30 @@ impl<'a> Conversion<'a> {
                 true => building.eval.time_zone.clone(),
                 false => TimeZone::UTC,
             },
+            discards: match &context.discards {
+                Some(text) => Some(bind_stored(building.eval, &old.name, &old.columns, text)?),
+                None => None,
+            },
             building,
             old,
             new,
             origins,
             calls: CallStates::default(),
         })
+    }
+
+    /// Is the row left out of the copy?
+    pub(super) fn drops(&self, stored: &[u8]) -> SqlResult<bool> {
+        let Some(discards) = &self.discards else {
+            return Ok(false);
+        };
+        let eval = self.building.eval;
+        let row = RowReader::new(&self.old.layout, &eval.time_zone, stored)?;
+        let columns = 0..self.old.columns.len();
+        let values: Vec<Value> = columns.map(|c| row.field(c).to_owned()).collect();
+        let env = EvalEnv::scalar(eval, &NoVars, &self.calls);
+        let holds = discards.eval_bool(&values, &env);
+        Ok(holds.map_err(ExecError::without_wait)? == Some(true))
     }
 
     /// What the row with the clustered key `key` becomes. `number` tells it from others in messages, and is its key if
@@ -101,6 +123,7 @@ impl<'a> Conversion<'a> {
         let mut values = vec![Value::Null; self.new.columns.len()];
         self.convert(&row, &mut values, number, &env)?;
         self.exprs.check(&values, &env)?;
+        self.exprs.check_partition(&values, &env)?;
         let mut bytes = Vec::with_capacity(stored.len());
         encode_row(&self.new.layout, &self.zone, &values, &mut bytes)?;
         Ok(NewRow {

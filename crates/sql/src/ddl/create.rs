@@ -22,18 +22,37 @@ use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf, choose_engine};
-use super::{DdlCtx, DdlDone, checks};
+use super::{DdlCtx, DdlDone, checks, partitions};
 use crate::dml::validate;
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
-    let refused = [
-        (create.or_replace, "CREATE OR REPLACE TABLE"),
-        (create.partition_by.is_some(), "PARTITION BY"),
-    ];
-    match refused.iter().find(|(present, _)| *present) {
-        Some((_, what)) => Err(SqlError::not_supported(what)),
-        None => Ok(()),
+    if create.or_replace {
+        return Err(SqlError::not_supported("CREATE OR REPLACE TABLE"));
     }
+    match create.temporary && create.partition_by.is_some() {
+        true => Err(errors::partitioned_temporary()),
+        false => Ok(()),
+    }
+}
+
+/// The partitioning that the statement asks for.
+pub(super) fn partition(
+    ctx: &DdlCtx<'_>,
+    create: &CreateTable,
+    built: &mut Built,
+    engine: Option<StorageEngine>,
+) -> SqlResult<()> {
+    let Some(by) = &create.partition_by else {
+        return Ok(());
+    };
+    let table = partitions::Table {
+        eval: ctx.eval,
+        name: &create.name.name.text,
+        built,
+        engine: engine.unwrap_or_default(),
+    };
+    built.partitioning = Some(partitions::define(&table, by)?);
+    Ok(())
 }
 
 pub(super) fn create_table(
@@ -50,6 +69,7 @@ pub(super) fn create_table(
         .catalog
         .schema(&name.schema)
         .ok_or_else(|| errors::unknown_database(&name.schema))?;
+    let mut inherited = None;
     let (draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
@@ -64,6 +84,10 @@ pub(super) fn create_table(
                 shown: source.shown_options.all(),
                 ..Options::default()
             };
+            if create.temporary && source.partitioning.is_some() {
+                return Err(errors::partitioned_temporary().into());
+            }
+            inherited.clone_from(&source.partitioning);
             let mut draft = Draft::of(&source);
             draft.become_copy(&name.name);
             (draft, options)
@@ -73,7 +97,9 @@ pub(super) fn create_table(
     let collation = draft.collation;
     let next_column_id = draft.next_column_id;
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
-    let built = draft.finish()?;
+    let mut built = draft.finish()?;
+    built.partitioning = inherited;
+    partition(ctx, create, &mut built, options.engine)?;
     doc_id::check(&built, None)?;
     ctx.warn_of_twins(&name, &built.twins);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
@@ -282,6 +308,7 @@ pub(super) fn assemble(
         foreign_keys: built.foreign_keys,
         referenced_by: Vec::new(),
         triggers: Vec::new(),
+        partitioning: built.partitioning,
         layout,
         collation: meta.collation,
         temporary: false,

@@ -90,7 +90,8 @@ pub fn define(
     forget_defaults_of_primary(&mut draft, origins, query);
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
-    let built = draft.finish()?;
+    let mut built = draft.finish()?;
+    create::partition(ctx, create, &mut built, options.engine)?;
     doc_id::check(&built, None)?;
     ctx.warn_of_twins(name, &built.twins);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {

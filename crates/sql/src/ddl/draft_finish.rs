@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_engine::TreeId;
 use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES,
-    MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, same_name,
+    MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, Partitioning, same_name,
 };
 use esker_types::fulltext::WordRules;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
@@ -49,6 +49,8 @@ pub(super) struct Built {
     pub(super) foreign_keys: Vec<ForeignKeyDef>,
     /// Names of the foreign keys that the table has not had before.
     pub(super) new_keys: Vec<Box<str>>,
+    /// How it is partitioned: decided when all else is finished.
+    pub(super) partitioning: Option<Arc<Partitioning>>,
     /// Names of new indexes that are like one before them.
     pub(super) twins: Vec<Arc<str>>,
 }
@@ -173,6 +175,7 @@ impl Draft {
             checks: self.checks,
             foreign_keys,
             new_keys,
+            partitioning: None,
             twins,
         })
     }

@@ -304,6 +304,9 @@ pub(super) fn copy_table(rows: &Rows<'_>, conversion: &Conversion<'_>) -> SqlRes
     fill.renumbers = conversion.renumbers();
     let mut count = 0;
     while let Some((key, stored)) = next(&mut cursor)? {
+        if conversion.drops(stored)? {
+            continue;
+        }
         count += 1;
         let row = conversion.row(key, stored, count)?;
         fill.add(&row.key, &row.bytes)?;

@@ -190,6 +190,9 @@ pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) 
         check_name(ctx, &name.schema, key)?;
         let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
         let parent = parent.filter(|parent| parent.engine != StorageEngine::Memory);
+        if parent.as_ref().is_some_and(|p| p.partitioning.is_some()) {
+            return Err(esker_types::errors::partitioned_foreign_key());
+        }
         let index = match &parent {
             _ if key.is_parent(&name.schema, &name.name) => check_parent(ctx, &child, key, &child)?,
             Some(parent) => check_parent(ctx, &child, key, &Shape::of(parent))?,

@@ -2,13 +2,13 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole), `doc_id` · `checks` (CHECK constraints: conditions, names) · `foreign` (what foreign keys need of other
-//! tables) · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `view`, `trigger` (the
-//! statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress`
-//! (how far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ
-//! LOCK) · `routine` (procedures and functions), `program` (DROP of routines and events).
-//! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at
-//! the end; `catalog` publishes the result.
+//! whole), `doc_id` · `checks` (CHECK constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what
+//! foreign keys need of other tables) · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`,
+//! `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their
+//! changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES,
+//! FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `program` (DROP of routines and events). Neighbours:
+//! `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end;
+//! `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -37,6 +37,7 @@ pub(crate) mod names;
 mod options;
 #[cfg(test)]
 mod oracle_tests;
+mod partitions;
 mod program;
 mod progress;
 pub mod routine;

@@ -295,6 +295,10 @@ impl RowChanger {
             let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
             env.evaluating(states, |env| Ok(self.exprs.check(&own, env)?))?;
         }
+        if self.exprs.checks_partition() {
+            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+            env.evaluating(states, |env| Ok(self.exprs.check_partition(&own, env)?))?;
+        }
         if let Some(check) = &self.view_check {
             env.evaluating(states, |env| check.check(row, env))?;
         }

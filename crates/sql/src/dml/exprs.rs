@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_plan::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
+use esker_sql_plan::bind::{
+    BindEnv, Names, Need, Params, Scope, TableSource, bind_expr, partition_condition,
+};
 use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, StoredFunction, fold};
 use esker_sql_syntax::{ast, parse_expression};
+use esker_types::cast::to_str;
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value, errors};
 
 use super::values::assign;
@@ -25,6 +28,19 @@ pub(crate) struct TableExprs {
     generated: Vec<(usize, Expr)>,
     /// Enforced CHECK constraints: name and condition.
     pub(crate) checks: Vec<(Box<str>, Expr)>,
+    /// What rows need to be in a partition, or in one of some partitions.
+    partition: Option<Box<PartitionCheck>>,
+}
+
+/// What rows of a partitioned table have to meet.
+#[derive(Debug)]
+struct PartitionCheck {
+    /// There is a partition; none: there always is.
+    accepted: Option<Expr>,
+    /// It is one of those that the statement names.
+    chosen: Option<Expr>,
+    /// The value for which there is none, if it is one.
+    value: Option<Expr>,
 }
 
 /// Names inside a table's own expressions: there are no tables and no variables.
@@ -93,11 +109,22 @@ impl TableExprs {
             .iter()
             .any(|c| matches!(c.default, DefaultDef::Expr(_)));
         let has_generated = def.columns.iter().any(|c| c.generated.is_some());
-        if !has_defaults && !has_generated && enforced.is_empty() {
+        let is_partitioned = def.partitioning.is_some();
+        if !has_defaults && !has_generated && enforced.is_empty() && !is_partitioned {
             return Ok(Self::default());
         }
         let binder = Binder::new(ctx, &def.name, &def.columns);
         let mut out = Self::default();
+        if let Some(partitioning) = &def.partitioning
+            && let Some(accepted) = partitioning.accepts()
+        {
+            let value = partitioning.missing_value().map(|v| binder.bind(v));
+            out.partition = Some(Box::new(PartitionCheck {
+                accepted: Some(binder.bind(&accepted)?),
+                chosen: None,
+                value: value.transpose()?,
+            }));
+        }
         for (col, column) in def.columns.iter().enumerate() {
             if let Some(generated) = &column.generated {
                 out.generated.push((col, binder.bind(&generated.text)?));
@@ -116,6 +143,65 @@ impl TableExprs {
             }
         }
         Ok(out)
+    }
+
+    /// The same for a statement that names partitions: 1747, 1735.
+    pub(crate) fn within(
+        mut self,
+        ctx: &EvalCtx<'_>,
+        def: &TableDef,
+        names: &[ast::Ident],
+    ) -> SqlResult<Self> {
+        if names.is_empty() {
+            return Ok(self);
+        }
+        let condition = partition_condition(def, names)?;
+        let binder = Binder::new(ctx, &def.name, &def.columns);
+        let chosen = Some(binder.bind(&condition)?);
+        self.partition = Some(Box::new(match self.partition {
+            Some(check) => PartitionCheck { chosen, ..*check },
+            None => PartitionCheck {
+                accepted: None,
+                chosen,
+                value: None,
+            },
+        }));
+        Ok(self)
+    }
+
+    /// Can a row have no partition, or a wrong one?
+    #[inline]
+    pub(crate) fn checks_partition(&self) -> bool {
+        self.partition.is_some()
+    }
+
+    /// 1526, 1748.
+    pub(crate) fn check_partition(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+        let Some(check) = &self.partition else {
+            return Ok(());
+        };
+        let holds = |condition: &Option<Expr>| match condition {
+            None => Ok(true),
+            Some(e) => {
+                let holds = e.eval_bool(row, env).map_err(ExecError::without_wait)?;
+                Ok::<_, SqlError>(holds == Some(true))
+            }
+        };
+        if !holds(&check.accepted)? {
+            let Some(value) = &check.value else {
+                return Err(errors::no_partition_for("from column_list"));
+            };
+            let found = value.eval(row, env).map_err(ExecError::without_wait)?;
+            if found.is_null() {
+                return Err(errors::no_partition_for("NULL"));
+            }
+            let text = to_str(&found, &value.ty);
+            return Err(errors::no_partition_for(String::from_utf8_lossy(&text)));
+        }
+        match holds(&check.chosen)? {
+            true => Ok(()),
+            false => Err(errors::row_outside_partitions()),
+        }
     }
 
     /// Are there generated columns?
@@ -400,6 +486,16 @@ fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<
         return Err(SqlError::new(3818, "HY000", text));
     }
     Ok(())
+}
+
+/// An expression over columns, bound: slot `i` is column `i`.
+pub(crate) fn bind_stored(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    text: &str,
+) -> SqlResult<Expr> {
+    Binder::new(ctx, table, columns).bind(text)
 }
 
 /// Ordinals of the columns that an expression of the table reads.

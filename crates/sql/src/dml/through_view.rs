@@ -125,7 +125,7 @@ impl ViewCheck {
 
 /// Was a row refused by a CHECK, of its table or of a view?
 pub(super) fn is_failed_check(e: &SqlError) -> bool {
-    matches!(e.code, 3819 | 1369)
+    matches!(e.code, 3819 | 1369 | 1526 | 1748)
 }
 
 /// The view that a statement stores rows in.

@@ -16,7 +16,7 @@ use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need, Scope};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_syntax::ast::{TableRef, Update};
+use esker_sql_syntax::ast::{Ident, TableRef, Update};
 use esker_types::{Level, SqlResult, Value, errors};
 
 use super::change::{Assignment, Changed, RowChanger};
@@ -40,6 +40,19 @@ pub struct CompiledUpdate {
     ignore: bool,
     foreign: ForeignKeyPlan,
     beside: Beside,
+}
+
+/// The partitions that the statement names of a table.
+fn named_partitions<'s>(tables: &'s [TableRef], alias: &str) -> &'s [Ident] {
+    for table in tables {
+        if let TableRef::Table(table) = table {
+            let name = table.alias.as_ref().unwrap_or(&table.name.name);
+            if *name.text == *alias {
+                return &table.partitions;
+            }
+        }
+    }
+    &[]
 }
 
 impl CompiledUpdate {
@@ -110,7 +123,9 @@ impl CompiledUpdate {
         for (table, assignments) in by_table {
             let target_table = target.add_target(table).map(|t| t.def.clone());
             let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
+            let alias = &target.scope.tables[table].alias;
             let exprs = TableExprs::compile(env.ctx, &def)?;
+            let exprs = exprs.within(env.ctx, &def, named_partitions(&update.tables, alias))?;
             let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
             let check = through_view::check_of(&target.scope, table).map(Arc::new);
             changers.push(RowChanger::new(def, exprs, assignments, slot_of).checked_by(check));

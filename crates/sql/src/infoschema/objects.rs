@@ -220,7 +220,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             Value::Null,
             text(t.collation.name()),
             Value::Null,
-            text(t.shown_options.listed(&t.row_format)),
+            text(create_options(&t)),
             text(&t.comment),
         ]);
     }
@@ -233,6 +233,15 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
 }
 
 /// The format of rows that MySQL would use.
+fn create_options(table: &TableDef) -> String {
+    let mut listed = table.shown_options.listed(&table.row_format).to_string();
+    if table.partitioning.is_some() {
+        listed.push_str(if listed.is_empty() { "" } else { " " });
+        listed.push_str("partitioned");
+    }
+    listed
+}
+
 fn row_format(table: &TableDef) -> &'static str {
     let has_blocks = table.shown_options.get(ShownOption::KeyBlockSize).is_some();
     match &*table.row_format {

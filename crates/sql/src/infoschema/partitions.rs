@@ -1,43 +1,120 @@
-//! PARTITIONS: tables have none, and are shown as one.
+//! PARTITIONS: a line for each partition or subpartition; a table without partitions is shown as one.
 //!
 //! Neighbours: `objects` asks for each table and view that the account may see.
-//! **Invariant**: a table or view has one row.
+//! **Invariant**: rows of all partitions are in the same tree, so rows and bytes of one are an equal share.
 
-use esker_sql_catalog::catalog::{TableDef, ViewDef};
+use esker_sql_catalog::catalog::{
+    PartitionBound, PartitionDef, PartitionItem, PartitionMethod, Partitioning, TableDef, ViewDef,
+    partition_description, quoted,
+};
 use esker_types::Value;
 
 use super::objects::created;
 use super::{Viewer, text};
 
+/// Columns about a partition itself.
+const NAMED: usize = 12;
+
 /// A view's line in PARTITIONS.
 pub(super) fn of_view(view: &ViewDef) -> Vec<Value> {
     let mut row = vec![text("def"), text(&view.schema), text(&view.name)];
-    row.resize(12, Value::Null);
+    row.resize(NAMED, Value::Null);
     row.extend([const { Value::UInt(0) }; 6]);
     row.resize(22, Value::Null);
     row.extend([text(""), text(""), Value::Null]);
     row
 }
 
-/// A table's line: it is one partition.
+/// A table's lines.
 pub(super) fn of_table(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    let Some(partitioning) = &table.partitioning else {
+        let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
+        row.resize(NAMED, Value::Null);
+        out.push(measured(viewer, table, row, (1, ""), ""));
+        return;
+    };
+    let subs = |p: &PartitionDef| p.subpartitions.len().max(1);
+    let count: usize = partitioning.partitions.iter().map(subs).sum();
+    for (nth, partition) in partitioning.partitions.iter().enumerate() {
+        let line = |sub: Option<(usize, &PartitionItem)>| {
+            let row = named(table, partitioning, (nth, partition), sub);
+            let item = sub.map_or(&partition.item, |(_, item)| item);
+            measured(viewer, table, row, (count as u64, &item.comment), "default")
+        };
+        match partition.subpartitions.is_empty() {
+            true => out.push(line(None)),
+            false => {
+                let subs = partition.subpartitions.iter().enumerate();
+                out.extend(subs.map(|sub| line(Some(sub))));
+            }
+        }
+    }
+}
+
+/// What a line says of the partition.
+fn named(
+    table: &TableDef,
+    partitioning: &Partitioning,
+    (nth, partition): (usize, &PartitionDef),
+    sub: Option<(usize, &PartitionItem)>,
+) -> Vec<Value> {
+    let number = |n: usize| Value::UInt(n as u64 + 1);
+    let method = |m: &PartitionMethod| text(m.name());
+    let or_null = |value: Option<Value>| value.unwrap_or(Value::Null);
+    let sub_method = partitioning.sub.as_ref();
+    vec![
+        text("def"),
+        text(&table.schema),
+        text(&table.name),
+        text(&partition.item.name),
+        or_null(sub.map(|(_, item)| text(&item.name))),
+        number(nth),
+        or_null(sub.map(|(nth, _)| number(nth))),
+        method(&partitioning.method),
+        or_null(sub_method.map(method)),
+        expression(&partitioning.method),
+        or_null(sub_method.map(expression)),
+        match &partition.bound {
+            PartitionBound::None => Value::Null,
+            bound => text(partition_description(bound)),
+        },
+    ]
+}
+
+fn expression(method: &PartitionMethod) -> Value {
+    if method.by_primary {
+        return Value::Null;
+    }
+    if method.columns.is_empty() {
+        return text(&method.expr);
+    }
+    let columns: Vec<String> = method.columns.iter().map(|c| quoted(c)).collect();
+    text(columns.join(","))
+}
+
+/// Adds rows and bytes: one of `count` shares.
+fn measured(
+    viewer: &Viewer,
+    table: &TableDef,
+    mut row: Vec<Value>,
+    (count, comment): (u64, &str),
+    nodegroup: &str,
+) -> Vec<Value> {
     let stats = viewer.instance.table_stats(table);
-    let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
-    row.resize(12, Value::Null);
     row.extend([
-        Value::UInt(stats.rows),
+        Value::UInt(stats.rows.div_ceil(count)),
         Value::UInt(stats.data_bytes.checked_div(stats.rows).unwrap_or(0)),
-        Value::UInt(stats.data_bytes),
+        Value::UInt(stats.data_bytes / count),
         Value::UInt(0),
-        Value::UInt(stats.index_bytes),
+        Value::UInt(stats.index_bytes / count),
         Value::UInt(0),
         created(viewer, table.create_time_micros),
         Value::Null,
         Value::Null,
         Value::Null,
-        text(""),
-        text(""),
+        text(comment),
+        text(nodegroup),
         Value::Null,
     ]);
-    out.push(row);
+    row
 }

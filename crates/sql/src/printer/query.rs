@@ -274,13 +274,18 @@ impl Printer<'_> {
     }
 
     fn named(&mut self, table: &NamedTable) -> SqlResult<()> {
-        if !table.partitions.is_empty() {
-            return Err(refused("PARTITION"));
-        }
         if let Some(schema) = &table.name.schema {
             self.database(&schema.text);
         }
         self.name(&table.name.name.text);
+        if !table.partitions.is_empty() {
+            self.push(" PARTITION (");
+            for (at, partition) in table.partitions.iter().enumerate() {
+                self.push(if at > 0 { "," } else { "" });
+                self.name(&partition.text);
+            }
+            self.push(")");
+        }
         if let Some(alias) = &table.alias {
             self.push(" ");
             self.name(&alias.text);

@@ -11,7 +11,7 @@ use esker_sql_catalog::accounts::{Access, Privileges, RoleName};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_plan::bind::{Need, Restricted, column_denied};
 use esker_sql_syntax::ast::{
-    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, Statement,
+    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, PartitionAction, Statement,
 };
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -502,6 +502,9 @@ impl SessionContext {
                 }
                 alter.actions.iter().try_for_each(|a| match a {
                     AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
+                    AlterAction::Partition(
+                        PartitionAction::Drop(_) | PartitionAction::Truncate(_),
+                    ) => self.require_named(&["DROP"], &alter.name),
                     _ => Ok(()),
                 })
             }

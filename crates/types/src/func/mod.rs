@@ -3,7 +3,7 @@
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
 //! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
-//! `number_format`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
+//! `number_format`, `partition`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
@@ -28,6 +28,7 @@ mod math;
 pub mod merge;
 mod monitor;
 mod number_format;
+mod partition;
 mod pattern;
 mod regexp;
 mod ret;
@@ -268,6 +269,7 @@ const MODULES: &[&[FuncDef]] = &[
     weight::DEFS,
     regexp::DEFS,
     hash::DEFS,
+    partition::DEFS,
     cipher::DEFS,
     compress::DEFS,
     inet::DEFS,

@@ -207,6 +207,7 @@ impl Altered<'_> {
             layout,
             checks: self.built.checks.clone(),
             foreign_keys: self.built.foreign_keys.clone(),
+            partitioning: self.built.partitioning.clone(),
             collation: self.collation,
             engine: options.engine.unwrap_or(self.old.engine),
             comment: options

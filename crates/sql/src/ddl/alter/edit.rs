@@ -6,7 +6,7 @@
 
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name};
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
+use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind, PartitionAction};
 use esker_types::collation::{Charset, Collation};
 use esker_types::names::check_column;
 use esker_types::{SqlError, SqlResult, TypeKind, errors};
@@ -17,6 +17,7 @@ use super::super::draft::{Draft, DraftIndex, PRIMARY, PartColumn, not_for_genera
 use super::super::draft_finish::incorrect_prefix;
 use super::super::names;
 use super::super::options::Options;
+use super::super::partitions;
 use super::index_named;
 use crate::dml::columns_of_stored;
 
@@ -30,6 +31,8 @@ pub(in crate::ddl) struct AlterContext {
     /// Names of CHECK constraints that rows were not checked against yet; empty names are the
     /// unnamed ones.
     pub(in crate::ddl) new_checks: Vec<Box<str>>,
+    /// Which rows go with their partitions: SQL over the columns of the old table.
+    pub(in crate::ddl) discards: Option<String>,
 }
 
 /// A draft being edited.
@@ -42,12 +45,6 @@ pub(super) struct Edit<'a> {
     pub(super) context: AlterContext,
     /// Columns of keys that are dropped while the statement adds one of the same name.
     replaced: Vec<ColumnDef>,
-}
-
-/// 1505: no table is partitioned.
-fn not_partitioned() -> SqlError {
-    let text = "Partition management on a not partitioned table is not possible";
-    SqlError::new(1505, "HY000", text)
 }
 
 fn cannot_drop(name: &str) -> SqlError {
@@ -193,14 +190,14 @@ impl<'a> Edit<'a> {
             AlterAction::AddForeignKey(key) => self.draft.add_foreign_key(key, &self.old.schema),
             AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
             AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
-            AlterAction::Partition("PARTITION BY") => Err(SqlError::not_supported("PARTITION BY")),
-            AlterAction::Partition(_) => Err(not_partitioned()),
             // Rows are in the order of the clustered key, as InnoDB's are.
             AlterAction::OrderBy(columns) => {
                 columns.iter().try_for_each(|c| self.column(c).map(|_| ()))
             }
             // Read before the edit began.
             AlterAction::RenameTo(_) | AlterAction::Option(_) => Ok(()),
+            // Done when all else is finished.
+            AlterAction::Partition(_) => Ok(()),
         }
     }
 
@@ -445,6 +442,15 @@ impl<'a> Edit<'a> {
             let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
             now.is_some_and(|now| same_name(&now.def.name, &old.name))
         };
+        let partitions = self.old.partitioning.as_deref();
+        if let Some(partitioning) = partitions.filter(|_| !self.partitions_anew()) {
+            let mut used = Vec::new();
+            for text in partitioning.exprs() {
+                let (name, columns) = (&self.old.name, &self.old.columns);
+                used.extend(columns_of_stored(self.ctx.eval, name, columns, text)?);
+            }
+            partitions::check_dependents(partitioning, &used, &self.old.columns, &stays)?;
+        }
         for column in &self.old.columns {
             let Some((text, dependency)) = self.kept_expression(column) else {
                 continue;
@@ -455,6 +461,17 @@ impl<'a> Edit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Does the statement give up the old partitioning?
+    fn partitions_anew(&self) -> bool {
+        let is_new = |a: &AlterAction| {
+            matches!(
+                a,
+                AlterAction::Partition(PartitionAction::By(_) | PartitionAction::Remove)
+            )
+        };
+        self.actions.iter().any(is_new)
     }
 
     /// The expression that computes a column of the old table, if it still does.

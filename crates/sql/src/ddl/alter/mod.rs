@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, checks, doc_id, table, trigger};
+use super::{DdlCtx, DdlDone, checks, doc_id, partitions, table, trigger};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -177,6 +177,9 @@ fn run(
     edit.draft.check_dropped_columns(&old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
+    let managed = partition(ctx, &old, &mut built, engine, actions)?;
+    context.force_copy |= managed.copies || managed.discards.is_some();
+    context.discards = managed.discards;
     doc_id::check(&built, Some(&old))?;
     ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
@@ -202,7 +205,8 @@ fn run(
         foreign_key_checks: ctx.foreign_key_checks,
     };
     algorithm::check(options, plan, &asked)?;
-    let is_online = engine == old.engine && plan::is_online(&old, &built, plan);
+    let is_online =
+        engine == old.engine && context.discards.is_none() && plan::is_online(&old, &built, plan);
     let checks_keys = asked.checks_new_keys();
     let numbers = match asked.numbers_in_place(options, engine, plan) {
         true => Numbers::InPlace,
@@ -224,13 +228,35 @@ fn run(
         options: &table_options,
         numbers: (numbers, ctx.auto_step),
     };
-    let done = altered.make(ctx, plan, &context, (&tables, others))?;
+    let mut done = altered.make(ctx, plan, &context, (&tables, others))?;
+    if managed.uncounted {
+        done.rows = 0;
+    }
     let mut done = publish(ctx, name, to, &old, done, children)?;
     // MySQL counts rows only where it has looked at the table's inside.
     if only_names {
         done.info.clear();
     }
     Ok(done)
+}
+
+/// The partitioning after the statement, which becomes that of `built`.
+fn partition(
+    ctx: &DdlCtx<'_>,
+    old: &TableDef,
+    built: &mut Built,
+    engine: StorageEngine,
+    actions: &[AlterAction],
+) -> SqlResult<partitions::Managed> {
+    let table = partitions::Table {
+        eval: ctx.eval,
+        name: &old.name,
+        built,
+        engine,
+    };
+    let managed = partitions::manage(&table, old, actions)?;
+    built.partitioning.clone_from(&managed.partitioning);
+    Ok(managed)
 }
 
 /// What others may do with the table while new trees are made.

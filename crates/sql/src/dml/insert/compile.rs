@@ -26,9 +26,6 @@ use crate::dml::through_view::InsertTarget;
 impl CompiledInsert {
     /// Compiles.
     pub(in crate::dml) fn compile(env: &BindEnv<'_>, insert: &Insert) -> SqlResult<Self> {
-        if !insert.partitions.is_empty() {
-            return Err(errors::not_partitioned());
-        }
         if !insert.returning.is_empty() {
             return Err(SqlError::not_supported("RETURNING"));
         }
@@ -85,7 +82,11 @@ impl CompiledInsert {
         };
         let changed = changer.as_ref().map(RowChanger::touched_columns);
         Ok(Self {
-            exprs: TableExprs::compile(env.ctx, &table)?,
+            exprs: TableExprs::compile(env.ctx, &table)?.within(
+                env.ctx,
+                &table,
+                &insert.partitions,
+            )?,
             foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
             relaxed: relaxed(&table),
             beside: Beside::of(env, std::slice::from_ref(&table)),

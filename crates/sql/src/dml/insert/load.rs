@@ -161,9 +161,6 @@ impl CompiledLoad {
         default_charset: Charset,
     ) -> SqlResult<Self> {
         env.changes_rows.set(true);
-        if !load.partitions.is_empty() {
-            return Err(errors::not_partitioned());
-        }
         let dialect = Dialect::new(&load.format, env.ctx.sql_mode)?;
         if dialect.has_foreign_bytes() {
             env.ctx.warn(Level::Warning, 1638, FOREIGN_BYTES);
@@ -201,7 +198,11 @@ impl CompiledLoad {
             (false, false) => OnConflict::Fail,
         };
         let insert = CompiledInsert {
-            exprs: TableExprs::compile(env.ctx, &table)?,
+            exprs: TableExprs::compile(env.ctx, &table)?.within(
+                env.ctx,
+                &table,
+                &load.partitions,
+            )?,
             unassigned: (0..table.columns.len())
                 .filter(|c| !columns.contains(c))
                 .collect(),

@@ -445,6 +445,19 @@ impl Run<'_, '_> {
         }
         // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
         self.number_row(row_number, expected)?;
+        // The number may decide where the row is.
+        if insert.exprs.checks_partition() {
+            let checked = self.env.evaluating(&self.states, |env| {
+                Ok(insert.exprs.check_partition(&self.row, env)?)
+            });
+            match checked {
+                Err(ExecError::Sql(e)) if insert.ignore => {
+                    self.env.ctx.warn(Level::Warning, e.code, e.message);
+                    return Ok(false);
+                }
+                other => other?,
+            }
+        }
         Ok(true)
     }
 

@@ -1,0 +1,356 @@
+//! PARTITION BY, and the partition actions of ALTER TABLE.
+//!
+//! Neighbours: `ddl` and `alter` call this. **Invariant**: numbers of partitions that are written twice agree, and
+//! VALUES fit to their kind of partitioning, or the text is refused as MySQL's parser refuses it.
+
+use esker_types::{SqlResult, errors};
+
+use super::ast::{
+    Ident, PartitionAction, PartitionBy, PartitionKind, PartitionMethod, PartitionNames,
+    PartitionOn, PartitionOptions, PartitionSpec, PartitionValue, PartitionValues,
+};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::{Parser, near};
+
+impl Parser<'_> {
+    /// 1064 with a text of its own.
+    fn partition_syntax<T>(&self, what: &str, at: usize) -> SqlResult<T> {
+        let (near, line) = near(&self.src[self.begin..], at - self.begin);
+        let text = format!("{what} near '{near}' at line {line}");
+        Err(errors::not_parsed(text))
+    }
+
+    /// `PARTITION BY …`.
+    pub(super) fn partition_by(&mut self) -> SqlResult<PartitionBy> {
+        self.expect_seq(&[Kw::PARTITION, Kw::BY])?;
+        let method = self.partition_method(false)?;
+        let mut by = PartitionBy {
+            method,
+            sub: None,
+            count: None,
+            sub_count: None,
+            partitions: Vec::new(),
+        };
+        if self.eat_kw(Kw::PARTITIONS) {
+            by.count = Some(self.partition_count()?);
+        }
+        if self.eat_kw(Kw::SUBPARTITION) {
+            self.expect_kw(Kw::BY)?;
+            by.sub = Some(self.partition_method(true)?);
+            if self.eat_kw(Kw::SUBPARTITIONS) {
+                by.sub_count = Some(self.partition_count()?);
+            }
+        }
+        if self.is(Tok::LParen) {
+            let start = self.cur.start;
+            by.partitions = self.partition_specs(Some(&by))?;
+            if by.count.is_some_and(|n| n != by.partitions.len() as u64) {
+                let text = "Wrong number of partitions defined, mismatch with previous setting";
+                return self.partition_syntax(text, start);
+            }
+        }
+        Ok(by)
+    }
+
+    fn partition_count(&mut self) -> SqlResult<u64> {
+        let count = self.number()?;
+        if count == 0 {
+            return Err(errors::no_partitions());
+        }
+        Ok(count)
+    }
+
+    fn partition_method(&mut self, is_sub: bool) -> SqlResult<PartitionMethod> {
+        let linear = self.eat_kw(Kw::LINEAR);
+        let kind = match self.kw() {
+            Kw::HASH => PartitionKind::Hash,
+            Kw::KEY => PartitionKind::Key,
+            Kw::RANGE if !linear && !is_sub => PartitionKind::Range,
+            Kw::LIST if !linear && !is_sub => PartitionKind::List,
+            _ => return self.fail(),
+        };
+        self.advance();
+        let mut algorithm = None;
+        if kind == PartitionKind::Key && self.eat_kw(Kw::ALGORITHM) {
+            self.eat_eq();
+            let start = self.cur.start;
+            algorithm = match self.number()? {
+                1 => Some(1),
+                2 => Some(2),
+                _ => return Err(self.error_at(start)),
+            };
+        }
+        let has_columns =
+            kind == PartitionKind::Key || kind != PartitionKind::Hash && self.eat_kw(Kw::COLUMNS);
+        let on = match has_columns {
+            true => PartitionOn::Columns(self.partition_columns(kind)?),
+            false => PartitionOn::Expr(self.paren_source_expr()?),
+        };
+        Ok(PartitionMethod {
+            kind,
+            linear,
+            algorithm,
+            on,
+        })
+    }
+
+    fn partition_columns(&mut self, kind: PartitionKind) -> SqlResult<Vec<Ident>> {
+        self.expect(Tok::LParen)?;
+        if kind == PartitionKind::Key && self.eat(Tok::RParen) {
+            return Ok(Vec::new());
+        }
+        let columns = self.list(Self::ident)?;
+        self.expect(Tok::RParen)?;
+        Ok(columns)
+    }
+
+    /// `(PARTITION p …, …)`; `by`: what they are partitions of, where it is known.
+    fn partition_specs(&mut self, by: Option<&PartitionBy>) -> SqlResult<Vec<PartitionSpec>> {
+        let mut subs = by.and_then(|by| by.sub_count);
+        let start = self.cur.start;
+        self.paren_list(|p| p.partition_spec(by, start, &mut subs))
+    }
+
+    fn partition_spec(
+        &mut self,
+        by: Option<&PartitionBy>,
+        start: usize,
+        subs: &mut Option<u64>,
+    ) -> SqlResult<PartitionSpec> {
+        self.expect_kw(Kw::PARTITION)?;
+        let name = self.ident()?;
+        let values = self.partition_values(by)?;
+        if let (Some(by), PartitionValues::None) = (by, &values) {
+            let missing = match by.method.kind {
+                PartitionKind::Range => Some(("RANGE", "LESS THAN")),
+                PartitionKind::List => Some(("LIST", "IN")),
+                _ => None,
+            };
+            if let Some((kind, values)) = missing {
+                let text = format!(
+                    "Syntax error: {kind} PARTITIONING requires definition of VALUES {values} for each partition"
+                );
+                return self.partition_syntax(&text, start);
+            }
+        }
+        let options = self.partition_options()?;
+        let mut subpartitions = Vec::new();
+        if self.is(Tok::LParen) {
+            let start = self.cur.start;
+            subpartitions = self.paren_list(|p| {
+                p.expect_kw(Kw::SUBPARTITION)?;
+                Ok((p.ident_or_string()?, p.partition_options()?))
+            })?;
+            let count = subpartitions.len() as u64;
+            if *subs.get_or_insert(count) != count {
+                let text = "Wrong number of subpartitions defined, mismatch with previous setting";
+                return self.partition_syntax(text, start);
+            }
+        }
+        Ok(PartitionSpec {
+            name,
+            values,
+            options,
+            subpartitions,
+        })
+    }
+
+    fn ident_or_string(&mut self) -> SqlResult<Ident> {
+        match self.is(Tok::Str) {
+            true => Ok(Ident::new(self.string_text()?)),
+            false => self.ident(),
+        }
+    }
+
+    fn partition_values(&mut self, by: Option<&PartitionBy>) -> SqlResult<PartitionValues> {
+        if !self.eat_kw(Kw::VALUES) {
+            return Ok(PartitionValues::None);
+        }
+        let kind = by.map(|by| by.method.kind);
+        if self.eat_kw(Kw::LESS) {
+            self.expect_kw(Kw::THAN)?;
+            if kind.is_some_and(|k| k != PartitionKind::Range) {
+                return Err(errors::wrong_partition_values("RANGE", "LESS THAN"));
+            }
+            if self.eat_kw(Kw::MAXVALUE) {
+                return Ok(PartitionValues::LessThan(vec![PartitionValue::Max]));
+            }
+            return Ok(PartitionValues::LessThan(
+                self.paren_list(Self::partition_value)?,
+            ));
+        }
+        self.expect_kw(Kw::IN)?;
+        if kind.is_some_and(|k| k != PartitionKind::List) {
+            return Err(errors::wrong_partition_values("LIST", "IN"));
+        }
+        let is_row = |by: &PartitionBy| match &by.method.on {
+            PartitionOn::Columns(columns) => columns.len() > 1,
+            PartitionOn::Expr(_) => false,
+        };
+        let rows = by.map_or_else(|| self.peek().tok == Tok::LParen, is_row);
+        self.expect(Tok::LParen)?;
+        let list = self.list(|p| match rows {
+            true => p.paren_list(Self::listed_value),
+            false => Ok(vec![p.listed_value()?]),
+        })?;
+        self.expect(Tok::RParen)?;
+        Ok(PartitionValues::In(list))
+    }
+
+    fn partition_value(&mut self) -> SqlResult<PartitionValue> {
+        match self.eat_kw(Kw::MAXVALUE) {
+            true => Ok(PartitionValue::Max),
+            false => Ok(PartitionValue::Constant(self.expr()?)),
+        }
+    }
+
+    fn listed_value(&mut self) -> SqlResult<PartitionValue> {
+        if self.at(Kw::MAXVALUE) {
+            let start = self.cur.start;
+            return self.partition_syntax("Cannot use MAXVALUE as value in VALUES IN", start);
+        }
+        self.partition_value()
+    }
+
+    fn partition_options(&mut self) -> SqlResult<PartitionOptions> {
+        let mut options = PartitionOptions::default();
+        loop {
+            let kw = self.kw();
+            match kw {
+                Kw::STORAGE => {
+                    self.advance();
+                    continue;
+                }
+                Kw::DATA | Kw::INDEX => {
+                    self.advance();
+                    self.expect_kw(Kw::DIRECTORY)?;
+                }
+                Kw::ENGINE
+                | Kw::COMMENT
+                | Kw::MAX_ROWS
+                | Kw::MIN_ROWS
+                | Kw::TABLESPACE
+                | Kw::NODEGROUP => {
+                    self.advance();
+                }
+                _ => return Ok(options),
+            }
+            self.eat_eq();
+            match kw {
+                Kw::DATA => options.data_directory = Some(self.string_text()?),
+                Kw::INDEX => options.index_directory = Some(self.string_text()?),
+                Kw::ENGINE => options.engine = Some(self.ident_or_text()?),
+                Kw::COMMENT => options.comment = Some(self.string_text()?),
+                Kw::MAX_ROWS => options.max_rows = self.bounded_number()?,
+                Kw::MIN_ROWS => options.min_rows = self.bounded_number()?,
+                Kw::TABLESPACE => options.tablespace = Some(self.ident()?.text),
+                _ => {
+                    self.number()?;
+                }
+            }
+        }
+    }
+
+    // ALTER TABLE.
+
+    /// A partition action, if one starts here.
+    pub(super) fn partition_action(&mut self) -> SqlResult<Option<PartitionAction>> {
+        let next = self.peek_is(Kw::PARTITION);
+        let kw = self.kw();
+        match kw {
+            Kw::PARTITION => {
+                let by = self.partition_by()?;
+                return Ok(Some(PartitionAction::By(Box::new(by))));
+            }
+            Kw::REMOVE => {
+                self.expect_seq(&[Kw::REMOVE, Kw::PARTITIONING])?;
+                return Ok(Some(PartitionAction::Remove));
+            }
+            Kw::SECONDARY_LOAD => {
+                self.advance();
+                return Ok(Some(PartitionAction::Other("SECONDARY_LOAD")));
+            }
+            Kw::SECONDARY_UNLOAD => {
+                self.advance();
+                return Ok(Some(PartitionAction::Other("SECONDARY_UNLOAD")));
+            }
+            Kw::ADD
+            | Kw::DROP
+            | Kw::ANALYZE
+            | Kw::CHECK
+            | Kw::COALESCE
+            | Kw::EXCHANGE
+            | Kw::OPTIMIZE
+            | Kw::REBUILD
+            | Kw::REORGANIZE
+            | Kw::REPAIR
+            | Kw::TRUNCATE
+            | Kw::DISCARD
+            | Kw::IMPORT
+                if next => {}
+            _ => return Ok(None),
+        }
+        self.advance();
+        self.advance();
+        self.eat_any(&[Kw::NO_WRITE_TO_BINLOG, Kw::LOCAL]);
+        self.managed_partitions(kw).map(Some)
+    }
+
+    /// What follows `ADD PARTITION` and its kin.
+    fn managed_partitions(&mut self, kw: Kw) -> SqlResult<PartitionAction> {
+        Ok(match kw {
+            Kw::ADD if self.eat_kw(Kw::PARTITIONS) => {
+                PartitionAction::Add(Vec::new(), Some(self.number()?))
+            }
+            Kw::ADD => PartitionAction::Add(self.partition_specs(None)?, None),
+            Kw::DROP => PartitionAction::Drop(self.list(Self::ident)?),
+            Kw::COALESCE => PartitionAction::Coalesce(self.number()?),
+            Kw::TRUNCATE => PartitionAction::Truncate(self.partition_names()?),
+            Kw::REBUILD => PartitionAction::Rebuild(self.partition_names()?),
+            Kw::REORGANIZE if !self.at_ident() => PartitionAction::Reorganize(None),
+            Kw::REORGANIZE => {
+                let names = self.list(Self::ident)?;
+                self.expect_kw(Kw::INTO)?;
+                PartitionAction::Reorganize(Some((names, self.partition_specs(None)?)))
+            }
+            Kw::EXCHANGE => {
+                let name = self.ident()?;
+                self.expect_seq(&[Kw::WITH, Kw::TABLE])?;
+                let table = self.object_name()?;
+                let how = self.eat_any(&[Kw::WITH, Kw::WITHOUT]);
+                if how.is_some() {
+                    self.expect_kw(Kw::VALIDATION)?;
+                }
+                PartitionAction::Exchange(name, table, how != Some(Kw::WITHOUT))
+            }
+            Kw::DISCARD | Kw::IMPORT => {
+                self.partition_names()?;
+                self.expect_kw(Kw::TABLESPACE)?;
+                PartitionAction::Other("TABLESPACE of partitions")
+            }
+            _ => {
+                let names = self.partition_names()?;
+                while self
+                    .eat_any(&[
+                        Kw::QUICK,
+                        Kw::FAST,
+                        Kw::MEDIUM,
+                        Kw::EXTENDED,
+                        Kw::CHANGED,
+                        Kw::USE_FRM,
+                    ])
+                    .is_some()
+                {}
+                PartitionAction::Maintain(kw.text(), names)
+            }
+        })
+    }
+
+    fn partition_names(&mut self) -> SqlResult<PartitionNames> {
+        match self.eat_kw(Kw::ALL) {
+            true => Ok(PartitionNames::All),
+            false => Ok(PartitionNames::Listed(self.list(Self::ident)?)),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What ALTER TABLE does with partitions: the partitioning that comes out, and what becomes of the rows.
+//!
+//! Neighbours: `alter` calls this when the rest of the table is finished, and copies the rows where it is asked to.
+//! **Invariant**: nothing is decided by looking at rows. Rows that may have no partition any more are copied, and the
+//! copy finds those that have none; rows that go are told by a condition.
+
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::{
+    Chosen, Counted, PartitionBound, PartitionDef, PartitionKind, Partitioning, TableDef,
+};
+use esker_sql_syntax::ast::{
+    AlterAction, Ident, PartitionAction, PartitionNames, PartitionSpec, PartitionValues,
+};
+use esker_types::{SqlError, SqlResult, errors};
+
+use super::{Table, define, defined, finish, keep, numbered, values};
+
+/// What comes out.
+#[derive(Default)]
+pub(in crate::ddl) struct Managed {
+    /// The new partitioning.
+    pub(in crate::ddl) partitioning: Option<Arc<Partitioning>>,
+    /// Rows have to be looked at: some may have no partition.
+    pub(in crate::ddl) copies: bool,
+    /// Which rows go: SQL over the columns of the old table.
+    pub(in crate::ddl) discards: Option<String>,
+    /// As in MySQL, rows are not counted.
+    pub(in crate::ddl) uncounted: bool,
+}
+
+/// The partitioning after the actions.
+pub(in crate::ddl) fn manage(
+    table: &Table<'_>,
+    old: &TableDef,
+    actions: &[AlterAction],
+) -> SqlResult<Managed> {
+    let mut found = actions.iter().filter_map(|a| match a {
+        AlterAction::Partition(action) => Some(action),
+        _ => None,
+    });
+    let action = found.next();
+    if let Some(PartitionAction::By(by)) = action {
+        if old.temporary {
+            return Err(errors::partitioned_temporary());
+        }
+        if !old.referenced_by.is_empty() {
+            return Err(errors::partitioned_foreign_key());
+        }
+        return Ok(Managed {
+            partitioning: Some(define(table, by)?),
+            copies: true,
+            ..Managed::default()
+        });
+    }
+    match (action, &old.partitioning) {
+        (None, None) => Ok(Managed::default()),
+        (None, Some(old)) => Ok(Managed {
+            partitioning: Some(keep(table, old)?),
+            ..Managed::default()
+        }),
+        (Some(_), None) => Err(errors::management_without_partitions()),
+        (Some(PartitionAction::Remove), Some(_)) => Ok(Managed::default()),
+        (Some(action), Some(old)) => {
+            let managed = apply(table, old, action)?;
+            Ok(Managed {
+                uncounted: true,
+                ..managed
+            })
+        }
+    }
+}
+
+fn apply(
+    table: &Table<'_>,
+    old: &Arc<Partitioning>,
+    action: &PartitionAction,
+) -> SqlResult<Managed> {
+    let only = |partitioning: Arc<Partitioning>| Managed {
+        partitioning: Some(partitioning),
+        ..Managed::default()
+    };
+    match action {
+        PartitionAction::Add(specs, count) => Ok(only(add(table, old, specs, *count)?)),
+        PartitionAction::Drop(names) => drop_partitions(table, old, names),
+        PartitionAction::Coalesce(count) => Ok(only(coalesce(table, old, *count)?)),
+        PartitionAction::Truncate(names) => {
+            let unknown = |name: &Ident| errors::unknown_partition(&name.text, table.name);
+            let chosen = choose(old, names, unknown)?;
+            Ok(Managed {
+                discards: Some(any_of(old, &chosen)),
+                ..only(old.clone())
+            })
+        }
+        PartitionAction::Rebuild(names) => {
+            choose(old, names, |_| errors::partitions_not_found("REBUILD"))?;
+            Ok(only(old.clone()))
+        }
+        PartitionAction::Reorganize(None) => Err(errors::reorganize_without_parameters()),
+        PartitionAction::Reorganize(Some((names, specs))) => Ok(Managed {
+            copies: old.method.kind == PartitionKind::List,
+            ..only(reorganize(table, old, names, specs)?)
+        }),
+        PartitionAction::Maintain(word, _) => {
+            Err(SqlError::not_supported(format!("{word} PARTITION")))
+        }
+        PartitionAction::Exchange(..) => Err(SqlError::not_supported("EXCHANGE PARTITION")),
+        PartitionAction::Other(what) => Err(SqlError::not_supported(what)),
+        // Read before.
+        PartitionAction::By(_) | PartitionAction::Remove => Ok(only(old.clone())),
+    }
+}
+
+/// The condition that a row is in one of some partitions.
+fn any_of(partitioning: &Partitioning, chosen: &[Chosen]) -> String {
+    let all: Vec<String> = chosen.iter().map(|c| partitioning.belongs(*c)).collect();
+    all.join(" OR ")
+}
+
+fn choose(
+    partitioning: &Partitioning,
+    names: &PartitionNames,
+    unknown: impl Fn(&Ident) -> SqlError,
+) -> SqlResult<Vec<Chosen>> {
+    let whole = |partition| Chosen {
+        partition,
+        subpartition: None,
+    };
+    match names {
+        PartitionNames::All => Ok((0..partitioning.partitions.len()).map(whole).collect()),
+        PartitionNames::Listed(names) => {
+            let find = |name: &Ident| partitioning.find(&name.text).ok_or_else(|| unknown(name));
+            names.iter().map(find).collect()
+        }
+    }
+}
+
+/// Positions of whole partitions, ascending: 1507.
+fn positions(partitioning: &Partitioning, names: &[Ident], action: &str) -> SqlResult<Vec<usize>> {
+    let missing = || errors::partitions_not_found(action);
+    let position = |name: &Ident| match partitioning.find(&name.text) {
+        Some(Chosen {
+            partition,
+            subpartition: None,
+        }) => Ok(partition),
+        _ => Err(missing()),
+    };
+    let mut found = names.iter().map(position).collect::<SqlResult<Vec<_>>>()?;
+    found.sort_unstable();
+    match found.windows(2).any(|pair| pair[0] == pair[1]) {
+        true => Err(missing()),
+        false => Ok(found),
+    }
+}
+
+fn is_divided(partitioning: &Partitioning) -> bool {
+    matches!(
+        partitioning.method.kind,
+        PartitionKind::Range | PartitionKind::List
+    )
+}
+
+/// New partitions, with as many subpartitions as the others.
+fn written(
+    table: &Table<'_>,
+    old: &Partitioning,
+    specs: &[PartitionSpec],
+) -> SqlResult<Vec<PartitionDef>> {
+    let subpartitions = old.partitions[0].subpartitions.len();
+    defined(table, old, specs, subpartitions)
+}
+
+fn add(
+    table: &Table<'_>,
+    old: &Partitioning,
+    specs: &[PartitionSpec],
+    count: Option<u64>,
+) -> SqlResult<Arc<Partitioning>> {
+    if is_divided(old) && specs.is_empty() {
+        return Err(errors::partitions_must_be_defined(old.method.kind.word()));
+    }
+    if count == Some(0) {
+        return Err(errors::add_no_partition());
+    }
+    let count = count.map_or(specs.len(), |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let before = old.partitions.len();
+    if before.saturating_add(count) > super::MAX_PARTITIONS {
+        return Err(errors::too_many_partitions());
+    }
+    let mut new = Partitioning::clone(old);
+    new.counted = Counted::Listed;
+    new.partitions.extend(match specs.is_empty() {
+        true => numbered(before..before + count),
+        false => written(table, old, specs)?,
+    });
+    finish(table, new)
+}
+
+fn drop_partitions(
+    table: &Table<'_>,
+    old: &Arc<Partitioning>,
+    names: &[Ident],
+) -> SqlResult<Managed> {
+    if !is_divided(old) {
+        return Err(errors::only_on_range_list("DROP"));
+    }
+    let gone = positions(old, names, "DROP")?;
+    if gone.len() == old.partitions.len() {
+        return Err(errors::cannot_drop_all_partitions());
+    }
+    let mut new = Partitioning::clone(old);
+    for at in gone.iter().rev() {
+        new.partitions.remove(*at);
+    }
+    let whole = |partition: &usize| Chosen {
+        partition: *partition,
+        subpartition: None,
+    };
+    let chosen: Vec<Chosen> = gone.iter().map(whole).collect();
+    Ok(Managed {
+        partitioning: Some(finish(table, new)?),
+        discards: Some(any_of(old, &chosen)),
+        ..Managed::default()
+    })
+}
+
+fn coalesce(table: &Table<'_>, old: &Partitioning, count: u64) -> SqlResult<Arc<Partitioning>> {
+    if is_divided(old) {
+        return Err(errors::coalesce_only_hash());
+    }
+    if count == 0 {
+        return Err(errors::coalesce_no_partition());
+    }
+    let before = old.partitions.len();
+    if count >= before as u64 {
+        return Err(errors::cannot_drop_all_partitions());
+    }
+    let mut new = Partitioning::clone(old);
+    new.counted = Counted::Listed;
+    new.partitions.truncate(before - count as usize);
+    finish(table, new)
+}
+
+fn reorganize(
+    table: &Table<'_>,
+    old: &Partitioning,
+    names: &[Ident],
+    specs: &[PartitionSpec],
+) -> SqlResult<Arc<Partitioning>> {
+    if names.len() > old.partitions.len() {
+        return Err(errors::reorganize_into_more());
+    }
+    let gone = positions(old, names, "REORGANIZE")?;
+    let (first, last) = (gone[0], gone[gone.len() - 1]);
+    let is_values = specs.iter().any(|s| s.values != PartitionValues::None);
+    if !is_divided(old) && !is_values && specs.len() != gone.len() {
+        return Err(errors::reorganize_hash());
+    }
+    if old.method.kind == PartitionKind::Range && last - first + 1 != gone.len() {
+        return Err(errors::reorganize_not_adjacent());
+    }
+    let new_partitions = written(table, old, specs)?;
+    check_range(table, old, last, new_partitions.last())?;
+    let mut new = Partitioning::clone(old);
+    new.counted = Counted::Listed;
+    for at in gone.iter().rev() {
+        new.partitions.remove(*at);
+    }
+    new.partitions.splice(first..first, new_partitions);
+    finish(table, new)
+}
+
+/// 1520: only the end of the last range may move, and only up.
+fn check_range(
+    table: &Table<'_>,
+    old: &Partitioning,
+    last: usize,
+    new: Option<&PartitionDef>,
+) -> SqlResult<()> {
+    let (PartitionBound::LessThan(before), Some(PartitionBound::LessThan(after))) =
+        (&old.partitions[last].bound, new.map(|p| &p.bound))
+    else {
+        return Ok(());
+    };
+    let method = &old.method;
+    let is_last = last + 1 == old.partitions.len();
+    let grows = values::is_before(table, method, before, after)?;
+    let shrinks = values::is_before(table, method, after, before)?;
+    match shrinks || grows && !is_last {
+        true => Err(errors::reorganize_outside_range()),
+        false => Ok(()),
+    }
+}

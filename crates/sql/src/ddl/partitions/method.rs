@@ -1,0 +1,277 @@
+//! What decides the partition of a row: expressions and columns, as MySQL allows them.
+//!
+//! Neighbours: `partitions` puts them together with the partitions. **Invariant**: an expression that passes is a
+//! function of the row alone, without the session's time zone, and gives integers.
+
+use esker_sql_catalog::catalog::{
+    ColumnDef, PartitionKind, PartitionMethod, Partitioning, same_name,
+};
+use esker_sql_syntax::ast::{self, BinaryOp, Expr, UnaryOp};
+use esker_types::{SqlResult, SqlType, TypeKind, errors};
+
+use super::super::columns::is_blob;
+use super::Table;
+use crate::dml::{columns_of_stored, type_of_stored};
+use crate::printer::expr_text;
+
+/// Functions that MySQL allows, and the kinds of columns they take: of dates (`d`), times (`t`), TIMESTAMP alone
+/// (`s`), or any number (`n`).
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("abs", "n"),
+    ("ceiling", "n"),
+    ("ceil", "n"),
+    ("floor", "n"),
+    ("mod", "n"),
+    ("datediff", "d"),
+    ("day", "d"),
+    ("dayofmonth", "d"),
+    ("dayofweek", "d"),
+    ("dayofyear", "d"),
+    ("month", "d"),
+    ("quarter", "d"),
+    ("to_days", "d"),
+    ("to_seconds", "d"),
+    ("weekday", "d"),
+    ("year", "d"),
+    ("yearweek", "d"),
+    ("week", "d"),
+    ("hour", "t"),
+    ("minute", "t"),
+    ("second", "t"),
+    ("microsecond", "t"),
+    ("time_to_sec", "t"),
+    ("unix_timestamp", "s"),
+    ("extract_year", "d"),
+    ("extract_quarter", "d"),
+    ("extract_month", "d"),
+    ("extract_day", "d"),
+    ("extract_year_month", "d"),
+    ("extract_hour", "t"),
+    ("extract_minute", "t"),
+    ("extract_second", "t"),
+    ("extract_microsecond", "t"),
+    ("extract_hour_minute", "t"),
+    ("extract_hour_second", "t"),
+    ("extract_minute_second", "t"),
+];
+
+/// A method as written.
+pub(super) fn define(
+    table: &Table<'_>,
+    method: &ast::PartitionMethod,
+) -> SqlResult<PartitionMethod> {
+    let kind = match method.kind {
+        ast::PartitionKind::Range => PartitionKind::Range,
+        ast::PartitionKind::List => PartitionKind::List,
+        ast::PartitionKind::Hash => PartitionKind::Hash,
+        ast::PartitionKind::Key => PartitionKind::Key,
+    };
+    let mut out = PartitionMethod {
+        kind,
+        linear: method.linear,
+        old_hash: method.algorithm == Some(1),
+        expr: Box::default(),
+        columns: Vec::new(),
+        by_primary: false,
+    };
+    match &method.on {
+        ast::PartitionOn::Expr(source) => {
+            check_functions(table, &source.expr, None)?;
+            let mut expr = source.expr.clone();
+            name_columns(table, &mut expr);
+            out.expr = expr_text(&expr)?;
+            check_expr(table, &expr, &out.expr)?;
+        }
+        ast::PartitionOn::Columns(names) if names.is_empty() => {
+            out.by_primary = true;
+            out.columns = primary_columns(table)?;
+        }
+        ast::PartitionOn::Columns(names) => {
+            for (nth, name) in names.iter().enumerate() {
+                if names[..nth].iter().any(|n| same_name(&n.text, &name.text)) {
+                    return Err(errors::duplicate_partition_field(&name.text));
+                }
+                let column = find(table, &name.text)?;
+                check_type(column, kind)?;
+                out.columns.push((*column.name).into());
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// 1488.
+fn find<'t>(table: &Table<'t>, name: &str) -> SqlResult<&'t ColumnDef> {
+    let columns = &table.built.columns;
+    let found = columns
+        .iter()
+        .find(|c| !c.is_hidden() && same_name(&c.name, name));
+    found.ok_or_else(errors::partition_field_missing)
+}
+
+/// The columns of `KEY ()`.
+pub(super) fn primary_columns(table: &Table<'_>) -> SqlResult<Vec<Box<str>>> {
+    let built = table.built;
+    let is_key = |i: &&super::super::draft_finish::BuiltIndex| {
+        i.unique && i.parts.iter().all(|p| !built.columns[p.col].ty.nullable)
+    };
+    let primary = built.indexes.iter().find(|i| i.primary);
+    let key = primary.or_else(|| built.indexes.iter().find(is_key));
+    let key = key.ok_or_else(errors::partition_field_missing)?;
+    let names = key
+        .parts
+        .iter()
+        .map(|p| (*built.columns[p.col].name).into());
+    Ok(names.collect())
+}
+
+/// 1502, 1659.
+fn check_type(column: &ColumnDef, kind: PartitionKind) -> SqlResult<()> {
+    if is_blob(&column.ty) || column.ty.kind == TypeKind::Json {
+        return Err(errors::blob_in_partition_function());
+    }
+    let is_allowed = match (kind, &column.ty.kind) {
+        (PartitionKind::Key, _) => true,
+        (_, TypeKind::Date | TypeKind::DateTime | TypeKind::Time) => true,
+        (_, TypeKind::Char | TypeKind::VarChar) => true,
+        _ => column.ty.is_integer() && column.ty.kind != TypeKind::Year,
+    };
+    match is_allowed {
+        true => Ok(()),
+        false => Err(errors::partition_field_type(&column.name)),
+    }
+}
+
+/// The types of columns again, after the table was altered.
+pub(super) fn check_columns(table: &Table<'_>, partitioning: &Partitioning) -> SqlResult<()> {
+    let methods = [Some(&partitioning.method), partitioning.sub.as_ref()];
+    for method in methods.into_iter().flatten() {
+        for name in &method.columns {
+            check_type(find(table, name)?, method.kind)?;
+        }
+        if !method.expr.is_empty() {
+            let expr = esker_sql_syntax::parse_expression(&method.expr)?;
+            check_expr(table, &expr, &method.expr)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ordinals of the columns that decide.
+pub(super) fn deciding_columns(
+    table: &Table<'_>,
+    partitioning: &Partitioning,
+) -> SqlResult<Vec<usize>> {
+    let columns = &table.built.columns;
+    let mut out = Vec::new();
+    for text in partitioning.exprs() {
+        out.extend(columns_of_stored(table.eval, table.name, columns, text)?);
+    }
+    let named = columns.iter().enumerate();
+    let named = named.filter(|(_, c)| partitioning.names_column(&c.name));
+    out.extend(named.map(|(at, _)| at));
+    Ok(out)
+}
+
+/// 1054, 1486, 1491, 1564, 1659.
+fn check_expr(table: &Table<'_>, expr: &Expr, text: &str) -> SqlResult<()> {
+    check_functions(table, expr, None)?;
+    let columns = &table.built.columns;
+    let bound = type_of_stored(table.eval, table.name, columns, text);
+    let (ty, is_column) = bound.map_err(|e| match e.code {
+        1054 => {
+            let name = e.message.split('\'').nth(1).unwrap_or_default();
+            errors::unknown_column(name, "partition function")
+        }
+        _ => e,
+    })?;
+    if is_column {
+        let Expr::Column(column) = expr else {
+            return Err(errors::partition_function_type());
+        };
+        let column = find(table, &column.name.text)?;
+        return match ty.is_integer() || ty.kind == TypeKind::Bit {
+            true => Ok(()),
+            false => Err(errors::partition_field_type(&column.name)),
+        };
+    }
+    if columns_of_stored(table.eval, table.name, columns, text)?.is_empty() {
+        return Err(errors::constant_partition_function());
+    }
+    match ty.is_integer() {
+        true => Ok(()),
+        false => Err(errors::partition_function_type()),
+    }
+}
+
+/// Gives columns the names that the table has for them.
+fn name_columns(table: &Table<'_>, expr: &mut Expr) {
+    let rename = |column: &mut ast::ColumnRef| {
+        let mut columns = table.built.columns.iter();
+        if let Some(found) = columns.find(|c| same_name(&c.name, &column.name.text)) {
+            column.name.text = (*found.name).into();
+        }
+    };
+    if let Expr::Column(column) = expr {
+        rename(column);
+    }
+    for part in expr.parts_mut() {
+        match part {
+            ast::PartMut::Expr(expr) => name_columns(table, expr),
+            ast::PartMut::Column(column) => rename(column),
+            ast::PartMut::Query(_) => {}
+        }
+    }
+}
+
+/// Only what MySQL allows; `of`: the kinds of columns that the function around takes.
+fn check_functions(table: &Table<'_>, expr: &Expr, of: Option<&str>) -> SqlResult<()> {
+    match expr {
+        Expr::Literal(_) => Ok(()),
+        Expr::Column(column) => {
+            let mut columns = table.built.columns.iter();
+            let found = columns.find(|c| same_name(&c.name, &column.name.text));
+            match (found, of) {
+                (Some(column), Some(of)) => check_argument(&column.ty, of),
+                (Some(column), None) if is_blob(&column.ty) => {
+                    Err(errors::blob_in_partition_function())
+                }
+                _ => Ok(()),
+            }
+        }
+        Expr::Unary {
+            op: UnaryOp::Neg,
+            expr,
+        } => check_functions(table, expr, of),
+        Expr::Binary {
+            op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::IntDiv | BinaryOp::Mod,
+            left,
+            right,
+        } => {
+            check_functions(table, left, None)?;
+            check_functions(table, right, None)
+        }
+        Expr::Call(call) => {
+            let name = call.name.text.to_ascii_lowercase();
+            let known = FUNCTIONS.iter().find(|(f, _)| *f == name);
+            let (_, of) = known.ok_or_else(errors::partition_function_not_allowed)?;
+            let mut args = call.args.iter();
+            args.try_for_each(|arg| check_functions(table, arg, Some(of)))
+        }
+        _ => Err(errors::partition_function_not_allowed()),
+    }
+}
+
+/// 1486 for a column whose value the function would have to convert.
+fn check_argument(ty: &SqlType, of: &str) -> SqlResult<()> {
+    let fits = match of {
+        "d" => matches!(ty.kind, TypeKind::Date | TypeKind::DateTime),
+        "t" => matches!(ty.kind, TypeKind::Time | TypeKind::DateTime),
+        "s" => ty.kind == TypeKind::Timestamp,
+        _ => true,
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(errors::constant_partition_function()),
+    }
+}
