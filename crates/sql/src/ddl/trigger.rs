@@ -87,10 +87,10 @@ fn locked_create(
 /// The trigger's database exists and is that of its table.
 fn check_schemas(ctx: &DdlCtx<'_>, create: &CreateTrigger, table: &TableName) -> SqlResult<()> {
     let own = create.name.schema.as_ref().map(|own| &*own.text);
-    if let Some(own) = own
-        && ctx.catalog.schema(own).is_none()
-    {
-        return Err(errors::unknown_database(own));
+    for schema in own.into_iter().chain([&*table.schema]) {
+        if ctx.catalog.schema(schema).is_none() {
+            return Err(errors::unknown_database(schema));
+        }
     }
     match own.or(ctx.database) {
         None => Err(errors::no_database()),
