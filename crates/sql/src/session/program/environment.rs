@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::ProgramSettings;
-use esker_sql_catalog::variables::VarId;
+use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::super::Session;
@@ -20,7 +20,8 @@ const KEPT: [&str; 3] = ["sql_mode", "character_set_client", "collation_connecti
 pub(super) struct Environment {
     actor: Option<Actor>,
     database: Option<Arc<str>>,
-    variables: Vec<(VarId, String)>,
+    /// Settings as they were outside: a program may set them again.
+    variables: Vec<(VarId, VarValue)>,
     /// Bindings outside and inside.
     binding: (u64, u64),
 }
@@ -41,7 +42,7 @@ impl Session {
         let mut environment = Environment {
             actor: actor.map(|actor| self.context.swap_actor(actor)),
             database: self.context.database.replace(schema.clone()),
-            variables: Vec::new(),
+            variables: Vec::with_capacity(KEPT.len()),
             binding: (outside, 0),
         };
         let wanted = [
@@ -49,12 +50,13 @@ impl Session {
             &settings.charset_client,
             &settings.collation_connection,
         ];
+        let mut is_changed = false;
         for (name, wanted) in KEPT.iter().zip(wanted) {
-            if let Some(before) = self.exchange(name, wanted)? {
-                environment.variables.push(before);
-            }
+            let before = self.exchange(name, wanted)?;
+            is_changed |= before.1.as_text() != &**wanted;
+            environment.variables.push(before);
         }
-        if !environment.variables.is_empty() {
+        if is_changed {
             self.refresh_vars()?;
         }
         match known {
@@ -78,16 +80,15 @@ impl Session {
             self.context.swap_actor(actor);
         }
         self.context.database = environment.database;
-        let changed = !environment.variables.is_empty();
+        let mut is_changed = false;
         for (id, before) in environment.variables {
-            let value = Value::Str(before.into_bytes());
-            let globals = &self.context.instance.globals;
-            self.values
-                .set(globals, id, Some(&value))
-                .expect("a value that was in force before");
+            if self.values.get(id).as_text() != before.as_text() {
+                self.values.put(id, before);
+                is_changed = true;
+            }
         }
         let inside = self.context.binding;
-        if changed {
+        if is_changed {
             self.refresh_vars()
                 .expect("values that were in force before the program");
         }
@@ -124,17 +125,15 @@ impl Session {
         Ok(Some(self.context.actor(account)))
     }
 
-    /// Gives a variable another value; what it had, if that was another one.
-    fn exchange(&mut self, name: &str, wanted: &str) -> Result<Option<(VarId, String)>, SqlError> {
-        let before = self.values.named(name).as_text();
-        if before == wanted {
-            return Ok(None);
-        }
-        let before = before.to_owned();
+    /// Gives a variable a value; what it had.
+    fn exchange(&mut self, name: &str, wanted: &str) -> Result<(VarId, VarValue), SqlError> {
         let id = VarId::find(name)?;
-        let value = Value::Str(wanted.as_bytes().to_vec());
-        self.values
-            .set(&self.context.instance.globals, id, Some(&value))?;
-        Ok(Some((id, before)))
+        let before = self.values.get(id).clone();
+        if before.as_text() != wanted {
+            let value = Value::Str(wanted.as_bytes().to_vec());
+            self.values
+                .set(&self.context.instance.globals, id, Some(&value))?;
+        }
+        Ok((id, before))
     }
 }
