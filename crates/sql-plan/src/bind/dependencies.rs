@@ -368,6 +368,7 @@ fn is_function(e: &Expr) -> bool {
             | ExprKind::Outer { .. }
             | ExprKind::Subquery(_) => false,
             ExprKind::Func(call) => fold::is_pure(call.def),
+            ExprKind::Stored(call) => !call.is_volatile(),
             _ => true,
         }
     });
