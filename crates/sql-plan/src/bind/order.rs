@@ -87,17 +87,19 @@ fn group_key(
     })
 }
 
-/// Binds ORDER BY of a query block. `grouped`: it has GROUP BY or aggregates without that.
+/// Binds ORDER BY of a query block: its keys, and which items of the select list they are. `grouped`: it has GROUP BY or
+/// aggregates without that.
 pub(super) fn bind_order_by(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     items: &[ast::OrderItem],
     outputs: &[Output],
     grouped: bool,
-) -> SqlResult<Vec<OrderKey>> {
+) -> SqlResult<(Vec<OrderKey>, Vec<Option<usize>>)> {
     scope.clause.set("order clause");
     scope.agg_rule.set(AggRule::Allowed);
     let mut keys = Vec::with_capacity(items.len());
+    let mut named = Vec::with_capacity(items.len());
     for (nth, item) in items.iter().enumerate() {
         let selected = match &item.expr {
             ast::Expr::Column(name) => selected_name(scope, name)?,
@@ -114,8 +116,9 @@ pub(super) fn bind_order_by(
             expr,
             desc: item.desc,
         });
+        named.push(selected);
     }
-    Ok(keys)
+    Ok((keys, named))
 }
 
 /// The item that a bare name in ORDER BY stands for.

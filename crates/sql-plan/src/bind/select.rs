@@ -14,7 +14,7 @@ use esker_types::func::aggregate;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
-use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
+use super::block::{Block, Body, BoundQuery, LimitSpec, OrderKey, Volatility};
 use super::computed::computed_columns;
 use super::expr::{bind_expr, with_aliases};
 use super::filter::bind_filter;
@@ -117,7 +117,8 @@ pub(super) fn bind_select(
     scope.windows.rule.set(WindowRule::Allowed);
     let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
     let grouped = aggregated || !select.group_by.is_empty();
-    let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
+    let (mut order, ordered_by) =
+        order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
     window::check_declared(env, &scope)?;
     let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;
     if order.is_empty() && is_plain {
@@ -188,13 +189,50 @@ pub(super) fn bind_select(
         calc_found_rows: select.options.calc_found_rows,
         tables: scope.tables,
     };
-    Ok(BoundQuery {
+    let bound = BoundQuery {
         columns,
         body: Body::Block(Box::new(block)),
         reach,
         volatility,
         shared: None,
-    })
+    };
+    Ok(ordered_behind(bound, &ordered_by))
+}
+
+/// A block that is ordered by items of its select list which are to be computed once for each row, since they are
+/// volatile: its result is ordered, as that of a set operation is.
+fn ordered_behind(mut bound: BoundQuery, ordered_by: &[Option<usize>]) -> BoundQuery {
+    let Body::Block(block) = &mut bound.body else {
+        return bound;
+    };
+    let Some(items) = ordered_by.iter().copied().collect::<Option<Vec<usize>>>() else {
+        return bound;
+    };
+    let is_ordered = !block.order.is_empty() && block.order.len() == items.len();
+    if !is_ordered || !items.iter().any(|at| block.output[*at].is_volatile()) {
+        return bound;
+    }
+    let keys = items.iter().zip(std::mem::take(&mut block.order));
+    let order = keys.map(|(at, key)| OrderKey {
+        expr: Expr::column(*at as u32, bound.columns[*at].ty.clone()),
+        desc: key.desc,
+    });
+    let order = order.collect();
+    let limit = block.limit.take();
+    let calc_found_rows = block.calc_found_rows;
+    BoundQuery {
+        columns: bound.columns.clone(),
+        reach: bound.reach,
+        volatility: bound.volatility,
+        shared: None,
+        body: Body::SetOps {
+            first: Rc::new(bound),
+            rest: Vec::new(),
+            order,
+            limit,
+            calc_found_rows,
+        },
+    }
 }
 
 /// Longest name of a result column, characters (MySQL's MAX_ALIAS_NAME).

@@ -149,6 +149,16 @@ impl Expr {
         })
     }
 
+    /// May it give another value each time it is computed for a row, or do something?
+    pub fn is_volatile(&self) -> bool {
+        self.any(&mut |e| match &e.kind {
+            ExprKind::Assign(..) | ExprKind::SeededRand(..) => true,
+            ExprKind::Func(call) => super::fold::is_volatile(call.def),
+            ExprKind::Stored(call) => call.is_volatile(),
+            _ => false,
+        })
+    }
+
     /// Contains a window function that is not yet computed.
     pub fn has_window(&self) -> bool {
         self.any(&mut |e| matches!(e.kind, ExprKind::Window(_)))
@@ -217,7 +227,9 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Func(a), ExprKind::Func(b)) => {
             a.def.name == b.def.name && !super::fold::is_volatile(a.def)
         }
-        (ExprKind::Stored(a), ExprKind::Stored(b)) => Arc::ptr_eq(&a.function.def, &b.function.def),
+        (ExprKind::Stored(a), ExprKind::Stored(b)) => {
+            !a.is_volatile() && Arc::ptr_eq(&a.function.def, &b.function.def)
+        }
         (ExprKind::Case(a), ExprKind::Case(b)) => {
             (a.whens.len(), a.otherwise.is_some()) == (b.whens.len(), b.otherwise.is_some())
         }
