@@ -34,7 +34,6 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("weekday", "d"),
     ("year", "d"),
     ("yearweek", "d"),
-    ("week", "d"),
     ("hour", "t"),
     ("minute", "t"),
     ("second", "t"),

@@ -229,6 +229,9 @@ pub(in crate::ddl) fn keep(
     }
     method::check_columns(table, &kept)?;
     check_table(table, &kept)?;
+    values::check_types(table, &kept)?;
+    // Another collation may make equal what was not, and another type order otherwise.
+    values::check(table, &kept)?;
     Ok(Arc::new(kept))
 }
 

@@ -92,12 +92,17 @@ fn value(
             let strict = ctx.diagnostics.strict_write.replace(true);
             let converted = to_column(ctx, value.clone(), &ty, &column.ty, &column.name, 1);
             ctx.diagnostics.strict_write.set(strict);
-            if !fits || converted.is_err() {
+            let (true, Ok(converted)) = (fits, converted) else {
                 return Err(errors::partition_value_type());
-            }
-            match is_number {
-                true => push_text(&value, &ty, &mut text),
-                false => {
+            };
+            match converted {
+                _ if is_number => push_text(&value, &ty, &mut text),
+                // As the column stores it: without the blanks behind a CHAR, with the zeros behind a BINARY.
+                Value::Str(bytes) if column.ty.collation.is_binary() => {
+                    push_bytes(&bytes, &mut text);
+                }
+                Value::Str(bytes) => push_literal(&String::from_utf8_lossy(&bytes), &mut text),
+                _ => {
                     let mut plain = String::new();
                     push_text(&value, &ty, &mut plain);
                     push_literal(&plain, &mut text);
@@ -106,6 +111,41 @@ fn value(
         }
     }
     Ok(PartitionValue::Literal(text.into()))
+}
+
+/// VALUES of columns are of the columns' types, also after these have changed: 1654.
+pub(super) fn check_types(table: &Table<'_>, partitioning: &Partitioning) -> SqlResult<()> {
+    let columns = &partitioning.method.columns;
+    let is_number = |value: &PartitionValue| match value {
+        PartitionValue::Literal(text) => Some(!text.starts_with(['\'', '_'])),
+        PartitionValue::Max | PartitionValue::Null => None,
+    };
+    let fits = |row: &[PartitionValue]| {
+        row.iter().zip(columns).all(|(value, name)| {
+            let is_integer = column_named(table, name).ty.is_integer();
+            is_number(value).is_none_or(|is_number| is_number == is_integer)
+        })
+    };
+    let all_fit = partitioning.partitions.iter().all(|p| match &p.bound {
+        PartitionBound::LessThan(row) => fits(row),
+        PartitionBound::In(rows) => rows.iter().all(|row| fits(row)),
+        PartitionBound::None => true,
+    });
+    match all_fit {
+        true => Ok(()),
+        false => Err(errors::partition_value_type()),
+    }
+}
+
+fn push_bytes(bytes: &[u8], out: &mut String) {
+    if bytes.is_empty() {
+        out.push_str("_binary ''");
+        return;
+    }
+    out.push_str("_binary 0x");
+    for byte in bytes {
+        let _ = write!(out, "{byte:02X}");
+    }
 }
 
 fn push_text(value: &Value, ty: &SqlType, out: &mut String) {
