@@ -173,6 +173,17 @@ impl PartitionMethod {
         }
     }
 
+    /// Where every row has a partition: a condition that is always met, but for an expression that fails. None for a
+    /// column, which cannot.
+    fn computes(&self) -> Option<String> {
+        let name = self
+            .expr
+            .strip_prefix('`')
+            .and_then(|e| e.strip_suffix('`'));
+        let is_column = !self.columns.is_empty() || name.is_some_and(|name| !name.contains('`'));
+        (!is_column).then(|| format!("internal_partition(0, 0, 1, {}) = 0", self.expr))
+    }
+
     /// The number, from 0, of the partition among `count` that HASH or KEY gives a row: SQL.
     fn number(&self, count: usize) -> String {
         let kind = match (self.kind, self.old_hash) {
@@ -266,12 +277,14 @@ impl Partitioning {
         }
     }
 
-    /// Is there a partition for a row? SQL; none: there always is.
+    /// Is there a partition for a row, and can it be computed? SQL; none: always.
     pub fn accepts(&self) -> Option<String> {
         let operands = self.method.operands();
         match &self.partitions.last()?.bound {
-            PartitionBound::None => None,
-            PartitionBound::LessThan(bound) if bound[0] == PartitionValue::Max => None,
+            PartitionBound::None => self.method.computes(),
+            PartitionBound::LessThan(bound) if bound[0] == PartitionValue::Max => {
+                self.method.computes()
+            }
             PartitionBound::LessThan(bound) => Some(below(&operands, bound)),
             PartitionBound::In(_) => {
                 let rows = self.partitions.iter().filter_map(|p| match &p.bound {

@@ -44,15 +44,22 @@ pub struct CompiledUpdate {
 
 /// The partitions that the statement names of a table.
 fn named_partitions<'s>(tables: &'s [TableRef], alias: &str) -> &'s [Ident] {
-    for table in tables {
-        if let TableRef::Table(table) = table {
+    let found = tables.iter().find_map(|table| partitions_in(table, alias));
+    found.unwrap_or_default()
+}
+
+fn partitions_in<'s>(table: &'s TableRef, alias: &str) -> Option<&'s [Ident]> {
+    match table {
+        TableRef::Table(table) => {
             let name = table.alias.as_ref().unwrap_or(&table.name.name);
-            if *name.text == *alias {
-                return &table.partitions;
-            }
+            (*name.text == *alias).then_some(&*table.partitions)
         }
+        TableRef::Join(join) => {
+            partitions_in(&join.left, alias).or_else(|| partitions_in(&join.right, alias))
+        }
+        TableRef::List(tables) => tables.iter().find_map(|table| partitions_in(table, alias)),
+        TableRef::Derived { .. } | TableRef::Json { .. } => None,
     }
-    &[]
 }
 
 impl CompiledUpdate {

@@ -345,6 +345,7 @@ fn compile_changer(
         assignments.push(Assignment { col, cell });
     }
     let exprs = TableExprs::compile(env.ctx, &target.table)?;
+    let exprs = exprs.within(env.ctx, &target.table, &insert.partitions)?;
     let check = target.view.as_ref().and_then(|view| view.check.clone());
     let changer = RowChanger::new(target.table.clone(), exprs, assignments, |col| col as u32);
     Ok(Some(changer.checked_by(check)))
