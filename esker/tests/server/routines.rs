@@ -283,6 +283,15 @@ fn privileges_on_single_routines() {
     assert_eq!(u.code("GRANT EXECUTE ON PROCEDURE d.q TO w"), Some(1370));
     u.run("GRANT EXECUTE ON PROCEDURE d.p TO w");
     assert_eq!(connect_as(&server, "w").lines("CALL d.p()"), ["1"]);
+    // Its definer has SYSTEM_USER.
+    assert_eq!(u.code("DROP PROCEDURE d.p"), Some(1227));
+    assert_eq!(u.code("ALTER PROCEDURE d.p COMMENT 'mine'"), Some(1227));
+    // A definer needs what a caller needs.
+    c.run("CREATE DEFINER=w PROCEDURE own() SELECT 1; GRANT EXECUTE ON PROCEDURE own TO u");
+    assert_eq!(u.code("CALL d.own()"), Some(1370));
+    c.run("GRANT EXECUTE ON PROCEDURE own TO w");
+    assert_eq!(u.lines("CALL d.own()"), ["1"]);
+    c.run("REVOKE EXECUTE ON PROCEDURE own FROM u");
     assert_eq!(
         u.lines("SHOW GRANTS"),
         [
@@ -311,7 +320,7 @@ fn privileges_on_single_routines() {
     server.restart();
     let mut u = connect_as(&server, "u");
     assert_eq!(u.lines("CALL d.p()"), ["1"]);
-    u.run("DROP PROCEDURE d.p");
+    connect(&server).run("DROP PROCEDURE p");
     assert!(connect(&server).rows(seen).is_empty());
 }
 

@@ -17,6 +17,7 @@ use super::super::Session;
 use super::super::plans::PlanKey;
 use super::super::run::Done;
 use super::super::set::is_plain;
+use super::environment::Environment;
 use super::machine::{Flow, Frame, Machine};
 use super::{Loaded, MAX_LOADED};
 use crate::program::{Destination, Formula, Program, Source, Sql, stored};
@@ -157,6 +158,18 @@ impl Session {
     pub(super) fn enter_routine(&mut self, loaded: &mut Loaded) -> SqlResult<()> {
         let def = loaded.def.clone();
         self.enter_program(&def.schema, &def.settings, &mut loaded.binding)?;
+        if self
+            .program
+            .outer
+            .last()
+            .is_some_and(Environment::has_actor)
+        {
+            // A definer needs what a caller needs.
+            if let Err(e) = self.context.require_routine("EXECUTE", &def) {
+                self.leave_program();
+                return Err(e);
+            }
+        }
         let key = (def.schema.clone(), def.key());
         self.program.loaded.insert(key, loaded.clone());
         Ok(())

@@ -26,6 +26,13 @@ pub(super) struct Environment {
     binding: (u64, u64),
 }
 
+impl Environment {
+    /// Does the program act as somebody else?
+    pub(super) fn has_actor(&self) -> bool {
+        self.actor.is_some()
+    }
+}
+
 impl Session {
     /// Enters a program's environment. `known` is the binding inside that belongs to one outside.
     ///
@@ -39,12 +46,32 @@ impl Session {
     ) -> SqlResult<()> {
         let actor = self.actor_for(settings)?;
         let outside = self.context.binding;
-        let mut environment = Environment {
+        self.program.outer.push(Environment {
             actor: actor.map(|actor| self.context.swap_actor(actor)),
             database: self.context.database.replace(schema.clone()),
             variables: Vec::with_capacity(KEPT.len()),
             binding: (outside, 0),
-        };
+        });
+        if let Err(e) = self.adopt(settings) {
+            self.leave_program();
+            return Err(e);
+        }
+        match known {
+            Some((outer, inner)) if *outer == outside => self.context.binding = *inner,
+            _ => {
+                self.context.rebind();
+                *known = Some((outside, self.context.binding));
+            }
+        }
+        let inside = self.context.binding;
+        if let Some(environment) = self.program.outer.last_mut() {
+            environment.binding.1 = inside;
+        }
+        Ok(())
+    }
+
+    /// Takes over the settings of a program that is entered.
+    fn adopt(&mut self, settings: &ProgramSettings) -> SqlResult<()> {
         let wanted = [
             &settings.sql_mode,
             &settings.charset_client,
@@ -54,21 +81,14 @@ impl Session {
         for (name, wanted) in KEPT.iter().zip(wanted) {
             let before = self.exchange(name, wanted)?;
             is_changed |= before.1.as_text() != &**wanted;
-            environment.variables.push(before);
-        }
-        if is_changed {
-            self.refresh_vars()?;
-        }
-        match known {
-            Some((outer, inner)) if *outer == outside => self.context.binding = *inner,
-            _ => {
-                self.context.rebind();
-                *known = Some((outside, self.context.binding));
+            if let Some(environment) = self.program.outer.last_mut() {
+                environment.variables.push(before);
             }
         }
-        environment.binding.1 = self.context.binding;
-        self.program.outer.push(environment);
-        Ok(())
+        match is_changed {
+            true => self.refresh_vars(),
+            false => Ok(()),
+        }
     }
 
     /// Leaves the innermost program.

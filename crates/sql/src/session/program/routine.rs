@@ -182,7 +182,7 @@ impl Session {
         let key = RoutineKey::new(alter.kind, &name);
         let found = self.context.instance.catalog.routine(&schema, &key);
         let found = found.ok_or_else(|| missing(alter.kind, &schema, &name))?;
-        self.context.require_routine("ALTER ROUTINE", &found)?;
+        self.context.require_change(&found)?;
         let committed = self.commit_transaction()?;
         let mut def = RoutineDef::clone(&found);
         let given = &alter.characteristics;
@@ -233,9 +233,19 @@ impl SessionContext {
             .catalog
             .routine(schema, &RoutineKey::new(kind, name));
         match found {
-            Some(def) => self.require_routine("ALTER ROUTINE", &def),
+            Some(def) => self.require_change(&def),
             None => Ok(()),
         }
+    }
+
+    /// May the account alter or drop the routine?
+    ///
+    /// # Errors
+    /// 1370; 1227 where its definer has SYSTEM_USER and the account has not.
+    fn require_change(&self, def: &RoutineDef) -> SqlResult<()> {
+        self.require_routine("ALTER ROUTINE", def)?;
+        let (user, host) = &def.settings.definer;
+        self.check_not_above(&[(user.to_string(), host.to_string())])
     }
 
     /// Checks a privilege on a routine.
