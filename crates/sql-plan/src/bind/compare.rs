@@ -14,7 +14,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, func};
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
 use super::{BindEnv, errors, json, subquery};
-use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold};
+use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, fold};
 
 /// The comparison operator, if it is one.
 pub(super) fn comparison(op: BinaryOp) -> Option<CmpOp> {
@@ -195,8 +195,13 @@ pub(super) fn compare_case(
         let texts: Vec<_> = std::iter::once(operand).chain(texts).collect();
         common = common_collation(&texts, "case")?;
     }
+    let kept = operand.is_volatile().then(|| env.subquery_id());
+    let mut is_first = true;
     let compared = whens.into_iter().map(|mut when| {
-        let mut operand = operand.clone();
+        let mut operand = match kept {
+            Some(id) => kept_operand(id, operand, std::mem::take(&mut is_first)),
+            None => operand.clone(),
+        };
         adapt_listed(env, &mut operand, &when);
         adapt_listed(env, &mut when, &operand);
         let kind = match is_textual(&operand.ty) && is_textual(&when.ty) {
@@ -207,6 +212,19 @@ pub(super) fn compare_case(
         compare_as(env, CmpOp::Eq, kind, operand, when)
     });
     compared.collect()
+}
+
+/// The operand of a CASE beside one of its WHENs.
+fn kept_operand(id: u32, operand: &Expr, computes: bool) -> Expr {
+    Expr {
+        kind: ExprKind::Kept(Box::new(Kept {
+            id,
+            expr: operand.clone(),
+            computes,
+        })),
+        ty: operand.ty.clone(),
+        coer: operand.coer,
+    }
 }
 
 fn is_json(e: &Expr) -> bool {

@@ -68,6 +68,8 @@ pub struct CallStates {
     pub assignments: Cell<u64>,
     /// Generators of RAND(seed), by call.
     pub(super) generators: RefCell<HashMap<u32, SeededRand>>,
+    /// Values that places of an expression have in common.
+    kept: RefCell<HashMap<u32, Value>>,
     /// Full-text searches, by call.
     searches: RefCell<HashMap<u32, Arc<Search>>>,
     /// Clustered keys of the rows that searches may find, by call.
@@ -81,8 +83,18 @@ impl CallStates {
     /// Forgets everything but the assignments, for another execution of the same plan.
     pub fn clear(&self) {
         self.generators.borrow_mut().clear();
+        self.kept.borrow_mut().clear();
         self.searches.borrow_mut().clear();
         self.found.borrow_mut().clear();
+    }
+
+    pub(super) fn keep(&self, id: u32, value: Value) {
+        self.kept.borrow_mut().insert(id, value);
+    }
+
+    /// What was computed last for this row: its first place comes before the others.
+    pub(super) fn kept(&self, id: u32) -> Value {
+        self.kept.borrow().get(&id).cloned().unwrap_or(Value::Null)
     }
 
     /// The search of a call, when it is there.

@@ -130,6 +130,12 @@ impl Expr {
             }
             ExprKind::Func(call) => self.call(call, row, env),
             ExprKind::Stored(call) => call.result(row, env),
+            ExprKind::Kept(kept) if kept.computes => {
+                let value = kept.expr.eval(row, env)?;
+                env.calls.keep(kept.id, value.clone());
+                Ok(value)
+            }
+            ExprKind::Kept(kept) => Ok(env.calls.kept(kept.id)),
             ExprKind::Case(case) => {
                 for (when, then) in &case.whens {
                     if when.is_true(row, env)? {

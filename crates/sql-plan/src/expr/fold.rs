@@ -51,6 +51,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::UserVar(_)
         | ExprKind::Assign(..)
         | ExprKind::SeededRand(..)
+        | ExprKind::Kept(_)
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
         | ExprKind::Grouping(_)

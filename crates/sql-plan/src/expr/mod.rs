@@ -189,6 +189,8 @@ pub enum ExprKind {
     Convert(Box<Expr>),
     /// RAND(seed) with a constant seed: the call's number and the seed; one sequence per statement.
     SeededRand(u32, Box<Expr>),
+    /// The volatile operand of a CASE, which is computed once for all of its WHENs.
+    Kept(Box<Kept>),
     /// The value unchanged, with another collation (`COLLATE`, `BINARY`).
     Recollate(Box<Expr>),
     /// An aggregate, by its number in the query block; replaced by a column before execution.
@@ -364,6 +366,17 @@ impl StoredCall {
     pub fn is_volatile(&self) -> bool {
         !self.function.def.deterministic
     }
+}
+
+/// A value that several places of an expression have in common.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// Number in the statement.
+    pub id: u32,
+    /// What is computed.
+    pub expr: Expr,
+    /// Here it is computed; the other places, which come later, take what it was.
+    pub computes: bool,
 }
 
 /// Conditions and values; without operand.

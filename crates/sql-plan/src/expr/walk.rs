@@ -41,6 +41,7 @@ macro_rules! operands {
             ExprKind::Xor(a) => a.$iter().collect(),
             ExprKind::Arith(a) => a.args.$iter().collect(),
             ExprKind::Unary(u) => vec![&$($mutable)? u.arg],
+            ExprKind::Kept(k) => vec![&$($mutable)? k.expr],
             ExprKind::Between(b) => {
                 let b = &$($mutable)? **b;
                 vec![&$($mutable)? b.arg, &$($mutable)? b.low.0, &$($mutable)? b.high.0]
@@ -152,7 +153,7 @@ impl Expr {
     /// May it give another value each time it is computed for a row, or do something?
     pub fn is_volatile(&self) -> bool {
         self.any(&mut |e| match &e.kind {
-            ExprKind::Assign(..) | ExprKind::SeededRand(..) => true,
+            ExprKind::Assign(..) | ExprKind::SeededRand(..) | ExprKind::Kept(_) => true,
             ExprKind::Func(call) => super::fold::is_volatile(call.def),
             ExprKind::Stored(call) => call.is_volatile(),
             _ => false,

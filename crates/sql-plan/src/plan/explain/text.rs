@@ -234,6 +234,7 @@ impl<'n> Names<'n> {
                 format!("cast({} as {ty})", self.text(arg))
             }
             ExprKind::Convert(arg) | ExprKind::Recollate(arg) => self.text(arg),
+            ExprKind::Kept(kept) => self.text(&kept.expr),
             ExprKind::SeededRand(_, seed) => format!("rand({})", self.text(seed)),
             ExprKind::Aggregate(_) => "<aggregate>".into(),
             ExprKind::Window(_) => "<window>".into(),
