@@ -87,8 +87,8 @@ fn group_key(
     })
 }
 
-/// Binds ORDER BY of a query block: its keys, and which items of the select list they are. `grouped`: it has GROUP BY or
-/// aggregates without that.
+/// Binds ORDER BY of a query block: its keys, and which items of the select list they are. `grouped`: it has GROUP BY
+/// or aggregates without that.
 pub(super) fn bind_order_by(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
