@@ -694,6 +694,34 @@ fn statements_that_change_nothing_are_logged_and_temporary_tables_are_not() {
     );
 }
 
+/// The setting does not go with the statement, so its words say what it did.
+#[test]
+fn a_generated_primary_key_is_written_out() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; SET sql_generate_invisible_primary_key = ON");
+    let before = statements(&mut c).len();
+    c.run("CREATE TABLE IF NOT EXISTS t (a INT); CREATE TABLE IF NOT EXISTS t (b INT)");
+    c.run("USE mysql; CREATE TABLE d.u SELECT 1 AS a; CREATE TABLE d.v (a INT)");
+    c.run("CREATE TABLE d.w (a INT PRIMARY KEY)");
+    let texts = &statements(&mut c)[before..];
+    let key =
+        "(\n  `my_row_id` bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,\n  `a` ";
+    let begins = [
+        format!("use `d`; CREATE TABLE IF NOT EXISTS `t` {key}"),
+        "use `d`; CREATE TABLE IF NOT EXISTS t (b INT)".into(),
+        "BEGIN".into(),
+        format!("use `d`; CREATE TABLE `u` {key}"),
+        format!("use `mysql`; CREATE TABLE `d`.`v` {key}"),
+        "use `mysql`; CREATE TABLE d.w (a INT PRIMARY KEY)".into(),
+    ];
+    assert_eq!(texts.len(), begins.len(), "{texts:?}");
+    for (text, begin) in texts.iter().zip(&begins) {
+        assert!(text.starts_with(begin), "{texts:?}");
+    }
+}
+
 #[test]
 fn a_branch_that_one_way_has_prepared_is_decided_in_the_other() {
     let dir = tempfile::tempdir().expect("dir");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::{Seq, Tree, TreeId};
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, Value, errors};
+use esker_types::{SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::access_counts::AccessCounts;
 use super::foreign::{ForeignKeyDef, Referrer};
@@ -27,6 +27,8 @@ use crate::mdl::MdlObject;
 
 /// Name of the hidden clustered index of a table without primary key, as InnoDB calls it.
 pub const HIDDEN_INDEX_NAME: &str = "GEN_CLUST_INDEX";
+/// Name of the column of a generated invisible primary key.
+pub const ROW_ID: &str = "my_row_id";
 /// Most columns of a table.
 pub const MAX_COLUMNS: usize = 1017;
 /// Most secondary indexes of a table.
@@ -252,6 +254,14 @@ impl ColumnDef {
     pub fn is_hidden(&self) -> bool {
         self.generated.as_ref().is_some_and(|g| g.hidden)
     }
+
+    /// Is it defined as the column of a generated invisible primary key is?
+    pub fn is_row_id(&self) -> bool {
+        same_name(&self.name, ROW_ID)
+            && (self.auto_increment, self.invisible) == (true, true)
+            && (self.ty.kind == TypeKind::BigInt, self.ty.unsigned) == (true, true)
+            && !self.ty.nullable
+    }
 }
 
 #[cfg(test)]
@@ -416,6 +426,30 @@ impl TableDef {
             &self.indexes[1..]
         } else {
             &self.indexes
+        }
+    }
+
+    /// Is the primary key one that `sql_generate_invisible_primary_key` makes? As in MySQL its definition says so, not
+    /// how it came.
+    pub fn has_generated_key(&self) -> bool {
+        let primary = &self.indexes[0];
+        primary.primary
+            && matches!(&*primary.parts, [part] if part.col == 0)
+            && self.columns[0].is_row_id()
+    }
+
+    /// Columns that may be shown to who sees a generated primary key, or does not, with their positions.
+    pub fn shown_columns(&self, generated_key: bool) -> impl Iterator<Item = (usize, &ColumnDef)> {
+        let skipped = usize::from(!generated_key && self.has_generated_key());
+        let columns = self.columns.iter().enumerate().skip(skipped);
+        columns.filter(|(_, column)| !column.is_hidden())
+    }
+
+    /// Indexes that may be shown, as [`Self::shown_columns`].
+    pub fn shown_indexes(&self, generated_key: bool) -> &[IndexDef] {
+        match !generated_key && self.has_generated_key() {
+            true => &self.indexes[1..],
+            false => self.visible_indexes(),
         }
     }
 

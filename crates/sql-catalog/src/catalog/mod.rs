@@ -52,7 +52,7 @@ pub use access_counts::{AccessCounts, ReadCount, RowEvent, RowEvents};
 pub use change::{Change, NewTrees};
 pub use def::{
     CheckDef, CheckOption, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef,
-    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, SchemaDef,
+    IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, ROW_ID, SchemaDef,
     TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
@@ -66,7 +66,8 @@ pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{
-    show_create_database, show_create_table, show_create_trigger, show_create_view, type_text,
+    show_create_database, show_create_table, show_create_table_to, show_create_trigger,
+    show_create_view, type_text,
 };
 pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};

@@ -70,20 +70,25 @@ pub fn show_create_database(def: &SchemaDef) -> String {
     out
 }
 
-/// SHOW CREATE TABLE; TIMESTAMP defaults are shown in `zone`.
+/// The whole definition, as SHOW CREATE TABLE; TIMESTAMP defaults are shown in `zone`.
 pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
+    show_create_table_to(def, zone, true)
+}
+
+/// SHOW CREATE TABLE; `generated_key`: a generated invisible primary key is shown, too.
+pub fn show_create_table_to(def: &TableDef, zone: &TimeZone, generated_key: bool) -> String {
     let mut out = String::from(match def.temporary {
         true => "CREATE TEMPORARY TABLE ",
         false => "CREATE TABLE ",
     });
     push_name(&mut out, &def.name);
     out.push_str(" (\n");
-    let shown = def.columns.iter().filter(|c| !c.is_hidden());
-    for (at, column) in shown.enumerate() {
-        out.push_str(if at == 0 { "  " } else { ",\n  " });
+    let shown = def.shown_columns(generated_key);
+    for (nth, (_, column)) in shown.enumerate() {
+        out.push_str(if nth == 0 { "  " } else { ",\n  " });
         push_column(&mut out, def, column, zone);
     }
-    for index in def.visible_indexes() {
+    for index in def.shown_indexes(generated_key) {
         out.push_str(",\n  ");
         push_index(&mut out, def, index);
     }
@@ -107,8 +112,10 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         let _ = write!(out, " /*!80023 AUTOEXTEND_SIZE={size} */");
     }
     let _ = write!(out, " ENGINE={}", def.engine.name());
+    let hides_counter = !generated_key && def.has_generated_key();
     if let Some(next) = def.next_auto()
         && next > 1
+        && !hides_counter
     {
         let _ = write!(out, " AUTO_INCREMENT={next}");
     }

@@ -131,6 +131,8 @@ pub struct SessionVars {
     pub read_threads: u32,
     /// esker_parallel_scan_rows.
     pub parallel_rows: u64,
+    /// show_gipk_in_create_table_and_information_schema.
+    pub shows_generated_keys: bool,
     /// foreign_key_checks.
     pub foreign_key_checks: bool,
     /// sql_safe_updates.
@@ -276,6 +278,9 @@ impl SessionVars {
             recursion_depth: number("cte_max_recursion_depth"),
             read_threads: number("parallel_read_threads") as u32,
             parallel_rows: number("esker_parallel_scan_rows"),
+            shows_generated_keys: v
+                .named("show_gipk_in_create_table_and_information_schema")
+                .is_on(),
             foreign_key_checks: v.named("foreign_key_checks").is_on(),
             safe_updates: v.named("sql_safe_updates").is_on(),
             slow_after_micros: match v.named("long_query_time") {

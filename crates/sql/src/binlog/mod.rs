@@ -35,6 +35,7 @@ mod writer;
 pub(crate) use account::AccountEvent;
 pub(crate) use admin::{parse_set, show_events};
 pub use capture::Capture;
+pub(crate) use definition::{definition, quoted};
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use owned::Taken;
 pub(crate) use replicas::Replicas;

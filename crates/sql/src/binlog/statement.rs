@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use esker_binlog::attachment::{Head, Origin, What, head_bytes, push_event};
+use esker_binlog::attachment::{Attachment, Head, Origin, What, head_bytes, push_event};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
@@ -18,8 +18,8 @@ use esker_sql_catalog::catalog::Catalog;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
-use esker_types::SqlResult;
 use esker_types::collation::Charset;
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
@@ -37,6 +37,32 @@ pub struct LoggedStatement {
     pub(crate) events: Vec<u8>,
     /// Of which transaction of another server it is.
     pub(crate) mark: Option<Arc<AppliedMark>>,
+}
+
+/// What this server has written itself a moment ago.
+fn unreadable(e: &esker_binlog::Error) -> SqlError {
+    errors::internal(format!("Binary log: {e}"))
+}
+
+impl LoggedStatement {
+    /// The same in other words.
+    pub(crate) fn reworded(self, text: &[u8]) -> SqlResult<Self> {
+        let bytes = [&*self.head, &*self.events].concat();
+        let mut events = Vec::with_capacity(self.events.len() + text.len());
+        let parts = match bytes.is_empty() {
+            true => Vec::new(),
+            false => Attachment::parse(&bytes)
+                .and_then(|a| a.parts())
+                .map_err(|e| unreadable(&e))?,
+        };
+        for part in parts {
+            let query = Query::parse(part.body).map_err(|e| unreadable(&e))?;
+            let mut body = Vec::with_capacity(part.body.len() + text.len());
+            Query { text, ..query }.write(&mut body);
+            push_event(EventType::Query, part.flags, part.time, &body, &mut events);
+        }
+        Ok(Self { events, ..self })
+    }
 }
 
 impl Session {

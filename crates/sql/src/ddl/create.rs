@@ -22,7 +22,7 @@ use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf, choose_engine};
-use super::{DdlCtx, DdlDone, checks, partitions};
+use super::{DdlCtx, DdlDone, checks, generated_key, partitions};
 use crate::dml::validate;
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
@@ -70,7 +70,7 @@ pub(super) fn create_table(
         .schema(&name.schema)
         .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let mut inherited = None;
-    let (draft, options) = match &create.like {
+    let (mut draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
             if ctx.temporary(&source).is_none() {
@@ -94,6 +94,7 @@ pub(super) fn create_table(
         }
         None => drawn(ctx, create, &name, schema.collation)?,
     };
+    let is_keyed = draft.generate_key(ctx, create, options.engine)?;
     let collation = draft.collation;
     let next_column_id = draft.next_column_id;
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
@@ -123,6 +124,9 @@ pub(super) fn create_table(
         begin_numbers(&mut def, &options);
         ctx.temporary.borrow_mut().add(def, trees)?;
         return Ok(DdlDone::default());
+    }
+    if is_keyed {
+        generated_key::log_definition(ctx, create, &def)?;
     }
     let mut change = ctx.change()?;
     change.adopt(trees);

@@ -88,6 +88,7 @@ pub fn define(
         return Err(generated_value(&column.def.name, &name.name));
     }
     forget_defaults_of_primary(&mut draft, origins, query);
+    draft.generate_key(ctx, create, options.engine)?;
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let mut built = draft.finish()?;

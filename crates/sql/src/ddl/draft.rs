@@ -184,7 +184,7 @@ impl Draft {
         self.next_column_id += 1;
         let at = match position {
             ColumnPosition::Unchanged => self.columns.len(),
-            ColumnPosition::First => 0,
+            ColumnPosition::First => self.first(),
             ColumnPosition::After(name) => self.find(&name.text)? + 1,
         };
         self.columns.insert(

@@ -2,12 +2,13 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole), `doc_id` · `checks` (CHECK constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what
-//! foreign keys need of other tables) · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`,
-//! `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their
-//! changes), `progress` (how far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES,
-//! FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `program` (DROP of routines and events). Neighbours:
-//! `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end;
+//! whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK constraints: conditions, names) ·
+//! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) ·
+//! `schema`, `create`, `create_select`, `table`, `alter`, `view`, `trigger` (the statements) · `convert`, `fill` (new
+//! trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses
+//! for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and
+//! functions), `program` (DROP of routines and events). Neighbours: `session` commits what is open, runs [`run`] on a
+//! thread that may block and releases statement locks at the end;
 //! `catalog` publishes the result.
 //!
 //! **Invariants**
@@ -31,6 +32,7 @@ mod fill;
 mod foreign;
 #[cfg(test)]
 mod foreign_tests;
+mod generated_key;
 pub(crate) mod implied;
 pub mod lock_tables;
 pub(crate) mod names;
@@ -99,6 +101,8 @@ pub struct DdlCtx<'a> {
     pub stopwords: &'a dyn Fn() -> SqlResult<Stopwords>,
     /// auto_increment_increment and auto_increment_offset.
     pub auto_step: AutoStep,
+    /// sql_generate_invisible_primary_key.
+    pub generates_primary_key: bool,
     /// sql_require_primary_key.
     pub require_primary_key: bool,
     /// Which engine tables get.

@@ -219,6 +219,7 @@ impl Bench {
             },
             stopwords: &|| Ok(Stopwords::Default),
             auto_step: self.auto_step,
+            generates_primary_key: false,
             require_primary_key: false,
             fails_fast: false,
             publish_wait: crate::ddl::PublishWait {

@@ -53,7 +53,8 @@ pub(super) static SOURCES: &[Source] = &[
         ],
         |viewer| {
             each(viewer, |t, rows| {
-                for index in t.visible_indexes().iter().filter(|i| i.unique) {
+                let indexes = t.shown_indexes(viewer.generated_keys).iter();
+                for index in indexes.filter(|i| i.unique) {
                     let cells = ["def", &*t.schema, &*index.name, &*t.name];
                     rows.push(cells.map(text).to_vec());
                 }
@@ -187,7 +188,7 @@ fn columns_extensions(viewer: &Viewer) -> Rows {
         }
     };
     let mut rows = each(viewer, |t, rows| {
-        for column in t.columns.iter().filter(|c| !c.is_hidden()) {
+        for (_, column) in t.shown_columns(viewer.generated_keys) {
             add(&t.schema, &t.name, &column.name, rows);
         }
     });

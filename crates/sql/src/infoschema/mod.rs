@@ -124,6 +124,8 @@ pub struct Viewer {
     pub user: String,
     /// Id of its connection.
     pub connection: u64,
+    /// Generated invisible primary keys are shown.
+    pub(crate) generated_keys: bool,
     /// What tables about the session itself show; None for all others.
     pub(crate) session: Option<Arc<SessionState>>,
 }

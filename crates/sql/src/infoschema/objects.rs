@@ -199,7 +199,9 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     for t in visible_tables(viewer, wanted) {
         let stats = viewer.instance.table_stats(&t);
         let average = stats.data_bytes.checked_div(stats.rows).unwrap_or(0);
-        let auto = t.next_auto();
+        let auto = t
+            .next_auto()
+            .filter(|_| viewer.generated_keys || !t.has_generated_key());
         out.push(vec![
             text("def"),
             text(&t.schema),
@@ -427,8 +429,7 @@ fn numeric(ty: &SqlType) -> (Value, Value) {
 }
 
 fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
-    let shown = table.columns.iter().enumerate();
-    for (i, column) in shown.filter(|(_, c)| !c.is_hidden()) {
+    for (i, column) in table.shown_columns(viewer.generated_keys) {
         let access = &viewer.access;
         let privileges = access.shown_on_column(&table.schema, &table.name, &column.name);
         if privileges.is_empty() {
@@ -512,7 +513,7 @@ pub(super) fn index_rows(viewer: &Viewer, table: &TableDef) -> Vec<Vec<Value>> {
 
 fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     let rows = viewer.instance.table_stats(table).rows;
-    for index in table.visible_indexes() {
+    for index in table.shown_indexes(viewer.generated_keys) {
         for (i, part) in index.parts.iter().enumerate() {
             let column = &table.columns[part.col];
             out.push(vec![
@@ -561,7 +562,8 @@ fn key_columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             .shown_on_column(&table.schema, &table.name, column)
             .is_empty()
     };
-    for index in table.visible_indexes().iter().filter(|i| i.unique) {
+    let indexes = table.shown_indexes(viewer.generated_keys).iter();
+    for index in indexes.filter(|i| i.unique) {
         let is_shown = |p: &esker_sql_catalog::catalog::IndexPart| {
             let column = &table.columns[p.col];
             !column.is_hidden() && shows(&column.name)
@@ -587,7 +589,7 @@ fn key_columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     foreign::column_usage(table, &shows, out);
 }
 
-fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+fn table_constraints(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     let mut push = |name: &str, kind: &str, enforced: bool| {
         out.push(vec![
             text("def"),
@@ -599,7 +601,8 @@ fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             yes_no(enforced),
         ]);
     };
-    for index in table.visible_indexes().iter().filter(|i| i.unique) {
+    let indexes = table.shown_indexes(viewer.generated_keys).iter();
+    for index in indexes.filter(|i| i.unique) {
         push(
             &index.name,
             if index.primary {

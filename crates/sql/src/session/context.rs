@@ -45,6 +45,8 @@ pub struct SessionContext {
     pub(crate) account: Account,
     /// The statement reads a view inside of which the account may not look.
     pub(super) hides_plan: Cell<bool>,
+    /// `show_gipk_in_create_table_and_information_schema`.
+    pub(crate) shows_generated_keys: bool,
     /// `proxy_user`.
     pub(super) proxy_user: Option<String>,
     /// What it may do.
@@ -130,6 +132,7 @@ impl SessionContext {
             user,
             host,
             hides_plan: Cell::new(false),
+            shows_generated_keys: true,
             proxy_user: None,
             access: Arc::new(Access::of(&account)),
             active_roles: Vec::new(),
@@ -328,6 +331,7 @@ impl SessionContext {
             access: self.access.clone(),
             user: self.user.clone(),
             connection: self.process.id,
+            generated_keys: self.shows_generated_keys,
             session: None,
         }
     }

@@ -369,6 +369,7 @@ impl Session {
             firing: Firing::default(),
             counted_for: None,
         };
+        session.note_vars();
         session.context.take_default_roles();
         session
     }
@@ -383,6 +384,7 @@ impl Session {
         self.plans.forget_texts();
         self.state = TransactionState::default();
         (self.values, self.vars) = self.context.instance.start_values(None);
+        self.note_vars();
         self.clear_warnings();
         self.forget_marks();
         self.context.gtid_next = GtidNext::default();
@@ -403,6 +405,7 @@ impl Session {
             d.database = None;
         });
         (self.values, self.vars) = self.context.instance.start_values(collation);
+        self.note_vars();
         self.forget_marks();
     }
 

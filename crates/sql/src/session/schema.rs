@@ -89,6 +89,10 @@ impl Session {
             word_rules,
             stopwords: &stopwords,
             auto_step: self.vars.auto_step(),
+            generates_primary_key: self
+                .values
+                .named("sql_generate_invisible_primary_key")
+                .is_on(),
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
             progress: &process.progress,

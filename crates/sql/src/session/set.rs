@@ -57,6 +57,7 @@ const RESTRICTED: &[&str] = &[
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
+    "sql_generate_invisible_primary_key",
     "sql_log_bin",
     "sql_require_primary_key",
 ];
@@ -470,7 +471,13 @@ impl Session {
             self.context.rebind();
         }
         self.vars = vars;
+        self.note_vars();
         Ok(())
+    }
+
+    /// Tells the context what it has to know of the variables.
+    pub(super) fn note_vars(&mut self) {
+        self.context.shows_generated_keys = self.vars.shows_generated_keys;
     }
 
     /// The session's value, computed ones included.

@@ -238,8 +238,7 @@ fn system_columns(session: &Session, full: bool, spec: &TableSpec) -> Vec<Vec<Va
 
 fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    let shown = table.columns.iter().enumerate();
-    for (i, c) in shown.filter(|(_, c)| !c.is_hidden()) {
+    for (i, c) in table.shown_columns(session.vars.shows_generated_keys) {
         let access = &session.context.access;
         let privileges = match table.temporary {
             true => "select,insert,update,references".to_owned(),
@@ -404,7 +403,8 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         return Ok(create_view(session, &view));
     }
     let table = session.find_table(name)?;
-    let text = esker_sql_catalog::catalog::show_create_table(&table, &session.vars.time_zone);
+    let (zone, generated_keys) = (&session.vars.time_zone, session.vars.shows_generated_keys);
+    let text = esker_sql_catalog::catalog::show_create_table_to(&table, zone, generated_keys);
     let rows = vec![vec![t(&table.name), t(text)]];
     Ok(Table::texts(&["Table", "Create Table"], rows))
 }

@@ -15,6 +15,7 @@ use super::super::DdlCtx;
 use super::super::columns;
 use super::super::draft::{Draft, DraftIndex, PRIMARY, PartColumn, not_for_generated};
 use super::super::draft_finish::incorrect_prefix;
+use super::super::generated_key;
 use super::super::names;
 use super::super::options::Options;
 use super::super::partitions;
@@ -124,6 +125,7 @@ impl<'a> Edit<'a> {
     }
 
     pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
+        generated_key::check_action(self.old, action)?;
         match action {
             AlterAction::AddColumn {
                 def,
@@ -403,6 +405,7 @@ impl<'a> Edit<'a> {
         }
         let id = before.def.id;
         let (mut column, inline) = columns::build(self.ctx.eval, def, id, self.draft.collation)?;
+        generated_key::check_column(self.old, &column)?;
         column.instant_default = before.def.instant_default;
         self.note_generated(&before.def.generated, &column.generated)?;
         self.draft.columns[at].def = column;
@@ -502,7 +505,7 @@ impl<'a> Edit<'a> {
     fn move_column(&mut self, at: usize, position: &ColumnPosition) -> SqlResult<()> {
         let to = match position {
             ColumnPosition::Unchanged => return Ok(()),
-            ColumnPosition::First => 0,
+            ColumnPosition::First => self.draft.first(),
             ColumnPosition::After(name) => {
                 let after = self.draft.find(&name.text)?;
                 if after == at {

@@ -175,6 +175,7 @@ fn run(
         edit.draft.forget_new_keys();
     }
     edit.draft.check_dropped_columns(&old)?;
+    edit.draft.check_altered_key(ctx, &old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
     let managed = partition(ctx, &old, &mut built, engine, actions)?;
