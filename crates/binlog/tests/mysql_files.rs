@@ -231,6 +231,7 @@ fn all_types(table_id: u64) -> Shape {
         schema: "binlog".into(),
         table: "t1".into(),
         columns: columns.collect(),
+        has_generated_key: false,
         primary_key: vec![(0, 0)],
     }
 }
@@ -261,6 +262,7 @@ fn collations(table_id: u64) -> Shape {
         schema: "binlog".into(),
         table: "dc".into(),
         columns,
+        has_generated_key: false,
         primary_key: vec![(6, 1), (0, 0)],
     }
 }

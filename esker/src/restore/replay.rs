@@ -18,7 +18,7 @@ use esker_binlog::files::Scan;
 use esker_binlog::gtid::GtidSet;
 use esker_engine::BackupProgress;
 use esker_server::embedded::Embedded;
-use esker_sql::applier::set_statement;
+use esker_sql::applier::{KeyCheck, set_statement};
 use esker_types::func::encode_base64;
 use esker_vfs::Env;
 
@@ -245,7 +245,7 @@ impl Player<'_> {
         }
         let set = format!(
             "{}, timestamp = {}.{:06}",
-            set_statement(&settings),
+            set_statement(&settings, KeyCheck::default()),
             part.time,
             settings.micros.unwrap_or(0)
         );

@@ -17,6 +17,8 @@ use esker_types::TypeKind;
 const MAX_COLUMNS: usize = 4096;
 /// What MySQL sets in every map.
 const FLAGS: u16 = 1;
+/// The first column is a generated invisible primary key.
+const GENERATED_KEY: u16 = 4;
 
 const SIGNEDNESS: u8 = 1;
 const DEFAULT_CHARSET: u8 = 2;
@@ -42,7 +44,10 @@ pub enum Detail {
 /// Appends the body of the map of a table.
 pub fn write(shape: &Shape, detail: Detail, out: &mut Vec<u8>) {
     out.uint(shape.table_id, 6);
-    out.u16(FLAGS);
+    out.u16(match shape.has_generated_key {
+        true => FLAGS | GENERATED_KEY,
+        false => FLAGS,
+    });
     for name in [&shape.schema, &shape.table] {
         out.short_bytes(name.as_bytes());
         out.u8(0);
@@ -183,6 +188,8 @@ pub struct TableMap {
     pub table: String,
     /// Columns.
     pub columns: Vec<MapColumn>,
+    /// The first column is a generated invisible primary key.
+    pub has_generated_key: bool,
     /// Columns of the primary key and their prefixes; empty if the map does not say.
     pub primary_key: Vec<(usize, u32)>,
 }
@@ -209,7 +216,7 @@ impl TableMap {
     pub fn parse(body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(body);
         let table_id = r.uint(6)?;
-        r.u16()?;
+        let flags = r.u16()?;
         let mut name = || -> Result<String> {
             let name = r.short_bytes()?;
             r.u8()?;
@@ -238,6 +245,7 @@ impl TableMap {
             schema,
             table,
             columns: columns.collect::<Result<_>>()?,
+            has_generated_key: flags & GENERATED_KEY != 0,
             primary_key: Vec::new(),
         };
         while !r.is_empty() {

@@ -15,8 +15,44 @@ use esker_types::{SqlMode, SqlResult, errors};
 /// auto_increment_increment and auto_increment_offset where the event does not say.
 const DEFAULT_STEP: (u16, u16) = (1, 1);
 
+/// What decides whether new tables need a primary key (`REQUIRE_TABLE_PRIMARY_KEY_CHECK`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyCheck {
+    /// What the source said.
+    #[default]
+    Stream,
+    /// They do.
+    On,
+    /// They do not.
+    Off,
+    /// They are given one.
+    Generate,
+}
+
+impl KeyCheck {
+    const NAMES: [(Self, &str); 4] = [
+        (Self::Stream, "STREAM"),
+        (Self::On, "ON"),
+        (Self::Off, "OFF"),
+        (Self::Generate, "GENERATE"),
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(check, _)| *check == self);
+        found.map_or("STREAM", |(_, name)| name)
+    }
+
+    /// The one of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let mut all = Self::NAMES.iter();
+        let found = all.find(|(_, known)| known.eq_ignore_ascii_case(name));
+        found.map(|(check, _)| *check)
+    }
+}
+
 /// The settings of a statement.
-pub fn set_statement(settings: &Settings) -> String {
+pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
     let flags = settings.flags2.unwrap_or(0);
     let is_on = |off: u32| u8::from(flags & off == 0);
     let known = SqlMode::ALL.iter().fold(0, |all, (mode, _)| all | mode.0);
@@ -48,6 +84,16 @@ pub fn set_statement(settings: &Settings) -> String {
         sql,
         ", default_collation_for_utf8mb4 = {}, explicit_defaults_for_timestamp = {explicit}",
         utf8mb4.name(),
+    );
+    let requires_key = match key_check {
+        KeyCheck::Stream => settings.require_primary_key.unwrap_or(false),
+        check => check == KeyCheck::On,
+    };
+    let _ = write!(
+        sql,
+        ", sql_require_primary_key = {}, sql_generate_invisible_primary_key = {}",
+        u8::from(requires_key),
+        u8::from(key_check == KeyCheck::Generate),
     );
     let zone = settings.time_zone.as_deref().unwrap_or("SYSTEM");
     let _ = write!(sql, ", time_zone = '{}'", zone.replace(['\'', '\\'], ""));
@@ -116,13 +162,15 @@ mod tests {
 
     #[test]
     fn settings_of_a_statement_are_set_and_others_are_as_usual() {
-        let set = set_statement(&Settings {
+        let settings = Settings {
             flags2: Some(query::NO_FOREIGN_KEY_CHECKS),
             sql_mode: Some(SqlMode::ANSI_QUOTES.0 | 1 << 28),
             charset: Some((8, 8, 9999)),
             time_zone: Some("+02:00".to_owned()),
+            require_primary_key: Some(true),
             ..Settings::default()
-        });
+        };
+        let set = set_statement(&settings, KeyCheck::Stream);
         for part in [
             "sql_mode = 4,",
             "foreign_key_checks = 0",
@@ -132,11 +180,23 @@ mod tests {
             "time_zone = '+02:00'",
             "default_collation_for_utf8mb4 = utf8mb4_general_ci",
             "explicit_defaults_for_timestamp = 1",
+            "sql_require_primary_key = 1, sql_generate_invisible_primary_key = 0",
         ] {
             assert!(set.contains(part), "{part} in {set}");
         }
-        let usual = set_statement(&Settings::default());
+        let usual = set_statement(&Settings::default(), KeyCheck::default());
         assert!(usual.contains("time_zone = 'SYSTEM'") && !usual.contains("collation_server"));
+        for (check, required, generated) in [
+            (KeyCheck::On, 1, 0),
+            (KeyCheck::Off, 0, 0),
+            (KeyCheck::Generate, 0, 1),
+        ] {
+            let part = format!(
+                "sql_require_primary_key = {required}, sql_generate_invisible_primary_key = {generated}"
+            );
+            assert!(set_statement(&settings, check).contains(&part));
+            assert_eq!(KeyCheck::by_name(&check.name().to_lowercase()), Some(check));
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 use crate::instance::Instance;
-pub use context::set_statement;
+pub use context::{KeyCheck, set_statement};
 use feed::Feed;
 use rules::Rules;
 use shared::Shared;
@@ -75,6 +75,8 @@ pub struct Settings {
     pub until: Option<Until>,
     /// `IGNORE_SERVER_IDS`.
     pub ignored_servers: Vec<u32>,
+    /// `REQUIRE_TABLE_PRIMARY_KEY_CHECK`.
+    pub key_check: KeyCheck,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
 }

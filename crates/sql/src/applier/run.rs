@@ -235,7 +235,7 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;
     let settings = Settings::parse(query.settings).map_err(damaged)?;
-    let set = set_statement(&settings);
+    let set = set_statement(&settings, shared.settings.key_check);
     if hand.settings != set {
         session
             .apply_text(set.as_bytes())

@@ -193,6 +193,7 @@ pub(super) fn settings() -> Settings {
         delay: Duration::ZERO,
         until: None,
         ignored_servers: Vec::new(),
+        key_check: super::KeyCheck::default(),
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
     }
 }

@@ -52,6 +52,7 @@ impl Logged {
             schema: Arc::clone(&table.schema),
             table: Arc::clone(&table.name),
             columns: columns.iter().copied().map(column).collect(),
+            has_generated_key: table.has_generated_key(),
             primary_key: parts
                 .iter()
                 .map(|p| (place(p.col), p.prefix_len.unwrap_or(0)))

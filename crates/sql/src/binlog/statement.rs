@@ -178,6 +178,8 @@ impl Session {
             updated_databases: databases.to_vec(),
             explicit_defaults,
             utf8mb4_collation: Some(log.utf8mb4_collation.0),
+            require_primary_key: explicit_defaults
+                .and_then(|_| self.requires_primary_key().then_some(true)),
             ..Settings::default()
         };
         let mut bytes = Vec::with_capacity(USUAL_SETTINGS_BYTES);

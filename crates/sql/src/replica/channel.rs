@@ -226,6 +226,7 @@ impl Channel {
             delay: Duration::from_secs(configured.delay.into()),
             until: until.clone(),
             ignored_servers: configured.ignored_servers,
+            key_check: configured.key_check,
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
                 let host = instance.as_ref().and_then(|instance| instance.host());

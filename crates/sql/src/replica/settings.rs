@@ -9,7 +9,7 @@
 
 use esker_types::{SqlError, SqlResult, errors};
 
-use crate::applier::Filters;
+use crate::applier::{Filters, KeyCheck};
 
 const VERSION: u8 = 1;
 const DEFAULT_PORT: u16 = 3306;
@@ -71,6 +71,8 @@ pub struct ChannelSettings {
     pub delay: u32,
     /// Servers whose transactions are left out.
     pub ignored_servers: Vec<u32>,
+    /// Do new tables need a primary key?
+    pub key_check: KeyCheck,
     /// What is applied.
     pub filters: Filters,
     /// Since when, microseconds since the epoch.
@@ -99,6 +101,7 @@ impl Default for ChannelSettings {
             get_public_key: false,
             delay: 0,
             ignored_servers: Vec::new(),
+            key_check: KeyCheck::default(),
             filters: Filters::default(),
             filters_since: 0,
             has_own_filters: false,
@@ -113,6 +116,10 @@ pub(super) struct NewPlace {
     pub(super) position: Option<u64>,
     /// It is another source.
     pub(super) is_other_source: bool,
+}
+
+fn key_check(name: &str, text: &str) -> SqlResult<KeyCheck> {
+    KeyCheck::by_name(text).ok_or_else(|| errors::wrong_arguments(name))
 }
 
 fn number<N: std::str::FromStr>(name: &str, text: &str) -> SqlResult<N> {
@@ -212,7 +219,7 @@ impl ChannelSettings {
             }
             // What these say is so here anyway.
             "REQUIRE_ROW_FORMAT" | "GTID_ONLY" => {}
-            "REQUIRE_TABLE_PRIMARY_KEY_CHECK" if text.eq_ignore_ascii_case("STREAM") => {}
+            "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => self.key_check = key_check(name, text)?,
             "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" if text.eq_ignore_ascii_case("OFF") => {}
             "SOURCE_COMPRESSION_ALGORITHMS" if text.eq_ignore_ascii_case("uncompressed") => {}
             "SOURCE_ZSTD_COMPRESSION_LEVEL" | "SOURCE_CONNECTION_AUTO_FAILOVER"
@@ -270,6 +277,7 @@ impl ChannelSettings {
             ("ssl_verify", flag(self.ssl_verify)),
             ("get_public_key", flag(self.get_public_key)),
             ("delay", self.delay.to_string()),
+            ("key_check", self.key_check.name().to_owned()),
             ("filters_since", self.filters_since.to_string()),
             ("own_filters", flag(self.has_own_filters)),
         ];
@@ -318,6 +326,7 @@ impl ChannelSettings {
             "ssl_verify" => self.ssl_verify = flag(name, text)?,
             "get_public_key" => self.get_public_key = flag(name, text)?,
             "delay" => self.delay = number(name, text)?,
+            "key_check" => self.key_check = key_check(name, text)?,
             "heartbeat" => self.heartbeat = Some(number(name, text)?),
             "filters_since" => self.filters_since = number(name, text)?,
             "own_filters" => self.has_own_filters = flag(name, text)?,

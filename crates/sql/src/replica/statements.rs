@@ -37,7 +37,7 @@ enum Concerns {
 
 fn concerns(option: &str) -> Concerns {
     match option {
-        "SOURCE_DELAY" | "MASTER_DELAY" => Concerns::Applier,
+        "SOURCE_DELAY" | "MASTER_DELAY" | "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => Concerns::Applier,
         "SOURCE_AUTO_POSITION"
         | "MASTER_AUTO_POSITION"
         | "MASTER_USE_GTID"

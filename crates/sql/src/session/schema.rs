@@ -70,6 +70,7 @@ impl Session {
         let instance = &self.context.instance;
         let share = instance.variable_u64("esker_ddl_least_share");
         let throttle = Throttle::new(share as u32, &instance.counters.ddl_pauses);
+        let require_primary_key = self.requires_primary_key();
         let mut ctx = DdlCtx {
             throttle: &throttle,
             engines,
@@ -93,7 +94,7 @@ impl Session {
                 .values
                 .named("sql_generate_invisible_primary_key")
                 .is_on(),
-            require_primary_key: self.values.named("sql_require_primary_key").is_on(),
+            require_primary_key,
             check_killed: &killed,
             progress: &process.progress,
         };
@@ -106,6 +107,11 @@ impl Session {
             self.context.rebind();
         }
         result
+    }
+
+    /// sql_require_primary_key.
+    pub(crate) fn requires_primary_key(&self) -> bool {
+        self.values.named("sql_require_primary_key").is_on()
     }
 
     /// Schema changes.

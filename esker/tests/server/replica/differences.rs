@@ -176,3 +176,57 @@ fn events_are_those_that_mysql_writes() {
     assert_eq!(without[0].1, full[0].1, "what is NULL takes no room");
     same(&mut c, &replica, &["SELECT * FROM d.r ORDER BY id"]);
 }
+
+/// `REQUIRE_TABLE_PRIMARY_KEY_CHECK`, and generated keys that one of both servers has.
+#[test]
+fn a_replica_gives_tables_keys_of_its_own() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut c, mut there) = (source.connect(), replica.connect());
+    let check = |there: &mut Client, how: &str| {
+        there.run(&format!(
+            "STOP REPLICA SQL_THREAD; \
+             CHANGE REPLICATION SOURCE TO REQUIRE_TABLE_PRIMARY_KEY_CHECK = {how}; START REPLICA SQL_THREAD"
+        ));
+        let shown = "SELECT REQUIRE_TABLE_PRIMARY_KEY_CHECK \
+                     FROM performance_schema.replication_applier_configuration";
+        assert_eq!(there.value(shown), how);
+    };
+    let rows = ["SELECT a, b FROM d.k ORDER BY a"];
+    let fill = "INSERT INTO k VALUES (1, 'x'), (2, 'y'), (3, 'z'); UPDATE k SET b = 'v' WHERE a = 2; \
+                DELETE FROM k WHERE a = 1";
+    same(&mut c, &replica, &[]);
+    check(&mut there, "GENERATE");
+    c.run("USE d; CREATE TABLE k (a INT, b TEXT)");
+    c.run(fill);
+    c.run("CREATE TABLE s SELECT a, b FROM k");
+    same(&mut c, &replica, &rows);
+    same(&mut c, &replica, &["SELECT a, b FROM d.s ORDER BY a"]);
+    let keys = "SELECT my_row_id, a FROM d.k ORDER BY a";
+    assert_eq!(there.lines(keys), ["2|2", "3|3"]);
+    assert_eq!(there.lines("SELECT my_row_id FROM d.s"), ["1", "2"]);
+
+    // The source has them, the replica does not.
+    check(&mut there, "OFF");
+    c.run("SET sql_log_bin = 0; DROP TABLE k, s; SET sql_generate_invisible_primary_key = 1");
+    c.run("CREATE TABLE k (a INT, b TEXT); SET sql_log_bin = 1");
+    there.run("SET sql_log_bin = 0; DROP TABLE d.k; CREATE TABLE d.k (a INT, b TEXT)");
+    c.run(fill);
+    same(&mut c, &replica, &rows);
+    c.run("SET binlog_row_image = MINIMAL; UPDATE k SET my_row_id = 7 WHERE a = 3");
+    same(&mut c, &replica, &rows);
+
+    // The source's own setting, and one that overrides it.
+    check(&mut there, "STREAM");
+    c.run("SET sql_generate_invisible_primary_key = 0, sql_require_primary_key = 1");
+    c.run("CREATE TABLE p (a INT PRIMARY KEY); SET sql_require_primary_key = 0");
+    same(&mut c, &replica, &["SHOW CREATE TABLE d.p"]);
+    check(&mut there, "ON");
+    c.run("CREATE TABLE q (a INT)");
+    eventually("the replica refuses it", || {
+        super::status(&mut there)
+            .iter()
+            .any(|line| line.contains("without a primary key"))
+    });
+    assert_eq!(there.lines("SHOW TABLES FROM d LIKE 'q'"), [""; 0]);
+}

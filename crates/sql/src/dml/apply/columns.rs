@@ -2,8 +2,9 @@
 //!
 //! Neighbours: `fit` says what may be converted; the applier makes rows of what comes out.
 //! **Invariants**
-//! - Columns match by position; functional key parts, which no image has, are passed over. Columns that only the event
-//!   has are read and dropped; columns that only we have keep their default.
+//! - Columns match by position; functional key parts, which no image has, are passed over, and so is a generated
+//!   primary key that only one of both tables has. Columns that only the event has are read and dropped; columns that
+//!   only we have keep their default.
 //! - Values come out in the column's type, TIMESTAMPs in UTC, texts in UTF-8.
 
 use esker_binlog::event::rows::Image;
@@ -29,6 +30,8 @@ struct Source {
 
 /// The columns of an event's table.
 pub(super) struct Columns {
+    /// First columns of the event that are none of ours.
+    skipped: usize,
     sources: Vec<Source>,
     /// Our columns as images have them, to compare values.
     shapes: Vec<ShapeColumn>,
@@ -45,10 +48,11 @@ impl Columns {
         map: &TableMap,
         conversions: Conversions,
     ) -> SqlResult<Self> {
-        let visible = table.columns.iter().enumerate();
-        let visible = visible.filter(|(_, column)| !column.is_hidden());
-        let sources = map.columns.iter().zip(visible).enumerate();
-        let sources = sources.map(|(nth, (source, (target, column)))| {
+        let visible = table.shown_columns(map.has_generated_key);
+        let skipped = usize::from(map.has_generated_key && !table.has_generated_key());
+        let of_event = map.columns.iter().enumerate().skip(skipped);
+        let sources = of_event.zip(visible);
+        let sources = sources.map(|((nth, source), (target, column))| {
             let own = column.ty.collation;
             let collation = source.collation.and_then(Collation::by_id).unwrap_or(own);
             Ok(Source {
@@ -59,6 +63,7 @@ impl Columns {
         });
         let shape = |c: &ColumnDef| ShapeColumn::new(c.name.clone(), c.ty.clone(), c.invisible);
         Ok(Self {
+            skipped,
             sources: sources.collect::<SqlResult<_>>()?,
             shapes: table.columns.iter().map(shape).collect(),
         })
@@ -66,6 +71,7 @@ impl Columns {
 
     /// Which column of ours is the event's `nth`.
     pub(super) fn target(&self, nth: usize) -> Option<usize> {
+        let nth = nth.checked_sub(self.skipped)?;
         self.sources.get(nth).map(|source| source.target)
     }
 
@@ -80,7 +86,11 @@ impl Columns {
         image: Image,
     ) -> SqlResult<OwnImage> {
         let mut own: OwnImage = vec![None; table.columns.len()];
-        for (source, value) in self.sources.iter().zip(image) {
+        for (source, value) in self
+            .sources
+            .iter()
+            .zip(image.into_iter().skip(self.skipped))
+        {
             let Some(value) = value else { continue };
             let column = &table.columns[source.target];
             let name = (&*table.name, column);

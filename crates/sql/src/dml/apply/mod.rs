@@ -7,7 +7,8 @@
 //!
 //! **Invariants**
 //! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
-//!   they come. Generated columns are computed again, cascades are carried out again, for events do not have them.
+//!   they come. Only a column that the event does not know of draws numbers. Generated columns are computed again,
+//!   cascades are carried out again, for events do not have them.
 //! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
 //!   goes, and what is gone is no error.
 
@@ -21,17 +22,17 @@ use std::sync::Arc;
 use esker_binlog::event::rows::{ColumnEdits, RowChange};
 use esker_binlog::event::table_map::TableMap;
 use esker_engine::LockMode;
-use esker_sql_catalog::catalog::{AutoStep, TableDef};
+use esker_sql_catalog::catalog::{AutoStep, ColumnDef, TableDef, max_auto};
 use esker_sql_catalog::codec::temporal::{utc_to_zone, zone_to_utc};
 use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
-use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value};
+use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects};
-use super::insert::{as_counter, decode_row};
+use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
 use super::values::{Default, default_of, unset_value};
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
@@ -159,8 +160,9 @@ impl RowApplier {
             row.push(match value {
                 Some(value) => value,
                 // What the event does not know of: an additional column.
+                None if column.auto_increment => self.draw_number(env, column)?,
                 None => match default_of(env.ctx, column) {
-                    Default::Value(value) if !column.auto_increment => value,
+                    Default::Value(value) => value,
                     _ => unset_value(&column.ty),
                 },
             });
@@ -181,6 +183,17 @@ impl RowApplier {
         env.log_insert(&self.table, None, &|_| false)?;
         self.note_auto(env, &row);
         Ok(())
+    }
+
+    /// The next number for a column that the event does not know of.
+    fn draw_number(&self, env: &mut DmlEnv<'_>, column: &ColumnDef) -> SqlResult<Value> {
+        let (table, max) = (&self.table, max_auto(&column.ty));
+        table.runtime.learn_stored(env.engine, table)?;
+        let range = table.runtime.draw(1, env.auto_step, max);
+        let number = range.map(|range| range.first).filter(|n| *n <= max);
+        let number = number.ok_or_else(errors::no_auto_increment_value)?;
+        env.txn.bump_counter(table.counter_tree(), number);
+        Ok(auto_value(&column.ty, number))
     }
 
     fn write_new(&self, env: &mut DmlEnv<'_>) -> Result<Written, ExecError> {

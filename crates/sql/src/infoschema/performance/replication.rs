@@ -45,7 +45,12 @@ pub(super) static SOURCES: &[Source] = &[
     ),
     Source::new(
         "replication_applier_configuration",
-        &["CHANNEL_NAME", "DESIRED_DELAY"],
+        &[
+            "CHANNEL_NAME",
+            "DESIRED_DELAY",
+            "REQUIRE_ROW_FORMAT",
+            "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+        ],
         applier_configuration,
     ),
     Source::new(
@@ -166,7 +171,13 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
-    rows(viewer, |_, view| vec![number(view.settings.delay)])
+    rows(viewer, |_, view| {
+        vec![
+            number(view.settings.delay),
+            text("NO"),
+            text(view.settings.key_check.name()),
+        ]
+    })
 }
 
 fn applier_status(viewer: &Viewer) -> Vec<Vec<Value>> {
