@@ -623,6 +623,11 @@ pub fn unknown_constraint(name: impl Display) -> SqlError {
     )
 }
 
+/// 3503
+pub fn no_such_database(name: &str) -> SqlError {
+    SqlError::new(3503, "42Y07", format!("Database '{name}' doesn't exist"))
+}
+
 /// 4028
 pub fn no_visible_column() -> SqlError {
     let text = "A table must have at least one visible column.";

@@ -104,7 +104,7 @@ pub(super) fn alter(
     let old = ctx
         .catalog
         .schema(&name)
-        .ok_or_else(|| errors::unknown_database(&name))?;
+        .ok_or_else(|| errors::no_such_database(&name))?;
     let collation = collation(options, old.collation)?;
     let mut change = ctx.change()?;
     change.put_schema(SchemaDef {

@@ -168,15 +168,15 @@ impl Session {
             Replication::Start(threads) => self.note(start(&instance, threads)?),
             Replication::Stop(threads) => {
                 let (receives, applies) = which(threads);
-                for channel in chosen(&instance, threads.channel.as_deref())? {
+                let channels = chosen(&instance, threads.channel.as_deref())?;
+                if channels.is_empty() {
+                    self.note(vec![already_stopped("")]);
+                }
+                for channel in channels {
                     let runs =
                         (receives && channel.is_receiving()) || (applies && channel.is_applying());
                     if !runs {
-                        let text = format!(
-                            "Replication thread(s) for channel '{}' are already stopped.",
-                            channel.name()
-                        );
-                        self.note(vec![(3084, text)]);
+                        self.note(vec![already_stopped(channel.name())]);
                     }
                     channel.stop(receives, applies);
                 }
@@ -231,12 +231,20 @@ fn which(threads: &ReplicaThreads) -> (bool, bool) {
     }
 }
 
-/// The channel that is named, or all.
+/// The channel that is named, or all. The default channel may always be named: it is there, and does nothing.
 pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<Arc<Channel>>> {
-    match name {
-        Some(name) => Ok(vec![instance.channels.get(&name_of(Some(name))?)?]),
-        None => Ok(instance.channels.all()),
+    let Some(name) = name else {
+        return Ok(instance.channels.all());
+    };
+    match instance.channels.get(&name_of(Some(name))?) {
+        Err(_) if name.is_empty() => Ok(Vec::new()),
+        found => Ok(vec![found?]),
     }
+}
+
+fn already_stopped(channel: &str) -> (u16, String) {
+    let text = format!("Replication thread(s) for channel '{channel}' are already stopped.");
+    (3084, text)
 }
 
 fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes> {

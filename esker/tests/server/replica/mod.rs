@@ -135,6 +135,11 @@ fn statements_about_channels_have_mysqls_errors() {
     let mut c = server.connect();
     for (sql, code) in [
         ("START REPLICA", 1200),
+        ("START REPLICA FOR CHANNEL ''", 1200),
+        (
+            "CHANGE REPLICATION SOURCE TO REQUIRE_TABLE_PRIMARY_KEY_CHECK = 3",
+            1210,
+        ),
         ("START REPLICA FOR CHANNEL 'x'", 3074),
         ("STOP REPLICA FOR CHANNEL 'x'", 3074),
         ("SHOW REPLICA STATUS FOR CHANNEL 'x'", 3074),
@@ -157,6 +162,12 @@ fn statements_about_channels_have_mysqls_errors() {
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");
     }
+    // The default channel may always be named.
+    c.run("STOP REPLICA; STOP REPLICA FOR CHANNEL ''");
+    let stopped = "Note|3084|Replication thread(s) for channel '' are already stopped.";
+    assert_eq!(c.lines("SHOW WARNINGS"), [stopped]);
+    c.run("RESET REPLICA ALL FOR CHANNEL ''; RESET REPLICA FOR CHANNEL ''");
+    assert_eq!(c.lines("SHOW REPLICA STATUS FOR CHANNEL ''"), [""; 0]);
     // Nobody listens there: the receiver tries until its attempts are used up.
     c.run(
         "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'u', MASTER_PASSWORD = 'pw', \
