@@ -17,7 +17,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 use super::block::Volatility;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::Scope;
-use super::{BindEnv, aggregates, compare, errors, json, print, window};
+use super::{BindEnv, aggregates, compare, errors, json, parameter, print, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, StoredCall, StoredFunction, fold};
 
 /// What the registry wants to know about bound arguments.
@@ -187,7 +187,13 @@ fn bind_arguments(
         false if json::takes_json_value(function, nth) => json::bind_json_value(env, scope, arg),
         false => bind_expr(env, scope, arg),
     };
-    args.iter().enumerate().map(bind).collect()
+    let mut bound: Vec<Expr> = args
+        .iter()
+        .enumerate()
+        .map(bind)
+        .collect::<SqlResult<_>>()?;
+    parameter::take_as_moments(env, function, args, &mut bound);
+    Ok(bound)
 }
 
 /// Does a function compute with a number, or judge a boolean, in its `nth` argument (from 0)?

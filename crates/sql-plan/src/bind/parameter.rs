@@ -1,0 +1,106 @@
+//! Parameters of prepared statements where a function takes a moment: they are DATETIME(6) or TIME(6), as MySQL's
+//! preparation makes them, so that the result has six digits of a second whatever the value has.
+//!
+//! Neighbours: `call` asks for the arguments of every function; `literal` makes the parameter's value a constant.
+//! **Invariant**: a value that names no moment stays what it is, and is judged when the function is computed.
+
+use esker_sql_syntax::ast;
+use esker_types::temporal::{DateFlags, MAX_FSP, parse_time};
+use esker_types::{SqlType, TypeKind, Value, cast, func};
+
+use super::{BindEnv, Params};
+use crate::expr::{Expr, ExprKind};
+
+/// What a function makes of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// DATETIME(6).
+    Moment,
+    /// TIME(6), or DATETIME(6) of a text with a date.
+    Time,
+    /// A number of seconds with six digits.
+    Seconds,
+}
+
+/// What the argument `nth` (from 0) of a function is, if it is a parameter.
+fn needs(function: &str, nth: usize) -> Option<Needs> {
+    let starts = |prefix: &str| function.starts_with(prefix);
+    match (function, nth) {
+        ("unix_timestamp" | "timestamp" | "convert_tz", 0) => Some(Needs::Moment),
+        (_, 0) if starts("date_add_") || starts("date_sub_") => Some(Needs::Moment),
+        (_, 1) if starts("timestampadd_") => Some(Needs::Moment),
+        ("timestamp", 1) | ("timediff", _) => Some(Needs::Time),
+        ("from_unixtime" | "sec_to_time", 0) => Some(Needs::Seconds),
+        _ => None,
+    }
+}
+
+/// Makes moments of the parameters among a function's arguments, written `args`, that are some.
+pub(super) fn take_as_moments(
+    env: &BindEnv<'_>,
+    function: &str,
+    args: &[ast::Expr],
+    bound: &mut [Expr],
+) {
+    // Variables of stored programs have types of their own.
+    if matches!(env.params, Params::Typed(..)) {
+        return;
+    }
+    for (nth, (arg, bound)) in args.iter().zip(bound).enumerate() {
+        let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
+            continue;
+        };
+        let needs = needs(function, nth);
+        if let Some((value, ty)) = needs.and_then(|needs| typed(env, needs, value)) {
+            *bound = Expr::constant(value, ty);
+        }
+    }
+}
+
+fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlType)> {
+    match (needs, value) {
+        (Needs::Seconds, Value::Decimal(d)) => {
+            let ty = SqlType::decimal(d.precision().max(1), d.scale());
+            let ty = SqlType {
+                decimals: ty.decimals.max(MAX_FSP),
+                ..ty
+            };
+            Some((value.clone(), ty.with_nullable(false)))
+        }
+        (Needs::Seconds, _) => None,
+        (Needs::Time, Value::Str(text)) => {
+            let parsed = parse_time(text, DateFlags::NONE).ok();
+            match parsed.filter(|p| p.warn.is_none()) {
+                Some(parsed) if !text.contains(&b'-') => {
+                    Some((Value::Time(parsed.time), with_six_digits(TypeKind::Time)))
+                }
+                _ => moment(env, text),
+            }
+        }
+        (Needs::Moment, Value::Str(text)) => moment(env, text),
+        (Needs::Moment, Value::Int(number)) => moment(env, number.to_string().as_bytes()),
+        (Needs::Moment, Value::Date(date)) => {
+            let value = Value::DateTime(date.at_midnight());
+            Some((value, with_six_digits(TypeKind::DateTime)))
+        }
+        (_, Value::DateTime(_)) => Some((value.clone(), with_six_digits(TypeKind::DateTime))),
+        (_, Value::Time(_)) => Some((value.clone(), with_six_digits(TypeKind::Time))),
+        _ => None,
+    }
+}
+
+/// The moment that a text names.
+fn moment(env: &BindEnv<'_>, text: &[u8]) -> Option<(Value, SqlType)> {
+    let (moment, _) = func::constant_moment(text, cast::date_flags(env.ctx))?;
+    Some((Value::DateTime(moment), with_six_digits(TypeKind::DateTime)))
+}
+
+fn with_six_digits(kind: TypeKind) -> SqlType {
+    let ty = SqlType::new(kind);
+    SqlType {
+        length: ty.length + 1 + u32::from(MAX_FSP),
+        decimals: MAX_FSP,
+        nullable: false,
+        ..ty
+    }
+}
