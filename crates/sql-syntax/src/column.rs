@@ -296,7 +296,7 @@ impl Parser<'_> {
             }
             Kw::COMMENT => {
                 self.advance();
-                def.comment = Some(self.string_text()?);
+                def.comment = Some(self.comment_text()?);
             }
             Kw::COLLATE => {
                 self.advance();

@@ -112,7 +112,7 @@ impl Parser<'_> {
                 }
                 Kw::COMMENT => {
                     self.advance();
-                    index.comment = Some(self.string_text()?);
+                    index.comment = Some(self.comment_text()?);
                 }
                 Kw::VISIBLE | Kw::INVISIBLE => {
                     index.invisible = self.advance().tok == Tok::Word(Kw::INVISIBLE);

@@ -6,11 +6,15 @@
 
 use super::ast::{Expr, Literal, UnaryOp};
 use super::lexer::{Lexer, Tok, end_of_nested, find, version_of};
-use super::parser::Parser;
+use super::parser::{Parser, in_names};
 
 impl Parser<'_> {
     /// MySQL's name for an unaliased expression that starts at `start` and ends here.
     pub(super) fn item_name(&self, expr: &Expr, start: usize) -> Box<str> {
+        in_names(self.item_text(expr, start))
+    }
+
+    fn item_text(&self, expr: &Expr, start: usize) -> Box<str> {
         let mut source = self.source(start, self.prev_end);
         if source.contains("/*!") || source.contains("*/") {
             let text = without_version_comments(source.as_bytes());

@@ -387,16 +387,12 @@ impl<'a> Parser<'a> {
 
     pub(super) fn ident_of(&self, token: Token) -> SqlResult<Ident> {
         let raw = self.bytes(token);
-        if token.tok == Tok::Quoted {
-            return Ok(Ident {
-                text: self.text(unquote(raw))?.into(),
-                quoted: true,
-            });
-        }
-        Ok(Ident {
-            text: self.str_of(raw)?.into(),
-            quoted: false,
-        })
+        let (text, quoted) = match token.tok == Tok::Quoted {
+            true => (self.text(unquote(raw))?.into(), true),
+            false => (self.str_of(raw)?.into(), false),
+        };
+        let text = in_names(text);
+        Ok(Ident { text, quoted })
     }
 
     /// The current token as a name if it is one.
@@ -552,6 +548,11 @@ impl<'a> Parser<'a> {
         Ok(self.text(bytes)?.into())
     }
 
+    /// A string literal that is kept beside names: a comment.
+    pub(super) fn comment_text(&mut self) -> SqlResult<Box<str>> {
+        self.string_text().map(in_names)
+    }
+
     /// A string literal or a `0x…` one.
     pub(super) fn string_or_hex(&mut self) -> SqlResult<Vec<u8>> {
         match self.cur.tok {
@@ -656,6 +657,16 @@ pub(super) fn unquote(raw: &[u8]) -> Vec<u8> {
         i += if inner[i] == quote { 2 } else { 1 };
     }
     out
+}
+
+/// A text as names keep it, in MySQL's utf8mb3: `?` stands for characters beyond the basic plane.
+pub(super) fn in_names(text: Box<str>) -> Box<str> {
+    // The first byte of a character of four.
+    if text.bytes().all(|b| b < 0xF0) {
+        return text;
+    }
+    let kept = |c: char| if c > '\u{FFFF}' { '?' } else { c };
+    text.chars().map(kept).collect::<String>().into()
 }
 
 /// 1064 at byte `pos`.

@@ -241,7 +241,7 @@ impl Parser<'_> {
                 Kw::DATA => options.data_directory = Some(self.string_text()?),
                 Kw::INDEX => options.index_directory = Some(self.string_text()?),
                 Kw::ENGINE => options.engine = Some(self.ident_or_text()?),
-                Kw::COMMENT => options.comment = Some(self.string_text()?),
+                Kw::COMMENT => options.comment = Some(self.comment_text()?),
                 Kw::MAX_ROWS => options.max_rows = self.bounded_number()?,
                 Kw::MIN_ROWS => options.min_rows = self.bounded_number()?,
                 Kw::TABLESPACE => options.tablespace = Some(self.ident()?.text),

@@ -387,7 +387,7 @@ impl Parser<'_> {
         let forced = self.eat_kw(Kw::AS);
         if self.is(Tok::Str) {
             return Ok(Some(Ident {
-                text: self.string_text()?,
+                text: self.comment_text()?,
                 quoted: true,
             }));
         }

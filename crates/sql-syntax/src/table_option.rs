@@ -48,7 +48,7 @@ impl Parser<'_> {
             Kw::COMMENT => {
                 self.advance();
                 self.eat_eq();
-                TableOption::Comment(self.string_text()?)
+                TableOption::Comment(self.comment_text()?)
             }
             Kw::ROW_FORMAT => {
                 self.advance();

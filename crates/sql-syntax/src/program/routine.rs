@@ -110,7 +110,7 @@ impl Parser<'_> {
             match self.kw() {
                 Kw::COMMENT => {
                     self.advance();
-                    out.comment = Some(self.string_text()?);
+                    out.comment = Some(self.comment_text()?);
                 }
                 Kw::LANGUAGE => {
                     self.advance();
