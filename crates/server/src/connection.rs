@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use esker_sql::{Counter, Mode, Session};
+use esker_types::collation::Charset;
 use esker_types::{SqlError, errors};
 use esker_wire::auth::{CHALLENGE, challenge};
 use esker_wire::compress::{Algorithm, Compressor};
@@ -196,9 +197,14 @@ impl Connection {
         })
     }
 
-    /// Writes an error packet (not yet sent).
+    /// Writes an error packet (not yet sent) to a client that has no session yet, or not any more.
     pub(crate) fn put_error(&mut self, error: &SqlError) {
-        write_err(error, self.frames.begin());
+        self.put_error_in(Charset::Utf8mb4, error);
+    }
+
+    /// Writes an error packet (not yet sent) with its message in this character set.
+    pub(crate) fn put_error_in(&mut self, charset: Charset, error: &SqlError) {
+        write_err(error, charset, self.frames.begin());
         self.frames.end();
     }
 

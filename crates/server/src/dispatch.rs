@@ -228,7 +228,7 @@ pub(crate) async fn finish(
         }
         Next::Ok => reply::done(conn, session),
         Next::Eof => reply::eof(conn, session, 0),
-        Next::Error(e) => conn.put_error(&e),
+        Next::Error(e) => reply::error(conn, session, &e),
         Next::Silence | Next::Quit | Next::ChangeUser(_) | Next::Dump(_) => (),
     }
     Ok(())
@@ -297,7 +297,7 @@ async fn statements(
             }
             OutcomeKind::Err(e) => {
                 reply::durable(conn, session, outcome.depends_on).await?;
-                conn.put_error(&e);
+                reply::error(conn, session, &e);
                 true
             }
             OutcomeKind::Rows(columns) => {
@@ -320,7 +320,7 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
     reply::durable(conn, session, outcome.depends_on).await?;
     match outcome.result {
         OutcomeKind::Ok(ok) => reply::ok(conn, session, &ok),
-        OutcomeKind::Err(e) => conn.put_error(&e),
+        OutcomeKind::Err(e) => reply::error(conn, session, &e),
         OutcomeKind::Rows(columns) => {
             // The rows are kept with the statement until they are fetched.
             let watching = conn.watch(session);
@@ -331,7 +331,7 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
                     reply::durable(conn, session, depends_on).await?;
                     reply::cursor_opened(conn, session, &columns);
                 }
-                Err(e) => conn.put_error(&e),
+                Err(e) => reply::error(conn, session, &e),
             }
         }
     }
@@ -340,7 +340,7 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
 
 fn fetch(conn: &mut Connection, session: &mut Session, id: u32, rows: u32) -> Result<(), Gone> {
     if let Err(e) = reply::cursor_rows(conn, session, id, rows) {
-        conn.put_error(&e);
+        reply::error(conn, session, &e);
     }
     Ok(())
 }

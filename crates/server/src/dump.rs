@@ -53,7 +53,7 @@ pub(crate) async fn serve(
     match ended? {
         None => reply::eof(conn, session, 0),
         Some(_) if conn.frames.is_unfinished() => return Err(Gone),
-        Some(e) => conn.put_error(&e),
+        Some(e) => reply::error(conn, session, &e),
     }
     Ok(())
 }

@@ -107,6 +107,12 @@ pub(crate) fn ok(conn: &mut Connection, session: &mut Session, info: &OkInfo) {
     });
 }
 
+/// An error, in the character set of results.
+pub(crate) fn error(conn: &mut Connection, session: &Session, error: &SqlError) {
+    let charset = session.results_collation().map(Collation::charset);
+    conn.put_error_in(charset.unwrap_or(Charset::Utf8mb4), error);
+}
+
 /// An old-style EOF, or the OK that replaced it at the end of rows.
 fn end_of_rows(conn: &mut Connection, session: &Session, extra: u16) {
     let status = status_now(session) | extra;
@@ -198,7 +204,7 @@ pub(crate) async fn rows(
             Err(e) => {
                 conn.frames.abandon();
                 durable(conn, session, depends_on).await?;
-                conn.put_error(&e);
+                error(conn, session, &e);
                 return Ok(true);
             }
             Ok(batch) => {

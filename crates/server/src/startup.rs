@@ -7,6 +7,7 @@
 //! **Invariants**: as many connections wait as may log in later, one more is told error 1040; whoever hangs up
 //! makes room; a signal ends the wait, and the replay with it.
 
+use esker_types::collation::Charset;
 use esker_types::errors;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +110,7 @@ impl Room {
         self.refused += 1;
         let mut frames = FrameWriter::default();
         let error = errors::too_many_connections();
-        write_err(&error, frames.begin());
+        write_err(&error, Charset::Utf8mb4, frames.begin());
         frames.end();
         // It fits into an empty socket; whoever does not take it is sent away all the same.
         let _ = socket.try_write(frames.bytes());

@@ -99,8 +99,8 @@ impl OkPacket<'_> {
     }
 }
 
-/// Appends an ERR payload.
-pub fn write_err(error: &SqlError, out: &mut Vec<u8>) {
+/// Appends an ERR payload with the message in `charset`.
+pub fn write_err(error: &SqlError, charset: Charset, out: &mut Vec<u8>) {
     out.push(0xff);
     out.extend_from_slice(&error.code.to_le_bytes());
     out.push(b'#');
@@ -109,7 +109,25 @@ pub fn write_err(error: &SqlError, out: &mut Vec<u8>) {
     while !error.message.is_char_boundary(end) {
         end -= 1;
     }
-    out.extend_from_slice(&error.message.as_bytes()[..end]);
+    put_message(&error.message[..end], charset, out);
+}
+
+/// Appends a message; characters that the character set lacks are written as their code, `\4E2D`.
+fn put_message(message: &str, charset: Charset, out: &mut Vec<u8>) {
+    if let Ok(encoded) = charset.encode(message.as_bytes()) {
+        out.extend_from_slice(&encoded);
+        return;
+    }
+    for c in message.chars() {
+        let utf8 = c.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
+        match charset.encode(&utf8) {
+            Ok(encoded) => out.extend_from_slice(&encoded),
+            Err(_) => {
+                let code = format!("\\{:04X}", u32::from(c));
+                out.extend_from_slice(&charset.encode_lossy(code.as_bytes()));
+            }
+        }
+    }
 }
 
 /// Appends an old-style EOF payload.
@@ -331,6 +349,20 @@ mod tests {
         let mut out = Vec::new();
         ok.write(false, &mut out);
         assert_eq!(out, b"\x00\x02\x00\x00\x00\x00\x00\x03two");
+    }
+
+    #[test]
+    fn messages_are_in_the_character_set_of_results() {
+        let error = SqlError::new(1064, "42000", "near 'Мя中'");
+        let message = |charset| {
+            let mut out = Vec::new();
+            write_err(&error, charset, &mut out);
+            assert_eq!(&out[..9], b"\xff\x28\x04#42000");
+            out.split_off(9)
+        };
+        assert_eq!(message(Charset::Utf8mb4), "near 'Мя中'".as_bytes());
+        assert_eq!(message(Charset::Koi8r), b"near '\xed\xd1\\4E2D'");
+        assert_eq!(message(Charset::Latin1), b"near '\\041C\\044F\\4E2D'");
     }
 
     /// As MySQL 9.7 sends it.
