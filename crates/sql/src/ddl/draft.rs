@@ -394,6 +394,10 @@ impl Draft {
             let text = "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
             return error(3753, text.to_owned());
         }
+        if ty.kind == TypeKind::Null || (ty.is_string() && ty.length == 0) {
+            let text = format!("The used storage engine cannot index the expression '{text}'.");
+            return error(3761, text);
+        }
         let id = self.next_column_id;
         self.next_column_id += 1;
         let def = ColumnDef {
