@@ -222,6 +222,10 @@ pub trait SessionInfo {
     fn killed(&self) -> bool {
         false
     }
+    /// Blocks the thread for `time`, or until the statement is killed. SLEEP waits by it.
+    fn pause(&self, time: std::time::Duration) {
+        std::thread::sleep(time);
+    }
     /// Asked before work on `bytes` bytes of values, if they are many ([`MANY_BYTES`]): may the statement go on?
     ///
     /// # Errors

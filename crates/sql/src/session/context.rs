@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use esker_sql_catalog::accounts::{Access, Account, Privileges, Role, RoleName, graphml};
 use esker_sql_catalog::catalog::{RoutineKey, TemporaryTables};
@@ -401,6 +402,9 @@ impl SessionInfo for SessionContext {
     }
     fn killed(&self) -> bool {
         self.process.is_killed() || self.pace.is_late()
+    }
+    fn pause(&self, time: Duration) {
+        self.process.sleep_until(Instant::now() + time);
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         self.pace.look_at_bytes(bytes, &self.process)?;

@@ -225,7 +225,7 @@ fn benchmark(c: &Call) -> SqlResult<Value> {
     }
 }
 
-/// How often SLEEP looks whether it is killed.
+/// How often SLEEP looks whether it is killed, or its time over.
 const SLEEP_SLICE: Duration = Duration::from_millis(10);
 
 /// 0 after the time, 1 when killed. Blocks its thread: an executor with other sessions on the
@@ -246,7 +246,8 @@ fn sleep(c: &Call) -> SqlResult<Value> {
         if left <= 0 {
             return int(0);
         }
-        std::thread::sleep(SLEEP_SLICE.min(Duration::from_micros(left.unsigned_abs())));
+        let left = Duration::from_micros(left.unsigned_abs());
+        c.ctx.session.pause(SLEEP_SLICE.min(left));
     }
 }
 

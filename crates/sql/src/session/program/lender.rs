@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker_engine::Engine;
 use esker_sql_plan::expr::UserVars;
@@ -88,6 +89,9 @@ impl SessionInfo for Lender<'_, '_> {
     }
     fn killed(&self) -> bool {
         self.ask(SessionInfo::killed)
+    }
+    fn pause(&self, time: Duration) {
+        self.ask(|c| c.pause(time));
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         self.ask(|c| c.go_on(bytes))
