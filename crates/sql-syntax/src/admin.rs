@@ -590,6 +590,23 @@ impl Parser<'_> {
         if kind == MaintainKind::Analyze && matches!(self.kw(), Kw::UPDATE | Kw::DROP) {
             histogram = Some(self.histogram()?);
         }
+        let options = self.maintenance_options(kind)?;
+        if wait == LockWait::Default {
+            wait = self.ddl_wait()?;
+        }
+        Ok(Statement::Maintain(Maintain {
+            kind,
+            local,
+            tables,
+            partitions: None,
+            options,
+            wait,
+            histogram,
+        }))
+    }
+
+    /// QUICK and its kin.
+    pub(super) fn maintenance_options(&mut self, kind: MaintainKind) -> SqlResult<Vec<Box<str>>> {
         let mut options: Vec<Box<str>> = Vec::new();
         loop {
             match self.kw() {
@@ -609,20 +626,9 @@ impl Parser<'_> {
                     self.advance();
                     options.push(kw.text().into());
                 }
-                _ => break,
+                _ => return Ok(options),
             }
         }
-        if wait == LockWait::Default {
-            wait = self.ddl_wait()?;
-        }
-        Ok(Statement::Maintain(Maintain {
-            kind,
-            local,
-            tables,
-            options,
-            wait,
-            histogram,
-        }))
     }
 
     fn histogram(&mut self) -> SqlResult<Histogram> {

@@ -6,10 +6,7 @@
 
 use esker_types::SqlResult;
 
-use super::ast::{
-    AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, PartitionAction,
-    Statement,
-};
+use super::ast::{AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, Statement};
 use super::index::TableConstraint;
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -31,8 +28,16 @@ impl Parser<'_> {
             },
             without_validation: false,
         };
+        if let Some(kind) = self.partition_maintenance() {
+            return self.maintain_partitions(kind, alter.name);
+        }
         while !self.at_end() {
             self.alter_item(&mut alter)?;
+            if let Some(AlterAction::Partition(action)) = alter.actions.last()
+                && action.stands_alone()
+            {
+                break;
+            }
             // MySQL separates actions by commas, table options also by spaces.
             if !self.eat(Tok::Comma) {
                 let option_follows = matches!(alter.actions.last(), Some(AlterAction::Option(_)));
@@ -66,8 +71,7 @@ impl Parser<'_> {
     fn alter_action(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
         let second = self.peek().start;
         if let Some(action) = self.partition_action()? {
-            let may_follow = matches!(action, PartitionAction::By(_) | PartitionAction::Remove);
-            if !may_follow && !actions.is_empty() {
+            if action.stands_alone() && !actions.is_empty() {
                 return Err(self.error_at(second));
             }
             actions.push(AlterAction::Partition(action));

@@ -6,8 +6,9 @@
 use esker_types::{SqlResult, errors};
 
 use super::ast::{
-    Ident, PartitionAction, PartitionBy, PartitionKind, PartitionMethod, PartitionNames,
-    PartitionOn, PartitionOptions, PartitionSpec, PartitionValue, PartitionValues,
+    Ident, LockWait, Maintain, MaintainKind, ObjectName, PartitionAction, PartitionBy,
+    PartitionKind, PartitionMethod, PartitionNames, PartitionOn, PartitionOptions, PartitionSpec,
+    PartitionValue, PartitionValues, Statement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -277,14 +278,10 @@ impl Parser<'_> {
             }
             Kw::ADD
             | Kw::DROP
-            | Kw::ANALYZE
-            | Kw::CHECK
             | Kw::COALESCE
             | Kw::EXCHANGE
-            | Kw::OPTIMIZE
             | Kw::REBUILD
             | Kw::REORGANIZE
-            | Kw::REPAIR
             | Kw::TRUNCATE
             | Kw::DISCARD
             | Kw::IMPORT
@@ -329,22 +326,41 @@ impl Parser<'_> {
                 self.expect_kw(Kw::TABLESPACE)?;
                 PartitionAction::Other("TABLESPACE of partitions")
             }
-            _ => {
-                let names = self.partition_names()?;
-                while self
-                    .eat_any(&[
-                        Kw::QUICK,
-                        Kw::FAST,
-                        Kw::MEDIUM,
-                        Kw::EXTENDED,
-                        Kw::CHANGED,
-                        Kw::USE_FRM,
-                    ])
-                    .is_some()
-                {}
-                PartitionAction::Maintain(kw.text(), names)
-            }
+            _ => return self.fail(),
         })
+    }
+
+    /// Does ANALYZE, CHECK, OPTIMIZE or REPAIR PARTITION start here?
+    pub(super) fn partition_maintenance(&self) -> Option<MaintainKind> {
+        let kind = match self.kw() {
+            Kw::ANALYZE => MaintainKind::Analyze,
+            Kw::CHECK => MaintainKind::Check,
+            Kw::OPTIMIZE => MaintainKind::Optimize,
+            Kw::REPAIR => MaintainKind::Repair,
+            _ => return None,
+        };
+        self.peek_is(Kw::PARTITION).then_some(kind)
+    }
+
+    /// The rest of it.
+    pub(super) fn maintain_partitions(
+        &mut self,
+        kind: MaintainKind,
+        table: ObjectName,
+    ) -> SqlResult<Statement> {
+        self.advance();
+        self.advance();
+        let local = kind != MaintainKind::Check
+            && self.eat_any(&[Kw::NO_WRITE_TO_BINLOG, Kw::LOCAL]).is_some();
+        Ok(Statement::Maintain(Maintain {
+            kind,
+            local,
+            tables: vec![table],
+            partitions: Some(self.partition_names()?),
+            options: self.maintenance_options(kind)?,
+            wait: LockWait::Default,
+            histogram: None,
+        }))
     }
 
     fn partition_names(&mut self) -> SqlResult<PartitionNames> {

@@ -134,6 +134,11 @@ pub fn not_unique_table(name: impl Display) -> SqlError {
     SqlError::new(1066, "42000", format!("Not unique table/alias: '{name}'"))
 }
 
+/// 1177
+pub fn cannot_open_table() -> SqlError {
+    SqlError::new(1177, "42000", "Can't open table")
+}
+
 /// 1067
 pub fn invalid_default(column: impl Display) -> SqlError {
     SqlError::new(

@@ -322,6 +322,15 @@ impl Partitioning {
         None
     }
 
+    /// Name and options of what was chosen.
+    pub fn item(&self, chosen: Chosen) -> &PartitionItem {
+        let partition = &self.partitions[chosen.partition];
+        match chosen.subpartition {
+            Some(nth) => &partition.subpartitions[nth],
+            None => &partition.item,
+        }
+    }
+
     /// Does a column decide the partition of a row, by a list of columns?
     pub fn names_column(&self, column: &str) -> bool {
         let methods = [Some(&self.method), self.sub.as_ref()];

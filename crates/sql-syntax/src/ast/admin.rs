@@ -419,6 +419,8 @@ pub struct Maintain {
     pub local: bool,
     /// Tables.
     pub tables: Vec<ObjectName>,
+    /// ALTER TABLE … ANALYZE PARTITION and its kin: of the only table.
+    pub partitions: Option<super::PartitionNames>,
     /// QUICK, EXTENDED, FOR UPGRADE, …, upper-cased.
     pub options: Vec<Box<str>>,
     /// NOWAIT, WAIT n.

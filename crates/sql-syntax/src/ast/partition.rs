@@ -133,10 +133,15 @@ pub enum PartitionAction {
     Truncate(PartitionNames),
     /// REBUILD PARTITION.
     Rebuild(PartitionNames),
-    /// ANALYZE, CHECK, OPTIMIZE, REPAIR PARTITION: the word.
-    Maintain(&'static str, PartitionNames),
     /// EXCHANGE PARTITION … WITH TABLE; whether rows are held against the partition.
     Exchange(Ident, ObjectName, bool),
     /// DISCARD, IMPORT PARTITION … TABLESPACE, SECONDARY_LOAD, SECONDARY_UNLOAD: the words.
     Other(&'static str),
+}
+
+impl PartitionAction {
+    /// May nothing else follow in the statement?
+    pub fn stands_alone(&self) -> bool {
+        !matches!(self, Self::By(_) | Self::Remove)
+    }
 }

@@ -54,6 +54,8 @@ pub(super) struct Conversion<'a> {
     calls: CallStates,
     /// Rows that are left out.
     discards: Option<Expr>,
+    /// Rows come from another table. Those that have no key are numbered from here on.
+    moves: Option<u64>,
 }
 
 impl<'a> Conversion<'a> {
@@ -98,6 +100,31 @@ impl<'a> Conversion<'a> {
             new,
             origins,
             calls: CallStates::default(),
+            moves: None,
+        })
+    }
+
+    /// Rows of a table for another one that has the same columns, or for the copy of the same table: without those that
+    /// meet `discards`. `first` is the number of the first row, if rows of the other table have no key.
+    pub(super) fn moved(
+        building: Building<'a>,
+        (from, to): (&'a TableDef, &'a TableDef),
+        (step, first): (AutoStep, u64),
+        discards: Option<&str>,
+    ) -> SqlResult<Self> {
+        let bound = |text| bind_stored(building.eval, &from.name, &from.columns, text);
+        Ok(Self {
+            exprs: TableExprs::compile(building.eval, to)?,
+            step,
+            keeps_zero: true,
+            zone: TimeZone::UTC,
+            discards: discards.map(bound).transpose()?,
+            building,
+            old: from,
+            new: to,
+            origins: (0..from.columns.len()).map(Origin::Same).collect(),
+            calls: CallStates::default(),
+            moves: (from.id != to.id).then_some(first),
         })
     }
 
@@ -135,8 +162,11 @@ impl<'a> Conversion<'a> {
     fn clustered_key(&self, old_key: &[u8], number: u64, bytes: &[u8]) -> SqlResult<Vec<u8>> {
         let primary = self.new.primary();
         Ok(match (primary.hidden, self.old.primary().hidden) {
-            (true, true) => old_key.to_vec(),
-            (true, false) => number.to_be_bytes().to_vec(),
+            (true, true) if self.moves.is_none() => old_key.to_vec(),
+            (true, _) => {
+                let number = self.moves.unwrap_or(0).saturating_add(number);
+                number.to_be_bytes().to_vec()
+            }
             (false, _) => {
                 let mut key = Vec::new();
                 let reader = RowReader::new(&self.new.layout, &UTC, bytes)?;
@@ -240,7 +270,9 @@ impl<'a> Conversion<'a> {
     /// are told so.
     pub(super) fn renumbers(&self) -> bool {
         let auto = |table: &TableDef| table.auto_column.map(|at| table.columns[at].id);
-        auto(self.old) != auto(self.new) && self.new.auto_column == self.new.leading_column()
+        self.moves.is_none()
+            && auto(self.old) != auto(self.new)
+            && self.new.auto_column == self.new.leading_column()
     }
 }
 

@@ -297,22 +297,47 @@ pub(super) fn check_foreign_keys(rows: &Rows<'_>, keys: &NewKeys<'_>) -> SqlResu
 
 /// Copies every row of the conversion's table into the new trees; the number of rows.
 pub(super) fn copy_table(rows: &Rows<'_>, conversion: &Conversion<'_>) -> SqlResult<u64> {
+    copy_tables(&[(rows, conversion)])
+}
+
+/// Copies the rows of several tables, at least one, into the new trees of one; the number of rows.
+pub(super) fn copy_tables(parts: &[(&Rows<'_>, &Conversion<'_>)]) -> SqlResult<u64> {
+    let (rows, conversion) = parts[0];
     let new = conversion.new;
     let which: Vec<usize> = (1..new.indexes.len()).collect();
-    let mut cursor = rows.open()?;
     let mut fill = Fill::new(rows, new, &which, true);
     fill.renumbers = conversion.renumbers();
     let mut count = 0;
-    while let Some((key, stored)) = next(&mut cursor)? {
-        if conversion.drops(stored)? {
-            continue;
+    for (rows, conversion) in parts {
+        let mut cursor = rows.open()?;
+        while let Some((key, stored)) = next(&mut cursor)? {
+            if conversion.drops(stored)? {
+                continue;
+            }
+            count += 1;
+            let row = conversion.row(key, stored, count)?;
+            fill.add(&row.key, &row.bytes)?;
         }
-        count += 1;
-        let row = conversion.row(key, stored, count)?;
-        fill.add(&row.key, &row.bytes)?;
     }
     fill.finish()?;
     Ok(count)
+}
+
+/// An error if the conversion leaves out a row.
+pub(super) fn check_none_dropped(
+    rows: &Rows<'_>,
+    conversion: &Conversion<'_>,
+    error: fn() -> SqlError,
+) -> SqlResult<()> {
+    let mut cursor = rows.open()?;
+    let mut watch = rows.watch(Stage::Check);
+    while let Some((_, stored)) = next(&mut cursor)? {
+        if conversion.drops(stored)? {
+            return Err(error());
+        }
+        watch.row(stored.len())?;
+    }
+    Ok(())
 }
 
 /// 1292 where rows would get a zero date in an added NOT NULL column, and the SQL mode forbids it.

@@ -4,11 +4,11 @@
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
 //! whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK constraints: conditions, names) ·
 //! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) ·
-//! `schema`, `create`, `create_select`, `table`, `alter`, `view`, `trigger` (the statements) · `convert`, `fill` (new
-//! trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is), `throttle` (pauses
-//! for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and
-//! functions), `program` (DROP of routines and events). Neighbours: `session` commits what is open, runs [`run`] on a
-//! thread that may block and releases statement locks at the end;
+//! `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the
+//! statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how
+//! far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
+//! `routine` (procedures and functions), `program` (DROP of routines and events). Neighbours: `session` commits what is
+//! open, runs [`run`] on a thread that may block and releases statement locks at the end;
 //! `catalog` publishes the result.
 //!
 //! **Invariants**
@@ -28,6 +28,7 @@ mod doc_id;
 mod draft;
 mod draft_finish;
 mod draft_keys;
+mod exchange;
 mod fill;
 mod foreign;
 #[cfg(test)]

@@ -159,7 +159,7 @@ pub fn empty_memory_tables(catalog: &Catalog, locks: &mut LockSet) -> SqlResult<
 }
 
 /// The same table with new trees.
-fn emptied(trees: &mut NewTrees, old: &TableDef) -> SqlResult<TableDef> {
+pub(super) fn emptied(trees: &mut NewTrees, old: &TableDef) -> SqlResult<TableDef> {
     let mut columns = old.columns.clone();
     columns.iter_mut().for_each(|c| c.instant_default = None);
     let built: Vec<BuiltIndex> = Draft::of(old).finish()?.indexes;

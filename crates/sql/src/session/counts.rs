@@ -230,6 +230,7 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Explain(_) => C::ComExplainOther,
         S::Kill(_) => C::ComKill,
         S::Flush { .. } => C::ComFlush,
+        S::Maintain(m) if m.partitions.is_some() => C::ComAlterTable,
         S::Maintain(m) => match m.kind {
             MaintainKind::Analyze => C::ComAnalyze,
             MaintainKind::Check => C::ComCheck,

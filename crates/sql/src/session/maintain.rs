@@ -1,13 +1,15 @@
-//! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
+//! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE, and ALTER TABLE … ANALYZE PARTITION and its kin.
 //!
 //! Neighbours: `utility` hands them over; `histogram` makes histograms, `checksum` checksums; `check_table` checks a
 //! table. **Invariant**: a table that cannot be worked on is a line of the answer, not an error of the statement; a
 //! missing right is an error.
 
-use esker_sql_catalog::catalog::StorageEngine;
+use esker_sql_catalog::catalog::{StorageEngine, TableDef};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_plan::plan::tree_entries;
-use esker_sql_syntax::ast::{Maintain, MaintainKind, ObjectName, Query, QueryBody};
+use esker_sql_syntax::ast::{
+    Ident, Maintain, MaintainKind, ObjectName, PartitionNames, Query, QueryBody,
+};
 use esker_types::{SqlResult, errors};
 
 use super::Session;
@@ -90,7 +92,7 @@ impl Session {
         };
         let ok = || ("status", "OK".to_owned());
         if self.find_view(name)?.is_some() {
-            if m.kind != MaintainKind::Check {
+            if m.kind != MaintainKind::Check || m.partitions.is_some() {
                 let (schema, view) = self.context.full_name(name)?;
                 let e = errors::wrong_object(schema, view, "BASE TABLE");
                 return ends(e.message, FAILED);
@@ -105,16 +107,29 @@ impl Session {
             Err(e) if e.code == NO_SCHEMA => return ends(e.message, CORRUPT),
             Err(e) => return ends(e.message, FAILED),
         };
+        let is_partitioned = m.partitions.is_some();
+        if let Some(names) = &m.partitions
+            && let Err(e) = check_partitions(&table, names, &self.shown(name))
+        {
+            return ends(e.message, FAILED);
+        }
         let unsupported = || {
             let text = format!("The storage engine for the table doesn't support {word}");
             Ok(vec![("note", text)])
         };
         match m.kind {
+            // Every row is in the partition that it belongs to.
+            MaintainKind::Repair if is_partitioned => Ok(vec![ok()]),
             MaintainKind::Repair => unsupported(),
             MaintainKind::Optimize if table.engine == StorageEngine::Memory => unsupported(),
             MaintainKind::Optimize => {
                 self.optimized(name)?;
-                let note = "Table does not support optimize, doing recreate + analyze instead";
+                let note = match is_partitioned {
+                    true => {
+                        "Table does not support optimize on partitions. All partitions will be rebuilt and analyzed."
+                    }
+                    false => "Table does not support optimize, doing recreate + analyze instead",
+                };
                 Ok(vec![("note", note.to_owned()), ok()])
             }
             MaintainKind::Analyze => {
@@ -189,6 +204,23 @@ impl Session {
         let findings = self.check_table(&table, quick);
         self.end_statement(findings.is_ok())?;
         Ok(findings?)
+    }
+}
+
+/// 1505; 1507 for partitions that the table, which is `shown` so, does not have, or that are named twice.
+fn check_partitions(table: &TableDef, names: &PartitionNames, shown: &str) -> SqlResult<()> {
+    let partitioning = table.partitioning.as_ref();
+    let partitioning = partitioning.ok_or_else(errors::management_without_partitions)?;
+    let PartitionNames::Listed(names) = names else {
+        return Ok(());
+    };
+    let is_right = |(nth, name): (usize, &Ident)| {
+        let is_new = names[..nth].iter().all(|n| !n.is(&name.text));
+        is_new && partitioning.find(&name.text).is_some()
+    };
+    match names.iter().enumerate().all(is_right) {
+        true => Ok(()),
+        false => Err(errors::partitions_not_found(shown)),
     }
 }
 

@@ -492,6 +492,17 @@ impl SessionContext {
             Statement::DropIndex(drop) if self.is_temporary(&drop.table) => Ok(()),
             Statement::DropTable(drop) if drop.temporary => Ok(()),
             Statement::AlterTable(alter) => {
+                match &*alter.actions {
+                    [AlterAction::Partition(PartitionAction::Truncate(_))] => {
+                        return self.require_named(&["DROP"], &alter.name);
+                    }
+                    [AlterAction::Partition(PartitionAction::Exchange(_, with, _))] => {
+                        let all = &["INSERT", "CREATE", "DROP", "ALTER"];
+                        self.require_named(all, &alter.name)?;
+                        return self.require_named(all, with);
+                    }
+                    _ => {}
+                }
                 let to = alter.actions.iter().find_map(|a| match a {
                     AlterAction::RenameTo(to) => Some(to),
                     _ => None,
@@ -502,9 +513,9 @@ impl SessionContext {
                 }
                 alter.actions.iter().try_for_each(|a| match a {
                     AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
-                    AlterAction::Partition(
-                        PartitionAction::Drop(_) | PartitionAction::Truncate(_),
-                    ) => self.require_named(&["DROP"], &alter.name),
+                    AlterAction::Partition(PartitionAction::Drop(_)) => {
+                        self.require_named(&["DROP"], &alter.name)
+                    }
                     _ => Ok(()),
                 })
             }

@@ -83,8 +83,8 @@ fixed! {
     row_outside_partitions 1748 "Found a row not matching the given partition set";
     /// 1747
     not_partitioned 1747 "PARTITION () clause on non partitioned table";
-    /// 1731
-    exchange_different_options 1731 "Non matching attribute 'ENGINE' between partition and table";
+    /// 1734
+    exchange_needs_subpartition 1734 "Subpartitioned table, use subpartition instead of partition";
     /// 1736
     exchange_different_definitions 1736 "Tables have different definitions";
     /// 1737
@@ -170,6 +170,30 @@ pub fn partition_field_type(name: &str) -> SqlError {
 pub fn partition_value_not_int(partition: &str) -> SqlError {
     let text = format!("VALUES value for partition '{partition}' must have type INT");
     SqlError::new(1697, "HY000", text)
+}
+
+/// 1731
+pub fn exchange_different_options(what: &str) -> SqlError {
+    let text = format!("Non matching attribute '{what}' between partition and table");
+    SqlError::new(1731, "HY000", text)
+}
+
+/// 1732
+pub fn exchange_with_partitioned(table: &str) -> SqlError {
+    let text = format!("Table to exchange with partition is partitioned: '{table}'");
+    SqlError::new(1732, "HY000", text)
+}
+
+/// 1733
+pub fn exchange_with_temporary(table: &str) -> SqlError {
+    let text = format!("Table to exchange with partition is temporary: '{table}'");
+    SqlError::new(1733, "HY000", text)
+}
+
+/// 1740
+pub fn exchange_with_foreign_keys(table: &str) -> SqlError {
+    let text = format!("Table to exchange with partition has foreign key references: '{table}'");
+    SqlError::new(1740, "HY000", text)
 }
 
 /// 1735

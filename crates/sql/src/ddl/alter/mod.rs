@@ -28,7 +28,7 @@ use esker_sql_catalog::catalog::{CheckDef, StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
-    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName,
+    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName, PartitionAction,
 };
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, checks, doc_id, partitions, table, trigger};
+use super::{DdlCtx, DdlDone, checks, doc_id, exchange, partitions, table, trigger};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -48,6 +48,11 @@ use plan::Plan;
 pub(super) fn alter_table(ctx: &mut DdlCtx<'_>, alter: &AlterTable) -> Result<DdlDone, ExecError> {
     if alter.ignore {
         return Err(SqlError::not_supported("ALTER IGNORE TABLE").into());
+    }
+    if let [AlterAction::Partition(PartitionAction::Exchange(partition, with, validates))] =
+        &*alter.actions
+    {
+        return exchange::exchange(ctx, &alter.name, (partition, with), *validates);
     }
     let name = resolve(&alter.name, ctx.database)?;
     let Some(to) = rename_target(ctx, &alter.actions)? else {

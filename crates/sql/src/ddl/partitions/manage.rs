@@ -93,7 +93,9 @@ fn apply(
             })
         }
         PartitionAction::Rebuild(names) => {
-            choose(old, names, |_| errors::partitions_not_found("REBUILD"))?;
+            if let PartitionNames::Listed(names) = names {
+                positions(old, names, "REBUILD")?;
+            }
             Ok(only(old.clone()))
         }
         PartitionAction::Reorganize(None) => Err(errors::reorganize_without_parameters()),
@@ -101,13 +103,11 @@ fn apply(
             copies: old.method.kind == PartitionKind::List,
             ..only(reorganize(table, old, names, specs)?)
         }),
-        PartitionAction::Maintain(word, _) => {
-            Err(SqlError::not_supported(format!("{word} PARTITION")))
-        }
-        PartitionAction::Exchange(..) => Err(SqlError::not_supported("EXCHANGE PARTITION")),
         PartitionAction::Other(what) => Err(SqlError::not_supported(what)),
         // Read before.
-        PartitionAction::By(_) | PartitionAction::Remove => Ok(only(old.clone())),
+        PartitionAction::By(_) | PartitionAction::Remove | PartitionAction::Exchange(..) => {
+            Ok(only(old.clone()))
+        }
     }
 }
 
