@@ -27,6 +27,14 @@ pub fn default_expression() -> SqlError {
     SqlError::new(3773, "HY000", text)
 }
 
+/// 1235: CAST (… AS type ARRAY) is not a key part.
+pub fn cast_to_array() -> SqlError {
+    SqlError::not_supported(
+        "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE or in general \
+         expressions",
+    )
+}
+
 /// 1096
 pub fn no_tables_used() -> SqlError {
     SqlError::new(1096, "HY000", "No tables used")

@@ -14,6 +14,9 @@ use esker_types::{Date, Decimal, SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::{BindEnv, Params, errors};
 use crate::expr::{Expr, ExprKind};
 
+/// Longest texts that are elements of arrays, in characters; MySQL makes longer ones BLOBs.
+const MAX_ELEMENT_LENGTH: u64 = 512;
+
 /// Binds a literal.
 pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Expr> {
     Ok(match literal {
@@ -255,13 +258,44 @@ pub(super) fn charset_named(name: &str) -> SqlResult<Charset> {
     Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
 }
 
+/// Checks the type of `CAST(… AS type ARRAY)`.
+///
+/// # Errors
+/// 1235 for types that an array's elements cannot have.
+pub fn check_array_type(ty: &DataType) -> SqlResult<()> {
+    let kind = match ty.name {
+        TypeName::Char | TypeName::Binary => {
+            let is_short = ty.length.is_some_and(|length| length <= MAX_ELEMENT_LENGTH);
+            return match (&ty.charset, is_short) {
+                (Some(_), _) => Err(SqlError::not_supported(
+                    "specifying charset for multi-valued index",
+                )),
+                (None, true) => Ok(()),
+                (None, false) => Err(SqlError::not_supported(
+                    "CAST-ing data to array of char/binary BLOBs",
+                )),
+            };
+        }
+        TypeName::Year => "YEAR",
+        TypeName::Json => "JSON",
+        TypeName::Float => "FLOAT",
+        TypeName::Double => "DOUBLE",
+        TypeName::Geometry => "GEOMETRY",
+        _ => return Ok(()),
+    };
+    Err(SqlError::not_supported(format_args!(
+        "CAST-ing data to array of {kind}"
+    )))
+}
+
 /// The type that `CAST(… AS type)` makes.
 ///
 /// # Errors
-/// 1235 for types Esker has not, 1425 and 1426 for impossible digits, unknown character sets.
+/// 1235 for arrays and for types Esker has not, 1425 and 1426 for impossible digits, unknown character sets.
 pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
     if ty.array {
-        return Err(SqlError::not_supported("CAST AS ARRAY"));
+        check_array_type(ty)?;
+        return Err(errors::cast_to_array());
     }
     let fraction = |kind| {
         let digits = ty.length.unwrap_or(0);

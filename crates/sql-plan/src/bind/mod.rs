@@ -68,7 +68,7 @@ pub use expr::{bind_condition, bind_expr};
 pub use filter::bind_filter;
 pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_hints};
 pub use json_table::JsonTable;
-pub use literal::cast_type;
+pub use literal::{cast_type, check_array_type};
 pub(crate) use locks::LockRules;
 pub use merged::{MergedView, is_updatable, merged_view};
 pub use partitions::partition_condition;

@@ -11,6 +11,7 @@ use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, GeneratedDef, StorageEngine, TableDef, same_name,
 };
 use esker_sql_catalog::result::StoredAs;
+use esker_sql_plan::bind::check_array_type;
 use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
 use esker_types::fulltext::WordRules;
@@ -289,6 +290,7 @@ impl Draft {
                     return Err(SqlError::new(3756, "HY000", text));
                 }
                 KeyPartKind::Expr(e) => {
+                    check_array(part, &e.expr)?;
                     let index = self.functional_name(spec);
                     let id = self.add_key_part(ctx, &index, parts.len(), &e.expr)?;
                     (PartColumn::Id(id), None)
@@ -520,6 +522,25 @@ fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
         }
         false => Ok(()),
     }
+}
+
+/// Refuses a multi-valued key part, with MySQL's error where that would refuse it, too.
+fn check_array(part: &ast::KeyPart, expr: &ast::Expr) -> SqlResult<()> {
+    let ast::Expr::Cast { ty, .. } = expr else {
+        return Ok(());
+    };
+    if !ty.array {
+        return Ok(());
+    }
+    check_array_type(ty)?;
+    if part.has_order {
+        return Err(errors::wrong_usage(
+            "multi-valued index and explicit index order",
+        ));
+    }
+    Err(SqlError::not_supported(
+        "multi-valued indexes, CAST( .. AS .. ARRAY) in a key part",
+    ))
 }
 
 /// 3106.

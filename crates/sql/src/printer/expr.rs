@@ -378,8 +378,9 @@ impl<'a> Printer<'a> {
     }
 
     fn cast(&mut self, expr: &Expr, ty: &DataType) -> SqlResult<()> {
+        let array = if ty.array { " array" } else { "" };
         let ty = self.cast_type(ty)?;
-        self.around("cast(", expr, &format!(" as {ty})"))
+        self.around("cast(", expr, &format!(" as {ty}{array})"))
     }
 
     fn call(&mut self, call: &Call) -> SqlResult<()> {
@@ -620,6 +621,9 @@ impl<'a> Printer<'a> {
             TypeName::Year => "year".to_owned(),
             TypeName::Float => "float".to_owned(),
             TypeName::Double => "double".to_owned(),
+            // Elements of arrays are JSON's texts, which have one character set.
+            TypeName::Binary if ty.array => length("binary"),
+            TypeName::Char if ty.array => length("char"),
             TypeName::Binary => format!("{} charset binary", length("char")),
             TypeName::Char => {
                 let charset = ty.charset.as_deref().unwrap_or(self.style.charset);
