@@ -2,10 +2,10 @@
 //!
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
-//! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `table_io`
-//! (accesses) · `file_io` · `backup` (positions of the logs) · `replication` (channels). **Invariants**: every table
-//! of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as in MySQL; a thread has the
-//! id of its connection.
+//! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `transactions`
+//! (that are open) · `table_io` (accesses) · `file_io` · `backup` (positions of the logs) · `replication` (channels).
+//! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds,
+//! as in MySQL; a thread has the id of its connection.
 
 mod backup;
 mod file_io;
@@ -17,6 +17,7 @@ mod setup;
 mod stages;
 mod statements;
 mod table_io;
+mod transactions;
 mod variables;
 
 pub use file_io::measured_files;
@@ -35,6 +36,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     memory::SOURCES,
     stages::SOURCES,
     statements::SOURCES,
+    transactions::SOURCES,
     table_io::SOURCES,
     backup::SOURCES,
     file_io::SOURCES,

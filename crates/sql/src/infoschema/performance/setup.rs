@@ -65,7 +65,7 @@ const CONSUMERS: [(&str, bool); 16] = [
     ("events_statements_current", true),
     ("events_statements_history", true),
     ("events_statements_history_long", false),
-    ("events_transactions_current", false),
+    ("events_transactions_current", true),
     ("events_transactions_history", false),
     ("events_transactions_history_long", false),
     ("events_waits_current", false),
@@ -86,9 +86,10 @@ fn consumers(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
-    const NAMES: [(&str, &str); 4] = [
+    const NAMES: [(&str, &str); 5] = [
         ("memory/esker/all", "NO"),
         ("statement/sql/all", "YES"),
+        ("transaction", "YES"),
         ("wait/io/table/sql/handler", "NO"),
         ("wait/lock/metadata/sql/mdl", "NO"),
     ];
