@@ -653,3 +653,14 @@ pub fn misplaced_into() -> SqlError {
     let text = "Misplaced INTO clause, INTO is not allowed inside subqueries, and must be placed at end of UNION clauses.";
     SqlError::new(3954, "HY000", text)
 }
+
+/// 1265
+pub fn data_truncated(column: &str, row: u64) -> SqlError {
+    let text = format!("Data truncated for column '{column}' at row {row}");
+    SqlError::new(1265, "01000", text)
+}
+
+/// 1683
+pub fn invalid_performance_schema_usage() -> SqlError {
+    SqlError::new(1683, "HY000", "Invalid performance_schema usage.")
+}

@@ -284,9 +284,5 @@ fn shortened(e: SqlError, from: &SqlType, column: &ColumnDef, row_number: u64) -
     if !is_shorter {
         return e;
     }
-    let text = format!(
-        "Data truncated for column '{}' at row {row_number}",
-        column.name
-    );
-    SqlError::new(1265, "01000", text)
+    errors::data_truncated(&column.name, row_number)
 }

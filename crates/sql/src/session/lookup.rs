@@ -174,6 +174,8 @@ impl Session {
             ..SqlType::new(TypeKind::VarChar)
         };
         let types = vec![unknown; params];
+        let switches =
+            matches!(statement, Statement::Update(u) if self.switched_table(u).is_some());
         let scope = self.scope(Purpose::Run);
         let mut env = scope.env(Params::Types(&types));
         env.describe_only = true;
@@ -181,6 +183,7 @@ impl Session {
             Statement::Query(query) if query.into.is_none() => {
                 plan_query(&env, query).map(|plan| plan.columns.to_vec())
             }
+            Statement::Update(_) if switches => Ok(Vec::new()),
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 dml::compile(&env, statement).map(|_| Vec::new())
             }

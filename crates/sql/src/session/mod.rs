@@ -20,8 +20,9 @@
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
-//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `audited` (the
-//!   audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin)
+//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `instruments`
+//!   (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE),
+//!   `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin)
 //! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
@@ -50,6 +51,7 @@ mod grants;
 mod gtid;
 mod hints;
 mod histogram;
+mod instruments;
 mod kill;
 mod load;
 mod lock_tables;

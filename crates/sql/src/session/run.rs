@@ -155,6 +155,9 @@ impl Session {
                 }
                 self.run_query(query, params, mode)
             }
+            Statement::Update(update) if let Some(table) = self.switched_table(update) => {
+                self.switch(table, update, params)
+            }
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 self.run_change(statement, params, prepared, mode)
             }
