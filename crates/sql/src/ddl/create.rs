@@ -276,6 +276,9 @@ pub(super) fn drawn(
     if options.engine == Some(StorageEngine::Memory) {
         draft.forget_new_keys();
     }
+    if options.is_ascending_only(None) {
+        draft.check_ascending()?;
+    }
     for check in &create.checks {
         draft.add_check(check, None)?;
     }

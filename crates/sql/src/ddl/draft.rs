@@ -427,6 +427,15 @@ impl Draft {
         Ok(id)
     }
 
+    /// 1178 for descending parts.
+    pub(super) fn check_ascending(&self) -> SqlResult<()> {
+        let mut parts = self.indexes.iter().flat_map(|index| &index.parts);
+        match parts.any(|part| part.desc) {
+            true => Err(errors::engine_without("descending indexes")),
+            false => Ok(()),
+        }
+    }
+
     /// 1796 and 1214 for full-text indexes of tables that have none.
     pub(super) fn check_fulltext(
         &self,

@@ -43,6 +43,8 @@ pub(super) struct Options {
     pub(super) row_format: Option<Box<str>>,
     pub(super) auto_increment: Option<u64>,
     pub(super) engine: Option<StorageEngine>,
+    /// An engine was named that has ascending indexes only; the table is InnoDB's all the same.
+    pub(super) names_ascending_engine: bool,
     /// Those that are only shown; an empty value takes one away.
     pub(super) shown: Vec<(ShownOption, Box<str>)>,
 }
@@ -61,6 +63,8 @@ impl Options {
                 TableOption::Engine(name) => {
                     out.engine = choose_engine(ctx, table, name)?;
                     is_substituted = !matches!(engine_choice(name), EngineChoice::Own(_));
+                    out.names_ascending_engine =
+                        matches!(engine_choice(name), EngineChoice::Substituted(_));
                 }
                 TableOption::AutoIncrement(v) => out.auto_increment = Some(*v),
                 TableOption::Charset(name) => out.charset = Some(name.clone()),
@@ -84,6 +88,12 @@ impl Options {
             out.check_innodb(ctx, table)?;
         }
         Ok(out)
+    }
+
+    /// Has the engine that the table gets, or that was asked for, ascending indexes only?
+    pub(super) fn is_ascending_only(&self, old: Option<&TableDef>) -> bool {
+        let engine = self.engine.or(old.map(|old| old.engine));
+        self.names_ascending_engine || engine == Some(StorageEngine::Memory)
     }
 
     /// An option without a meaning here.

@@ -92,8 +92,8 @@ fixed! {
 }
 
 /// 1178
-pub fn engine_without_partitions() -> SqlError {
-    let text = "The storage engine for the table doesn't support native partitioning";
+pub fn engine_without(what: &str) -> SqlError {
+    let text = format!("The storage engine for the table doesn't support {what}");
     SqlError::new(1178, "42000", text)
 }
 

@@ -179,6 +179,9 @@ fn run(
     if engine == StorageEngine::Memory {
         edit.draft.forget_new_keys();
     }
+    if table_options.is_ascending_only(Some(&old)) {
+        edit.draft.check_ascending()?;
+    }
     edit.draft.check_dropped_columns(&old)?;
     edit.draft.check_altered_key(ctx, &old)?;
     edit.draft.check_fulltext(is_temporary, engine)?;

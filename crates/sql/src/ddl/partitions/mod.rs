@@ -187,7 +187,7 @@ fn check_names(partitioning: &Partitioning) -> SqlResult<()> {
 fn check_table(table: &Table<'_>, partitioning: &Partitioning) -> SqlResult<()> {
     let built = table.built;
     if table.engine != StorageEngine::InnoDb {
-        return Err(errors::engine_without_partitions());
+        return Err(errors::engine_without("native partitioning"));
     }
     if !built.foreign_keys.is_empty() {
         return Err(errors::partitioned_foreign_key());
