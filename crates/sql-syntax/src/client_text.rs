@@ -382,6 +382,25 @@ mod tests {
         assert_eq!(read(gbk, b"_gbk'a'"), "_gbk'a'");
     }
 
+    /// From a client of UTF-8 they come as they are, and need be no text.
+    #[test]
+    fn introduced_bytes_of_utf8_stay() {
+        use crate::ast::{Expr, Literal, QueryBody, SelectItem, Statement};
+        let options = crate::ParseOptions::default();
+        let parsed = crate::parse(b"SELECT _binary'\xff\xfe\x80a'", options).unwrap();
+        let Statement::Query(query) = parsed.stmt else {
+            panic!("a query");
+        };
+        let QueryBody::Select(select) = query.body else {
+            panic!("a SELECT");
+        };
+        assert!(matches!(
+            &select.items[..],
+            [SelectItem::Expr { expr: Expr::Literal(Literal::Str { bytes, .. }), .. }]
+                if bytes[..] == b"\xff\xfe\x80a"[..]
+        ));
+    }
+
     #[test]
     fn a_code_that_is_a_backslash_is_escaped() {
         let sjis = how(Charset::Sjis);

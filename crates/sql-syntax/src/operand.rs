@@ -3,6 +3,7 @@
 //! Neighbours: `expr` calls these where an operand is expected; `literal` decodes tokens.
 //! **Invariants**: literals that the caller asked to lift become parameters here and nowhere else.
 
+use esker_types::collation::Charset;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{ColumnRef, Expr, Ident, Literal, SysVar, UnaryOp, VarScope};
@@ -131,8 +132,12 @@ impl Parser<'_> {
             Tok::Str => {
                 let mut text = self.unescape(raw);
                 self.adjacent(&mut text);
-                // The bytes that the client sent are those of the introducer's character set.
-                let bytes = self.opts.client.encode_lossy(&text).into_owned();
+                // The bytes that the client sent are those of the introducer's character set. From a client of UTF-8
+                // they came as they are, whether they are text or not.
+                let bytes = match self.opts.client {
+                    Charset::Utf8mb4 | Charset::Utf8mb3 => text,
+                    client => client.encode_lossy(&text).into_owned(),
+                };
                 Literal::Str { bytes, charset }
             }
             Tok::HexStr | Tok::HexNum => Literal::Hex {
