@@ -2,7 +2,7 @@
 //!
 //! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`, `window` (what happens
 //! to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan`, `locking` (where rows come from),
-//! `fulltext` (full-text searches), `recursive` (recursive queries), `subquery` (queries inside expressions), `target`
+//! `fulltext` (full-text searches), `elements` (searches in multi-valued indexes), `recursive` (recursive queries), `subquery` (queries inside expressions), `target`
 //! (rows to UPDATE or DELETE) · `ctx` (transaction, limits), `memory` and `spill` (what is kept, and what of it goes to
 //! disk), `env` and `states` (what operators reach besides their rows), `parallel` (blocks read and joined by several
 //! threads) · `short` (reads by key, without planning).
@@ -15,6 +15,7 @@
 
 mod ctx;
 mod disk_join;
+mod elements;
 mod env;
 mod fulltext;
 mod group;

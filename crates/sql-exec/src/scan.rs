@@ -28,7 +28,6 @@ use esker_sql_plan::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, rang
 use esker_types::Value;
 
 use super::ctx::ExecCtx;
-use super::fulltext;
 use super::locking::LockingScan;
 use super::memory::Budget;
 use super::node::all_true;
@@ -36,6 +35,7 @@ use super::parallel::StoredRowFilter;
 use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
+use super::{elements, fulltext};
 use crate::ExecEnv;
 pub(crate) use cover::Cover;
 pub(crate) use judge::{Verdict, assign, fill, meets};
@@ -199,6 +199,16 @@ impl ScanState {
                     None => exec.view,
                 };
                 self.input = Input::Found(fulltext::found_keys(call, view, env)?, 0);
+                return Ok(());
+            }
+            AccessKind::Elements(search) => {
+                let exec = env.exec.expect("an index is read");
+                let view = match lock_of(plan, exec) {
+                    Some(_) => View::Latest,
+                    None => exec.view,
+                };
+                let found = elements::rows_with(search, (def, index), view, (exec, env))?;
+                self.input = Input::Found(found, 0);
                 return Ok(());
             }
             AccessKind::Ranges(spec) => {

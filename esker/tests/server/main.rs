@@ -33,6 +33,7 @@ mod load;
 mod locking;
 mod matrix;
 mod memory;
+mod multi_valued;
 mod online_ddl;
 mod optimizer_trace;
 mod oracle;

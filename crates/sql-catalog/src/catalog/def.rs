@@ -22,7 +22,7 @@ use super::runtime::{AutoStep, TableRuntime, max_auto};
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
 use super::trigger::TriggerDef;
-use crate::codec::{KeyCodec, RowFields, RowLayout, RowReader, WordCodec};
+use crate::codec::{ElementCodec, KeyCodec, RowFields, RowLayout, RowReader, WordCodec};
 use crate::mdl::MdlObject;
 
 /// Name of the hidden clustered index of a table without primary key, as InnoDB calls it.
@@ -255,6 +255,11 @@ impl ColumnDef {
         self.generated.as_ref().is_some_and(|g| g.hidden)
     }
 
+    /// Is it the array of a multi-valued index? No other functional key part is JSON.
+    pub fn is_array(&self) -> bool {
+        self.ty.kind == TypeKind::Json && self.is_hidden()
+    }
+
     /// Is it defined as the column of a generated invisible primary key is?
     pub fn is_row_id(&self) -> bool {
         same_name(&self.name, ROW_ID)
@@ -320,10 +325,12 @@ pub struct IndexDef {
     pub comment: Box<str>,
     /// USING as written (`BTREE` or `HASH`), for SHOW CREATE TABLE.
     pub using: Option<Box<str>>,
-    /// How keys are built; of no use where `words` is set.
+    /// How keys are built; of no use where `words` or `elements` is set.
     pub codec: KeyCodec,
     /// How entries are made of words: it is a full-text index, and orders nothing.
     pub words: Option<WordCodec>,
+    /// How entries are made of an array's elements: it is a multi-valued index, and orders nothing.
+    pub elements: Option<ElementCodec>,
     /// Snapshots before this must not read the index (1412).
     pub visible_from: VisibleFrom,
     /// What is done by this index.
@@ -397,11 +404,11 @@ impl TableDef {
 
     /// The indexes whose entries are in the order of their columns, the clustered one first.
     pub fn ordered(&self) -> &[IndexDef] {
-        let end = self.indexes.partition_point(|i| !i.is_fulltext());
+        let end = self.indexes.partition_point(|i| !i.is_inverted());
         &self.indexes[..end]
     }
 
-    /// Secondary indexes, without full-text ones.
+    /// Secondary indexes, without inverted ones.
     pub fn secondary(&self) -> &[IndexDef] {
         &self.ordered()[1..]
     }
@@ -415,9 +422,15 @@ impl TableDef {
         }
     }
 
+    /// Indexes that have several entries of a row, or none: multi-valued ones, then full-text ones.
+    pub fn inverted(&self) -> &[IndexDef] {
+        &self.indexes[self.ordered().len()..]
+    }
+
     /// Full-text indexes.
     pub fn fulltext(&self) -> &[IndexDef] {
-        &self.indexes[self.ordered().len()..]
+        let first = self.indexes.partition_point(|i| !i.is_fulltext());
+        &self.indexes[first..]
     }
 
     /// Indexes as users see them: without a hidden clustered one.
@@ -520,6 +533,16 @@ impl IndexDef {
         self.words.is_some()
     }
 
+    /// Is it a multi-valued index, whose entries are elements of an array?
+    pub fn is_multi_valued(&self) -> bool {
+        self.elements.is_some()
+    }
+
+    /// Has it several entries of a row, or none?
+    pub fn is_inverted(&self) -> bool {
+        self.is_multi_valued() || self.is_fulltext()
+    }
+
     /// Calls `f` with key and value of each entry that a row has in this secondary index. `row` must read in UTC;
     /// `key` is a buffer.
     pub fn entries(
@@ -532,15 +555,19 @@ impl IndexDef {
         if let Some(words) = &self.words {
             return words.entries(row, clustered, f);
         }
+        if let Some(elements) = &self.elements {
+            return elements.entries(row, clustered, f);
+        }
         let in_value = self.codec.entry(row, clustered, key)?;
         f(key, if in_value { clustered } else { &[] })
     }
 
     /// The clustered key that an entry of this secondary index points to.
     pub fn clustered_of<'a>(&self, key: &'a [u8], value: &'a [u8]) -> SqlResult<&'a [u8]> {
-        match &self.words {
-            Some(words) => words.clustered_of(key, value),
-            None => self.codec.clustered_of(key, value),
+        match (&self.words, &self.elements) {
+            (Some(words), _) => words.clustered_of(key, value),
+            (_, Some(elements)) => elements.clustered_of(key, value),
+            (None, None) => self.codec.clustered_of(key, value),
         }
     }
 }

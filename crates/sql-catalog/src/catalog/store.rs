@@ -37,7 +37,9 @@ use super::runtime::TableRuntime;
 use super::shown_options::ShownOptions;
 use super::storage_engine::StorageEngine;
 use super::trigger;
-use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
+use crate::codec::{
+    ElementCodec, KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged,
+};
 use crate::mdl::MetadataLocks;
 
 /// Format of the catalog as a whole.
@@ -56,6 +58,8 @@ const GENERATED_EXTENSION: u8 = 3;
 const FULLTEXT_EXTENSION: u8 = 4;
 /// Extension: options that are only shown.
 const OPTIONS_EXTENSION: u8 = 5;
+/// Extension: multi-valued indexes.
+const ELEMENTS_EXTENSION: u8 = 8;
 /// Extension: triggers.
 const TRIGGERS_EXTENSION: u8 = 6;
 /// Extension: how the table is partitioned.
@@ -277,6 +281,12 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
     if let Some(content) = fulltext::extension_of(def) {
         out.push((FULLTEXT_EXTENSION, content));
     }
+    let multi_valued = def.indexes.iter().filter(|i| i.is_multi_valued()).count();
+    if multi_valued > 0 {
+        let mut w = Writer::default();
+        w.int(multi_valued as u64);
+        out.push((ELEMENTS_EXTENSION, w.out));
+    }
     if let Some(content) = def.shown_options.extension() {
         out.push((OPTIONS_EXTENSION, content));
     }
@@ -296,6 +306,7 @@ struct Extensions {
     foreign: Vec<u8>,
     generated: Vec<u8>,
     fulltext: Vec<u8>,
+    elements: Vec<u8>,
     options: Vec<u8>,
     triggers: Vec<u8>,
     partitioning: Option<Arc<Partitioning>>,
@@ -309,6 +320,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
             (FOREIGN_EXTENSION, [_, ..]) => out.foreign = content,
             (GENERATED_EXTENSION, [_, ..]) => out.generated = content,
             (FULLTEXT_EXTENSION, [_, ..]) => out.fulltext = content,
+            (ELEMENTS_EXTENSION, [_, ..]) => out.elements = content,
             (OPTIONS_EXTENSION, [_, ..]) => out.options = content,
             (TRIGGERS_EXTENSION, [_, ..]) => out.triggers = content,
             (PARTITIONS_EXTENSION, [_, ..]) => {
@@ -319,6 +331,36 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
         }
     }
     Ok(out)
+}
+
+/// Gives a table its multi-valued indexes: their key part says which they are, the extension how many.
+fn read_elements(bytes: &[u8], def: &mut TableDef) -> SqlResult<()> {
+    let wanted = match bytes {
+        [] => 0,
+        bytes => {
+            let mut r = Reader::new(bytes);
+            let wanted = r.int()?;
+            r.end()?;
+            wanted
+        }
+    };
+    let mut found = 0;
+    for index in &mut def.indexes {
+        let has_array = index
+            .parts
+            .iter()
+            .any(|part| def.columns[part.col].is_array());
+        if has_array && index.parts.len() == 1 && !index.unique {
+            index.elements = ElementCodec::new(&def.columns, &index.parts);
+            found += 1;
+        } else if has_array {
+            return Err(damaged("catalog row: multi-valued index"));
+        }
+    }
+    match found == wanted && def.indexes.is_sorted_by_key(IndexDef::is_inverted) {
+        true => Ok(()),
+        false => Err(damaged("catalog row: multi-valued indexes")),
+    }
 }
 
 fn write_column(w: &mut Writer, c: &ColumnDef) {
@@ -423,6 +465,7 @@ fn read_index(
         using,
         codec,
         words: None,
+        elements: None,
         visible_from: VisibleFrom::default(),
         accesses: Arc::default(),
         tree,
@@ -580,6 +623,7 @@ pub(super) fn read_table(
     foreign::read_extension(&extensions.foreign, &mut def)?;
     generated::read_extension(&extensions.generated, &mut def.columns)?;
     fulltext::read_extension(&extensions.fulltext, &mut def)?;
+    read_elements(&extensions.elements, &mut def)?;
     def.announce_fields();
     Ok(def)
 }

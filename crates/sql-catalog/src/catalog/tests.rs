@@ -115,6 +115,7 @@ fn index(
         comment: Box::default(),
         using: None,
         words: None,
+        elements: None,
         visible_from: VisibleFrom::default(),
         accesses: Arc::default(),
         tree,

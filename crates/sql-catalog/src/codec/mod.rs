@@ -3,7 +3,7 @@
 //! In flow order: `temporal` (dates as words), `phys` (how a type is stored), `row` ([`RowLayout`], [`RowReader`],
 //! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in
 //! entries of an index), `fields` (columns as numbers, of which blocks on disk speak), `words` ([`WordCodec`]: entries
-//! of full-text indexes). Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read
+//! of full-text indexes), `elements` ([`ElementCodec`]: those of multi-valued ones). Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read
 //! rows and build keys only through this module.
 //!
 //! **Invariants**: reading a field allocates nothing and is O(1); damaged bytes are an error when a
@@ -13,6 +13,7 @@
 //! and a change of the session's time zone cannot lose an entry.
 
 use esker_types::errors;
+mod elements;
 mod entry;
 mod fields;
 mod key;
@@ -23,6 +24,7 @@ pub mod temporal;
 mod tests;
 mod words;
 
+pub use elements::ElementCodec;
 pub use entry::{EntryPlace, EntryShape};
 pub use fields::{RowFields, columns_with_fields, field_of, part_of};
 pub use key::{KeyCodec, KeyPart, KeyRange, prefix_successor};

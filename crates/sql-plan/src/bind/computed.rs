@@ -81,7 +81,7 @@ fn is_indexed(def: &TableDef, col: usize) -> bool {
 }
 
 /// Binds an expression over one table of a block, with the block's slots.
-fn bind_alone(
+pub(super) fn bind_alone(
     env: &BindEnv<'_>,
     table: &ScopeTable,
     def: &Arc<TableDef>,

@@ -22,7 +22,8 @@ use esker_types::{SqlType, TypeKind};
 use super::edge::{always_located, tells_apart, usable};
 use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
-use super::{Access, AccessKind, KeyOperand, cost, estimate, stats};
+use super::{Access, AccessKind, ElementSearch, KeyOperand, cost, estimate, stats};
+use crate::bind::array::{indexed_document, is_same_document, wanted_elements};
 use crate::bind::fulltext::wanted_match;
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
@@ -160,35 +161,35 @@ impl<'a> Target<'a> {
 
     /// Indexes that may be used for finding rows, with whether a hint asks for them.
     fn candidates(&self, scope: IndexHintScope) -> Vec<(usize, bool)> {
-        let hints = self
-            .table
-            .hints
-            .iter()
-            .filter(|h| h.scope.is_none_or(|s| s == scope));
-        let hints: Vec<_> = hints.collect();
-        let named = |index: &IndexDef, kind: IndexHintKind| {
-            hints
-                .iter()
-                .filter(|h| h.kind == kind)
-                .flat_map(|h| &h.indexes)
-                .any(|n| esker_sql_catalog::catalog::same_name(&n.text, &index.name))
-        };
-        let positive = hints
-            .iter()
-            .any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
-        let mut out = Vec::new();
-        for (nth, index) in self.def.ordered().iter().enumerate() {
-            if index.hidden {
-                continue;
-            }
-            let forced = named(index, IndexHintKind::Force);
-            let wanted = forced || named(index, IndexHintKind::Use);
-            let allowed = if positive { wanted } else { !index.invisible };
-            if allowed && !named(index, IndexHintKind::Ignore) {
-                out.push((nth, forced));
+        let indexes = self.def.ordered().iter().enumerate();
+        let usable = indexes.filter(|(_, index)| !index.hidden);
+        usable
+            .filter_map(|(nth, index)| Some((nth, self.allowed(index, scope)?)))
+            .collect()
+    }
+
+    /// Does a hint ask for the index? None: it may not be used.
+    fn allowed(&self, index: &IndexDef, scope: IndexHintScope) -> Option<bool> {
+        let hints = self.table.hints.iter();
+        let hints = hints.filter(|h| h.scope.is_none_or(|s| s == scope));
+        let (mut forced, mut wanted, mut positive) = (false, false, false);
+        for hint in hints {
+            let mut names = hint.indexes.iter();
+            let is_named =
+                names.any(|n| esker_sql_catalog::catalog::same_name(&n.text, &index.name));
+            positive |= matches!(hint.kind, IndexHintKind::Use | IndexHintKind::Force);
+            match hint.kind {
+                IndexHintKind::Ignore if is_named => return None,
+                IndexHintKind::Force => forced |= is_named,
+                IndexHintKind::Use => wanted |= is_named,
+                IndexHintKind::Ignore => {}
             }
         }
-        out
+        let is_allowed = match positive {
+            true => forced || wanted,
+            false => !index.invisible,
+        };
+        is_allowed.then_some(forced)
     }
 
     fn index_cost(&self, index: usize, rows: f64) -> f64 {
@@ -244,6 +245,7 @@ impl<'a> Target<'a> {
             }
         }
         paths.extend(conds.iter().filter_map(|cond| self.searched(cond)));
+        self.by_elements(env, conds, &mut paths);
         if paths.iter().any(|p| p.forced) {
             paths.retain(|p| p.forced);
         }
@@ -328,6 +330,60 @@ impl<'a> Target<'a> {
             cost: self.seek(),
             forced: false,
         })
+    }
+
+    /// Adds the paths of conditions that multi-valued indexes serve.
+    fn by_elements(&self, env: &BindEnv<'_>, conds: &[Expr], paths: &mut Vec<Path>) {
+        let first = self.def.ordered().len();
+        for (nth, index) in self.def.inverted().iter().enumerate() {
+            let Some(codec) = &index.elements else {
+                continue;
+            };
+            let Some(forced) = self.allowed(index, IndexHintScope::Join) else {
+                continue;
+            };
+            let document = indexed_document(env, self.table, self.def, codec.column());
+            let Ok(Some(document)) = document else {
+                continue;
+            };
+            let wanted = |cond| wanted_elements(env, cond, |e| is_same_document(e, &document));
+            for elements in conds.iter().filter_map(wanted) {
+                let search = ElementSearch {
+                    id: env.subquery_id(),
+                    elements,
+                };
+                paths.push(self.element_path(first + nth, search, forced));
+            }
+        }
+    }
+
+    fn element_path(&self, index: usize, search: ElementSearch, forced: bool) -> Path {
+        let codec = self.def.indexes[index].elements.as_ref();
+        let rows_with = |element: &Vec<u8>| {
+            codec.map_or(self.rows, |codec| {
+                self.one_range_rows(index, &codec.element_range(element))
+            })
+        };
+        // Of many elements some stand for all.
+        let every = search.elements.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
+        let looked_at = search.elements.iter().step_by(every);
+        let rows = looked_at.map(|element| rows_with(element) * every as f64);
+        let rows = rows.sum::<f64>().clamp(1.0, self.rows);
+        let row_cost = cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek();
+        let cost = rows * row_cost + search.elements.len() as f64 * self.seek();
+        let access = Access {
+            index,
+            kind: AccessKind::Elements(Arc::new(search)),
+            reverse: false,
+            for_order: false,
+            covering: false,
+        };
+        Path {
+            access,
+            rows,
+            cost,
+            forced,
+        }
     }
 
     /// Reading part of an index.
@@ -583,7 +639,7 @@ impl<'a> Target<'a> {
     /// Does the path's estimate already count the condition?
     fn decides(&self, path: &Path, cond: &Expr) -> bool {
         let parts = match &path.access.kind {
-            AccessKind::Full | AccessKind::Match(_) => 0,
+            AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => 0,
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };
@@ -606,7 +662,7 @@ impl<'a> Target<'a> {
     pub fn order_of(&self, path: &Path, order: &[OrderKey], conds: &[Expr]) -> Option<bool> {
         match path.access.kind {
             AccessKind::Point(_) => return Some(false),
-            AccessKind::Match(_) => return None,
+            AccessKind::Match(_) | AccessKind::Elements(_) => return None,
             _ => {}
         }
         let index = &self.def.indexes[path.access.index];

@@ -78,7 +78,10 @@ impl Walk {
                 let has_all = operands.len() == scan.conds.len();
                 (operands, has_all || candidates.len() == 1)
             }
-            AccessKind::Full | AccessKind::Ranges(_) | AccessKind::Match(_) => return false,
+            AccessKind::Full
+            | AccessKind::Ranges(_)
+            | AccessKind::Match(_)
+            | AccessKind::Elements(_) => return false,
         };
         self.several += usize::from(matches!(access.kind, AccessKind::Ref(_)));
         self.tables.push(def.clone());

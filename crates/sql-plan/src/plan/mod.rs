@@ -497,6 +497,17 @@ pub enum AccessKind {
     Ranges(Arc<ranges::RangeSpec>),
     /// Rows that have one of the words that a full-text search looks for.
     Match(Arc<Match>),
+    /// Rows that have one of some elements in the array of a multi-valued index.
+    Elements(Arc<ElementSearch>),
+}
+
+/// What is looked for in a multi-valued index.
+#[derive(Debug)]
+pub struct ElementSearch {
+    /// Number in the statement: of the keys that are found.
+    pub id: u32,
+    /// Keys of the elements.
+    pub elements: Vec<Vec<u8>>,
 }
 
 /// The value a key part is compared with.

@@ -287,6 +287,7 @@ impl Joiner<'_> {
             AccessKind::Ref(_) => "ref",
             AccessKind::Point(_) => "eq_ref",
             AccessKind::Match(_) => "fulltext",
+            AccessKind::Elements(_) => "range",
         };
         let mut members: Members = vec![("access_type", text(kind)), ("index", text(&*index.name))];
         if let AccessKind::Ranges(spec) = &path.access.kind {

@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{
     ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, ShownOptions, StorageEngine, TableDef,
     TableId, TableRuntime, VisibleFrom,
 };
-use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout, WordCodec};
+use esker_sql_catalog::codec::{ElementCodec, KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{ColumnPosition, CreateTable};
@@ -364,6 +364,7 @@ fn hidden_index(trees: &mut NewTrees) -> SqlResult<IndexDef> {
         using: None,
         codec: KeyCodec::default(),
         words: None,
+        elements: None,
         visible_from: VisibleFrom::default(),
         accesses: Arc::default(),
         tree,
@@ -393,6 +394,7 @@ pub(super) fn new_index(
         generated: index.generated,
         codec: KeyCodec::new(columns, &index.parts, index.unique, index.primary),
         words: word_codec(columns, index),
+        elements: ElementCodec::new(columns, &index.parts),
         parts: index.parts.clone(),
         comment: index.comment.clone(),
         using: index.using.clone(),

@@ -22,7 +22,7 @@ use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
 use super::draft_keys::DraftKey;
 use super::names;
-use crate::dml::{HIDDEN_PREFIX, type_of_stored};
+use crate::dml::{HIDDEN_PREFIX, type_of_key_part};
 use crate::printer::expr_text;
 
 /// Longest COMMENT of an index, in characters.
@@ -290,7 +290,7 @@ impl Draft {
                     return Err(SqlError::new(3756, "HY000", text));
                 }
                 KeyPartKind::Expr(e) => {
-                    check_array(part, &e.expr)?;
+                    check_array(spec, part, &e.expr)?;
                     let index = self.functional_name(spec);
                     let id = self.add_key_part(ctx, &index, parts.len(), &e.expr)?;
                     (PartColumn::Id(id), None)
@@ -380,19 +380,20 @@ impl Draft {
             SqlError::new(3758, "HY000", text)
         })?;
         let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
-        let (ty, _) = type_of_stored(ctx, &self.name, &defs, &text).map_err(|e| match e.code {
-            1054 => {
-                let name = e.message.split('\'').nth(1).unwrap_or_default();
-                errors::unknown_column(name, "functional index")
-            }
-            _ => e,
-        })?;
+        let ty =
+            type_of_key_part(ctx, &self.name, &defs, (index, &text)).map_err(|e| match e.code {
+                1054 => {
+                    let name = e.message.split('\'').nth(1).unwrap_or_default();
+                    errors::unknown_column(name, "functional index")
+                }
+                _ => e,
+            })?;
         let ty = stored_type(&ty, StoredAs::Value).with_nullable(true);
         if is_blob(&ty) {
             let text = "Cannot create a functional index on an expression that returns a BLOB or TEXT. Please consider using CAST.";
             return error(3757, text.to_owned());
         }
-        if ty.kind == TypeKind::Json {
+        if ty.kind == TypeKind::Json && array_type(expr).is_none() {
             let text = "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
             return error(3753, text.to_owned());
         }
@@ -533,23 +534,43 @@ fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
     }
 }
 
-/// Refuses a multi-valued key part, with MySQL's error where that would refuse it, too.
-fn check_array(part: &ast::KeyPart, expr: &ast::Expr) -> SqlResult<()> {
-    let ast::Expr::Cast { ty, .. } = expr else {
+/// The type of the elements, if a key part is multi-valued.
+fn array_type(expr: &ast::Expr) -> Option<&ast::DataType> {
+    match expr {
+        ast::Expr::Cast { ty, .. } if ty.array => Some(ty),
+        _ => None,
+    }
+}
+
+/// Checks a multi-valued key part: 1221, 1235.
+fn check_array(spec: &ast::IndexSpec, part: &ast::KeyPart, expr: &ast::Expr) -> SqlResult<()> {
+    let Some(ty) = array_type(expr) else {
         return Ok(());
     };
-    if !ty.array {
-        return Ok(());
-    }
     check_array_type(ty)?;
     if part.has_order {
         return Err(errors::wrong_usage(
             "multi-valued index and explicit index order",
         ));
     }
-    Err(SqlError::not_supported(
-        "multi-valued indexes, CAST( .. AS .. ARRAY) in a key part",
-    ))
+    let is_array = |part: &&ast::KeyPart| match &part.what {
+        KeyPartKind::Expr(e) => array_type(&e.expr).is_some(),
+        KeyPartKind::Column(..) => false,
+    };
+    if spec.parts.iter().filter(is_array).count() > 1 {
+        return Err(SqlError::not_supported(
+            "more than one multi-valued key part per index",
+        ));
+    }
+    if spec.parts.len() > 1 {
+        return Err(SqlError::not_supported(
+            "multi-valued indexes of several parts",
+        ));
+    }
+    match spec.kind {
+        IndexKind::Unique => Err(SqlError::not_supported("UNIQUE multi-valued indexes")),
+        _ => Ok(()),
+    }
 }
 
 /// 3106.

@@ -37,6 +37,8 @@ pub(super) struct BuiltIndex {
     pub(super) using: Option<Box<str>>,
     /// It is a full-text index of such words.
     pub(super) fulltext: Option<WordRules>,
+    /// It is a multi-valued index.
+    pub(super) multi_valued: bool,
     pub(super) existing: Option<TreeId>,
 }
 
@@ -132,6 +134,7 @@ impl Draft {
                 primary: index.primary,
                 invisible: index.invisible,
                 generated: index.generated,
+                multi_valued: parts.iter().any(|p| self.columns[p.col].def.is_array()),
                 parts,
                 comment: index.comment.clone(),
                 using: index.using.clone(),
@@ -161,7 +164,8 @@ impl Draft {
         };
         indexes.sort_by_key(|i| {
             let class = match (i.primary, i.unique) {
-                _ if i.fulltext.is_some() => 4,
+                _ if i.fulltext.is_some() => 5,
+                _ if i.multi_valued => 4,
                 (true, _) => 0,
                 (false, true) if !has_null(i) => 1,
                 (false, true) => 2,
@@ -268,6 +272,14 @@ impl Draft {
             }
             if index.fulltext.is_some() {
                 check_text(column, &parts, &self.columns, index.is_outdated)?;
+                parts.push(IndexPart {
+                    col,
+                    prefix_len: None,
+                    desc: false,
+                });
+                continue;
+            }
+            if column.is_array() {
                 parts.push(IndexPart {
                     col,
                     prefix_len: None,

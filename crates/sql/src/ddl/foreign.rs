@@ -73,7 +73,10 @@ impl<'a> Shape<'a> {
     }
 
     pub(super) fn built(name: &'a TableName, built: &'a Built) -> Self {
-        let indexes = built.indexes.iter().filter(|i| i.fulltext.is_none());
+        let indexes = built
+            .indexes
+            .iter()
+            .filter(|i| i.fulltext.is_none() && !i.multi_valued);
         Self {
             schema: &name.schema,
             name: &name.name,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{
-    BindEnv, Names, Need, Params, Scope, TableSource, bind_expr, partition_condition,
+    BindEnv, Names, Need, Params, Scope, TableSource, bind_array, bind_expr, partition_condition,
 };
 use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, StoredFunction, fold};
 use esker_sql_syntax::{ast, parse_expression};
@@ -98,6 +98,23 @@ impl<'a> Binder<'a> {
     fn bind(&self, text: &str) -> SqlResult<Expr> {
         bind_expr(&self.env, &self.scope, &parse_expression(text)?)
     }
+
+    /// A key part of `index` may be an array.
+    fn bind_key_part(&self, text: &str, index: &str) -> SqlResult<Expr> {
+        match parse_expression(text)? {
+            ast::Expr::Cast { expr, ty } if ty.array => {
+                bind_array(&self.env, &self.scope, &expr, (&ty, index))
+            }
+            expr => bind_expr(&self.env, &self.scope, &expr),
+        }
+    }
+
+    fn bind_generated(&self, column: &ColumnDef, generated: &GeneratedDef) -> SqlResult<Expr> {
+        match generated.hidden {
+            true => self.bind_key_part(&generated.text, hidden_index_name(&column.name)),
+            false => self.bind(&generated.text),
+        }
+    }
 }
 
 impl TableExprs {
@@ -127,7 +144,8 @@ impl TableExprs {
         }
         for (col, column) in def.columns.iter().enumerate() {
             if let Some(generated) = &column.generated {
-                out.generated.push((col, binder.bind(&generated.text)?));
+                out.generated
+                    .push((col, binder.bind_generated(column, generated)?));
             }
         }
         for check in enforced {
@@ -278,7 +296,7 @@ pub(crate) fn validate(
         if let Some(generated) = &column.generated {
             let what = Computed::of(column, generated);
             let bound = binder
-                .bind(&generated.text)
+                .bind_generated(column, generated)
                 .map_err(|e| what.bind_error(e))?;
             what.validate(columns, at, &bound)?;
         }
@@ -419,6 +437,17 @@ pub(crate) fn type_of_stored(
     Ok((bound.ty, is_column))
 }
 
+/// The type of a key part of `index`, an expression over columns.
+pub(crate) fn type_of_key_part(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    (index, text): (&str, &str),
+) -> SqlResult<SqlType> {
+    let bound = Binder::new(ctx, table, columns).bind_key_part(text, index)?;
+    Ok(bound.ty)
+}
+
 /// 3105.
 pub(crate) fn generated_value(column: &str, table: &str) -> SqlError {
     let text = format!(
@@ -506,7 +535,7 @@ pub(crate) fn columns_of_stored(
     text: &str,
 ) -> SqlResult<Vec<usize>> {
     let mut used = Vec::new();
-    let bound = Binder::new(ctx, table, columns).bind(text)?;
+    let bound = Binder::new(ctx, table, columns).bind_key_part(text, "")?;
     bound.slots(&mut |slot| used.push(slot as usize));
     Ok(used)
 }

@@ -65,7 +65,7 @@ struct WordEntry {
 struct RowEntries {
     /// One for each secondary index.
     secondary: Vec<Entry>,
-    /// Those of full-text indexes that must be written or taken away, in order.
+    /// Those of inverted indexes that must be written or taken away, in order.
     words: Vec<WordEntry>,
 }
 
@@ -386,7 +386,7 @@ impl Writer<'_> {
 
     fn put_words(&mut self, table: &TableDef, words: &[WordEntry]) -> Result<(), ExecError> {
         for word in words {
-            let tree = &table.fulltext()[word.nth].tree;
+            let tree = &table.inverted()[word.nth].tree;
             self.txn.put(tree, &word.key, &word.value)?;
         }
         Ok(())
@@ -395,7 +395,7 @@ impl Writer<'_> {
     fn delete_words(&mut self, table: &TableDef, words: &[WordEntry]) -> Result<(), ExecError> {
         for word in words {
             self.txn
-                .delete(&table.fulltext()[word.nth].tree, &word.key)?;
+                .delete(&table.inverted()[word.nth].tree, &word.key)?;
         }
         Ok(())
     }
@@ -620,7 +620,7 @@ impl RowEntries {
         }
         self.words.clear();
         let mut buffer = Vec::new();
-        for (nth, index) in table.fulltext().iter().enumerate() {
+        for (nth, index) in table.inverted().iter().enumerate() {
             index.entries(&row, clustered, &mut buffer, |key, value| {
                 self.words.push(WordEntry {
                     nth,

@@ -203,7 +203,7 @@ impl Session {
 fn shown_key(index: &IndexDef, key: &[u8]) -> String {
     let mut shown = Vec::new();
     let mut rest = key;
-    let parts = match index.is_fulltext() {
+    let parts = match index.is_inverted() {
         true => &[],
         false => index.codec.parts(),
     };

@@ -277,6 +277,7 @@ const MODULES: &[&[FuncDef]] = &[
     number_format::DEFS,
     control::DEFS,
     info::DEFS,
+    json::array::DEFS,
     json::build::DEFS,
     json::find::DEFS,
     json::search::DEFS,

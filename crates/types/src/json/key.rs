@@ -9,7 +9,8 @@
 //!   object    number of members, 4 bytes; for each its key's length, 4 bytes, its key, its value's key
 //! ```
 //! Neighbours: `order` compares without keys; rows are sorted by these.
-//! **Invariants**: no key is a prefix of another one; two values have the same key if and only if they are equal.
+//! **Invariants**: no key is a prefix of another one; two values have the same key if and only if they are equal
+//! (but for doubles that DECIMAL rounds); the encoding is frozen, multi-valued indexes have it on disk.
 
 use std::io::Write as _;
 

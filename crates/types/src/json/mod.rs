@@ -4,7 +4,7 @@
 //! (tree to bytes, docs/formats/json.md), `view` (bytes read in place), `print` (bytes to text), `order` (comparison,
 //! hash), `key` (sort keys), `path` (path expressions) and `seek` (what they find), `modify` (changes of a tree),
 //! `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to JSON), `convert` (JSON to SQL values), `table`
-//! (JSON_VALUE, JSON_TABLE) and `schema` (JSON Schema).
+//! (JSON_VALUE, JSON_TABLE), `array` (elements of multi-valued indexes) and `schema` (JSON Schema).
 //! Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
 //! `cast` and `cmp` call `convert` and `order`.
 //!
@@ -12,6 +12,7 @@
 //! key, then by its bytes, and no key is there twice; reading damaged bytes gives JSON null where they are damaged,
 //! never a panic.
 
+mod array;
 mod contains;
 pub mod convert;
 mod diagnose;
@@ -31,6 +32,7 @@ mod tests;
 mod text;
 mod view;
 
+pub use array::{ElementType, check_elements, element_keys};
 pub use contains::{contains, overlaps};
 pub use dom::{Json, object};
 pub use encode::{encode, encode_scalar, encode_watched};

@@ -338,7 +338,9 @@ fn table(
             members.push(("key", text(key)));
             let index = &def.indexes[access.index];
             let parts = match &access.kind {
-                AccessKind::Full | AccessKind::Match(_) => index.parts.len(),
+                AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => {
+                    index.parts.len()
+                }
                 AccessKind::Point(o) | AccessKind::Ref(o) => o.len(),
                 AccessKind::Ranges(spec) => spec.leading_parts(),
             };

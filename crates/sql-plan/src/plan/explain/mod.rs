@@ -556,6 +556,12 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
                     line.key_len = Some("0".to_owned());
                     line.refs = Some("const".to_owned());
                 }
+                AccessKind::Elements(search) => {
+                    let is_one = search.elements.len() == 1;
+                    line.access = Some(if is_one { "ref" } else { "range" });
+                    line.refs = is_one.then(|| "const".to_owned());
+                    line.possible = line.key.clone();
+                }
                 AccessKind::Ranges(spec) => {
                     line.access = Some("range");
                     line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());

@@ -442,6 +442,11 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
             let which = format!(" ({column}={})", names.text(&call.against));
             ("search", which, "full_text_search")
         }
+        AccessKind::Elements(search) => {
+            let count = search.elements.len();
+            let over = format!(" over {count} element{}", if count == 1 { "" } else { "s" });
+            ("range scan", over, "index_range_scan")
+        }
         AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),
         AccessKind::Ranges(spec) => {
             let ranges = bounds::ranges(spec, def, index, names);

@@ -87,7 +87,10 @@ impl<'p> ProbePipeline<'p> {
         let rows = match &access.kind {
             AccessKind::Full => tree_entries(&def.indexes[access.index].tree),
             AccessKind::Ranges(_) => scan.rows_in,
-            AccessKind::Point(_) | AccessKind::Ref(_) | AccessKind::Match(_) => return false,
+            AccessKind::Point(_)
+            | AccessKind::Ref(_)
+            | AccessKind::Match(_)
+            | AccessKind::Elements(_) => return false,
         };
         rows >= parallel_rows && is_plain(scan) && scan.conds.iter().all(is_parallel_safe)
     }

@@ -13,7 +13,7 @@ use esker_engine::{Isolation, View};
 use esker_sql_catalog::catalog::{
     AutoStep, ColumnDef, IndexDef, NewTrees, TableDef, TableRuntime, VisibleFrom, largest_stored,
 };
-use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
+use esker_sql_catalog::codec::{ElementCodec, KeyCodec, LayoutVersion, RowLayout};
 use esker_types::SqlResult;
 use esker_types::collation::Collation;
 
@@ -267,6 +267,7 @@ impl Altered<'_> {
                     using: built.using.clone(),
                     codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),
                     words: create::word_codec(&columns, built),
+                    elements: ElementCodec::new(&columns, &built.parts),
                     parts: built.parts.clone(),
                     ..old.clone()
                 },

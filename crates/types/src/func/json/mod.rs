@@ -2,11 +2,12 @@
 //!
 //! In flow order: `read` (arguments), `build` (JSON_ARRAY, JSON_OBJECT, JSON_QUOTE, JSON_UNQUOTE), `find` (what looks
 //! into documents), `search` (JSON_SEARCH), `change` (what makes changed ones), `describe` (JSON_TYPE, JSON_PRETTY,
-//! sizes, schemas), `extract` (JSON_VALUE).
+//! sizes, schemas), `extract` (JSON_VALUE), `array` (CAST … ARRAY).
 //! Neighbours: `crate::json` does the work; JSON_TABLE is there, too.
 //! **Invariants**: a document that is given as text is parsed; a value that is given as text is a string; names of
 //! functions with a space are what operators are bound to, no statement can call them.
 
+pub mod array;
 pub(super) mod build;
 pub(super) mod change;
 pub(super) mod describe;
