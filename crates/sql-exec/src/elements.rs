@@ -1,7 +1,7 @@
 //! Rows that have one of some elements in an array: found in a multi-valued index.
 //!
-//! Neighbours: `plan` chooses the elements; scans come here for the keys, and read the rows by them; the states of calls
-//! keep the keys.
+//! Neighbours: `plan` chooses the elements; scans come here for the keys, and read the rows by them; the states of
+//! calls keep the keys.
 //! **Invariants**: the keys are those of all rows that have one of the elements, each once and in order; the condition
 //! is evaluated again for each row; what is kept is charged to the statement.
 

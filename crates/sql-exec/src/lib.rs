@@ -1,11 +1,12 @@
 //! The executor: pull-based (Volcano) operators, and push-based parallel pipelines.
 //!
-//! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`, `window` (what happens
-//! to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan`, `locking` (where rows come from),
-//! `fulltext` (full-text searches), `elements` (searches in multi-valued indexes), `recursive` (recursive queries), `subquery` (queries inside expressions), `target`
-//! (rows to UPDATE or DELETE) · `ctx` (transaction, limits), `memory` and `spill` (what is kept, and what of it goes to
-//! disk), `env` and `states` (what operators reach besides their rows), `parallel` (blocks read and joined by several
-//! threads) · `short` (reads by key, without planning).
+//! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`, `window` (what
+//! happens to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan`, `locking` (where rows
+//! come from), `fulltext` (full-text searches), `elements` (searches in multi-valued indexes), `recursive` (recursive
+//! queries), `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
+//! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `env` and `states` (what operators
+//! reach besides their rows), `parallel` (blocks read and joined by several threads) · `short` (reads by key, without
+//! planning).
 //! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan

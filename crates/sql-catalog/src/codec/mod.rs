@@ -2,9 +2,10 @@
 //!
 //! In flow order: `temporal` (dates as words), `phys` (how a type is stored), `row` ([`RowLayout`], [`RowReader`],
 //! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in
-//! entries of an index), `fields` (columns as numbers, of which blocks on disk speak), `words` ([`WordCodec`]: entries
-//! of full-text indexes), `elements` ([`ElementCodec`]: those of multi-valued ones). Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read
-//! rows and build keys only through this module.
+//! entries of an index), `fields` (columns as numbers, of which blocks on disk speak), `words` ([`WordCodec`]:
+//! entries of full-text indexes), `elements` ([`ElementCodec`]: those of multi-valued ones). Neighbours: `catalog`
+//! derives layouts and key codecs from definitions; `exec` and `dml` read rows and build keys only through this
+//! module.
 //!
 //! **Invariants**: reading a field allocates nothing and is O(1); damaged bytes are an error when a
 //! reader is made, never a panic later; the order of encoded keys is the order of the values, NULL
