@@ -4,6 +4,7 @@ mod accounts;
 mod at_start;
 mod backup;
 mod binlog;
+mod binlog_statements;
 mod clients;
 mod common;
 mod compression;

@@ -29,6 +29,8 @@ pub struct Notes {
     pub idle: Vec<String>,
     /// Whole sentences about others.
     pub lines: Vec<String>,
+    /// Options that are lists, an element each, in their order.
+    pub lists: Vec<(&'static str, String)>,
 }
 
 /// Other names of variables.
@@ -39,6 +41,9 @@ const ALIASES: [(&str, &str); 5] = [
     ("tx_read_only", "transaction_read_only"),
     ("storage_engine", "default_storage_engine"),
 ];
+
+/// Options that are no variables and may be given more than once, for an element of a list each.
+const LISTS: [&str; 2] = ["binlog_do_db", "binlog_ignore_db"];
 
 /// Options that are no variables and do nothing here: of MySQL, of its older versions, of MariaDB. Sorted; a name that
 /// ends in `*` is a prefix.
@@ -51,9 +56,11 @@ const IDLE: &[&str] = &[
     "blackhole",
     "character_set_client_handshake",
     "console",
+    "exit_info",
     "expire_logs_days",
     "external_locking",
     "federated",
+    "gdb",
     "ignore_builtin_innodb",
     "innodb",
     "innodb_additional_mem_pool_size",
@@ -79,6 +86,7 @@ const IDLE: &[&str] = &[
     "log_tc_size",
     "log_warnings",
     "master_info_repository",
+    "master_retry_count",
     "max_binlog_dump_events",
     "memlock",
     "metadata_locks_cache_size",
@@ -92,6 +100,8 @@ const IDLE: &[&str] = &[
     "mysqlx_*",
     "ndb_*",
     "ndbcluster",
+    "ndbinfo",
+    "ndbinfo_*",
     "nice",
     "old_passwords",
     "open_files",
@@ -111,6 +121,7 @@ const IDLE: &[&str] = &[
     "show_old_temporals",
     "show_replica_auth_info",
     "show_slave_auth_info",
+    "skip_stack_trace",
     "slave_rows_search_algorithms",
     "sporadic_binlog_dump_fail",
     "super_large_pages",
@@ -131,7 +142,11 @@ const IDLE: &[&str] = &[
 ];
 
 /// Options that ask for something Esker does not do, and why each is refused.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 12] = [
+    (
+        "ansi",
+        "set sql_mode=ANSI and transaction_isolation=SERIALIZABLE",
+    ),
     (
         "bootstrap",
         "the first start initialises the data directory",
@@ -141,6 +156,7 @@ const REFUSED: [(&str, &str); 10] = [
         "daemonize",
         "the server stays in the foreground; a service manager starts it in the background",
     ),
+    ("early_plugin_load", "there are no plugins"),
     (
         "initialize",
         "the first start initialises the data directory",
@@ -185,6 +201,7 @@ const REASONS: [(&str, &str); 7] = [
 /// What a name means.
 enum Meaning {
     Variable(VarId, String),
+    Element(&'static str),
     Idle,
     Refused(String),
     Unknown,
@@ -217,6 +234,10 @@ impl Globals {
                         charset = Charset::by_name(&value);
                     }
                     self.apply_one(id, &value, &mut notes).err()
+                }
+                Meaning::Element(list) => {
+                    notes.lists.push((list, setting.value.clone()));
+                    None
                 }
                 Meaning::Idle => {
                     notes.idle.push(name.to_owned());
@@ -337,6 +358,9 @@ fn meaning(name: &str, value: &str) -> Meaning {
     let name = alias.map_or(name, |(_, real)| *real);
     if let Ok(id) = VarId::find(name) {
         return Meaning::Variable(id, value.to_owned());
+    }
+    if let Some(list) = LISTS.iter().find(|list| **list == name) {
+        return Meaning::Element(list);
     }
     if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
         if matches!(value, "0" | "OFF") {

@@ -254,12 +254,14 @@ impl Session {
         if self.context.instance.binlog.is_on() {
             let view = self.context.instance.binlog_view()?;
             let names = self.binlog_names()?;
+            let settings = self.context.instance.binlog.capture_settings();
+            let [only, without] = settings.map(|s| s.filter().shown()).unwrap_or_default();
             rows.extend(view.files.last().map(|file| {
                 vec![
                     t(names.name(file.number)),
                     Value::UInt(file.size),
-                    t(""),
-                    t(""),
+                    t(only),
+                    t(without),
                     t(view.executed.to_string()),
                 ]
             }));

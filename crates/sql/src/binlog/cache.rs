@@ -16,11 +16,14 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
+use super::filter::DatabaseFilter;
 use super::writer::{disk_full, failed};
 
 /// What all sessions share: where their events gather, and what events look like.
 pub(crate) struct CaptureSettings {
     spools: Arc<Spools>,
+    /// Which databases are logged.
+    filter: DatabaseFilter,
     /// binlog_row_metadata is FULL.
     full_metadata: AtomicBool,
     /// binlog_row_event_max_size.
@@ -34,9 +37,10 @@ pub(crate) struct CaptureSettings {
 }
 
 impl CaptureSettings {
-    pub(super) fn new(spools: Arc<Spools>, globals: &Globals) -> Arc<Self> {
+    pub(super) fn new(spools: Arc<Spools>, globals: &Globals, filter: DatabaseFilter) -> Arc<Self> {
         let settings = Self {
             spools,
+            filter,
             full_metadata: false.into(),
             event_bytes: 0.into(),
             kept: 0.into(),
@@ -45,6 +49,11 @@ impl CaptureSettings {
         };
         settings.configure(globals);
         Arc::new(settings)
+    }
+
+    /// Which databases are logged.
+    pub(super) fn filter(&self) -> &DatabaseFilter {
+        &self.filter
     }
 
     /// Takes over what the variables say.
@@ -89,6 +98,12 @@ impl EventCache {
     /// The session's statements are logged.
     pub(super) fn open(&mut self, settings: &Arc<CaptureSettings>) {
         self.settings.get_or_insert_with(|| Arc::clone(settings));
+    }
+
+    /// Are the rows of tables of this database logged?
+    pub(super) fn leaves_out(&self, database: &str) -> bool {
+        let settings = self.settings.as_deref();
+        settings.is_some_and(|settings| settings.filter.leaves_out(database))
     }
 
     /// Is a part of the transaction in a file?

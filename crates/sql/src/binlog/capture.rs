@@ -218,6 +218,9 @@ impl Capture {
         row: &[u8],
         is_left: &dyn Fn(usize) -> bool,
     ) -> Result<(), ExecError> {
+        if self.cache.leaves_out(&table.schema) {
+            return Ok(());
+        }
         let at = self.table(table);
         let known = self.tables.get(at);
         let columns = match self.image.unwrap_or(RowImage::Full) {
@@ -234,6 +237,9 @@ impl Capture {
         table: &TableDef,
         row: &[u8],
     ) -> Result<(), ExecError> {
+        if self.cache.leaves_out(&table.schema) {
+            return Ok(());
+        }
         let at = self.table(table);
         let known = self.tables.get(at);
         let columns = Arc::clone(known.before(self.image.unwrap_or(RowImage::Full)));
@@ -262,6 +268,9 @@ impl Capture {
         old: &[u8],
         new: &[u8],
     ) -> Result<(), ExecError> {
+        if self.cache.leaves_out(&table.schema) {
+            return Ok(());
+        }
         let at = self.table(table);
         let known = self.tables.get(at);
         let wanted = self.image.unwrap_or(RowImage::Full);

@@ -1,13 +1,14 @@
 //! The binary log above the engine: what is captured, what follows the log, what statements about it show.
 //!
-//! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`), `statement` (heads,
-//! and statements logged as text), `definition` (which schema statements are, and in which words), `account`
-//! (statements about accounts), `owned` (GTIDs that sessions have taken), `service` (the binary log of an instance),
-//! `writer` (the thread that follows the durable log and writes files), `two_phase` (the files as a log that decides,
-//! instead), `upkeep` (of the files, in both), `admin` (what statements and variables do with it), `figures` (what is
-//! counted), `dump` (streams to consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync`
-//! (what replicas acknowledge), `twins` (variables with an old name). The formats are in the crate `binlog`; reasons in
-//! `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl` hand in; the engine carries the attachments.
+//! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`; `filter` says of
+//! which databases), `statement` (heads, and statements logged as text), `definition` (which schema statements are,
+//! and in which words), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `service`
+//! (the binary log of an instance), `writer` (the thread that follows the durable log and writes files), `two_phase`
+//! (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what statements and
+//! variables do with it), `figures` (what is counted), `dump` (streams to consumers, which `replicas` knows),
+//! `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge), `twins` (variables with an old
+//! name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session`
+//! and `ddl` hand in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -20,6 +21,7 @@ mod capture;
 mod definition;
 mod dump;
 mod figures;
+mod filter;
 mod owned;
 mod replicas;
 mod semi_sync;
@@ -37,6 +39,7 @@ pub(crate) use admin::{parse_set, show_events};
 pub use capture::Capture;
 pub(crate) use definition::{definition, quoted};
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
+pub(crate) use filter::DatabaseFilter;
 pub(crate) use owned::Taken;
 pub(crate) use replicas::Replicas;
 pub(crate) use service::{Binlog, follows};

@@ -181,7 +181,7 @@ impl Binlog {
         let server = Server::open(args, names.clone(), commits, &semi_sync)?;
         let (published, spools) = (server.published(), server.spools());
         let figures = server.figures();
-        let capture_settings = CaptureSettings::new(spools, args.globals);
+        let capture_settings = CaptureSettings::new(spools, args.globals, args.filter.clone());
         let tell = |name, path: PathBuf| {
             let text = path.display().to_string();
             args.globals.tell(name, VarValue::Text(text.into()));

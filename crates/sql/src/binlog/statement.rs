@@ -71,6 +71,13 @@ impl Session {
         self.vars.log.on && self.context.instance.binlog.is_on()
     }
 
+    /// Is a statement about this default database logged? One without default database is.
+    fn logs_about(&self, database: Option<&str>) -> bool {
+        let settings = self.context.instance.binlog.capture_settings();
+        let is_left_out = |name: &str| settings.is_some_and(|s| s.filter().leaves_out(name));
+        self.logs() && !database.is_some_and(is_left_out)
+    }
+
     /// Is the text of this statement wanted for the log?
     pub(crate) fn logs_text(&self, statement: &Statement) -> bool {
         self.logs() && (self.vars.log.statements || !is_about_rows(statement))
@@ -208,7 +215,7 @@ impl Session {
     /// The definition does not say in which database, so that is the default one of the statement.
     pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
         self.begin_capture();
-        if self.logs() {
+        if self.logs_about(Some(schema)) {
             let default = self.context.database.replace(schema.clone());
             let event = self.query_event(definition.as_bytes(), &self.settings(&[], None), true);
             self.context.database = default;
@@ -293,8 +300,19 @@ impl Session {
         databases: &[String],
         uses: bool,
     ) -> Option<LoggedStatement> {
+        self.logged_about(self.context.database.as_deref(), text, databases, uses)
+    }
+
+    /// The same for a statement about a database, whatever the default database is.
+    fn logged_about(
+        &self,
+        about: Option<&str>,
+        text: &[u8],
+        databases: &[String],
+        uses: bool,
+    ) -> Option<LoggedStatement> {
         let mark = self.applied_mark();
-        if !self.logs() {
+        if !self.logs_about(about) {
             return mark.map(|mark| LoggedStatement {
                 mark: Some(mark),
                 ..LoggedStatement::default()
@@ -345,13 +363,17 @@ impl Session {
 
     /// The current statement for the log.
     pub(crate) fn logged_as_written(&self, statement: &Statement) -> Option<LoggedStatement> {
-        let is_about_database = matches!(
-            statement,
-            Statement::CreateDatabase { .. }
-                | Statement::DropDatabase { .. }
-                | Statement::AlterDatabase { .. }
-        );
-        self.logged(&self.statement_text, &[], !is_about_database)
+        match statement {
+            Statement::CreateDatabase { name, .. } | Statement::DropDatabase { name, .. } => {
+                self.logged_about(Some(&name.text), &self.statement_text, &[], false)
+            }
+            Statement::AlterDatabase { name, .. } => {
+                let named = name.as_ref().map(|name| &*name.text);
+                let about = named.or(self.context.database.as_deref());
+                self.logged_about(about, &self.statement_text, &[], false)
+            }
+            _ => self.logged(&self.statement_text, &[], true),
+        }
     }
 
     /// `XA COMMIT` or `XA ROLLBACK` of a transaction that was prepared.

@@ -25,6 +25,7 @@ use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::figures::Figures;
+use super::filter::DatabaseFilter;
 use super::semi_sync::SemiSync;
 use super::upkeep::{Upkeep, files_config};
 
@@ -88,6 +89,7 @@ pub(crate) struct StartArgs<'a> {
     pub(crate) env: &'a esker_vfs::Env,
     pub(crate) data_dir: &'a std::path::Path,
     pub(crate) globals: &'a Globals,
+    pub(crate) filter: DatabaseFilter,
 }
 
 /// 1598: what a file of the binary log ran into.

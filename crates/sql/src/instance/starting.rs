@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::{Counters, Instance, InstanceConfig, SALT_BYTES};
 use crate::audit::AuditLog;
-use crate::binlog::{Binlog, Replicas, StartArgs, adopt_names};
+use crate::binlog::{Binlog, DatabaseFilter, Replicas, StartArgs, adopt_names};
 use crate::datadir;
 use crate::ddl;
 use crate::host::HostSlot;
@@ -43,6 +43,8 @@ pub struct Starting {
     globals: Globals,
     persisted: Persisted,
     engine: Engine,
+    /// Options that are lists.
+    lists: Vec<(&'static str, String)>,
 }
 
 impl Starting {
@@ -56,7 +58,8 @@ impl Starting {
         let persisted = Persisted::load(&config.env, &config.data_dir)?;
         let mut settings = config.settings.clone();
         settings.extend(persisted.settings());
-        note(&globals.apply(&settings)?);
+        let notes = globals.apply(&settings)?;
+        note(&notes);
         adopt_names(&globals, settings.iter().map(|s| s.name.as_str()));
         tell_file_limit(&globals);
         check_folder(&globals, &config.env)?;
@@ -82,6 +85,7 @@ impl Starting {
             globals,
             persisted,
             engine,
+            lists: notes.lists,
         })
     }
 
@@ -115,6 +119,7 @@ impl Starting {
             globals,
             persisted,
             engine,
+            lists,
         } = self;
         engine
             .wait_replayed()
@@ -172,7 +177,7 @@ impl Starting {
         instance.apply_switches();
         instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
-        instance.start_binlog()?;
+        instance.start_binlog(DatabaseFilter::of(&lists))?;
         let instance = Arc::new(instance);
         let weak = Arc::downgrade(&instance);
         instance.engine.observe_deadlocks(Box::new(move |deadlock| {
@@ -249,12 +254,13 @@ fn first_account(config: &InstanceConfig) -> SqlResult<Stored> {
 
 impl Instance {
     /// Opens the binary log: behind the recovery, before the first session.
-    fn start_binlog(&mut self) -> SqlResult<()> {
+    fn start_binlog(&mut self, filter: DatabaseFilter) -> SqlResult<()> {
         self.binlog = Binlog::start(&StartArgs {
             engine: &self.engine,
             env: &self.env,
             data_dir: &self.data_dir,
             globals: &self.globals,
+            filter,
         })?;
         Ok(())
     }
