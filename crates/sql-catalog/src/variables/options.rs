@@ -43,7 +43,17 @@ const ALIASES: [(&str, &str); 5] = [
 ];
 
 /// Options that are no variables and may be given more than once, for an element of a list each.
-const LISTS: [&str; 2] = ["binlog_do_db", "binlog_ignore_db"];
+const LISTS: [&str; 9] = [
+    "binlog_do_db",
+    "binlog_ignore_db",
+    "replicate_do_db",
+    "replicate_do_table",
+    "replicate_ignore_db",
+    "replicate_ignore_table",
+    "replicate_rewrite_db",
+    "replicate_wild_do_table",
+    "replicate_wild_ignore_table",
+];
 
 /// Options that are no variables and do nothing here: of MySQL, of its older versions, of MariaDB. Sorted; a name that
 /// ends in `*` is a prefix.
@@ -142,7 +152,7 @@ const IDLE: &[&str] = &[
 ];
 
 /// Options that ask for something Esker does not do, and why each is refused.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 13] = [
     (
         "ansi",
         "set sql_mode=ANSI and transaction_isolation=SERIALIZABLE",
@@ -167,6 +177,10 @@ const REFUSED: [(&str, &str); 12] = [
     ),
     ("plugin_load", "there are no plugins"),
     ("plugin_load_add", "there are no plugins"),
+    (
+        "replicate_same_server_id",
+        "what has come from a server is not applied there again",
+    ),
     (
         "safe_user_create",
         "accounts are made by those who have the privilege CREATE USER",

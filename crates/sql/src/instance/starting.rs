@@ -27,7 +27,7 @@ use crate::host::HostSlot;
 use crate::infoschema::Deadlocks;
 use crate::persisted::Persisted;
 use crate::querylog::QueryLogs;
-use crate::replica::Channels;
+use crate::replica::{Channels, RulesAtStart};
 use crate::session::registry::Registry;
 use crate::session::server_backup::BackupFigures;
 use crate::statements::Digests;
@@ -142,13 +142,15 @@ impl Starting {
         );
         let temp = TempSpace::open(config.env.fs.clone(), &folder, engine.memory())?;
         let version = globals.named("version").as_text().to_owned();
+        let started_micros = config.env.clock.wall_micros();
+        let rules = RulesAtStart::read(&lists)?;
         let mut instance = Instance {
-            started_micros: config.env.clock.wall_micros(),
+            started_micros,
             env: config.env,
             data_dir: config.data_dir,
             binlog: Binlog::default(),
             replicas: Replicas::default(),
-            channels: Channels::default(),
+            channels: Channels::new(rules, started_micros),
             engine,
             catalog,
             globals,

@@ -98,7 +98,9 @@ impl Channel {
         let Some(bytes) = applier::settings(instance, name)? else {
             return Ok(None);
         };
-        let settings = ChannelSettings::decode(&bytes)?;
+        let mut settings = ChannelSettings::decode(&bytes)?;
+        let at_start = instance.channels.at_start();
+        at_start.lay_over(name, &mut settings.filters);
         Self::with(instance, name, settings).map(Some)
     }
 

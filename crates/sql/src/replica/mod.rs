@@ -1,15 +1,17 @@
 //! Replication channels: where their source is, what has been received, and how far it is applied.
 //!
-//! In flow order: `settings` (what CHANGE REPLICATION SOURCE and FILTER say, and its form in the catalog), `reception`
-//! (what a receiver and its channel know of each other), `channel` (a channel: relay log, receiver, applier),
-//! `statements` (of sessions), `status` (SHOW REPLICA STATUS), `wait` (SOURCE_POS_WAIT). Neighbours: the server's
-//! receivers have the sockets and are begun through [`Host`](crate::Host); [`applier`](crate::applier) applies.
+//! In flow order: `settings` (what CHANGE REPLICATION SOURCE and FILTER say, and its form in the catalog), `at_start`
+//! (rules among the options of a start), `reception` (what a receiver and its channel know of each other), `channel`
+//! (a channel: relay log, receiver, applier), `statements` (of sessions), `status` (SHOW REPLICA STATUS), `wait`
+//! (SOURCE_POS_WAIT). Neighbours: the server's receivers have the sockets and are begun through
+//! [`Host`](crate::Host); [`applier`](crate::applier) applies.
 //! Reasons: `docs/decisions/replica.md`.
 //!
 //! **Invariants**
 //! - Passwords are in the catalog alone: nothing shows or logs them.
 //! - A channel has at most one receiver and one applier; whoever starts or stops them holds the channel's lock.
 
+mod at_start;
 mod channel;
 mod reception;
 mod settings;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
+pub(crate) use at_start::RulesAtStart;
 use channel::Start;
 pub(crate) use channel::{Channel, ChannelView};
 pub use reception::{ReceiverState, Reception, StartFrom};
@@ -36,15 +39,29 @@ use crate::instance::Instance;
 const MAX_CHANNELS: usize = 256;
 
 /// All channels by name; the default one has the empty name.
-#[derive(Default)]
 pub(crate) struct Channels {
     by_name: Mutex<BTreeMap<String, Arc<Channel>>>,
     /// Rules that new channels begin with, and when they were made, microseconds since the epoch. Gone with the server,
     /// as MySQL's are.
     global: Mutex<(Filters, i64)>,
+    at_start: RulesAtStart,
 }
 
 impl Channels {
+    /// None yet; a server that starts `now` has these rules.
+    pub(crate) fn new(at_start: RulesAtStart, now: i64) -> Self {
+        Self {
+            by_name: Mutex::default(),
+            global: Mutex::new((at_start.global().clone(), now)),
+            at_start,
+        }
+    }
+
+    /// The rules among the options of the start.
+    pub(crate) fn at_start(&self) -> &RulesAtStart {
+        &self.at_start
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Channel>> {
         self.by_name.lock().values().cloned().collect()
     }

@@ -315,7 +315,11 @@ fn change_source(
     let mut settings = match &known {
         Some(channel) => channel.settings(),
         None => {
-            let (filters, filters_since) = instance.channels.global_filters();
+            let (mut filters, filters_since) = instance.channels.global_filters();
+            instance
+                .channels
+                .at_start()
+                .lay_over_own(name, &mut filters);
             ChannelSettings {
                 filters,
                 filters_since,

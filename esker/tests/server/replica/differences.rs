@@ -230,3 +230,58 @@ fn a_replica_gives_tables_keys_of_its_own() {
     });
     assert_eq!(there.lines("SHOW TABLES FROM d LIKE 'q'"), [""; 0]);
 }
+
+/// `--replicate-…` of a start: for new channels, and over what known ones have kept.
+#[test]
+fn rules_of_a_start_say_what_is_applied() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let mut c = source.connect();
+    c.run("CREATE DATABASE left_out; USE left_out; CREATE TABLE t (id INT PRIMARY KEY)");
+    c.run("CREATE DATABASE old; USE old; CREATE TABLE t (id INT PRIMARY KEY)");
+    c.run("INSERT INTO t VALUES (1); INSERT INTO left_out.t VALUES (1)");
+    let there = dir.path().join("replica");
+    let args = [
+        &REPLICA[..],
+        &[
+            "--replicate-ignore-db=left_out",
+            "--replicate-rewrite-db=old->renamed",
+        ],
+    ]
+    .concat();
+    let replica = Server::start(&there, &args);
+    let mut r = replica.connect();
+    change(&mut r, source.port, "SOURCE_AUTO_POSITION = 1");
+    r.run("CREATE DATABASE renamed; START REPLICA");
+    same(&mut c, &replica, &["SELECT * FROM d.t"]);
+    assert_eq!(r.lines("SHOW DATABASES LIKE 'left_out'"), [""; 0]);
+    assert_eq!(r.lines("SELECT id FROM renamed.t"), ["1"]);
+    let rules = "SELECT FILTER_NAME, FILTER_RULE, CONFIGURED_BY FROM performance_schema.replication_applier_filters \
+                 WHERE FILTER_RULE != '' ORDER BY FILTER_NAME";
+    let shown = r.lines(rules);
+    assert_eq!(
+        shown,
+        [
+            "REPLICATE_IGNORE_DB|left_out|STARTUP_OPTIONS",
+            "REPLICATE_REWRITE_DB|(old,renamed)|STARTUP_OPTIONS",
+        ]
+    );
+    drop((r, replica));
+
+    let args = [
+        &REPLICA[..],
+        &["--replicate-ignore-db=d", "--skip-replica-start"],
+    ]
+    .concat();
+    let replica = Server::start(&there, &args);
+    let mut r = replica.connect();
+    assert_eq!(
+        r.lines(rules),
+        [
+            "REPLICATE_IGNORE_DB|d|STARTUP_OPTIONS",
+            "REPLICATE_REWRITE_DB|(old,renamed)|CHANGE_REPLICATION_FILTER",
+        ]
+    );
+    r.run("CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = ()");
+    assert_eq!(r.lines(rules).len(), 1);
+}

@@ -214,11 +214,18 @@ fn filters(viewer: &Viewer) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for channel in viewer.instance.channels.all() {
         let settings = channel.view().settings;
-        let by = match settings.has_own_filters {
-            true => "CHANGE_REPLICATION_FILTER_FOR_CHANNEL",
-            false => "CHANGE_REPLICATION_FILTER",
-        };
+        let at_start = viewer.instance.channels.at_start();
+        let own = at_start.own(channel.name()).map(rules).unwrap_or_default();
+        let global = rules(at_start.global());
         for (name, rule) in rules(&settings.filters) {
+            let is_in =
+                |list: &[(&'static str, String)]| list.iter().any(|r| *r == (name, rule.clone()));
+            let by = match settings.has_own_filters {
+                _ if is_in(&own) => "STARTUP_OPTIONS_FOR_CHANNEL",
+                _ if is_in(&global) => "STARTUP_OPTIONS",
+                true => "CHANGE_REPLICATION_FILTER_FOR_CHANNEL",
+                false => "CHANGE_REPLICATION_FILTER",
+            };
             let since = moment_if(viewer, Some(settings.filters_since));
             rows.push(vec![
                 text(channel.name()),
@@ -235,8 +242,12 @@ fn filters(viewer: &Viewer) -> Vec<Vec<Value>> {
 fn global_filters(viewer: &Viewer) -> Vec<Vec<Value>> {
     let (filters, since) = viewer.instance.channels.global_filters();
     let since = moment_if(viewer, Some(since));
+    let at_start = rules(viewer.instance.channels.at_start().global());
     let row = |(name, rule)| {
-        let by = text("CHANGE_REPLICATION_FILTER");
+        let by = text(match at_start.contains(&(name, String::clone(&rule))) {
+            true => "STARTUP_OPTIONS",
+            false => "CHANGE_REPLICATION_FILTER",
+        });
         vec![text(name), text(rule), by, since.clone()]
     };
     rules(&filters).into_iter().map(row).collect()
