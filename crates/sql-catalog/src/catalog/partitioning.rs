@@ -420,10 +420,11 @@ impl Partitioning {
 
     /// The clause with its comment; `engine` is the table's.
     pub(super) fn push_clause(&self, engine: &str, out: &mut String) {
-        let version = if self.method.has_columns() {
-            50500
-        } else {
-            50100
+        // What MySQL 5.1 could not read is a comment for it.
+        let is_newer = |expr: &str| expr.contains("to_seconds(");
+        let version = match self.method.has_columns() || self.exprs().any(is_newer) {
+            true => 50500,
+            false => 50100,
         };
         let _ = write!(out, "\n/*!{version} PARTITION BY ");
         self.push_method(&self.method, version, out);

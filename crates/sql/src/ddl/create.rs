@@ -12,7 +12,7 @@ use esker_sql_catalog::catalog::{
 use esker_sql_catalog::codec::{ElementCodec, KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
-use esker_sql_syntax::ast::{ColumnPosition, CreateTable};
+use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -50,6 +50,10 @@ pub(super) fn partition(
         name: &create.name.name.text,
         built,
         engine: engine.unwrap_or_default(),
+        has_engine: create
+            .options
+            .iter()
+            .any(|o| matches!(o, TableOption::Engine(_))),
     };
     built.partitioning = Some(partitions::define(&table, by)?);
     Ok(())

@@ -53,6 +53,8 @@ fixed! {
     reorganize_without_parameters 1511
         "REORGANIZE PARTITION without parameters can only be used on auto-partitioned tables using HASH \
          PARTITIONs";
+    /// 1513
+    wrong_number_of_subpartitions 1513 "Trying to Add partition(s) with wrong number of subpartitions";
     /// 1514
     add_no_partition 1514 "At least one partition must be added";
     /// 1515

@@ -46,6 +46,7 @@ pub use control::{constant_moment, is_text_of_datetime};
 pub use date::names::{LOCALES, TimeLocale};
 pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
+pub use partition::MAX_PARTITIONS;
 pub use ret::check_constant;
 
 use crate::collation::{Coercibility, Collation};

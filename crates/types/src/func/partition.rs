@@ -23,15 +23,15 @@ pub(super) const DEFS: &[FuncDef] = &[def(
     internal_partition,
 )];
 
-/// As in MySQL.
-const MAX_PARTITIONS: i64 = 8_192;
+/// Most partitions of a table, subpartitions included: as in MySQL.
+pub const MAX_PARTITIONS: usize = 8_192;
 
 const FNV_OFFSET: u64 = 14_695_981_039_346_656_037;
 const FNV_PRIME: u64 = 1_099_511_628_211;
 
 fn internal_partition(c: &Call) -> SqlResult<Value> {
     let (is_hash, linear) = (c.int(0)? == 0, c.int(1)? != 0);
-    let count = c.int(2)?.clamp(1, MAX_PARTITIONS);
+    let count = c.int(2)?.clamp(1, MAX_PARTITIONS as i64);
     let hash = match is_hash {
         // As if it were the smallest integer.
         true if c.null(3) => i64::MIN,

@@ -48,6 +48,8 @@ pub(super) struct Altered<'a> {
     pub(super) next_column_id: u32,
     pub(super) options: &'a Options,
     pub(super) numbers: (Numbers, AutoStep),
+    /// AUTO_INCREMENT begins anew.
+    pub(super) begins_anew: bool,
 }
 
 /// A definition with its trees filled, ready to be published.
@@ -297,7 +299,7 @@ impl Altered<'_> {
     /// Has the table the AUTO_INCREMENT column that it had?
     fn keeps_auto_column(&self, def: &TableDef) -> bool {
         let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
-        was_auto == def.auto_column.map(|c| def.columns[c].id)
+        !self.begins_anew && was_auto == def.auto_column.map(|c| def.columns[c].id)
     }
 
     /// The counter before the change; a column that becomes AUTO_INCREMENT begins anew.

@@ -34,6 +34,8 @@ pub(in crate::ddl) struct AlterContext {
     pub(in crate::ddl) new_checks: Vec<Box<str>>,
     /// Which rows go with their partitions: SQL over the columns of the old table.
     pub(in crate::ddl) discards: Option<String>,
+    /// AUTO_INCREMENT begins anew.
+    pub(in crate::ddl) begins_anew: bool,
 }
 
 /// A draft being edited.

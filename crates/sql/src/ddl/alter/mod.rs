@@ -189,6 +189,7 @@ fn run(
     let managed = partition(ctx, &old, &mut built, engine, actions)?;
     context.force_copy |= managed.copies || managed.discards.is_some();
     context.discards = managed.discards;
+    context.begins_anew = managed.begins_anew;
     doc_id::check(&built, Some(&old))?;
     ctx.warn_of_twins(name, &built.twins);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
@@ -236,6 +237,7 @@ fn run(
         next_column_id,
         options: &table_options,
         numbers: (numbers, ctx.auto_step),
+        begins_anew: context.begins_anew,
     };
     let mut done = altered.make(ctx, plan, &context, (&tables, others))?;
     if managed.uncounted {
@@ -262,6 +264,7 @@ fn partition(
         name: &old.name,
         built,
         engine,
+        has_engine: true,
     };
     let managed = partitions::manage(&table, old, actions)?;
     built.partitioning.clone_from(&managed.partitioning);

@@ -14,7 +14,9 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::{Table, define, defined, finish, keep, numbered, values};
+use esker_types::func::MAX_PARTITIONS;
+
+use super::{Table, check_written, define, defined, finish, keep, numbered, values};
 
 /// What comes out.
 #[derive(Default)]
@@ -25,6 +27,8 @@ pub(in crate::ddl) struct Managed {
     pub(in crate::ddl) copies: bool,
     /// Which rows go: SQL over the columns of the old table.
     pub(in crate::ddl) discards: Option<String>,
+    /// No row is left, and AUTO_INCREMENT begins anew.
+    pub(in crate::ddl) begins_anew: bool,
     /// As in MySQL, rows are not counted.
     pub(in crate::ddl) uncounted: bool,
 }
@@ -87,7 +91,12 @@ fn apply(
         PartitionAction::Truncate(names) => {
             let unknown = |name: &Ident| errors::unknown_partition(&name.text, table.name);
             let chosen = choose(old, names, unknown)?;
+            let is_chosen = |partition| {
+                let is_it = |c: &Chosen| c.partition == partition && c.subpartition.is_none();
+                chosen.iter().any(is_it)
+            };
             Ok(Managed {
+                begins_anew: (0..old.partitions.len()).all(is_chosen),
                 discards: Some(any_of(old, &chosen)),
                 ..only(old.clone())
             })
@@ -166,8 +175,25 @@ fn written(
     old: &Partitioning,
     specs: &[PartitionSpec],
 ) -> SqlResult<Vec<PartitionDef>> {
+    check_written(table, old.sub.is_some(), specs)?;
     let subpartitions = old.partitions[0].subpartitions.len();
+    let listed = specs.iter().map(|s| s.subpartitions.len());
+    if listed.into_iter().any(|n| n > 0 && n != subpartitions) {
+        return Err(errors::wrong_number_of_subpartitions());
+    }
     defined(table, old, specs, subpartitions)
+}
+
+/// What is shown from now on: names, if some are written, or the number of what has the names that it would get.
+fn note_written(new: &mut Partitioning, specs: &[PartitionSpec]) {
+    if !specs.is_empty() {
+        new.counted = Counted::Listed;
+    } else if new.counted == Counted::Default {
+        new.counted = Counted::Number;
+    }
+    if specs.iter().any(|s| !s.subpartitions.is_empty()) {
+        new.sub_counted = Counted::Listed;
+    }
 }
 
 fn add(
@@ -184,11 +210,11 @@ fn add(
     }
     let count = count.map_or(specs.len(), |n| usize::try_from(n).unwrap_or(usize::MAX));
     let before = old.partitions.len();
-    if before.saturating_add(count) > super::MAX_PARTITIONS {
+    if before.saturating_add(count) > MAX_PARTITIONS {
         return Err(errors::too_many_partitions());
     }
     let mut new = Partitioning::clone(old);
-    new.counted = Counted::Listed;
+    note_written(&mut new, specs);
     new.partitions.extend(match specs.is_empty() {
         true => numbered(before..before + count),
         false => written(table, old, specs)?,
@@ -236,7 +262,7 @@ fn coalesce(table: &Table<'_>, old: &Partitioning, count: u64) -> SqlResult<Arc<
         return Err(errors::cannot_drop_all_partitions());
     }
     let mut new = Partitioning::clone(old);
-    new.counted = Counted::Listed;
+    note_written(&mut new, &[]);
     new.partitions.truncate(before - count as usize);
     finish(table, new)
 }
@@ -256,13 +282,13 @@ fn reorganize(
     if !is_divided(old) && !is_values && specs.len() != gone.len() {
         return Err(errors::reorganize_hash());
     }
-    if old.method.kind == PartitionKind::Range && last - first + 1 != gone.len() {
+    if last - first + 1 != gone.len() {
         return Err(errors::reorganize_not_adjacent());
     }
     let new_partitions = written(table, old, specs)?;
     check_range(table, old, last, new_partitions.last())?;
     let mut new = Partitioning::clone(old);
-    new.counted = Counted::Listed;
+    note_written(&mut new, specs);
     for at in gone.iter().rev() {
         new.partitions.remove(*at);
     }

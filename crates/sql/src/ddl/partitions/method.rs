@@ -225,6 +225,11 @@ fn name_columns(table: &Table<'_>, expr: &mut Expr) {
 
 /// Only what MySQL allows; `of`: the kinds of columns that the function around takes.
 fn check_functions(table: &Table<'_>, expr: &Expr, of: Option<&str>) -> SqlResult<()> {
+    // Functions of dates take columns, and nothing else.
+    if of.is_some_and(|of| of != "n") && !matches!(expr, Expr::Column(_)) {
+        check_functions(table, expr, None)?;
+        return Err(errors::constant_partition_function());
+    }
     match expr {
         Expr::Literal(_) => Ok(()),
         Expr::Column(column) => {

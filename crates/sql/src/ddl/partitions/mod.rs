@@ -17,6 +17,7 @@ use esker_sql_catalog::catalog::{
 };
 use esker_sql_syntax::ast;
 use esker_sql_syntax::keyword::Kw;
+use esker_types::func::MAX_PARTITIONS;
 use esker_types::names::{check_length, is_bad};
 use esker_types::{EvalCtx, SqlError, SqlResult, errors};
 
@@ -24,15 +25,14 @@ use super::draft_finish::Built;
 
 pub(in crate::ddl) use manage::{Managed, manage};
 
-/// Most partitions, subpartitions included.
-const MAX_PARTITIONS: usize = 8192;
-
 /// A table whose rest is finished.
 pub(in crate::ddl) struct Table<'a> {
     pub(in crate::ddl) eval: &'a EvalCtx<'a>,
     pub(in crate::ddl) name: &'a str,
     pub(in crate::ddl) built: &'a Built,
     pub(in crate::ddl) engine: StorageEngine,
+    /// The table says which engine it has, so partitions need not.
+    pub(in crate::ddl) has_engine: bool,
 }
 
 /// The partitioning that a clause asks for.
@@ -47,6 +47,7 @@ pub(in crate::ddl) fn define(
     if !is_divided && sub.is_some() {
         return Err(errors::subpartitions_of_hash());
     }
+    check_written(table, sub.is_some(), &by.partitions)?;
     if is_divided && by.partitions.is_empty() {
         return Err(errors::partitions_must_be_defined(method.kind.word()));
     }
@@ -119,12 +120,12 @@ fn defined(
             (Some(_), true) => (0..sub_count).map(numbered).collect(),
             (Some(_), false) => {
                 let written = spec.subpartitions.iter();
-                let items = written.map(|(name, options)| item(table, name, options));
+                let items = written.map(|(name, options)| item(name, options));
                 items.collect::<SqlResult<_>>()?
             }
         };
         Ok(PartitionDef {
-            item: item(table, &spec.name, &spec.options)?,
+            item: item(&spec.name, &spec.options)?,
             bound: values::bound(table, &of.method, spec)?,
             subpartitions,
         })
@@ -132,20 +133,50 @@ fn defined(
     specs.iter().map(one).collect()
 }
 
-fn item(
+/// What partitions must not say: 1500, 1497.
+fn check_written(
     table: &Table<'_>,
-    name: &ast::Ident,
-    options: &ast::PartitionOptions,
-) -> SqlResult<PartitionItem> {
+    is_subdivided: bool,
+    specs: &[ast::PartitionSpec],
+) -> SqlResult<()> {
+    if !is_subdivided && specs.iter().any(|s| !s.subpartitions.is_empty()) {
+        return Err(errors::subpartitions_of_hash());
+    }
+    // A subpartition has the engine that its partition names.
+    let engines = specs.iter().flat_map(|spec| {
+        let own = spec.options.engine.as_deref();
+        let subs = spec.subpartitions.iter();
+        let mut named: Vec<_> = subs.map(|(_, o)| o.engine.as_deref().or(own)).collect();
+        if named.is_empty() {
+            named.push(own);
+        }
+        named
+    });
+    let engines: Vec<Option<&str>> = engines.collect();
+    let Some(first) = engines.iter().flatten().next() else {
+        return Ok(());
+    };
+    let are_all = |is: &dyn Fn(&str) -> bool| engines.iter().all(|e| e.is_some_and(is));
+    let is_tables = |name: &str| name.eq_ignore_ascii_case(table.engine.name());
+    let fits = match table.has_engine {
+        true => engines.iter().flatten().all(|name| is_tables(name)),
+        false => are_all(&is_tables),
+    };
+    match fits {
+        true => Ok(()),
+        // They would be the table's.
+        false if !table.has_engine && are_all(&|name| name.eq_ignore_ascii_case(first)) => {
+            Err(errors::engine_without("native partitioning"))
+        }
+        false => Err(errors::mixed_handlers()),
+    }
+}
+
+fn item(name: &ast::Ident, options: &ast::PartitionOptions) -> SqlResult<PartitionItem> {
     if is_bad(&name.text) {
         return Err(errors::wrong_partition_name());
     }
     check_length(&name.text)?;
-    if let Some(engine) = &options.engine
-        && !engine.eq_ignore_ascii_case(table.engine.name())
-    {
-        return Err(errors::mixed_handlers());
-    }
     Ok(PartitionItem {
         name: name.text.clone(),
         comment: options.comment.clone().unwrap_or_default(),
