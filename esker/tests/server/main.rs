@@ -40,6 +40,7 @@ mod optimizer_trace;
 mod oracle;
 mod package;
 mod page;
+mod partitions;
 mod privileges;
 mod process;
 mod programs;
