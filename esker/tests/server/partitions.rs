@@ -245,3 +245,173 @@ fn partitions_need_the_privileges_that_mysql_asks_for() {
     u.run("ALTER TABLE d.p TRUNCATE PARTITION p2");
     assert_eq!(u.code(exchange), Some(1142));
 }
+
+/// Tables that are partitioned in all ways.
+const KINDS: &str = "CREATE DATABASE d; USE d; \
+     CREATE TABLE r (a INT, b INT) \
+     PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20), \
+     PARTITION p2 VALUES LESS THAN (30), PARTITION pm VALUES LESS THAN MAXVALUE); \
+     INSERT INTO r VALUES (1,1),(11,1),(21,1),(31,1),(NULL,1); \
+     CREATE TABLE ri (a INT NOT NULL, b INT, PRIMARY KEY (a), KEY (b, a)) \
+     PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20), \
+     PARTITION p2 VALUES LESS THAN (30)); \
+     INSERT INTO ri VALUES (1,1),(2,1),(11,1),(12,1),(21,1),(22,3); \
+     CREATE TABLE l (a INT) \
+     PARTITION BY LIST (a) (PARTITION p0 VALUES IN (1,2,NULL), PARTITION p1 VALUES IN (3,4), \
+     PARTITION p2 VALUES IN (5,6)); \
+     INSERT INTO l VALUES (1),(3),(5),(NULL); \
+     CREATE TABLE h (a INT, b INT) \
+     PARTITION BY HASH (a) PARTITIONS 4; \
+     INSERT INTO h VALUES (1,1),(2,1),(3,1),(4,1); \
+     CREATE TABLE k (a INT, b INT) \
+     PARTITION BY KEY (a, b) PARTITIONS 4; \
+     INSERT INTO k VALUES (1,1),(2,1),(3,1),(4,1); \
+     CREATE TABLE rc (a VARCHAR(10), b INT) \
+     PARTITION BY RANGE COLUMNS (a, b) (PARTITION p0 VALUES LESS THAN ('b', 10), \
+     PARTITION p1 VALUES LESS THAN ('b', 20), PARTITION p2 VALUES LESS THAN ('c', MAXVALUE), \
+     PARTITION p3 VALUES LESS THAN (MAXVALUE, MAXVALUE)); \
+     INSERT INTO rc VALUES ('a',1),('b',1),('b',15),('c',5),('z',1); \
+     CREATE TABLE rd (d DATE) \
+     PARTITION BY RANGE COLUMNS (d) (PARTITION p0 VALUES LESS THAN ('2000-01-01'), \
+     PARTITION p1 VALUES LESS THAN ('2001-01-01'), PARTITION p2 VALUES LESS THAN (MAXVALUE)); \
+     INSERT INTO rd VALUES ('1999-01-01'),('2000-05-05'),('2010-01-01'); \
+     CREATE TABLE td (d DATE) \
+     PARTITION BY RANGE (TO_DAYS(d)) (PARTITION p0 VALUES LESS THAN (TO_DAYS('2000-01-01')), \
+     PARTITION p1 VALUES LESS THAN (TO_DAYS('2001-01-01')), PARTITION p2 VALUES LESS THAN MAXVALUE); \
+     INSERT INTO td VALUES ('1999-01-01'),('2000-05-05'),('2010-01-01'); \
+     CREATE TABLE y (d DATE) \
+     PARTITION BY RANGE (YEAR(d)) (PARTITION p0 VALUES LESS THAN (2000), \
+     PARTITION p1 VALUES LESS THAN (2001), PARTITION p2 VALUES LESS THAN MAXVALUE); \
+     INSERT INTO y VALUES ('1999-01-01'),('2000-05-05'),('2010-01-01'); \
+     CREATE TABLE s (a INT, b INT) \
+     PARTITION BY RANGE (a) SUBPARTITION BY HASH (b) SUBPARTITIONS 2 (PARTITION p0 VALUES LESS THAN (10), \
+     PARTITION p1 VALUES LESS THAN (20)); \
+     INSERT INTO s VALUES (1,1),(2,2),(11,1),(12,2); \
+     CREATE TABLE lc (a VARCHAR(10)) \
+     PARTITION BY LIST COLUMNS (a) (PARTITION p0 VALUES IN ('x','y'), PARTITION p1 VALUES IN ('z', NULL)); \
+     INSERT INTO lc VALUES ('x'),('z'); \
+     CREATE TABLE e (a INT, b INT) \
+     PARTITION BY HASH (a + b) PARTITIONS 3; \
+     INSERT INTO e VALUES (1,1),(2,2),(3,3); \
+     CREATE TABLE m (a INT, d DATETIME) \
+     PARTITION BY RANGE (TO_DAYS(d)) (PARTITION p0 VALUES LESS THAN (TO_DAYS('2000-01-01')), \
+     PARTITION p1 VALUES LESS THAN (TO_DAYS('2001-01-01'))); \
+     INSERT INTO m VALUES (1,'1999-01-01'),(2,'2000-01-01')";
+
+/// Statements, and the partitions that MySQL 9.7 names.
+const LOOKED_FOR: &[(&str, &str)] = &[
+    ("SELECT * FROM r", "p0,p1,p2,pm"),
+    ("SELECT * FROM r WHERE a = 5", "p0"),
+    ("SELECT * FROM r WHERE a = 10", "p1"),
+    ("SELECT * FROM r WHERE a < 10", "p0"),
+    ("SELECT * FROM r WHERE a <= 10", "p0,p1"),
+    ("SELECT * FROM r WHERE a > 9", "p1,p2,pm"),
+    ("SELECT * FROM r WHERE a > 10 AND a < 25", "p1,p2"),
+    ("SELECT * FROM r WHERE a BETWEEN 10 AND 19", "p1"),
+    ("SELECT * FROM r WHERE a IN (1, 25)", "p0,p2"),
+    ("SELECT * FROM r WHERE a IS NULL", "p0"),
+    ("SELECT * FROM r WHERE a IS NOT NULL", "p0,p1,p2,pm"),
+    ("SELECT * FROM r WHERE a = 5 OR a = 35", "p0,pm"),
+    ("SELECT * FROM r WHERE b = 3", "p0,p1,p2,pm"),
+    ("SELECT * FROM r WHERE a <> 5", "p0,p1,p2,pm"),
+    ("SELECT * FROM r WHERE a = 5 AND b = 3", "p0"),
+    ("SELECT * FROM r WHERE a < 10 OR b = 1", "p0,p1,p2,pm"),
+    ("SELECT * FROM r WHERE NOT (a < 20)", "p2,pm"),
+    ("SELECT * FROM r PARTITION (p1)", "p1"),
+    ("SELECT * FROM r PARTITION (p1, pm) WHERE a > 5", "p1,pm"),
+    ("SELECT * FROM ri WHERE a = 11", "p1"),
+    ("SELECT * FROM ri WHERE a < 15", "p0,p1"),
+    ("SELECT * FROM ri WHERE b = 1 AND a = 11", "p1"),
+    ("SELECT * FROM ri WHERE b = 1 AND a > 15", "p1,p2"),
+    ("SELECT * FROM ri WHERE b = 1", "p0,p1,p2"),
+    ("SELECT * FROM ri WHERE a IN (1,2,21)", "p0,p2"),
+    ("SELECT * FROM l WHERE a = 3", "p1"),
+    ("SELECT * FROM l WHERE a IN (1,5)", "p0,p2"),
+    ("SELECT * FROM l WHERE a > 4", "p2"),
+    ("SELECT * FROM l WHERE a < 3", "p0"),
+    ("SELECT * FROM l WHERE a IS NULL", "p0"),
+    ("SELECT * FROM h WHERE a = 2", "p2"),
+    ("SELECT * FROM h WHERE a IN (1,2)", "p1,p2"),
+    ("SELECT * FROM h WHERE a BETWEEN 1 AND 2", "p1,p2"),
+    ("SELECT * FROM h WHERE a > 5", "p0,p1,p2,p3"),
+    ("SELECT * FROM h WHERE a IS NULL", "p0"),
+    ("SELECT * FROM h WHERE a = 1 OR b = 1", "p0,p1,p2,p3"),
+    ("SELECT * FROM h PARTITION (p2)", "p2"),
+    ("SELECT * FROM k WHERE a = 1 AND b = 1", "p0"),
+    ("SELECT * FROM k WHERE a = 1", "p0,p1,p2,p3"),
+    ("SELECT * FROM k WHERE a = 1 AND b IN (1,2)", "p0"),
+    ("SELECT * FROM rc WHERE a = 'b'", "p0,p1,p2"),
+    ("SELECT * FROM rc WHERE a = 'b' AND b = 15", "p1"),
+    ("SELECT * FROM rc WHERE a = 'b' AND b < 10", "p0"),
+    ("SELECT * FROM rc WHERE a < 'b'", "p0"),
+    ("SELECT * FROM rc WHERE a > 'b'", "p2,p3"),
+    ("SELECT * FROM rc WHERE a >= 'c'", "p2,p3"),
+    ("SELECT * FROM rc WHERE a > 'c'", "p3"),
+    ("SELECT * FROM rc WHERE b = 5", "p0,p1,p2,p3"),
+    ("SELECT * FROM rd WHERE d = '2000-05-05'", "p1"),
+    ("SELECT * FROM rd WHERE d < '2000-01-01'", "p0"),
+    ("SELECT * FROM rd WHERE d <= '2000-01-01'", "p0,p1"),
+    (
+        "SELECT * FROM rd WHERE d >= '2000-01-01' AND d < '2001-01-01'",
+        "p1",
+    ),
+    ("SELECT * FROM td WHERE d = '2000-05-05'", "p1"),
+    ("SELECT * FROM td WHERE d < '2000-01-01'", "p0"),
+    ("SELECT * FROM td WHERE d <= '2000-01-01'", "p0,p1"),
+    (
+        "SELECT * FROM td WHERE d >= '2000-01-01' AND d < '2001-01-01'",
+        "p0,p1",
+    ),
+    ("SELECT * FROM td WHERE d > '2000-12-31'", "p0,p2"),
+    ("SELECT * FROM td WHERE d > '2000-12-30'", "p0,p1,p2"),
+    ("SELECT * FROM td WHERE d IS NULL", "p0"),
+    ("SELECT * FROM y WHERE d = '2000-05-05'", "p1"),
+    ("SELECT * FROM y WHERE d < '2000-01-01'", "p0"),
+    ("SELECT * FROM y WHERE d <= '1999-12-31'", "p0"),
+    (
+        "SELECT * FROM y WHERE d >= '2000-01-01' AND d < '2001-01-01'",
+        "p1",
+    ),
+    (
+        "SELECT * FROM y WHERE d BETWEEN '2000-01-01' AND '2000-12-31'",
+        "p1",
+    ),
+    ("SELECT * FROM y PARTITION (p1)", "p1"),
+    ("SELECT * FROM s", "p0_p0sp0,p0_p0sp1,p1_p1sp0,p1_p1sp1"),
+    ("SELECT * FROM s WHERE a = 5", "p0_p0sp0,p0_p0sp1"),
+    ("SELECT * FROM s WHERE b = 2", "p0_p0sp0,p1_p1sp0"),
+    ("SELECT * FROM s WHERE a = 5 AND b = 2", "p0_p0sp0"),
+    ("SELECT * FROM s PARTITION (p0)", "p0_p0sp0,p0_p0sp1"),
+    ("SELECT * FROM s PARTITION (p0sp1)", "p0_p0sp1"),
+    ("SELECT * FROM lc WHERE a = 'x'", "p0"),
+    ("SELECT * FROM lc WHERE a = 'X'", "p0"),
+    ("SELECT * FROM lc WHERE a > 'y'", "p1"),
+    ("SELECT * FROM lc WHERE a IS NULL", "p1"),
+    ("SELECT * FROM e WHERE a = 1 AND b = 1", "p2"),
+    ("SELECT * FROM e WHERE a = 1", "p0,p1,p2"),
+    ("SELECT * FROM m WHERE d < '2000-01-01'", "p0"),
+    ("SELECT * FROM m WHERE d < '2000-01-01 00:00:01'", "p0,p1"),
+    ("SELECT * FROM m WHERE d >= '2000-06-01'", "p0,p1"),
+    ("UPDATE r SET b = 2 WHERE a = 5", "p0"),
+    ("DELETE FROM r WHERE a < 10", "p0"),
+    ("UPDATE h SET b = 3 WHERE a = 3", "p3"),
+];
+
+#[test]
+fn explain_names_the_partitions_that_a_statement_looks_for() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    let mut c = server.connect();
+    c.run(KINDS);
+    for (sql, expected) in LOOKED_FOR {
+        let rows = c.rows(&format!("EXPLAIN FORMAT=TRADITIONAL {sql}"));
+        assert_eq!(rows[0][3].as_deref(), Some(*expected), "{sql}");
+    }
+    c.run("SET explain_json_format_version = 1");
+    let document = c.value("EXPLAIN FORMAT=JSON SELECT * FROM r WHERE a IN (1, 25)");
+    let document: String = document.split_whitespace().collect();
+    assert!(
+        document.contains(r#""partitions":["p0","p2"]"#),
+        "{document}"
+    );
+}

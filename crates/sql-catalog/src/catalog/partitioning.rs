@@ -185,7 +185,7 @@ impl PartitionMethod {
     }
 
     /// The number, from 0, of the partition among `count` that HASH or KEY gives a row: SQL.
-    fn number(&self, count: usize) -> String {
+    pub fn number(&self, count: usize) -> String {
         let kind = match (self.kind, self.old_hash) {
             (PartitionKind::Key, true) => 1,
             (PartitionKind::Key, false) => 2,

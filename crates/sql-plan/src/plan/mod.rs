@@ -6,9 +6,9 @@
 //! `cost` (the cost model), `access` (access paths), `join_order`, `join_hints` and `join_search` (join enumeration),
 //! `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts),
 //! `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
-//! operators did, for EXPLAIN ANALYZE), `trace` (what was considered, for OPTIMIZER_TRACE), `keyed` (plans that are
-//! good for other values, too). Statements that need no planning at all are `esker_sql_exec::short`'s. Neighbours:
-//! `bind` below in the flow, `exec` runs the plans.
+//! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `trace` (what was considered,
+//! for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too). Statements that need no planning at all
+//! are `esker_sql_exec::short`'s. Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
 //! every condition of a block is evaluated at the first operator where its columns are there, also
@@ -16,6 +16,7 @@
 
 mod access;
 mod block;
+mod column_ranges;
 mod conds;
 mod cost;
 pub(crate) mod edge;

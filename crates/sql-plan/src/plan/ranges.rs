@@ -77,6 +77,27 @@ impl RangeSpec {
         })
     }
 
+    /// Of conditions that are known already.
+    pub(super) fn of(pred: Pred) -> Self {
+        Self { pred }
+    }
+
+    /// What each of `conds` says with constants.
+    pub(super) fn preds(
+        parts: &[IndexPart],
+        columns: &[SqlType],
+        slots: &[Option<u32>],
+        conds: &[Expr],
+    ) -> Vec<Pred> {
+        let shape = Shape {
+            parts,
+            columns,
+            slots,
+            known: &Expr::is_constant,
+        };
+        conds.iter().map(|c| shape.pred(c)).collect()
+    }
+
     /// The ranges, ascending.
     pub fn build(
         &self,
@@ -123,6 +144,27 @@ impl Pred {
             Pred::Part(part, _) => *part == 0,
             Pred::And(preds) => preds.iter().any(Pred::starts_index),
             Pred::Or(preds) => preds.iter().all(Pred::starts_index),
+        }
+    }
+
+    /// The same of other parts; of those that `place` does not know, nothing.
+    pub(super) fn of_parts(&self, place: &dyn Fn(usize) -> Option<usize>) -> Pred {
+        let all = |preds: &[Pred]| preds.iter().map(|p| p.of_parts(place)).collect::<Vec<_>>();
+        match self {
+            Pred::Any => Pred::Any,
+            Pred::None => Pred::None,
+            Pred::Part(part, test) => match place(*part) {
+                Some(part) => Pred::Part(part, test.clone()),
+                None => Pred::Any,
+            },
+            Pred::And(preds) => Pred::And(all(preds)),
+            Pred::Or(preds) => {
+                let preds = all(preds);
+                match preds.iter().any(|p| matches!(p, Pred::Any)) {
+                    true => Pred::Any,
+                    false => Pred::Or(preds),
+                }
+            }
         }
     }
 

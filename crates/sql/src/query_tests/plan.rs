@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use esker_sql_plan::plan::explain::{Explainee, Form, explain};
+use esker_sql_plan::plan::explain::{Explainee, Form, SERIAL, explain};
 
 use super::rig::Rig;
 
@@ -365,7 +365,7 @@ fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
     let kinds = |sql: &str| {
         let plan = rig.plan(sql, &[]).expect("plans");
-        let (_, rows) = explain(Explainee::Query(&plan), Form::Traditional, &|_| None);
+        let (_, rows) = explain(Explainee::Query(&plan), Form::Traditional, SERIAL);
         let cell = |v: &esker_types::Value| match v {
             esker_types::Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
             esker_types::Value::UInt(n) => n.to_string(),
@@ -403,7 +403,7 @@ fn explain_shows_subqueries_and_unions() {
 /// EXPLAIN in a format with one text.
 fn document(rig: &Rig, sql: &str, form: Form) -> String {
     let plan = rig.plan(sql, &[]).expect("plans");
-    let (_, rows) = explain(Explainee::Query(&plan), form, &|_| None);
+    let (_, rows) = explain(Explainee::Query(&plan), form, SERIAL);
     match &rows[..] {
         [row] => match &row[..] {
             [esker_types::Value::Str(text)] => String::from_utf8_lossy(text).into_owned(),

@@ -336,7 +336,7 @@ impl Rig {
     pub fn explain(&self, sql: &str) -> Vec<String> {
         let plan = self.plan(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
         let (columns, rows) =
-            explain::explain(Explainee::Query(&plan), Form::Traditional, &|_| None);
+            explain::explain(Explainee::Query(&plan), Form::Traditional, explain::SERIAL);
         let shown = [2, 4, 6, 11];
         let line = |row: &Vec<Value>| {
             let cells = shown.map(|c| row_text(&columns[c..=c], &row[c..=c]));

@@ -12,12 +12,15 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, RowSink};
 use esker_sql_exec::{RowStream, SubqueryStates, parallel};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_plan::plan::explain::{Explained, Explainee, Form, explain, explain_analyzed};
+use esker_sql_plan::plan::explain::{
+    Explained, Explainee, Form, Outside, explain, explain_analyzed,
+};
 use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::Purpose;
+use super::pruning::partitions_of;
 use super::run::{Done, RowSource, ok};
 use crate::dml::Compiled;
 
@@ -159,10 +162,14 @@ impl Session {
             let executor = env.executor(&states);
             let env = env.env(&executor);
             // What cannot be split now is an error only when the statement runs.
-            explain(of, form, &|block| {
-                let estimate = parallel::estimate(block, &env);
-                estimate.ok().flatten()
-            })
+            let outside = Outside {
+                parallel: &|block| {
+                    let estimate = parallel::estimate(block, &env);
+                    estimate.ok().flatten()
+                },
+                partitions: &|scan| partitions_of(scan, &env),
+            };
+            explain(of, form, outside)
         });
         explained
     }

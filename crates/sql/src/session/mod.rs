@@ -11,9 +11,9 @@
 //!   changes work in
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
 //!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
-//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `stopwords`, `temporary`,
-//!   `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside changes), `system_tables` (what dumps say of
-//!   them)
+//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `pruning` (partitions in it), `schema` (schema
+//!   statements), `stopwords`, `temporary`, `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside
+//!   changes), `system_tables` (what dumps say of them)
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`,
 //!   `definers`
@@ -70,6 +70,7 @@ mod process;
 mod profiles;
 mod program;
 mod proxies;
+mod pruning;
 mod reach;
 pub mod registry;
 mod replay;

@@ -8,9 +8,7 @@ use esker_sql_syntax::ast::SetOp;
 
 use super::document::{self, Json, Members, text};
 use super::text::Names;
-use super::{
-    Explainee, ParallelEstimate, ParallelEstimates, Shared, block_queries, first_id, scan_line,
-};
+use super::{Explainee, Outside, ParallelEstimate, Shared, block_queries, first_id, scan_line};
 use crate::expr::Expr;
 use crate::plan::{
     AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
@@ -18,16 +16,16 @@ use crate::plan::{
 };
 
 /// The document for a statement.
-pub(super) fn json(of: Explainee<'_>, estimates: ParallelEstimates<'_>) -> String {
+pub(super) fn json(of: Explainee<'_>, outside: Outside<'_>) -> String {
     let block = match of {
-        Explainee::Query(plan) => query(plan, None, estimates),
+        Explainee::Query(plan) => query(plan, None, outside),
         Explainee::Insert {
             query: rows_of,
             table,
             replace,
-        } => insert(rows_of, table, replace, estimates),
+        } => insert(rows_of, table, replace, outside),
         Explainee::Update(plan) | Explainee::Delete(plan) => {
-            let block = query(plan, None, estimates);
+            let block = query(plan, None, outside);
             marked(block, of.query_type(), &of.targets())
         }
     };
@@ -35,12 +33,7 @@ pub(super) fn json(of: Explainee<'_>, estimates: ParallelEstimates<'_>) -> Strin
 }
 
 /// An INSERT: the table that is written, then where its rows come from.
-fn insert(
-    rows_of: Option<&QueryPlan>,
-    table: &str,
-    replace: bool,
-    estimates: ParallelEstimates<'_>,
-) -> Json {
+fn insert(rows_of: Option<&QueryPlan>, table: &str, replace: bool, outside: Outside<'_>) -> Json {
     let verb = if replace { "replace" } else { "insert" };
     let written = vec![
         (verb, Json::Bool(true)),
@@ -49,7 +42,7 @@ fn insert(
     ];
     let mut members = vec![("select_id", Json::Number(1))];
     let mut from = Vec::new();
-    if let Some(Json::Object(parts)) = rows_of.map(|plan| query(plan, None, estimates)) {
+    if let Some(Json::Object(parts)) = rows_of.map(|plan| query(plan, None, outside)) {
         for part in parts {
             match part.0 {
                 "select_id" => {}
@@ -98,15 +91,13 @@ fn rows(value: f64) -> Json {
 }
 
 /// What `query_block` is.
-fn query(plan: &QueryPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Json {
+fn query(plan: &QueryPlan, up: Option<&Names<'_>>, outside: Outside<'_>) -> Json {
     match &plan.root {
-        Root::Block(block) => Json::Object(block_members(plan, block, up, estimates)),
-        Root::SetOps(ops) => Json::Object(set_ops(ops, up, estimates)),
+        Root::Block(block) => Json::Object(block_members(plan, block, up, outside)),
+        Root::SetOps(ops) => Json::Object(set_ops(ops, up, outside)),
         Root::Recursive(recursive) => {
             let parts = std::iter::once(&recursive.seed).chain(&recursive.members);
-            let parts = parts
-                .map(|part| nested(part, false, up, estimates))
-                .collect();
+            let parts = parts.map(|part| nested(part, false, up, outside)).collect();
             Json::Object(vec![
                 ("recursive", Json::Bool(true)),
                 ("query_specifications", Json::List(parts)),
@@ -117,20 +108,15 @@ fn query(plan: &QueryPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<
 }
 
 /// A query inside another.
-fn nested(
-    plan: &QueryPlan,
-    dependent: bool,
-    up: Option<&Names<'_>>,
-    estimates: ParallelEstimates<'_>,
-) -> Json {
+fn nested(plan: &QueryPlan, dependent: bool, up: Option<&Names<'_>>, outside: Outside<'_>) -> Json {
     Json::Object(vec![
         ("dependent", Json::Bool(dependent)),
         ("cacheable", Json::Bool(!dependent)),
-        ("query_block", query(plan, up, estimates)),
+        ("query_block", query(plan, up, outside)),
     ])
 }
 
-fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Members {
+fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, outside: Outside<'_>) -> Members {
     let name = match ops.steps.last().map(|s| s.0) {
         Some(SetOp::Except) => "except",
         Some(SetOp::Intersect) => "intersect",
@@ -151,7 +137,7 @@ fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, estimates: ParallelEstimate
     if !ops.order.is_empty() {
         members.push(("using_filesort", Json::Bool(true)));
     }
-    let queries = parts().map(|q| nested(q, false, up, estimates)).collect();
+    let queries = parts().map(|q| nested(q, false, up, outside)).collect();
     members.push(("query_specifications", Json::List(queries)));
     let result = match name {
         "except" => "except_result",
@@ -165,19 +151,13 @@ fn block_members(
     plan: &QueryPlan,
     block: &BlockPlan,
     up: Option<&Names<'_>>,
-    estimates: ParallelEstimates<'_>,
+    outside: Outside<'_>,
 ) -> Members {
     let names = Names::of(block, up);
     let mut members = vec![("select_id", Json::Number(block.id.into()))];
     let mut tables = Vec::new();
-    node(
-        &block.source,
-        &names,
-        estimates,
-        &mut Vec::new(),
-        &mut tables,
-    );
-    if let (Some(first), Some(estimate)) = (tables.first_mut(), estimates(block)) {
+    node(&block.source, &names, outside, &mut Vec::new(), &mut tables);
+    if let (Some(first), Some(estimate)) = (tables.first_mut(), (outside.parallel)(block)) {
         first.push(shared_out(estimate));
     }
     let mut inside: Members = match &block.source {
@@ -242,7 +222,7 @@ fn block_members(
                 q.plan,
                 q.kind == "DEPENDENT SUBQUERY",
                 Some(&names),
-                estimates,
+                outside,
             )
         })
         .collect();
@@ -256,7 +236,7 @@ fn block_members(
 fn node(
     node_plan: &Node,
     names: &Names<'_>,
-    estimates: ParallelEstimates<'_>,
+    outside: Outside<'_>,
     conds: &mut Vec<Expr>,
     out: &mut Vec<Members>,
 ) {
@@ -264,13 +244,13 @@ fn node(
         Node::Once | Node::Nothing(_) => {}
         Node::Filter(child, more) => {
             conds.extend(more.iter().cloned());
-            node(child, names, estimates, conds, out);
+            node(child, names, outside, conds, out);
         }
         Node::Join(join) => {
-            node(&join.left, names, estimates, &mut Vec::new(), out);
+            node(&join.left, names, outside, &mut Vec::new(), out);
             let first = out.len();
             conds.extend(join.on.iter().cloned());
-            node(&join.right, names, estimates, conds, out);
+            node(&join.right, names, outside, conds, out);
             let buffer = match &join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered => "Block Nested Loop",
@@ -290,7 +270,7 @@ fn node(
             node_plan,
             scan,
             names,
-            estimates,
+            outside,
             std::mem::take(conds),
         )),
     }
@@ -320,11 +300,15 @@ fn table(
     node: &Node,
     scan: &ScanPlan,
     names: &Names<'_>,
-    estimates: ParallelEstimates<'_>,
+    outside: Outside<'_>,
     conds: Vec<Expr>,
 ) -> Members {
     let line = scan_line(scan, names);
     let mut members = vec![("table_name", text(line.table.unwrap_or_default()))];
+    if let Some(names) = (outside.partitions)(scan) {
+        let names = names.into_iter().map(text).collect();
+        members.push(("partitions", Json::List(names)));
+    }
     if let Some(access) = line.access {
         members.push(("access_type", text(access)));
     }
@@ -393,7 +377,7 @@ fn table(
                 ),
                 ("dependent", Json::Bool(scan.lateral)),
                 ("cacheable", Json::Bool(!scan.lateral)),
-                ("query_block", query(plan, up, estimates)),
+                ("query_block", query(plan, up, outside)),
             ]),
         ));
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use esker_types::collation::Collation;
 use esker_types::{SqlType, TypeKind, Value};
 
-pub use parallel::{ParallelEstimate, ParallelEstimates, Shared};
+pub use parallel::{Outside, ParallelEstimate, SERIAL, Shared};
 
 use super::profile::Profile;
 use super::stats::key_len;
@@ -117,21 +117,18 @@ impl<'p> Explainee<'p> {
     }
 }
 
-/// Shows a statement; `estimates` knows which of its tables several threads would read.
-pub fn explain(of: Explainee<'_>, form: Form, estimates: ParallelEstimates<'_>) -> Explained {
+/// Shows a statement.
+pub fn explain(of: Explainee<'_>, form: Form, outside: Outside<'_>) -> Explained {
     match form {
-        Form::Traditional => traditional(of, estimates),
-        Form::Tree => document(operator::text(&tree::tree(of, None, estimates))),
-        Form::Json => document(json::json(of, estimates)),
+        Form::Traditional => traditional(of, outside),
+        Form::Tree => document(operator::text(&tree::tree(of, None, outside))),
+        Form::Json => document(json::json(of, outside)),
         Form::JsonTree => {
-            let lines = tree::tree(of, None, estimates);
+            let lines = tree::tree(of, None, outside);
             document(operator::json(&lines, of.query_type()))
         }
     }
 }
-
-/// For statements that read alone.
-const SERIAL: ParallelEstimates<'static> = &|_| None;
 
 /// Shows a statement whose query was run, and what that did, as text or as a document of version 2.
 pub fn explain_analyzed(of: Explainee<'_>, profile: &Profile, as_document: bool) -> Explained {
@@ -179,8 +176,8 @@ fn columns() -> Arc<[ColumnMeta]> {
         .collect()
 }
 
-fn traditional(of: Explainee<'_>, estimates: ParallelEstimates<'_>) -> Explained {
-    let mut out = Rows::new(estimates);
+fn traditional(of: Explainee<'_>, outside: Outside<'_>) -> Explained {
+    let mut out = Rows::new(outside);
     if let Explainee::Insert { table, replace, .. } = of {
         let target = Line {
             table: Some(table.to_owned()),
@@ -207,13 +204,14 @@ struct Rows<'f> {
     seen: HashSet<*const QueryPlan>,
     /// Common table expressions already shown: each of their names has a plan.
     seen_shared: HashSet<u32>,
-    estimates: ParallelEstimates<'f>,
+    outside: Outside<'f>,
 }
 
 /// One line.
 #[derive(Default)]
 struct Line {
     table: Option<String>,
+    partitions: Option<String>,
     access: Option<&'static str>,
     possible: Option<String>,
     key: Option<String>,
@@ -225,12 +223,12 @@ struct Line {
 }
 
 impl<'f> Rows<'f> {
-    fn new(estimates: ParallelEstimates<'f>) -> Self {
+    fn new(outside: Outside<'f>) -> Self {
         Rows {
             rows: Vec::new(),
             seen: HashSet::new(),
             seen_shared: HashSet::new(),
-            estimates,
+            outside,
         }
     }
 
@@ -320,7 +318,7 @@ impl<'f> Rows<'f> {
         let before = self.rows.len();
         let names = Names::of(block, up);
         let mut lines = Vec::new();
-        node_lines(&block.source, &names, &mut lines);
+        node_lines(&block.source, &names, self.outside, &mut lines);
         if let Some(first) = lines.first_mut() {
             let windows = block.windows.is_some();
             if windows || block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
@@ -334,7 +332,7 @@ impl<'f> Rows<'f> {
             if sorted || !block.order.is_empty() {
                 first.extra.push("Using filesort".into());
             }
-            if let Some(estimate) = (self.estimates)(block) {
+            if let Some(estimate) = (self.outside.parallel)(block) {
                 let word = estimate.shared.word();
                 first
                     .extra
@@ -360,7 +358,7 @@ impl<'f> Rows<'f> {
             id.map_or(Value::Null, |n| Value::UInt(n.into())),
             Value::str(kind),
             text(line.table),
-            Value::Null,
+            text(line.partitions),
             line.access.map_or(Value::Null, Value::str),
             text(line.possible),
             text(line.key),
@@ -463,7 +461,7 @@ fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inn
     }
 }
 
-fn node_lines(node: &Node, names: &Names<'_>, lines: &mut Vec<Line>) {
+fn node_lines(node: &Node, names: &Names<'_>, outside: Outside<'_>, lines: &mut Vec<Line>) {
     match node {
         Node::Once => {
             lines.push(Line {
@@ -479,20 +477,23 @@ fn node_lines(node: &Node, names: &Names<'_>, lines: &mut Vec<Line>) {
         }
         Node::Filter(child, _) => {
             let first = lines.len();
-            node_lines(child, names, lines);
+            node_lines(child, names, outside, lines);
             let last = lines.len() - 1;
             debug_assert!(last >= first);
             add_extra(&mut lines[last], "Using where");
         }
-        Node::Scan(scan) => lines.push(scan_line(scan, names)),
+        Node::Scan(scan) => lines.push(Line {
+            partitions: (outside.partitions)(scan).map(|names| names.join(",")),
+            ..scan_line(scan, names)
+        }),
         Node::Join(join) => {
-            node_lines(&join.left, names, lines);
+            node_lines(&join.left, names, outside, lines);
             // A join with one empty row is not shown.
             if matches!(join.left, Node::Once) {
                 lines.pop();
             }
             let first = lines.len();
-            node_lines(&join.right, names, lines);
+            node_lines(&join.right, names, outside, lines);
             let how = match join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered | JoinMethod::Hash { .. } => "Using join buffer (hash join)",

@@ -1,12 +1,12 @@
-//! How the rows of a block would be shared out among threads, as EXPLAIN prints it.
+//! How the rows of a block would be shared out among threads, and what else EXPLAIN has to be told.
 //!
 //! Neighbours: `exec::parallel` estimates it; the session passes its answers to `explain`.
 //! **Invariant**: nothing is read for it.
 
 use std::fmt;
 
-use super::super::BlockPlan;
 use super::super::strategy::Evaluation;
+use super::super::{BlockPlan, ScanPlan};
 
 /// How the rows of a block would be shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +34,20 @@ pub enum Shared {
     Join,
 }
 
-/// Tells how the rows of a block would be shared out, if several threads would read or join them.
-pub type ParallelEstimates<'a> = &'a dyn Fn(&BlockPlan) -> Option<ParallelEstimate>;
+/// What others know of a plan.
+#[derive(Clone, Copy)]
+pub struct Outside<'a> {
+    /// How the rows of a block would be shared out, if several threads would read or join them.
+    pub parallel: &'a dyn Fn(&BlockPlan) -> Option<ParallelEstimate>,
+    /// The partitions that a scan looks for, if its table has partitions.
+    pub partitions: &'a dyn Fn(&ScanPlan) -> Option<Vec<String>>,
+}
+
+/// Of statements that read alone.
+pub const SERIAL: Outside<'static> = Outside {
+    parallel: &|_| None,
+    partitions: &|_| None,
+};
 
 impl Shared {
     /// The word that EXPLAIN has for it.

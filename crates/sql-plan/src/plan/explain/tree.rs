@@ -11,9 +11,7 @@ use super::bounds;
 use super::document::{Json, Members, text};
 use super::operator::{Actual, Line};
 use super::text::Names;
-use super::{
-    Explainee, Inner, ParallelEstimate, ParallelEstimates, block_queries, first_id, scan_line,
-};
+use super::{Explainee, Inner, Outside, ParallelEstimate, block_queries, first_id, scan_line};
 use crate::bind::JoinType;
 use crate::expr::Expr;
 use crate::plan::block::limit_value;
@@ -27,12 +25,12 @@ use crate::plan::{
 pub(super) fn tree(
     of: Explainee<'_>,
     profile: Option<&Profile>,
-    estimates: ParallelEstimates<'_>,
+    outside: Outside<'_>,
 ) -> Vec<Line> {
     let mut tree = Tree {
         lines: Vec::new(),
         profile,
-        estimates,
+        outside,
         estimate: None,
     };
     let targets = of.targets().join(", ");
@@ -58,7 +56,7 @@ pub(super) fn tree(
 struct Tree<'p> {
     lines: Vec<Line>,
     profile: Option<&'p Profile>,
-    estimates: ParallelEstimates<'p>,
+    outside: Outside<'p>,
     /// How the rows of the block are shared out whose first table comes next.
     estimate: Option<ParallelEstimate>,
 }
@@ -214,7 +212,7 @@ impl Tree<'_> {
             self.line(depth, &text, cost(rows.grouped), Some((plan, Stage::Group)));
             depth += 1;
         }
-        self.estimate = (self.estimates)(block);
+        self.estimate = (self.outside.parallel)(block);
         self.node(&block.source, depth, &names);
         self.subqueries(block, depth, &names);
     }
