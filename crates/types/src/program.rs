@@ -1,7 +1,7 @@
 //! Words about stored programs that the syntax, the catalog and everything above them share.
 //!
 //! Neighbours: the parser reads them, the catalog keeps them, SHOW and INFORMATION_SCHEMA print them.
-//! **Invariant**: the numbers of [`DataAccess`] are in the catalog, for ever.
+//! **Invariant**: the numbers of [`DataAccess`] and [`EventStatus`] are in the catalog, for ever.
 
 /// Which kind a stored routine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,5 +67,53 @@ impl DataAccess {
     /// The one with this number.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|a| a.to_byte() == byte)
+    }
+}
+
+/// Whether an event runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EventStatus {
+    /// It runs at its times.
+    #[default]
+    Enabled,
+    /// It does not.
+    Disabled,
+    /// It runs on the source, and what it does comes from there.
+    ReplicaSideDisabled,
+}
+
+impl EventStatus {
+    const ALL: [Self; 3] = [Self::Enabled, Self::Disabled, Self::ReplicaSideDisabled];
+
+    /// As INFORMATION_SCHEMA.EVENTS has it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Enabled => "ENABLED",
+            Self::Disabled => "DISABLED",
+            Self::ReplicaSideDisabled => "REPLICA_SIDE_DISABLED",
+        }
+    }
+
+    /// As CREATE EVENT has it.
+    pub fn clause(self) -> &'static str {
+        match self {
+            Self::Enabled => "ENABLE",
+            Self::Disabled => "DISABLE",
+            Self::ReplicaSideDisabled => "DISABLE ON REPLICA",
+        }
+    }
+
+    /// Its number in the catalog.
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Self::Enabled => 0,
+            Self::Disabled => 1,
+            Self::ReplicaSideDisabled => 2,
+        }
+    }
+
+    /// The one with this number.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.to_byte() == byte)
     }
 }

@@ -16,6 +16,7 @@ use esker_types::{SqlResult, errors};
 use parking_lot::MutexGuard;
 
 use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
+use super::event::{self, EventDef, event_key};
 use super::histogram::{Histogram, write_histogram};
 use super::routine::{self, RoutineDef};
 use super::{Inner, SchemaEntry, Snapshot, foreign, store};
@@ -109,8 +110,11 @@ impl<'a> Change<'a> {
         self.put(&key, &store::schema_value(&def))?;
         let name = def.name.clone();
         let old = self.next.schemas.get(&name);
-        let (tables, views, routines) = old
-            .map(|s| (s.tables.clone(), s.views.clone(), s.routines.clone()))
+        let (tables, views) = old
+            .map(|s| (s.tables.clone(), s.views.clone()))
+            .unwrap_or_default();
+        let (routines, events) = old
+            .map(|s| (s.routines.clone(), s.events.clone()))
             .unwrap_or_default();
         self.next.schemas.insert(
             name,
@@ -119,6 +123,7 @@ impl<'a> Change<'a> {
                 tables,
                 views,
                 routines,
+                events,
             },
         );
         Ok(())
@@ -136,6 +141,9 @@ impl<'a> Change<'a> {
             }
             for routine in entry.routines.values() {
                 self.delete(&store::routine_key(&routine.schema, &routine.key()))?;
+            }
+            for event in entry.events.values() {
+                self.delete_event_rows(event)?;
             }
         }
         self.delete(&store::schema_key(name))
@@ -244,6 +252,33 @@ impl<'a> Change<'a> {
             Arc::make_mut(&mut entry.routines).remove(&def.key());
         }
         self.delete(&store::routine_key(&def.schema, &def.key()))
+    }
+
+    /// Creates or replaces an event. The schema exists.
+    pub fn put_event(&mut self, def: EventDef) -> SqlResult<()> {
+        let key = store::event_row_key(&def.schema, &def.name);
+        self.put(&key, &event::value(&def))?;
+        if let Some(ran) = def.last_run() {
+            let key = store::event_ran_key(&def.schema, &def.name);
+            self.put(&key, &event::ran_value(ran))?;
+        }
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.events).insert(event_key(&def.name), Arc::new(def));
+        }
+        Ok(())
+    }
+
+    /// Removes an event.
+    pub fn drop_event(&mut self, def: &EventDef) -> SqlResult<()> {
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.events).remove(&event_key(&def.name));
+        }
+        self.delete_event_rows(def)
+    }
+
+    fn delete_event_rows(&mut self, def: &EventDef) -> SqlResult<()> {
+        self.delete(&store::event_row_key(&def.schema, &def.name))?;
+        self.delete(&store::event_ran_key(&def.schema, &def.name))
     }
 
     /// Removes a table and abandons its trees.

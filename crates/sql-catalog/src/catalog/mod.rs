@@ -2,11 +2,12 @@
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
 //! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table),
-//! `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `access_counts` (rows
-//! read and changed), `sample`, `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`,
-//! `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows`
-//! (what is not a definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl`
-//! changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
+//! `event` (events) with `interval` (how often they run), `storage_engine` (what a table calls its engine) · `runtime`
+//! (what outlives them in memory), `access_counts` (rows read and changed), `sample`, `histogram` (statistics) ·
+//! `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]:
+//! an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text)
+//! · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that
+//! a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -21,10 +22,12 @@ mod access_counts;
 mod bytes;
 mod change;
 mod def;
+mod event;
 mod foreign;
 mod fulltext;
 mod generated;
 mod histogram;
+mod interval;
 mod partitioning;
 mod routine;
 mod rows;
@@ -55,8 +58,10 @@ pub use def::{
     IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, ROW_ID, SchemaDef,
     TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
+pub use event::{Due, EventDef, EventRuntime, Schedule, event_comment, event_key, moment_in};
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
+pub use interval::EventInterval;
 pub use partitioning::{
     Chosen, Counted, PartitionBound, PartitionDef, PartitionItem, PartitionKind, PartitionMethod,
     PartitionValue, Partitioning, description as partition_description, quoted,
@@ -97,6 +102,8 @@ pub struct SchemaEntry {
     pub views: Arc<BTreeMap<Arc<str>, Arc<ViewDef>>>,
     /// Its routines.
     pub routines: Arc<BTreeMap<RoutineKey, Arc<RoutineDef>>>,
+    /// Its events, by their names in lower case.
+    pub events: Arc<BTreeMap<Box<str>, Arc<EventDef>>>,
 }
 
 /// The catalog at one moment.
@@ -135,6 +142,16 @@ impl Snapshot {
     /// All routines of all databases.
     pub fn routines(&self) -> impl Iterator<Item = &Arc<RoutineDef>> {
         self.schemas.values().flat_map(|s| s.routines.values())
+    }
+
+    /// An event.
+    pub fn event(&self, schema: &str, name: &str) -> Option<&Arc<EventDef>> {
+        self.schemas.get(schema)?.events.get(&event_key(name))
+    }
+
+    /// All events of all databases.
+    pub fn events(&self) -> impl Iterator<Item = &Arc<EventDef>> {
+        self.schemas.values().flat_map(|s| s.events.values())
     }
 
     /// Is there a table or a view of this name?
@@ -272,6 +289,11 @@ impl Catalog {
         self.snapshot().routine(schema, key).cloned()
     }
 
+    /// An event, if it exists.
+    pub fn event(&self, schema: &str, name: &str) -> Option<Arc<EventDef>> {
+        self.snapshot().event(schema, name).cloned()
+    }
+
     /// A database, if it exists.
     pub fn schema(&self, name: &str) -> Option<Arc<SchemaDef>> {
         self.snapshot().schema(name).map(|s| s.def.clone())
@@ -368,6 +390,7 @@ fn load(
             tables: Arc::default(),
             views: Arc::default(),
             routines: Arc::default(),
+            events: Arc::default(),
         };
         snapshot.schemas.insert(entry.def.name.clone(), entry);
         Ok(())
@@ -406,10 +429,29 @@ fn load(
         Arc::make_mut(&mut entry.routines).insert(def.key(), Arc::new(def));
         Ok(())
     })?;
+    load_events(engine, tree, &mut snapshot)?;
     for def in foreign::unrelated(&snapshot) {
         snapshot.insert(Arc::new(def));
     }
     Ok(snapshot)
+}
+
+fn load_events(engine: &Engine, tree: &Tree, snapshot: &mut Snapshot) -> SqlResult<()> {
+    let mut by_key: HashMap<Vec<u8>, Arc<EventDef>> = HashMap::new();
+    scan_prefix(engine, tree, &[store::EVENT_PREFIX], |key, value| {
+        let def = Arc::new(event::read(value)?);
+        let entry = snapshot.schemas.get_mut(&def.schema);
+        let entry = entry.ok_or_else(|| damaged("catalog: an event without its database"))?;
+        Arc::make_mut(&mut entry.events).insert(event_key(&def.name), def.clone());
+        by_key.insert(key.to_vec(), def);
+        Ok(())
+    })?;
+    scan_prefix(engine, tree, &[store::EVENT_RAN_PREFIX], |key, value| {
+        let def = by_key.get(key);
+        let def = def.ok_or_else(|| damaged("catalog: a run without its event"))?;
+        def.runs_at(event::read_ran(value)?);
+        Ok(())
+    })
 }
 
 /// Tables by database and name.

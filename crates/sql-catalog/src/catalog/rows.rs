@@ -1,14 +1,18 @@
 //! Rows of the catalog's tree that define nothing: what replication channels have applied, and how they are configured;
-//! the number of the last change of the accounts.
+//! the number of the last change of the accounts; when events ran last.
 //!
 //! Neighbours: the applier of the crate above knows what is in the values; here are their keys. **Invariants**: a row
 //! that says what was applied is written in the transaction that did it, without a lock: no two transactions of a
 //! channel in flight write the same one.
 
+use std::sync::Arc;
+
 use esker_engine::{Engine, Txn, View};
 use esker_types::SqlResult;
+use esker_types::program::EventStatus;
 
 use super::change::Change;
+use super::event::{self, EventDef};
 use super::{Catalog, scan_prefix, store};
 use crate::exec_error::engine_error;
 
@@ -166,6 +170,45 @@ impl Catalog {
         let value = store::accounts_value(change);
         txn.put(&self.inner.tree, store::ACCOUNTS_KEY, &value)
             .map_err(|e| engine_error(&e))
+    }
+
+    /// Keeps when an event began, under the lock of changes. False: it is gone meanwhile, or is another one now, and
+    /// nothing is kept.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn keep_event_run(&self, def: &Arc<EventDef>, micros: i64) -> SqlResult<bool> {
+        let _changing = self.inner.changing.lock();
+        let now = self.event(&def.schema, &def.name);
+        if !now.is_some_and(|now| Arc::ptr_eq(&now, def)) {
+            return Ok(false);
+        }
+        let mut txn = self.row_transaction();
+        let key = store::event_ran_key(&def.schema, &def.name);
+        txn.put(&self.inner.tree, &key, &event::ran_value(micros))
+            .map_err(|e| engine_error(&e))?;
+        let commit = txn.commit().map_err(|e| engine_error(&e))?;
+        let durable = self.inner.engine.wait_durable(commit.seq.unwrap_or(0));
+        durable.block().map_err(|e| engine_error(&e))?;
+        def.runs_at(micros);
+        Ok(true)
+    }
+
+    /// Disables an event that has no time left; one that is another by now stays as it is.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn disable_event(&self, def: &Arc<EventDef>) -> SqlResult<()> {
+        let mut change = self.change();
+        let now = change.snapshot().event(&def.schema, &def.name);
+        if !now.is_some_and(|now| Arc::ptr_eq(now, def)) {
+            return Ok(());
+        }
+        change.put_event(EventDef {
+            status: EventStatus::Disabled,
+            ..EventDef::clone(def)
+        })?;
+        change.commit().map(drop)
     }
 
     /// Begins a transaction for such rows alone.

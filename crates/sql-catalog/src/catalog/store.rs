@@ -6,6 +6,8 @@
 //! key "T" table id (BE u32)  value: TableDef
 //! key "W" schema 00 name     value: ViewDef
 //! key "P" schema 00 kind name  value: RoutineDef
+//! key "E" schema 00 name     value: EventDef
+//! key "L" schema 00 name     value: when the event ran last
 //! key "H" table id, column id (BE u32 each)  value: Histogram
 //! key "R" channel 00 kind …  value: what a replication channel has applied, and its settings
 //! key "A"                    value: the number of the last change of the accounts
@@ -28,6 +30,7 @@ use super::def::{
     CheckDef, CheckOption, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef,
     TableId, ViewColumn, ViewDef, VisibleFrom,
 };
+use super::event;
 use super::foreign;
 use super::fulltext;
 use super::generated;
@@ -76,6 +79,8 @@ pub(super) const VIEW_PREFIX: u8 = b'W';
 pub(super) const HISTOGRAM_PREFIX: u8 = b'H';
 pub(super) const CHANNEL_PREFIX: u8 = b'R';
 pub(super) const ROUTINE_PREFIX: u8 = b'P';
+pub(super) const EVENT_PREFIX: u8 = b'E';
+pub(super) const EVENT_RAN_PREFIX: u8 = b'L';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -104,6 +109,16 @@ pub(super) fn view_key(schema: &str, name: &str) -> Vec<u8> {
 /// The key of a routine.
 pub(super) fn routine_key(schema: &str, key: &RoutineKey) -> Vec<u8> {
     [&[ROUTINE_PREFIX][..], &routine::key_bytes(schema, key)].concat()
+}
+
+/// The key of an event.
+pub(super) fn event_row_key(schema: &str, name: &str) -> Vec<u8> {
+    [&[EVENT_PREFIX][..], &event::key_bytes(schema, name)].concat()
+}
+
+/// The key of the row that says when an event ran last.
+pub(super) fn event_ran_key(schema: &str, name: &str) -> Vec<u8> {
+    [&[EVENT_RAN_PREFIX][..], &event::key_bytes(schema, name)].concat()
 }
 
 pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {

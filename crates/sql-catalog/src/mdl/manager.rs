@@ -37,6 +37,8 @@ pub enum MdlKey {
     Table(Arc<str>, Arc<str>),
     /// A procedure or function: its database, and its name in lower case.
     Routine(RoutineKind, Arc<str>, Arc<str>),
+    /// An event: its database, and its name in lower case.
+    Event(Arc<str>, Arc<str>),
 }
 
 /// A waiting session as the graph knows it.
@@ -117,7 +119,7 @@ impl MetadataLocks {
             MdlKey::Global => return self.inner.global.clone(),
             MdlKey::Commit => return self.inner.commit.clone(),
             MdlKey::Backup => return self.inner.backup.clone(),
-            MdlKey::Schema(_) | MdlKey::Table(..) | MdlKey::Routine(..) => {}
+            MdlKey::Schema(_) | MdlKey::Table(..) | MdlKey::Routine(..) | MdlKey::Event(..) => {}
         }
         let mut names = self.inner.names.lock();
         if let Some(object) = names.objects.get(&key).and_then(Weak::upgrade) {
@@ -144,6 +146,11 @@ impl MetadataLocks {
             schema.into(),
             name.to_lowercase().into(),
         ))
+    }
+
+    /// The object of an event's name.
+    pub fn event(&self, schema: &str, name: &str) -> Arc<MdlObject> {
+        self.object(MdlKey::Event(schema.into(), name.to_lowercase().into()))
     }
 
     /// The object of a database's name.
