@@ -389,6 +389,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     };
     instance.serve_for(Box::new(host));
     tokio::task::block_in_place(|| instance.start_replication());
+    instance.start_events();
     heed_hangups(hangups, instance.clone());
     ready(address, &instance);
     notify::ready(&address.to_string());
@@ -415,12 +416,16 @@ async fn end_sessions(shared: &Shared, stop_sessions: &watch::Sender<bool>) -> D
     notify::stopping();
     let begun = Instant::now();
     shared.stopping.store(true, Ordering::Relaxed);
+    tokio::task::block_in_place(|| shared.instance.stop_events());
     // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions
     // end: their row locks go with them, and who waits for one would be let through.
     shared.instance.interrupt_sessions();
     // Receivers live as long as connections do; nobody listening is fine.
     let _ = stop_sessions.send(true);
-    tokio::task::block_in_place(|| shared.instance.stop_replication());
+    tokio::task::block_in_place(|| {
+        shared.instance.stop_replication();
+        shared.instance.await_events();
+    });
     let all_gone = async {
         while shared.connections.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

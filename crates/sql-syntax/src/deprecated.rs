@@ -52,6 +52,8 @@ pub enum Deprecation {
     ShowProfile,
     /// SHOW PROFILES.
     ShowProfiles,
+    /// DISABLE ON SLAVE of an event.
+    DisableOnSlave,
 }
 
 impl Deprecation {
@@ -137,6 +139,10 @@ impl Deprecation {
             ),
             Self::ShowProfile => replaced("SHOW PROFILE", "Performance Schema instead"),
             Self::ShowProfiles => replaced("SHOW PROFILES", "Performance Schema instead"),
+            Self::DisableOnSlave => replaced(
+                "<CREATE|ALTER> EVENT ... DISABLE ON SLAVE",
+                "<CREATE|ALTER> EVENT ... DISABLE ON REPLICA instead",
+            ),
         }
     }
 }

@@ -253,13 +253,13 @@ impl Parser<'_> {
             }
             Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, None),
             Kw::FUNCTION => self.create_routine(RoutineKind::Function, None),
+            Kw::EVENT if !or_replace => self.create_event(None),
             _ => self.create_unsupported(),
         }
     }
 
     fn create_unsupported(&mut self) -> SqlResult<Statement> {
         let name = match self.kw() {
-            Kw::EVENT => "CREATE EVENT",
             Kw::SERVER => "CREATE SERVER",
             Kw::TABLESPACE | Kw::UNDO => "CREATE TABLESPACE",
             Kw::LOGFILE => "CREATE LOGFILE GROUP",
@@ -288,7 +288,7 @@ impl Parser<'_> {
             Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, view.definer),
             Kw::FUNCTION => self.create_routine(RoutineKind::Function, view.definer),
             Kw::TRIGGER if !or_replace => self.create_trigger(view.definer),
-            Kw::EVENT => self.create_unsupported(),
+            Kw::EVENT if !or_replace => self.create_event(view.definer),
             _ => self.fail(),
         }
     }
@@ -347,7 +347,7 @@ impl Parser<'_> {
             Kw::VIEW | Kw::ALGORITHM | Kw::DEFINER | Kw::SQL => {
                 let mut view = self.view_prefix(false)?;
                 if self.at(Kw::EVENT) {
-                    return Ok(self.unsupported("ALTER EVENT"));
+                    return self.alter_event(view.definer);
                 }
                 self.expect_kw(Kw::VIEW)?;
                 view.alter = true;
@@ -355,7 +355,7 @@ impl Parser<'_> {
             }
             Kw::PROCEDURE => self.alter_routine(RoutineKind::Procedure),
             Kw::FUNCTION => self.alter_routine(RoutineKind::Function),
-            Kw::EVENT => Ok(self.unsupported("ALTER EVENT")),
+            Kw::EVENT => self.alter_event(None),
             Kw::INSTANCE => self.alter_instance(),
             Kw::SERVER => Ok(self.unsupported("ALTER SERVER")),
             Kw::TABLESPACE | Kw::UNDO => Ok(self.unsupported("ALTER TABLESPACE")),

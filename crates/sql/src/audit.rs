@@ -92,6 +92,9 @@ impl Class {
             | C::ComCreateIndex
             | C::ComCreateTable
             | C::ComCreateTrigger
+            | C::ComCreateEvent
+            | C::ComAlterEvent
+            | C::ComDropEvent
             | C::ComCreateView
             | C::ComDropDb
             | C::ComDropIndex

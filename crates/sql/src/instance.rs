@@ -40,6 +40,7 @@ use crate::infoschema::Deadlocks;
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::replica::Channels;
+use crate::scheduler::Scheduler;
 use crate::session::registry::Registry;
 use crate::session::server_backup::BackupFigures;
 use crate::session::turns::Turns;
@@ -90,6 +91,7 @@ pub struct Instance {
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
     pub(crate) channels: Channels,
+    pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
     /// Of the statements that take long.
     pub(crate) turns: Arc<Turns>,

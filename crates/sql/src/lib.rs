@@ -6,10 +6,10 @@
 //! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · `binlog` (the binary log) ·
 //! `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored programs, compiled) · [`session`] (one client) ·
 //! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
-//! clients ask about) · `statements` (statistics), `querylog` (slow and general log), `audit` (audit log) · `xids` (XA
-//! transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `persisted` (SET
-//! PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) ·
-//! `query_tests` (tests that need every floor), `testing` (sessions for tests).
+//! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `querylog` (slow and general log),
+//! `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process
+//! around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything
+//! behind the sockets) · `query_tests` (tests that need every floor), `testing` (sessions for tests).
 
 pub mod applier;
 mod audit;
@@ -27,6 +27,7 @@ mod program;
 mod query_tests;
 mod querylog;
 pub mod replica;
+mod scheduler;
 mod schema;
 pub mod session;
 mod show;

@@ -16,6 +16,7 @@ mod damaged;
 mod ddl_locks;
 mod drivers;
 mod engines;
+mod events;
 mod explain;
 mod faults;
 mod fixtures;

@@ -273,6 +273,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_substitute_engines", G, SET, VarKind::Bool, "OFF"),
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
     var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
+    var("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "ON"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),
     var("explain_json_format_version", B, SET, VarKind::UInt { min: 1, max: 2 }, "1"),
     var("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),

@@ -59,7 +59,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("enable_secondary_engine_statistics", B, SET, VarKind::Bool, "ON"),
     unused("enforce_gtid_consistency", G, SET, VarKind::Enum(&["OFF", "ON", "WARN"]), "OFF"),
     unused("eq_range_index_dive_limit", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "200"),
-    unused("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "OFF"),
     unused("external_table_secondary_storage_engine", B, SET, VarKind::Text, ""),
     unused("external_table_storage_engine", B, SET, VarKind::Text, ""),
     unused("flush", G, SET, VarKind::Bool, "OFF"),

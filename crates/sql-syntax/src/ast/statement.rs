@@ -85,6 +85,10 @@ pub enum Statement {
     AlterRoutine(Box<AlterRoutine>),
     /// CREATE TRIGGER.
     CreateTrigger(Box<CreateTrigger>),
+    /// CREATE EVENT.
+    CreateEvent(Box<CreateEvent>),
+    /// ALTER EVENT.
+    AlterEvent(Box<AlterEvent>),
     /// DROP PROCEDURE, FUNCTION, TRIGGER, EVENT.
     DropProgram(DropProgram),
     /// SIGNAL, RESIGNAL.
@@ -236,6 +240,8 @@ impl Statement {
             | Statement::CreateRoutine(_)
             | Statement::AlterRoutine(_)
             | Statement::CreateTrigger(_)
+            | Statement::CreateEvent(_)
+            | Statement::AlterEvent(_)
             | Statement::DropProgram(_)
             | Statement::Flush { .. } => LockWait::Default,
             _ => return None,

@@ -40,12 +40,14 @@ pub(super) enum ProgramKind {
         /// BEFORE.
         before: bool,
     },
+    /// CREATE EVENT, ALTER EVENT … DO.
+    Event,
 }
 
 impl ProgramKind {
     /// May the body neither commit nor give rows to a client?
     fn is_within_statement(self) -> bool {
-        self != Self::Procedure
+        !matches!(self, Self::Procedure | Self::Event)
     }
 
     fn text(self) -> &'static str {
@@ -53,6 +55,7 @@ impl ProgramKind {
             Self::Procedure => "procedure",
             Self::Function => "function",
             Self::Trigger { .. } => "trigger",
+            Self::Event => "event",
         }
     }
 }

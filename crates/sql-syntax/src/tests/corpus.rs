@@ -67,8 +67,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("BACKUP STAGE START", "BACKUP STAGE"),
     // Cursors outside stored programs.
     ("HANDLER t OPEN", "HANDLER"),
-    // Stored programs.
-    ("CREATE EVENT e", "CREATE EVENT"),
     // MariaDB's sequences.
     ("CREATE SEQUENCE s", "CREATE SEQUENCE"),
     // Another engine's key cache.

@@ -145,7 +145,7 @@ impl Session {
     }
 
     /// A name with its database, unless that is the session's.
-    fn named_in_log(&self, name: &ObjectName) -> String {
+    pub(crate) fn named_in_log(&self, name: &ObjectName) -> String {
         let table = quoted(&name.name.text);
         match &name.schema {
             Some(schema) if self.context.database.as_deref() != Some(&*schema.text) => {

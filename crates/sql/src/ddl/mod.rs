@@ -7,9 +7,9 @@
 //! `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the
 //! statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how
 //! far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
-//! `routine` (procedures and functions), `program` (DROP of routines and events). Neighbours: `session` commits what is
-//! open, runs [`run`] on a thread that may block and releases statement locks at the end;
-//! `catalog` publishes the result.
+//! `routine` (procedures and functions), `event`, `program` (DROP of routines and events). Neighbours: `session`
+//! commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog`
+//! publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -28,6 +28,7 @@ mod doc_id;
 mod draft;
 mod draft_finish;
 mod draft_keys;
+pub mod event;
 mod exchange;
 mod fill;
 mod foreign;

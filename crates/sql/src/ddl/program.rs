@@ -1,4 +1,4 @@
-//! DROP PROCEDURE, FUNCTION and EVENT; of the last there are none, which IF EXISTS turns into a note.
+//! DROP PROCEDURE, FUNCTION and EVENT.
 //!
 //! Neighbours: `ddl` dispatches.
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
@@ -9,7 +9,7 @@ use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, errors};
 
 use super::names::{TableName, resolve};
-use super::{DdlCtx, DdlDone, routine};
+use super::{DdlCtx, DdlDone, event, routine};
 
 pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, ExecError> {
     let name = resolve(&drop.name, ctx.database)?;
@@ -20,6 +20,11 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, 
     };
     if let Some(kind) = routine
         && let Some(done) = routine::drop(ctx, kind, &name)?
+    {
+        return Ok(done);
+    }
+    if drop.kind == "EVENT"
+        && let Some(done) = event::drop(ctx, &name)?
     {
         return Ok(done);
     }

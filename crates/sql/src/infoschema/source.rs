@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{
-    TableSpec, Viewer, dictionary, mysql, performance, profiling, roles, routines, traces,
+    TableSpec, Viewer, dictionary, events, mysql, performance, profiling, roles, routines, traces,
 };
 use crate::instance::Instance;
 use crate::session::Trace;
@@ -74,6 +74,7 @@ pub(super) fn find(spec: &TableSpec) -> Option<&'static Source> {
 const INFORMATION_SCHEMA: &[&[Source]] = &[
     roles::SOURCES,
     routines::SOURCES,
+    events::SOURCES,
     dictionary::SOURCES,
     profiling::SOURCES,
     traces::SOURCES,

@@ -28,6 +28,7 @@ use crate::infoschema::Deadlocks;
 use crate::persisted::Persisted;
 use crate::querylog::QueryLogs;
 use crate::replica::{Channels, RulesAtStart};
+use crate::scheduler::Scheduler;
 use crate::session::registry::Registry;
 use crate::session::server_backup::BackupFigures;
 use crate::statements::Digests;
@@ -151,6 +152,7 @@ impl Starting {
             binlog: Binlog::default(),
             replicas: Replicas::default(),
             channels: Channels::new(rules, started_micros),
+            scheduler: Scheduler::default(),
             engine,
             catalog,
             globals,

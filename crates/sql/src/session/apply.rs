@@ -331,6 +331,14 @@ impl Session {
     /// The statement's.
     pub(crate) fn apply_text(&mut self, sql: &[u8]) -> SqlResult<()> {
         self.start(Request::Query(sql));
+        self.finish_statement()
+    }
+
+    /// Runs the statement that was started, on this thread; its rows go nowhere.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub(crate) fn finish_statement(&mut self) -> SqlResult<()> {
         loop {
             match self.step(Mode::Thread) {
                 Step::Done(outcome) => match outcome.result {

@@ -44,6 +44,11 @@ counters! {
     ComCreateRole = "Com_create_role",
     ComCreateTable = "Com_create_table",
     ComCreateTrigger = "Com_create_trigger",
+    ComCreateEvent = "Com_create_event",
+    ComAlterEvent = "Com_alter_event",
+    ComDropEvent = "Com_drop_event",
+    ComShowEvents = "Com_show_events",
+    ComShowCreateEvent = "Com_show_create_event",
     ComCreateUser = "Com_create_user",
     ComCreateView = "Com_create_view",
     ComCreateProcedure = "Com_create_procedure",
@@ -261,6 +266,9 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Signal(_) => C::ComSignal,
         S::GetDiagnostics(_) => C::ComGetDiagnostics,
         S::CreateTrigger(_) => C::ComCreateTrigger,
+        S::CreateEvent(_) => C::ComCreateEvent,
+        S::AlterEvent(_) => C::ComAlterEvent,
+        S::DropProgram(drop) if drop.kind == "EVENT" => C::ComDropEvent,
         S::DropProgram(drop) if drop.kind == "TRIGGER" => C::ComDropTrigger,
         S::DropView(_) => C::ComDropView,
         S::LoadData(_) => C::ComLoad,
@@ -311,6 +319,8 @@ pub(crate) fn changes_data(statement: &Statement) -> bool {
             | S::CreateRoutine(_)
             | S::AlterRoutine(_)
             | S::CreateTrigger(_)
+            | S::CreateEvent(_)
+            | S::AlterEvent(_)
             | S::DropProgram(_)
             | S::DropView(_)
             | S::Maintain(_)
@@ -346,6 +356,8 @@ fn command_of_show(what: &ShowWhat) -> Counter {
         ShowWhat::Grants { .. } => C::ComShowGrants,
         ShowWhat::ReplicaStatus { .. } => C::ComShowReplicaStatus,
         ShowWhat::BinlogEvents { relay: true, .. } => C::ComShowRelaylogEvents,
+        ShowWhat::Events { .. } => C::ComShowEvents,
+        ShowWhat::CreateRoutine("EVENT", _) => C::ComShowCreateEvent,
         _ => C::ComShowOther,
     }
 }

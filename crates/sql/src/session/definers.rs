@@ -1,4 +1,5 @@
-//! Accounts that are made, renamed or dropped while views, stored routines or triggers name them as their definers.
+//! Accounts that are made, renamed or dropped while views, stored routines, triggers or events name them as their
+//! definers.
 //!
 //! Neighbours: `users` and `roles` ask before they change accounts.
 //! **Invariant**: without ALLOW_NONEXISTENT_DEFINER nobody takes the account away that one of these acts as, nor makes
@@ -48,6 +49,10 @@ fn defined_by(snapshot: &Snapshot, (user, host): &(String, String)) -> Vec<&'sta
             snapshot.routines().any(|r| is_it(&r.settings.definer)),
         ),
         ("trigger", triggers.any(|t| is_it(&t.settings.definer))),
+        (
+            "event",
+            snapshot.events().any(|e| is_it(&e.settings.definer)),
+        ),
     ];
     let named = kinds.into_iter().filter(|(_, is)| *is);
     named.map(|(kind, _)| kind).collect()

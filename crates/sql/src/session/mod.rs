@@ -24,7 +24,7 @@
 //!   (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE),
 //!   `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
-//! - `program` (stored programs, CALL, SIGNAL and its kin)
+//! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
 //! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
 //!
 //! **Invariants**
@@ -42,6 +42,7 @@ mod context;
 pub(crate) mod counts;
 mod cursor;
 mod definers;
+mod events;
 pub(crate) mod explain;
 mod export;
 mod filling;

@@ -530,6 +530,10 @@ impl SessionContext {
             Statement::DropProgram(drop) if drop.kind == "TRIGGER" => {
                 self.require_to_drop_trigger(&drop.name)
             }
+            Statement::DropProgram(drop) if drop.kind == "EVENT" => {
+                let (schema, _) = self.full_name(&drop.name)?;
+                self.require_in("EVENT", schema)
+            }
             Statement::DropProgram(drop) => self.require_drop(drop),
             Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
                 self.require_named(&["DROP"], name)?;

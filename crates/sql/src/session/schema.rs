@@ -168,6 +168,9 @@ impl Session {
         // It has changed nothing, so there is no record of the catalog that it could be in.
         done.seq = done.seq.max(self.log_alone(unused)?);
         self.drop_doomed_trees();
+        if ends_events(statement) {
+            self.context.instance.scheduler.events_changed();
+        }
         if let Statement::DropProgram(drop) = statement {
             self.forget_routine_grants(drop)?;
         }
@@ -273,6 +276,15 @@ impl Session {
         let column = &table.columns[table.column_index(&meta.org_name)?];
         let is_same = |ty: &SqlType| ty.clone().with_nullable(meta.ty.nullable) == meta.ty;
         is_same(&column.ty).then(|| column.clone())
+    }
+}
+
+/// Are there fewer events behind the statement?
+fn ends_events(statement: &Statement) -> bool {
+    match statement {
+        Statement::DropDatabase { .. } => true,
+        Statement::DropProgram(drop) => drop.kind == "EVENT",
+        _ => false,
     }
 }
 

@@ -20,6 +20,7 @@ use super::Session;
 use super::names::{count_diagnostics, session_variable};
 use super::stopwords;
 use crate::persisted::Kept;
+use crate::scheduler::DISABLED;
 
 /// Global variables that switch parts of the engine on and off.
 const SWITCHES: [&str; 13] = [
@@ -195,6 +196,7 @@ impl Session {
         let taken = self.context.instance.globals.set(id, given)?;
         let admitted = match id.def().name {
             "partial_revokes" => self.admit_partial_revokes(),
+            "event_scheduler" => self.admit_event_scheduler(&before, given),
             name => self.context.instance.admit_global(name, &before),
         };
         if let Err(e) = admitted {
@@ -205,6 +207,23 @@ impl Session {
         self.audit_setting(id);
         self.apply_global(id);
         Ok(taken)
+    }
+
+    /// DISABLED is for the start alone, and stays.
+    ///
+    /// # Errors
+    /// 1231, 1290.
+    fn admit_event_scheduler(&self, before: &VarValue, given: Option<&Value>) -> SqlResult<()> {
+        if before.as_text() == DISABLED {
+            let option = "event-scheduler=DISABLED or --skip-grant-tables";
+            return Err(errors::option_prevents(option));
+        }
+        let now = self.context.instance.globals.named("event_scheduler");
+        if now.as_text() == DISABLED {
+            let given = given.map(printed).unwrap_or_default();
+            return Err(errors::wrong_value("event_scheduler", given));
+        }
+        Ok(())
     }
 
     /// SET PERSIST_ONLY: the value counts after the next start.
@@ -268,6 +287,9 @@ impl Session {
     fn apply_global(&mut self, id: VarId) {
         if id.def().name == "mandatory_roles" {
             self.context.instance.accounts().touch();
+        }
+        if id.def().name == "event_scheduler" {
+            self.context.instance.apply_event_scheduler();
         }
         if id.def().name == "partial_revokes" {
             self.context.instance.apply_partial_revokes();

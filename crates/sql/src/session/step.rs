@@ -168,6 +168,18 @@ impl Session {
         self.running = Some(running);
     }
 
+    /// Starts a program that no CALL has called.
+    pub(super) fn start_program(&mut self, command: &'static str, text: &[u8], machine: Machine) {
+        self.context.process.clear_query_kill();
+        self.no_index_used = false;
+        self.context.pace.set_deadline(None);
+        self.begin_command(command, text);
+        let mut running = Running::new(Vec::new(), Vec::new(), Work::Program);
+        running.program = Some(Box::new(machine));
+        self.deprecations = None;
+        self.running = Some(running);
+    }
+
     /// Reads the next statement of `raw`, which the client sent.
     fn read_statement(&self, running: &mut Running, raw: &[u8]) {
         let (statement, read) = self.statement_to_utf8(raw, self.client.multi_statements);

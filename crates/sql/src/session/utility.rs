@@ -217,6 +217,8 @@ impl Session {
             Statement::Replication(replication) => self.run_replication(replication),
             Statement::CreateRoutine(create) => self.create_routine(create),
             Statement::AlterRoutine(alter) => self.alter_routine(alter),
+            Statement::CreateEvent(create) => self.create_event(create, params),
+            Statement::AlterEvent(alter) => self.alter_event(alter, params),
             other => match self.run_account_statement(other) {
                 Some(done) => done,
                 None => Err(unsupported(other).into()),
@@ -249,6 +251,8 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         | Statement::CreateRoutine(_)
         | Statement::AlterRoutine(_)
         | Statement::CreateTrigger(_)
+        | Statement::CreateEvent(_)
+        | Statement::AlterEvent(_)
         | Statement::LockTables { .. }
         | Statement::Maintain(_)
         | Statement::CreateUser(_)

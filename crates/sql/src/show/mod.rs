@@ -3,12 +3,13 @@
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) · `triggers`, `routines`
-//! (stored routines) · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
+//! (stored routines), `events` · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
-//! position; LIKE applies to the first column, in SHOW TRIGGERS to the table.
+//! position; LIKE applies to the first column, in SHOW TRIGGERS to the table, in SHOW EVENTS to the name.
 
+mod events;
 mod grants;
 mod innodb;
 mod innodb_status;
@@ -93,6 +94,7 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
     let liked = match show.what {
         ShowWhat::RoutineStatus(_) => 1,
         ShowWhat::Triggers { .. } => triggers::LIKE_COLUMN,
+        ShowWhat::Events { .. } => events::LIKE_COLUMN,
         _ => 0,
     };
     match &show.filter {

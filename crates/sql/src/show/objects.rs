@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewColumn, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
-use esker_types::{SqlError, SqlResult, Value, errors};
+use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, empty, routines, t, triggers};
+use super::{Table, events, routines, t, triggers};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::printer::shown_query;
 use crate::session::{Described, Session};
@@ -29,36 +29,14 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             if_not_exists,
         } => create_database(session, name, *if_not_exists),
         ShowWhat::CreateRoutine("TRIGGER", name) => triggers::create(session, name),
+        ShowWhat::CreateRoutine("EVENT", name) => events::create(session, name),
         ShowWhat::CreateRoutine(kind, name) => match routines::kind_of(kind) {
             Some(kind) => routines::create(session, kind, name),
-            None => Err(no_such_program(session, kind, name)?),
+            None => Err(errors::no_such_trigger()),
         },
         ShowWhat::RoutineStatus(kind) => Ok(routines::status(session, routines::kind_of(kind))),
         ShowWhat::Triggers { schema } => triggers::list(session, schema.as_ref()),
-        ShowWhat::Events { schema } => {
-            let schema = match schema {
-                Some(name) => &*name.text,
-                None => session.context.current_schema()?,
-            };
-            session.context.require_in("EVENT", schema)?;
-            empty(&[
-                "Db",
-                "Name",
-                "Definer",
-                "Time zone",
-                "Type",
-                "Execute at",
-                "Interval value",
-                "Interval field",
-                "Starts",
-                "Ends",
-                "Status",
-                "Originator",
-                "character_set_client",
-                "collation_connection",
-                "Database Collation",
-            ])
-        }
+        ShowWhat::Events { schema } => events::list(session, schema.as_ref()),
         other => unreachable!("{other:?} is shown elsewhere"),
     }
 }
@@ -429,18 +407,6 @@ fn show_create_view(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     };
     context.require_on(&["SHOW VIEW"], schema, view)?;
     Ok(create_view(session, &found))
-}
-
-/// What SHOW CREATE of a trigger or an event says: there are none.
-fn no_such_program(session: &Session, kind: &str, name: &ObjectName) -> SqlResult<SqlError> {
-    let (schema, routine) = session.context.full_name(name)?;
-    Ok(match kind {
-        "EVENT" => {
-            session.context.require_in("EVENT", schema)?;
-            errors::unknown_event(routine)
-        }
-        _ => errors::no_such_trigger(),
-    })
 }
 
 /// SHOW OPEN TABLES: the catalog keeps the definitions of all open.

@@ -6,18 +6,18 @@
 /// Names of counters that stay 0.
 const ZEROS: &str = "\
     Acl_cache_items_count Binlog_cache_disk_use Binlog_cache_use Binlog_stmt_cache_disk_use Binlog_stmt_cache_use \
-    Com_admin_commands Com_alter_event Com_alter_instance \
+    Com_admin_commands Com_alter_instance \
     Com_alter_resource_group Com_alter_server Com_alter_tablespace Com_alter_user_default_role \
-    Com_assign_to_keycache Com_binlog Com_clone Com_create_event \
+    Com_assign_to_keycache Com_binlog Com_clone \
     Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
-    Com_create_udf Com_drop_event Com_drop_resource_group \
+    Com_create_udf Com_drop_resource_group \
     Com_drop_server Com_drop_spatial_reference_system Com_grant_roles \
     Com_group_replication_start Com_group_replication_stop Com_ha_close Com_ha_open Com_ha_read Com_help Com_import \
     Com_install_component Com_install_plugin Com_lock_instance Com_preload_keys Com_purge Com_purge_before_date \
     Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
     Com_show_binlog_events Com_show_binlogs Com_show_charsets Com_show_collations Com_show_create_db \
-    Com_show_create_event Com_show_create_func Com_show_create_proc Com_show_create_trigger Com_show_create_user \
-    Com_show_engine_logs Com_show_engine_mutex Com_show_engine_status Com_show_events Com_show_function_code \
+    Com_show_create_func Com_show_create_proc Com_show_create_trigger Com_show_create_user \
+    Com_show_engine_logs Com_show_engine_mutex Com_show_engine_status Com_show_function_code \
     Com_show_function_status Com_show_open_tables Com_show_plugins Com_show_privileges Com_show_procedure_code \
     Com_show_procedure_status Com_show_profile Com_show_profiles Com_show_replicas Com_show_storage_engines \
     Com_show_triggers Com_stmt_reprepare Com_uninstall_component Com_uninstall_plugin \

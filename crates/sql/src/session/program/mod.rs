@@ -4,7 +4,8 @@
 //! comes back here for the next one. Parts: `machine` (the interpreter), `statement` (SQL statements of a body),
 //! `values` (variables), `call` (arguments, and which routine), `environment` (whose privileges and settings a body
 //! has), `condition` (SIGNAL, RESIGNAL, GET DIAGNOSTICS), `trigger` (programs inside of a statement), `function` (calls
-//! of functions there) with `lender` (what such a statement sees of its session), `routine` (CREATE, ALTER and DROP).
+//! of functions there) with `lender` (what such a statement sees of its session), `routine` (CREATE, ALTER and DROP),
+//! `event` (the body of an event).
 //!
 //! **Invariants**
 //! - A program runs on a thread of its own. Between two of its result sets its machine waits in the request; a
@@ -15,6 +16,7 @@
 mod call;
 mod condition;
 mod environment;
+mod event;
 mod function;
 mod lender;
 mod machine;

@@ -1,0 +1,96 @@
+//! SHOW EVENTS and SHOW CREATE EVENT.
+//!
+//! Neighbours: `objects` dispatches; `infoschema::events` makes the rows.
+//! **Invariant**: both want EVENT on the database.
+
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast::{Ident, ObjectName};
+use esker_types::{SqlMode, SqlResult, Value, errors};
+
+use super::{Table, t};
+use crate::infoschema::{self, Wanted};
+use crate::scheduler::zone_of;
+use crate::session::Session;
+
+/// Columns of EVENTS and what SHOW EVENTS calls them.
+const SHOWN: [(&str, &str); 15] = [
+    ("EVENT_SCHEMA", "Db"),
+    ("EVENT_NAME", "Name"),
+    ("DEFINER", "Definer"),
+    ("TIME_ZONE", "Time zone"),
+    ("EVENT_TYPE", "Type"),
+    ("EXECUTE_AT", "Execute at"),
+    ("INTERVAL_VALUE", "Interval value"),
+    ("INTERVAL_FIELD", "Interval field"),
+    ("STARTS", "Starts"),
+    ("ENDS", "Ends"),
+    ("STATUS", "Status"),
+    ("ORIGINATOR", "Originator"),
+    ("CHARACTER_SET_CLIENT", "character_set_client"),
+    ("COLLATION_CONNECTION", "collation_connection"),
+    ("DATABASE_COLLATION", "Database Collation"),
+];
+/// The column that LIKE is about.
+pub(super) const LIKE_COLUMN: usize = 1;
+
+pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
+    let schema = match schema {
+        Some(name) => &*name.text,
+        None => session.context.current_schema()?,
+    };
+    session.context.require_in("EVENT", schema)?;
+    let spec =
+        infoschema::find("EVENTS").ok_or_else(|| errors::unknown_database("information_schema"))?;
+    let place = |column: &str| spec.column(column).expect("a column of EVENTS");
+    let of_schema = place("EVENT_SCHEMA");
+    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let is_wanted =
+        |row: &Vec<Value>| matches!(&row[of_schema], Value::Str(s) if **s == *schema.as_bytes());
+    let places: Vec<usize> = SHOWN.iter().map(|(column, _)| place(column)).collect();
+    let shown = |row: Vec<Value>| places.iter().map(|&at| row[at].clone()).collect();
+    let columns = SHOWN.iter().zip(&places).map(|((_, name), &at)| {
+        let ty = spec.columns[at].ty.clone();
+        ColumnMeta::computed(*name, ty)
+    });
+    Ok(Table {
+        columns: columns.collect(),
+        rows: rows.into_iter().filter(is_wanted).map(shown).collect(),
+    })
+}
+
+/// SHOW CREATE EVENT.
+///
+/// # Errors
+/// 1044, 1539.
+pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let context = &session.context;
+    let (schema, event) = context.full_name(name)?;
+    context.require_in("EVENT", schema)?;
+    let found = context.instance.catalog.event(schema, event);
+    let found = found.ok_or_else(|| errors::unknown_event(event))?;
+    let settings = &found.settings;
+    let quote = match session.vars.sql_mode.has(SqlMode::ANSI_QUOTES) {
+        true => '"',
+        false => '`',
+    };
+    let text = found.create_text(&zone_of(&context.instance, &found), quote);
+    let row = vec![
+        t(&found.name),
+        t(&settings.sql_mode),
+        t(&found.time_zone),
+        t(text),
+        t(&settings.charset_client),
+        t(&settings.collation_connection),
+        t(&settings.database_collation),
+    ];
+    let names = [
+        "Event",
+        "sql_mode",
+        "time_zone",
+        "Create Event",
+        "character_set_client",
+        "collation_connection",
+        "Database Collation",
+    ];
+    Ok(Table::texts(&names, vec![row]))
+}
