@@ -2,10 +2,11 @@
 //!
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
-//! the source say.
+//! the source say, `events` those by the clock.
 
 mod certificates;
 mod differences;
+mod events;
 mod histories;
 mod roles;
 mod sources;
