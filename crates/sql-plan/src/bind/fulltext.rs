@@ -102,12 +102,11 @@ fn stored(table: &ScopeTable, column: usize) -> Option<(Arc<TableDef>, usize)> {
 
 /// The full-text index of exactly these columns.
 fn index_of(def: &TableDef, columns: &[usize]) -> Option<usize> {
-    let first = def.ordered().len();
-    let nth = def.fulltext().iter().position(|index| {
+    def.indexes.iter().position(|index| {
         let has_all = index.parts.iter().all(|part| columns.contains(&part.col));
-        !index.invisible && index.parts.len() == columns.len() && has_all
-    });
-    nth.map(|nth| first + nth)
+        let is_whole = index.parts.len() == columns.len() && has_all;
+        index.is_fulltext() && !index.invisible && is_whole
+    })
 }
 
 /// The MATCH that a conjunct of WHERE asks to be true, or more than some relevance.
