@@ -36,7 +36,7 @@ pub struct Counters {
 impl Instance {
     pub(crate) fn count_connection(&self) {
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        let now = self.registry.count() as u64;
+        let now = self.registry.clients() as u64;
         self.counters
             .max_used_connections
             .fetch_max(now, Ordering::Relaxed);

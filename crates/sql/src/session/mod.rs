@@ -302,6 +302,7 @@ impl Session {
                 attributes: client.attributes,
                 tls: client.tls,
                 compression: client.compression,
+                inside: client.embedded,
             },
             instance.now_micros(),
             client.on_kill,

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub struct Connection {
     pub tls: Option<(String, String)>,
     /// Algorithm and level, if packets are compressed.
     pub compression: Option<(&'static str, u32)>,
+    /// There is no client: the session serves the server itself.
+    pub inside: bool,
 }
 
 /// What the process list shows of a session; shared between it and everybody who asks.
@@ -371,6 +373,8 @@ impl Process {
 #[derive(Default)]
 pub struct Registry {
     processes: RwLock<BTreeMap<u64, Arc<Process>>>,
+    /// How many of them have no client; written under the write lock of `processes`.
+    inside: AtomicUsize,
     /// What sessions did that are gone; written under the write lock of `processes`.
     gone: Counts,
     /// Sums by command of sessions that are gone, by user and host.
@@ -426,7 +430,11 @@ impl Registry {
             #[cfg(test)]
             panic_after: Mutex::new(None),
         });
-        self.processes.write().insert(id, process.clone());
+        let mut processes = self.processes.write();
+        let inside = usize::from(process.connection.inside);
+        self.inside.fetch_add(inside, Ordering::Relaxed);
+        processes.insert(id, process.clone());
+        drop(processes);
         // Behind the entry: `shut_down` sees that, or this sees the server's end.
         if self.is_closed.load(Ordering::SeqCst) {
             process.mark(SHUT_DOWN);
@@ -452,6 +460,8 @@ impl Registry {
     pub fn remove(&self, id: u64) {
         let mut processes = self.processes.write();
         if let Some(process) = processes.remove(&id) {
+            let inside = usize::from(process.connection.inside);
+            self.inside.fetch_sub(inside, Ordering::Relaxed);
             self.gone.absorb(&process.counts);
             self.absorb_sums(&process);
         }
@@ -537,6 +547,12 @@ impl Registry {
     /// How many sessions there are.
     pub fn count(&self) -> usize {
         self.processes.read().len()
+    }
+
+    /// How many of them serve a client.
+    pub fn clients(&self) -> usize {
+        let processes = self.processes.read();
+        processes.len() - self.inside.load(Ordering::Relaxed)
     }
 
     /// GET_LOCK: true when acquired, false after `timeout` (negative: no limit) or a kill.

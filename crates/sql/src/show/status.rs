@@ -128,7 +128,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ),
         ("Prepared_stmt_count", read(&instance.prepared_count)),
         ("Threads_cached", "0".into()),
-        ("Threads_connected", instance.registry.count().to_string()),
+        ("Threads_connected", instance.registry.clients().to_string()),
         ("Threads_created", read(&counters.connections)),
         ("Threads_running", running(instance).to_string()),
         ("Uptime", uptime.clone()),
