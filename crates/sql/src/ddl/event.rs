@@ -11,7 +11,7 @@ use esker_types::{SqlResult, errors};
 
 use super::names::{self, TableName};
 use super::schema::refuse_under_lock_tables;
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, released};
 
 /// Makes an event; None: of a time that has passed, so it is gone already.
 ///
@@ -136,14 +136,4 @@ fn begin(ctx: &mut DdlCtx<'_>, names: &[&TableName]) -> Result<(), ExecError> {
         ctx.locks.acquire(&object, mode, until)?;
     }
     Ok(())
-}
-
-fn released(
-    ctx: &mut DdlCtx<'_>,
-    result: Result<DdlDone, ExecError>,
-) -> Result<DdlDone, ExecError> {
-    if !matches!(result, Err(ExecError::Wait(_))) {
-        ctx.locks.release_statement();
-    }
-    result
 }

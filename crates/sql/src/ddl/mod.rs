@@ -179,6 +179,14 @@ pub fn commits(stmt: &Statement) -> bool {
 /// Runs a schema statement. The caller has committed the open transaction.
 pub fn run(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError> {
     let result = dispatch(ctx, stmt);
+    released(ctx, result)
+}
+
+/// Releases the locks of a statement that has ended; one that waits runs again and keeps them.
+fn released(
+    ctx: &mut DdlCtx<'_>,
+    result: Result<DdlDone, ExecError>,
+) -> Result<DdlDone, ExecError> {
     if !matches!(result, Err(ExecError::Wait(_))) {
         ctx.locks.release_statement();
     }

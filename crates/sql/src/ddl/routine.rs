@@ -12,7 +12,7 @@ use esker_types::program::RoutineKind;
 
 use super::names::{self, TableName};
 use super::schema::refuse_under_lock_tables;
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, released};
 
 /// Makes a routine.
 ///
@@ -114,14 +114,4 @@ fn put(ctx: &mut DdlCtx<'_>, def: RoutineDef) -> Result<DdlDone, ExecError> {
         seq: change.commit()?,
         ..DdlDone::default()
     })
-}
-
-fn released(
-    ctx: &mut DdlCtx<'_>,
-    result: Result<DdlDone, ExecError>,
-) -> Result<DdlDone, ExecError> {
-    if !matches!(result, Err(ExecError::Wait(_))) {
-        ctx.locks.release_statement();
-    }
-    result
 }
