@@ -431,9 +431,8 @@ impl Registry {
             panic_after: Mutex::new(None),
         });
         let mut processes = self.processes.write();
-        let inside = usize::from(process.connection.inside);
-        self.inside.fetch_add(inside, Ordering::Relaxed);
-        processes.insert(id, process.clone());
+        let replaced = processes.insert(id, process.clone());
+        self.count_inside(Some(&process), replaced.as_deref());
         drop(processes);
         // Behind the entry: `shut_down` sees that, or this sees the server's end.
         if self.is_closed.load(Ordering::SeqCst) {
@@ -460,8 +459,7 @@ impl Registry {
     pub fn remove(&self, id: u64) {
         let mut processes = self.processes.write();
         if let Some(process) = processes.remove(&id) {
-            let inside = usize::from(process.connection.inside);
-            self.inside.fetch_sub(inside, Ordering::Relaxed);
+            self.count_inside(None, Some(&process));
             self.gone.absorb(&process.counts);
             self.absorb_sums(&process);
         }
@@ -547,6 +545,13 @@ impl Registry {
     /// How many sessions there are.
     pub fn count(&self) -> usize {
         self.processes.read().len()
+    }
+
+    /// One came, another went; the caller holds the write lock of `processes`.
+    fn count_inside(&self, came: Option<&Process>, gone: Option<&Process>) {
+        let inside = |p: Option<&Process>| usize::from(p.is_some_and(|p| p.connection.inside));
+        self.inside.fetch_add(inside(came), Ordering::Relaxed);
+        self.inside.fetch_sub(inside(gone), Ordering::Relaxed);
     }
 
     /// How many of them serve a client.
