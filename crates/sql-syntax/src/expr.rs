@@ -502,8 +502,12 @@ impl Parser<'_> {
     /// `(…)`: a query, or one or more expressions. The parentheses are consumed.
     pub(super) fn operand_paren(&mut self) -> SqlResult<Paren> {
         self.nested(|p| {
+            let start = p.cur.start;
             p.expect(Tok::LParen)?;
             if p.at_query_start() {
+                if p.no_subqueries {
+                    return Err(p.error_at(start));
+                }
                 let query = p.query_in_paren()?;
                 p.expect(Tok::RParen)?;
                 return Ok(Paren::Query(query));

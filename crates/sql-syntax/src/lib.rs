@@ -8,7 +8,7 @@
 //! Flow: `client_text` (what is not sent in UTF-8) → `lexer` (with `keyword` and `literal`) → `parser` (token helpers)
 //! → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`,
 //! `partition`, `alter`, `account`, `admin`, `program` (stored programs), `trigger`, `event`, `replication`, `show`,
-//! `xa` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints, `deprecated` says what MySQL warns
+//! `xa`, `handler` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints, `deprecated` says what MySQL warns
 //! of. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
@@ -28,6 +28,7 @@ pub mod digest;
 mod dml;
 mod event;
 mod expr;
+mod handler;
 mod hint;
 mod index;
 mod item_name;

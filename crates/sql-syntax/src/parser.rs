@@ -66,6 +66,8 @@ pub(super) struct Parser<'a> {
     pub(super) deprecations: Vec<Deprecation>,
     /// ON DUPLICATE KEY UPDATE is being read.
     pub(super) in_on_duplicate: bool,
+    /// A subquery is a syntax error here.
+    pub(super) no_subqueries: bool,
     /// Tokens consumed so far.
     tokens: u32,
     /// Why the text was not read to its end.
@@ -110,6 +112,7 @@ impl<'a> Parser<'a> {
             hinting: Hinting::default(),
             deprecations: Vec::new(),
             in_on_duplicate: false,
+            no_subqueries: false,
             tokens: 0,
             stopped: None,
         }

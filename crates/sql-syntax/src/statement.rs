@@ -157,7 +157,7 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Statement::Restart)
             }
-            Kw::HANDLER => Ok(self.unsupported("HANDLER")),
+            Kw::HANDLER => self.handler_statement(),
             Kw::CACHE => Ok(self.unsupported("CACHE INDEX")),
             Kw::INSTALL if self.peek_is(Kw::COMPONENT) => Ok(self.unsupported("INSTALL COMPONENT")),
             Kw::INSTALL => Ok(self.unsupported("INSTALL PLUGIN")),

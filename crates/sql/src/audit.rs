@@ -112,7 +112,7 @@ impl Class {
             | C::ComReplaceSelect
             | C::ComUpdate
             | C::ComUpdateMulti => Self::Change,
-            C::ComSelect => Self::Read,
+            C::ComSelect | C::ComHaRead => Self::Read,
             _ => Self::Other,
         }
     }

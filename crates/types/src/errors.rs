@@ -250,6 +250,12 @@ pub fn packet_too_large() -> SqlError {
     SqlError::new(1153, "08S01", text)
 }
 
+/// 1070
+pub fn too_many_key_parts(most: usize) -> SqlError {
+    let text = format!("Too many key parts specified; max {most} parts allowed");
+    SqlError::new(1070, "42000", text)
+}
+
 /// 1172
 pub fn too_many_rows() -> SqlError {
     SqlError::new(1172, "42000", "Result consisted of more than one row")

@@ -24,6 +24,7 @@ mod foreign_keys;
 mod generated;
 mod golden;
 mod guesses;
+mod handlers;
 mod hints;
 mod histogram;
 mod histories;

@@ -110,6 +110,8 @@ pub enum Statement {
     ReleaseSavepoint(Ident),
     /// XA.
     Xa(Xa),
+    /// HANDLER.
+    Handler(Box<HandlerStatement>),
     /// LOCK TABLES.
     LockTables {
         /// Tables.

@@ -65,8 +65,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("SET RESOURCE GROUP g", "SET RESOURCE GROUP"),
     // MariaDB's backup locks.
     ("BACKUP STAGE START", "BACKUP STAGE"),
-    // Cursors outside stored programs.
-    ("HANDLER t OPEN", "HANDLER"),
     // MariaDB's sequences.
     ("CREATE SEQUENCE s", "CREATE SEQUENCE"),
     // Another engine's key cache.

@@ -260,8 +260,8 @@ fn errors_are_those_of_mysql() {
         ),
         (
             "HANDLER t OPEN",
-            1235,
-            "This version of Esker doesn't yet support 'HANDLER'",
+            1314,
+            "HANDLER is not allowed in stored procedures",
         ),
     ] {
         assert_eq!(error(body), (code, text.to_owned()), "{body}");

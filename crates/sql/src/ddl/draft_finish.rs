@@ -252,8 +252,7 @@ impl Draft {
 
     fn resolve_parts(&self, index: &DraftIndex) -> SqlResult<Vec<IndexPart>> {
         if index.parts.len() > MAX_KEY_PARTS {
-            let text = format!("Too many key parts specified; max {MAX_KEY_PARTS} parts allowed");
-            return Err(SqlError::new(1070, "42000", text));
+            return Err(errors::too_many_key_parts(MAX_KEY_PARTS));
         }
         let mut parts: Vec<IndexPart> = Vec::with_capacity(index.parts.len());
         let mut bytes = 0;

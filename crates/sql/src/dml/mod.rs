@@ -69,7 +69,7 @@ pub use insert::{CompiledInsert, CompiledLoad};
 pub(crate) use insert::{InsertSteps, StoreStep, as_counter, auto_value};
 pub use logged::Log;
 pub use update::CompiledUpdate;
-pub(crate) use values::{Default, default_of, implicit_value};
+pub(crate) use values::{Default, assign, default_of, implicit_value};
 pub(crate) use write::Scratch;
 use write::Writer;
 

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_sql_syntax::ast::{
-    InsertSource, MaintainKind, Replication, RoutineKind, ShowWhat, Statement, Statement as S,
-    TableRef, Xa,
+    HandlerStatement, InsertSource, MaintainKind, Replication, RoutineKind, ShowWhat, Statement,
+    Statement as S, TableRef, Xa,
 };
 
 macro_rules! counters {
@@ -77,6 +77,9 @@ counters! {
     ComExplainOther = "Com_explain_other",
     ComFlush = "Com_flush",
     ComGrant = "Com_grant",
+    ComHaClose = "Com_ha_close",
+    ComHaOpen = "Com_ha_open",
+    ComHaRead = "Com_ha_read",
     ComInsert = "Com_insert",
     ComInsertSelect = "Com_insert_select",
     ComKill = "Com_kill",
@@ -284,6 +287,11 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
             | Replication::ResetBinlog { .. }
             | Replication::ResetSeveral(_) => C::ComReset,
             _ => C::EskerComOther,
+        },
+        S::Handler(handler) => match **handler {
+            HandlerStatement::Open { .. } => C::ComHaOpen,
+            HandlerStatement::Read(_) => C::ComHaRead,
+            HandlerStatement::Close(_) => C::ComHaClose,
         },
         S::Xa(xa) => match xa {
             Xa::Start { .. } => C::ComXaStart,

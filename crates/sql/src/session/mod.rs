@@ -25,7 +25,8 @@
 //!   `process` (SHUTDOWN and its kin)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
-//! - `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and those of channels)
+//! - `handlers` (HANDLER), `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and
+//!   those of channels)
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -50,6 +51,7 @@ mod firing;
 mod flush;
 mod grants;
 mod gtid;
+mod handlers;
 mod hints;
 mod histogram;
 mod instruments;
@@ -126,6 +128,7 @@ pub(crate) use context::SessionContext;
 pub use counts::Counter;
 use firing::Firing;
 pub(crate) use gtid::GtidNext;
+use handlers::Handlers;
 pub(crate) use lookup::Described;
 use measure::Measure;
 use pace::Pace;
@@ -255,6 +258,8 @@ pub struct Session {
     prepared_memory: PreparedMemory,
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
+    /// Tables that HANDLER reads.
+    handlers: Handlers,
     plans: Plans,
     /// Stored programs that run.
     program: ProgramState,
@@ -355,6 +360,7 @@ impl Session {
             prepared_memory: PreparedMemory::default(),
             named: HashMap::new(),
             next_statement_id: 0,
+            handlers: Handlers::default(),
             plans,
             program: ProgramState::default(),
             filling: None,
@@ -384,6 +390,7 @@ impl Session {
         self.rollback_transaction();
         self.locks.release_all();
         self.close_all_statements();
+        self.handlers.clear();
         self.drop_temporary_tables();
         self.context.reset();
         self.plans.forget_texts();

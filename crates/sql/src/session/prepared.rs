@@ -159,6 +159,7 @@ impl Session {
                 | Statement::Execute { .. }
                 | Statement::Deallocate(_)
                 | Statement::Xa(_)
+                | Statement::Handler(_)
         ) {
             return Err(SqlError::new(
                 1295,

@@ -99,7 +99,13 @@ impl Session {
                 Ok(Done::NeedThread)
             }
             Statement::Kill(kill) => self.run_kill(kill, params),
-            other => self.run_thread_statement(other, params, mode),
+            Statement::Handler(handler) => self.run_handler(handler, mode),
+            other if self.handlers.is_empty() || mode == Mode::Inline => {
+                self.run_thread_statement(other, params, mode)
+            }
+            other => self.run_beside_handlers(other, |session| {
+                session.run_thread_statement(other, params, mode)
+            }),
         }
     }
 

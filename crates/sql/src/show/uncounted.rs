@@ -12,7 +12,7 @@ const ZEROS: &str = "\
     Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
     Com_create_udf Com_drop_resource_group \
     Com_drop_server Com_drop_spatial_reference_system Com_grant_roles \
-    Com_group_replication_start Com_group_replication_stop Com_ha_close Com_ha_open Com_ha_read Com_help Com_import \
+    Com_group_replication_start Com_group_replication_stop Com_help Com_import \
     Com_install_component Com_install_plugin Com_lock_instance Com_preload_keys Com_purge Com_purge_before_date \
     Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
     Com_show_binlog_events Com_show_binlogs Com_show_charsets Com_show_collations Com_show_create_db \
