@@ -11,7 +11,7 @@ use esker_engine::MemoryBudget;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{ColumnMeta, Mode};
 use esker_sql_exec::Reserved;
-use esker_sql_syntax::ast::{PrepareSource, Statement};
+use esker_sql_syntax::ast::{MaintainKind, PrepareSource, Replication, ShowWhat, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::cast::parse_int;
 use esker_types::{SqlError, SqlResult, Value, errors};
@@ -153,14 +153,7 @@ impl Session {
         };
         let parsed = parse::parse(&text, options)?;
         self.warn_of(&parsed.deprecations);
-        if matches!(
-            parsed.stmt,
-            Statement::Prepare { .. }
-                | Statement::Execute { .. }
-                | Statement::Deallocate(_)
-                | Statement::Xa(_)
-                | Statement::Handler(_)
-        ) {
+        if !is_prepared(&parsed.stmt) {
             return Err(SqlError::new(
                 1295,
                 "HY000",
@@ -330,5 +323,52 @@ impl Session {
         self.named.remove(name.to_lowercase().as_str());
         self.close_statement(id);
         Ok(())
+    }
+}
+
+/// Can the statement be prepared? BEGIN can, other than in MySQL: some drivers prepare whatever they send.
+fn is_prepared(statement: &Statement) -> bool {
+    match statement {
+        Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Deallocate(_)
+        | Statement::Xa(_)
+        | Statement::Handler(_)
+        | Statement::LoadData(_)
+        | Statement::LockTables { .. }
+        | Statement::UnlockTables
+        | Statement::LockInstance
+        | Statement::UnlockInstance
+        | Statement::Use(_)
+        | Statement::CreateTrigger(_)
+        | Statement::CreateRoutine(_)
+        | Statement::AlterRoutine(_)
+        | Statement::AlterDatabase { .. }
+        | Statement::Signal(_)
+        | Statement::GetDiagnostics(_)
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_)
+        | Statement::CreateRole { .. }
+        | Statement::Help(_)
+        | Statement::Shutdown
+        | Statement::Restart => false,
+        Statement::DropProgram(drop) => drop.kind == "EVENT",
+        Statement::CreateView(view) => !view.alter,
+        Statement::Replication(replication) => !matches!(
+            **replication,
+            Replication::PurgeTo(_) | Replication::PurgeBefore(_)
+        ),
+        Statement::Maintain(maintain) => {
+            maintain.kind != MaintainKind::Check || maintain.partitions.is_some()
+        }
+        Statement::Show(show) => !matches!(
+            show.what,
+            ShowWhat::Warnings { .. }
+                | ShowWhat::Errors { .. }
+                | ShowWhat::CountWarnings
+                | ShowWhat::CountErrors
+        ),
+        _ => true,
     }
 }
