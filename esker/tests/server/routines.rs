@@ -256,8 +256,20 @@ fn whose_privileges_a_procedure_has() {
     maker.run("DROP PROCEDURE d.own");
     c.run("CREATE DEFINER = nobody@nowhere PROCEDURE orphan() SELECT 1");
     assert_eq!(c.code("CALL orphan()"), Some(1449));
+    // Who may run everything hears what is not there, and nobody else does.
+    assert_eq!(caller.code("CALL d.nope()"), Some(1305));
+    assert_eq!(caller.code("SELECT d.nope()"), Some(1305));
+    assert_eq!(caller.code("DROP PROCEDURE d.nope"), Some(1370));
     c.run("REVOKE EXECUTE ON d.* FROM caller");
     assert_eq!(caller.code("CALL d.mine()"), Some(1370));
+    assert_eq!(caller.code("CALL d.nope()"), Some(1370));
+    assert_eq!(caller.code("SELECT d.nope()"), Some(1370));
+    // Inside of a view it is the view that cannot be used.
+    c.run("CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1");
+    c.run("CREATE DEFINER = caller VIEW calls AS SELECT d.one()");
+    assert_eq!(c.code("SELECT * FROM calls"), Some(1356));
+    c.run("GRANT EXECUTE ON FUNCTION d.one TO caller");
+    assert_eq!(c.lines("SELECT * FROM calls"), ["1"]);
 }
 
 #[test]

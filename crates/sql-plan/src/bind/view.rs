@@ -19,8 +19,8 @@ use super::scope::ScopeTable;
 use super::{BindEnv, QueryPlace};
 
 /// Errors that the outside hears as 1356: unknown databases, tables, columns and functions, and what the
-/// definer or invoker may not read.
-const INSIDE: &[u16] = &[1049, 1054, 1109, 1142, 1143, 1146, 1305];
+/// definer or invoker may not read or call.
+const INSIDE: &[u16] = &[1049, 1054, 1109, 1142, 1143, 1146, 1305, 1370];
 
 /// The table that a view is.
 pub(super) fn table(

@@ -234,7 +234,8 @@ impl SessionContext {
             .routine(schema, &RoutineKey::new(kind, name));
         match found {
             Some(def) => self.require_change(&def),
-            None => Ok(()),
+            // Who may not drop it does not hear whether it is there.
+            None => self.admit_routine(&self.access, "ALTER ROUTINE", (kind, schema, name)),
         }
     }
 
@@ -257,21 +258,21 @@ impl SessionContext {
         privilege: &'static str,
         def: &RoutineDef,
     ) -> SqlResult<()> {
-        self.admit_routine(&self.access, privilege, def)
+        self.admit_routine(&self.access, privilege, (def.kind, &def.schema, &def.name))
     }
 
-    /// The same for whoever has these rights.
+    /// The same for whoever has these rights, also where there is no such routine.
     pub(in super::super) fn admit_routine(
         &self,
         access: &Access,
         privilege: &'static str,
-        def: &RoutineDef,
+        (kind, schema, name): (RoutineKind, &str, &str),
     ) -> SqlResult<()> {
-        let held = access.on_routine(def.kind, &def.schema, &def.name);
+        let held = access.on_routine(kind, schema, name);
         if held.contains(Privileges::of(&[privilege])) {
             return Ok(());
         }
-        let name = format!("{}.{}", def.schema, def.name);
+        let name = format!("{schema}.{name}");
         Err(self.routine_denied(&privilege.to_lowercase(), &name))
     }
 }
