@@ -77,12 +77,21 @@ pub(super) struct DraftIndex {
     pub(super) existing: Option<TreeId>,
 }
 
+/// The greatest number of a generated name of a CHECK.
+fn last_check(def: &TableDef) -> u32 {
+    let prefix = format!("{}_chk_", def.name);
+    let number = |check: &CheckDef| check.name.strip_prefix(&prefix)?.parse().ok();
+    def.checks.iter().filter_map(number).max().unwrap_or(0)
+}
+
 /// A table being drawn up.
 pub(super) struct Draft {
     pub(super) name: Box<str>,
     pub(super) columns: Vec<DraftColumn>,
     pub(super) indexes: Vec<DraftIndex>,
     pub(super) checks: Vec<CheckDef>,
+    /// The greatest number of a generated name among the CHECKs that the table has already.
+    pub(super) last_check: u32,
     pub(super) foreign_keys: Vec<DraftKey>,
     pub(super) collation: Collation,
     pub(super) next_column_id: u32,
@@ -96,6 +105,7 @@ impl Draft {
             columns: Vec::new(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            last_check: 0,
             foreign_keys: Vec::new(),
             collation,
             next_column_id: 1,
@@ -137,6 +147,7 @@ impl Draft {
             columns: def.columns.iter().map(column).collect(),
             indexes: def.visible_indexes().iter().map(index).collect(),
             checks: def.checks.clone(),
+            last_check: last_check(def),
             foreign_keys: def.foreign_keys.iter().map(DraftKey::of).collect(),
             collation: def.collation,
             next_column_id: def.next_column_id,
@@ -152,6 +163,7 @@ impl Draft {
         self.indexes.iter_mut().for_each(|i| i.existing = None);
         self.foreign_keys.clear();
         // Numbered anew in the order in which they are shown.
+        self.last_check = 0;
         self.checks.sort_by_key(|c| c.name.to_lowercase());
         for check in &mut self.checks {
             check.name = Box::default();

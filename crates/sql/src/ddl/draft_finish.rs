@@ -207,17 +207,11 @@ impl Draft {
     }
 
     fn name_checks(&mut self) -> SqlResult<()> {
-        let mut number = 0;
+        let mut number = self.last_check;
         for at in 0..self.checks.len() {
             if self.checks[at].name.is_empty() {
-                let name = loop {
-                    number += 1;
-                    let name = format!("{}_chk_{number}", self.name);
-                    if !self.checks.iter().any(|c| same_name(&c.name, &name)) {
-                        break name;
-                    }
-                };
-                self.checks[at].name = name.into();
+                number = number.saturating_add(1);
+                self.checks[at].name = format!("{}_chk_{number}", self.name).into();
             }
             let name = &self.checks[at].name;
             if self.checks[..at].iter().any(|c| same_name(&c.name, name)) {
