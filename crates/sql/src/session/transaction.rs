@@ -315,7 +315,8 @@ impl Session {
 
     /// SET TRANSACTION without a scope: for the next transaction.
     fn set_next(&mut self, set: &SetTransaction) -> SqlResult<()> {
-        if self.in_transaction() {
+        // A function or trigger is a part of a statement, and that is of a transaction.
+        if self.in_transaction() || self.is_firing() {
             return Err(SqlError::new(
                 1568,
                 "25001",
