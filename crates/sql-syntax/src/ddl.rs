@@ -343,7 +343,7 @@ impl Parser<'_> {
         view.text = self.source(start, self.prev_end);
         if let Some(mut places) = self.places.take() {
             let ctes = std::mem::take(&mut places.ctes);
-            let is_cte = |name: &str| ctes.iter().any(|c| c.eq_ignore_ascii_case(name));
+            let is_cte = |name: &str| ctes.iter().any(|c| **c == *name);
             places.tables.retain(|(_, name)| !is_cte(name));
             view.bare_tables = places.tables.iter().map(|(at, _)| at - start).collect();
             // The outermost select list's stars are those that are nested least.

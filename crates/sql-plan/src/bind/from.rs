@@ -291,7 +291,7 @@ fn check_hints(
 
 fn find_cte<'e>(mut at: Option<&'e Rc<CteEntry>>, name: &str) -> Option<&'e CteEntry> {
     while let Some(entry) = at {
-        if same_name(&entry.name, name) {
+        if *entry.name == *name {
             return Some(entry);
         }
         at = entry.up.as_ref();

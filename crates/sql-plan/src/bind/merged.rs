@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{CheckOption, TableDef, ViewColumn, ViewDef, same_name};
+use esker_sql_catalog::catalog::{CheckOption, TableDef, ViewColumn, ViewDef};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
@@ -210,8 +210,7 @@ fn has_updatable(env: &BindEnv<'_>, ctes: &[ast::Cte], from: &[ast::TableRef]) -
         let is_updatable = match table {
             ast::TableRef::Table(table) => {
                 let (schema, name) = (table.name.schema.as_ref(), &table.name.name);
-                let is_cte =
-                    schema.is_none() && ctes.iter().any(|c| same_name(&c.name.text, &name.text));
+                let is_cte = schema.is_none() && ctes.iter().any(|c| c.name.text == name.text);
                 is_cte
                     || match env
                         .names

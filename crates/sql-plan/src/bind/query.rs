@@ -8,7 +8,6 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::same_name;
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
@@ -60,10 +59,7 @@ pub fn define_ctes(
     let mut reachable = ctes.cloned();
     for (nth, cte) in with.ctes.iter().enumerate() {
         let name = &cte.name.text;
-        if with.ctes[..nth]
-            .iter()
-            .any(|c| same_name(&c.name.text, name))
-        {
+        if with.ctes[..nth].iter().any(|c| c.name.text == *name) {
             return Err(errors::not_unique_table(name));
         }
         let defined = DefinedCte {

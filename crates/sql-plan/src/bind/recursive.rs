@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::same_name;
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
 use esker_types::collation::Collation;
@@ -62,14 +61,14 @@ fn body_names(body: &ast::QueryBody, name: &str) -> bool {
             body_names(first, name) || rest.iter().any(|s| body_names(&s.right, name))
         }
         ast::QueryBody::Values(_) => false,
-        ast::QueryBody::Table(t) => t.schema.is_none() && same_name(&t.name.text, name),
+        ast::QueryBody::Table(t) => t.schema.is_none() && *t.name.text == *name,
         ast::QueryBody::Nested(q) => body_names(&q.body, name),
     }
 }
 
 fn ref_names(t: &ast::TableRef, name: &str) -> bool {
     match t {
-        ast::TableRef::Table(t) => t.name.schema.is_none() && same_name(&t.name.name.text, name),
+        ast::TableRef::Table(t) => t.name.schema.is_none() && *t.name.name.text == *name,
         ast::TableRef::Json { .. } => false,
         ast::TableRef::Derived { query, .. } => body_names(&query.body, name),
         ast::TableRef::Join(j) => ref_names(&j.left, name) || ref_names(&j.right, name),
