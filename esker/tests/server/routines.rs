@@ -401,6 +401,26 @@ fn functions_stay_while_a_transaction_has_called_them() {
 }
 
 #[test]
+fn procedures_stay_while_a_transaction_has_called_them() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE PROCEDURE held() SET @held = 1; CALL held()");
+    let mut other = connect(&server);
+    other.run("SET lock_wait_timeout = 1");
+    let seen =
+        "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'PROCEDURE'";
+    // Outside of a transaction a CALL goes on as it began, and nobody waits for it.
+    assert_eq!(c.value(seen), "0");
+    c.run("BEGIN; CALL held()");
+    assert_eq!(c.value(seen), "1");
+    assert_eq!(other.code("DROP PROCEDURE held"), Some(1205));
+    assert_eq!(other.code("ALTER PROCEDURE held COMMENT 'x'"), Some(1205));
+    c.run("CALL held(); COMMIT");
+    other.run("ALTER PROCEDURE held COMMENT 'x'; DROP PROCEDURE held");
+    assert_eq!(c.code("CALL held()"), Some(1305));
+}
+
+#[test]
 fn dumps_have_the_procedures() {
     let version = |name: &str| has_client(name, Command::new(name).arg("--version"));
     if !version("mariadb-dump") || !version("mariadb") {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{RoutineDef, RoutineKey};
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::{ColumnMeta, Mode};
 use esker_sql_syntax::ast::{BodyTraits, Expr, ObjectName, ParameterMode};
 use esker_types::program::RoutineKind;
@@ -57,6 +58,7 @@ impl Session {
         if mode == Mode::Inline {
             return Ok(Done::NeedThread);
         }
+        self.hold_procedure(name)?;
         let mut loaded = self.load_procedure(name)?;
         check_count(&loaded, args.len())?;
         let program = loaded.program.clone();
@@ -229,6 +231,18 @@ impl Session {
             true => Err(errors::recursion_limit(limit, &def.name)),
             false => Ok(()),
         }
+    }
+
+    /// Keeps others from changing a procedure that the open transaction calls.
+    fn hold_procedure(&mut self, name: &ObjectName) -> Result<(), ExecError> {
+        if !self.in_transaction() {
+            return Ok(());
+        }
+        let (schema, routine) = self.context.full_name(name)?;
+        let locks = self.context.instance.catalog.locks();
+        let object = locks.routine(RoutineKind::Procedure, schema, routine);
+        let (mode, until) = (MdlMode::SharedRead, MdlDuration::Transaction);
+        self.locks.acquire(&object, mode, until)
     }
 
     /// A procedure by name, compiled, which the account may run.
