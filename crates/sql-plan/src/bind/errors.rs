@@ -125,6 +125,15 @@ pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
     SqlError::new(3065, "HY000", text)
 }
 
+/// 3066
+pub fn aggregate_not_in_distinct(nth: usize) -> SqlError {
+    let text = format!(
+        "Expression #{nth} of ORDER BY clause is not in SELECT list, contains aggregate function; \
+         this is incompatible with DISTINCT"
+    );
+    SqlError::new(3066, "HY000", text)
+}
+
 /// 1473.
 pub(super) fn nests_too_deep() -> SqlError {
     SqlError::new(1473, "HY000", "Too high level of nesting for select")

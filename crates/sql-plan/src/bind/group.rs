@@ -67,6 +67,9 @@ pub(super) fn apply(
     }
     if strict {
         check_full(clauses, &keys, rollup, &aggs, explicit)?;
+        if clauses.distinct && explicit && (rollup || !selects_all(clauses, &keys)) {
+            check_distinct_order(clauses)?;
+        }
     }
     let key_base = scope.width();
     let mut width = key_base + keys.len() as u32;
@@ -279,13 +282,33 @@ fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr], rollup: bool) -> H
     dependencies::determined(source, clauses.scope.width(), known)
 }
 
-/// ORDER BY of a DISTINCT query reads only what is selected (3065).
+/// Does every group have a row of its own in the result? DISTINCT changes nothing then.
+fn selects_all(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> bool {
+    let is_selected = |key: &Expr| clauses.outputs.iter().any(|o| walk::same(&o.expr, key));
+    keys.iter().all(is_selected)
+}
+
+/// Is there an aggregate in the expression, outside of parts that are selected?
+fn aggregates(e: &Expr, selected: &[Expr]) -> bool {
+    if selected.iter().any(|s| walk::same(s, e)) {
+        return false;
+    }
+    match e.kind {
+        ExprKind::Aggregate(_) | ExprKind::Grouping(_) => true,
+        _ => e.children().into_iter().any(|c| aggregates(c, selected)),
+    }
+}
+
+/// ORDER BY of a DISTINCT query reads only what is selected (3065, 3066).
 fn check_distinct_order(clauses: &Clauses<'_, '_>) -> SqlResult<()> {
     let selected: Vec<Expr> = clauses.outputs.iter().map(|o| o.expr.clone()).collect();
     let slots: HashSet<u32> = selected.iter().filter_map(Expr::as_column).collect();
     for (nth, key) in clauses.order.iter().enumerate() {
         if matches!(&key.expr.kind, ExprKind::Const(Value::Null)) {
             continue;
+        }
+        if aggregates(&key.expr, &selected) {
+            return Err(errors::aggregate_not_in_distinct(nth + 1));
         }
         if let Some(slot) = first_free(&key.expr, &selected, &slots) {
             let column = qualified(clauses.scope, slot);
