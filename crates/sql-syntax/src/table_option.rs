@@ -103,7 +103,12 @@ impl Parser<'_> {
                 let value = self.string_text()?;
                 return Ok(Some(TableOption::Other(name, value)));
             }
-            INSERT_METHOD | TABLESPACE | SECONDARY_ENGINE | STORAGE => {
+            TABLESPACE => {
+                self.start_option();
+                let value = self.ident()?.text;
+                return Ok(Some(TableOption::Other(name, value)));
+            }
+            INSERT_METHOD | SECONDARY_ENGINE | STORAGE => {
                 self.start_option();
                 start = self.cur.start;
                 match self.cur.tok {

@@ -613,6 +613,11 @@ pub fn no_json(argument: impl Display, function: impl Display) -> SqlError {
     SqlError::new(3146, "22032", text)
 }
 
+/// 3510
+pub fn no_such_tablespace(name: &str) -> SqlError {
+    SqlError::new(3510, "HY000", format!("Tablespace {name} doesn't exist."))
+}
+
 /// 3522
 pub fn invisible_primary_key() -> SqlError {
     SqlError::new(3522, "HY000", "A primary key index cannot be invisible")

@@ -108,6 +108,11 @@ pub fn show_create_table_to(def: &TableDef, zone: &TimeZone, generated_key: bool
     }
     out.push_str("\n)");
     let options = &def.shown_options;
+    if let Some(name) = options.get(ShownOption::Tablespace) {
+        out.push_str(" /*!50100 TABLESPACE ");
+        push_name(&mut out, name);
+        out.push_str(" */");
+    }
     if let Some(size) = options.get(ShownOption::AutoextendSize) {
         let _ = write!(out, " /*!80023 AUTOEXTEND_SIZE={size} */");
     }

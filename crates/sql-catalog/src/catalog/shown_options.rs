@@ -11,7 +11,7 @@ use esker_types::SqlResult;
 use super::bytes::{Reader, Writer};
 use crate::codec::damaged;
 
-/// An option, by its number in the catalog; in the order of SHOW CREATE TABLE.
+/// An option, by its number in the catalog; in the order of SHOW CREATE TABLE, where TABLESPACE comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the option of that name")]
@@ -29,12 +29,13 @@ pub enum ShownOption {
     KeyBlockSize = 11,
     Compression = 12,
     Connection = 13,
+    Tablespace = 14,
 }
 
 use ShownOption::*;
 
 /// All of them, with their names, in the order of their numbers.
-const ALL: [(ShownOption, &str); 13] = [
+const ALL: [(ShownOption, &str); 14] = [
     (AutoextendSize, "AUTOEXTEND_SIZE"),
     (MinRows, "MIN_ROWS"),
     (MaxRows, "MAX_ROWS"),
@@ -48,6 +49,7 @@ const ALL: [(ShownOption, &str); 13] = [
     (KeyBlockSize, "KEY_BLOCK_SIZE"),
     (Compression, "COMPRESSION"),
     (Connection, "CONNECTION"),
+    (Tablespace, "TABLESPACE"),
 ];
 
 /// Options of `CREATE_OPTIONS` before and after `row_format`, in MySQL's order.

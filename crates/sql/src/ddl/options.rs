@@ -25,6 +25,8 @@ const IGNORED_OPTIONS: &[&str] = &[
     "TABLE_CHECKSUM",
     "TRANSACTIONAL",
 ];
+/// Tablespaces that a table may name: those that InnoDB always has. No others can be made.
+const TABLESPACES: &[&str] = &["innodb_file_per_table", "innodb_system"];
 /// What InnoDB takes for KEY_BLOCK_SIZE.
 const KEY_BLOCK_SIZES: &[&str] = &["1", "2", "4", "8", "16"];
 /// What it takes for COMPRESSION.
@@ -101,6 +103,9 @@ impl Options {
         if let Some(option) = ShownOption::named(name) {
             if option == ShownOption::AutoextendSize {
                 check_autoextend(value)?;
+            }
+            if option == ShownOption::Tablespace && !TABLESPACES.contains(&value) {
+                return Err(errors::no_such_tablespace(value));
             }
             self.shown.push((option, value.into()));
             return Ok(());
