@@ -365,7 +365,7 @@ fn read_elements(bytes: &[u8], def: &mut TableDef) -> SqlResult<()> {
             .parts
             .iter()
             .any(|part| def.columns[part.col].is_array());
-        if has_array && index.parts.len() == 1 && !index.unique {
+        if has_array && !index.unique {
             index.elements = ElementCodec::new(&def.columns, &index.parts);
             found += 1;
         } else if has_array {

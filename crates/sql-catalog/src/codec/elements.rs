@@ -24,10 +24,12 @@ pub struct ElementCodec {
 }
 
 impl ElementCodec {
-    /// The codec of an index over these columns; none if it is not multi-valued.
+    /// The codec of an index over these columns; none if it is not multi-valued. Other parts beside the array are not in
+    /// the entries.
     pub fn new(columns: &[ColumnDef], parts: &[IndexPart]) -> Option<Self> {
-        let part = parts.iter().find(|part| columns[part.col].is_array())?;
-        debug_assert_eq!(parts.len(), 1, "other parts are refused");
+        let mut arrays = parts.iter().filter(|part| columns[part.col].is_array());
+        let part = arrays.next()?;
+        debug_assert!(arrays.next().is_none(), "a second array is refused");
         Some(Self { column: part.col })
     }
 

@@ -574,11 +574,6 @@ fn check_array(spec: &ast::IndexSpec, part: &ast::KeyPart, expr: &ast::Expr) -> 
             "more than one multi-valued key part per index",
         ));
     }
-    if spec.parts.len() > 1 {
-        return Err(SqlError::not_supported(
-            "multi-valued indexes of several parts",
-        ));
-    }
     match spec.kind {
         IndexKind::Unique => Err(SqlError::not_supported("UNIQUE multi-valued indexes")),
         _ => Ok(()),

@@ -19,7 +19,7 @@ use esker_sql_syntax::ast;
 use esker_sql_syntax::keyword::Kw;
 use esker_types::func::MAX_PARTITIONS;
 use esker_types::names::{check_length, is_bad};
-use esker_types::{EvalCtx, SqlError, SqlResult, errors};
+use esker_types::{EvalCtx, SqlResult, errors};
 
 use super::draft_finish::Built;
 
@@ -225,11 +225,6 @@ fn check_table(table: &Table<'_>, partitioning: &Partitioning) -> SqlResult<()> 
     }
     if built.indexes.iter().any(|i| i.fulltext.is_some()) {
         return Err(errors::no_fulltext());
-    }
-    if built.indexes.iter().any(|i| i.multi_valued) {
-        return Err(SqlError::not_supported(
-            "multi-valued indexes of partitioned tables",
-        ));
     }
     let deciding = method::deciding_columns(table, partitioning)?;
     for index in built.indexes.iter().filter(|i| i.unique) {

@@ -131,12 +131,10 @@ impl Session {
         let before = open(self);
         let done = run(self);
         let after = open(self);
-        let changed = before
-            .iter()
-            .zip(after)
-            .map(|(before, after)| *before && !after);
-        let mut changed: Vec<bool> = changed.collect();
-        self.handlers.0.retain(|_| !changed.remove(0));
+        let changed = before.into_iter().zip(after);
+        let mut changed = changed.map(|(before, after)| before && !after);
+        let handlers = &mut self.handlers.0;
+        handlers.retain(|_| !changed.next().unwrap_or(false));
         done
     }
 
