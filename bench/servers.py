@@ -4,8 +4,9 @@ import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
 
-ESKER, NO_ELR, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
-    "esker", "esker-no-elr", "esker-binlog", "esker-two-phase", "esker-harden-each", "innodb", "myrocks", "mysql")
+ESKER, BEFORE, NO_ELR, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
+    "esker", "esker-before", "esker-no-elr", "esker-binlog", "esker-two-phase", "esker-harden-each", "innodb",
+    "myrocks", "mysql")
 
 
 class Server:
@@ -65,7 +66,8 @@ class Server:
 def start_esker(name, directory, disk, args, more):
     port = machine.free_port(21000)
     elr = ["--esker-early-lock-release=OFF"] if name == NO_ELR else []
-    command = [args.binary, "serve", f"--port={port}", f"--datadir={directory}/data",
+    binary = args.before if name == BEFORE else args.binary
+    command = [binary, "serve", f"--port={port}", f"--datadir={directory}/data",
                f"--esker-memory-limit={args.memory_mib}M", "--max-connections=4000", *elr, *more,
                *(f"--{s}" for s in args.set)]
     return Server(name, command, port, directory, disk)
@@ -108,7 +110,7 @@ def start_mysql(name, directory, disk, args, more):
     return server
 
 
-STARTERS = {ESKER: start_esker, NO_ELR: start_esker, BINLOG: start_esker, TWO_PHASE: start_esker,
+STARTERS = {ESKER: start_esker, BEFORE: start_esker, NO_ELR: start_esker, BINLOG: start_esker, TWO_PHASE: start_esker,
             HARDEN_EACH: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
 NEEDED = {INNODB: machine.MARIADB, MYROCKS: machine.MYROCKS}
 
@@ -122,6 +124,8 @@ def names(args, compared):
             sys.exit(f"unknown server {unknown[0]}; there are {', '.join(NAMES)}")
     else:
         wanted = [ESKER] if args.no_peer else list(compared)
+    if BEFORE in wanted and not args.before:
+        sys.exit(f"{BEFORE}: --before says which binary it is")
     if MYSQL in wanted and not getattr(args, "mysql", None):
         print(f"# {MYSQL} is left out: --mysql says where it is", flush=True)
         wanted.remove(MYSQL)
