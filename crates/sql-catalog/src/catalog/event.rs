@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use super::bytes::{Reader, Writer};
 use super::interval::EventInterval;
 use super::routine::ProgramSettings;
+use super::show::quoted_literal;
 use crate::codec::damaged;
 
 const EVENT_FORMAT: u8 = 1;
@@ -158,7 +159,7 @@ impl EventDef {
         let not = if self.preserve { "" } else { "NOT " };
         let comment = match &*self.comment {
             "" => String::new(),
-            comment => format!(" COMMENT {}", event_comment(comment)),
+            comment => format!(" COMMENT {}", quoted_literal(comment)),
         };
         format!(
             "CREATE DEFINER={user}@{host} EVENT {name} ON SCHEDULE {when} ON COMPLETION {not}PRESERVE {}{comment} DO {}",
@@ -178,24 +179,6 @@ fn moment_text(seconds: i64, zone: &TimeZone) -> String {
         .unwrap_or(DateTime::ZERO)
         .format(0)
         .to_string()
-}
-
-/// A comment as a literal, as MySQL prints that of an event.
-pub fn event_comment(comment: &str) -> String {
-    let mut out = String::with_capacity(comment.len() + 2);
-    out.push('\'');
-    for c in comment.chars() {
-        match c {
-            '\0' => out.push_str("\\0"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\\' => out.push_str("\\\\"),
-            '\'' => out.push_str("''"),
-            c => out.push(c),
-        }
-    }
-    out.push('\'');
-    out
 }
 
 /// What follows the prefix in the key of an event's row; names have no zero byte.

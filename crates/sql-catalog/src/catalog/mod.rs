@@ -58,7 +58,7 @@ pub use def::{
     IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, ROW_ID, SchemaDef,
     TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
-pub use event::{Due, EventDef, EventRuntime, Schedule, event_comment, event_key, moment_in};
+pub use event::{Due, EventDef, EventRuntime, Schedule, event_key, moment_in};
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use interval::EventInterval;
@@ -71,8 +71,8 @@ pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{
-    show_create_database, show_create_table, show_create_table_to, show_create_trigger,
-    show_create_view, type_text,
+    quoted_literal, show_create_database, show_create_table, show_create_table_to,
+    show_create_trigger, show_create_view, type_text,
 };
 pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};

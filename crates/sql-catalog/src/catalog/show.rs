@@ -175,7 +175,13 @@ fn push_name(out: &mut String, name: &str) {
     out.push('`');
 }
 
-/// A string literal as `append_unescaped` writes it.
+/// A string literal as MySQL's `append_unescaped` writes it.
+pub fn quoted_literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    push_quoted(&mut out, text);
+    out
+}
+
 fn push_quoted(out: &mut String, text: &str) {
     out.push('\'');
     for c in text.chars() {

@@ -5,7 +5,7 @@
 //! them; what is logged names the definer; on a replica an event that would run is disabled (REPLICA_SIDE_DISABLED).
 
 use esker_sql_catalog::catalog::{
-    EventDef, EventInterval, ProgramSettings, Schedule, event_comment, is_system_schema,
+    EventDef, EventInterval, ProgramSettings, Schedule, is_system_schema, quoted_literal,
 };
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
@@ -308,7 +308,7 @@ impl Session {
             text += &format!(" {}", status.clause());
         }
         if let Some(comment) = &clauses.comment {
-            text += &format!(" COMMENT {}", event_comment(comment));
+            text += &format!(" COMMENT {}", quoted_literal(comment));
         }
         if let Some(body) = &clauses.body {
             text += &format!(" DO {}", body.text);
