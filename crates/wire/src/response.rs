@@ -4,6 +4,8 @@
 //! **Invariants**: every text of an error is at most [`MAX_MESSAGE`] bytes; an OK packet that
 //! stands for EOF starts with 0xfe and is shorter than 16 MiB.
 
+use std::borrow::Cow;
+
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, TypeKind};
 
@@ -172,6 +174,10 @@ impl Column<'_> {
     pub fn write(&self, results: Option<Collation>, out: &mut Vec<u8>) {
         put_lenenc_bytes(out, b"def");
         let names = results.map_or(Charset::Utf8mb4, Collation::charset);
+        let encoded = |text| match names {
+            Charset::Utf8mb4 => Cow::Borrowed(text),
+            _ => names.encode_lossy(text),
+        };
         for text in [
             self.schema,
             self.table,
@@ -179,7 +185,7 @@ impl Column<'_> {
             self.name,
             self.org_name,
         ] {
-            put_lenenc_bytes(out, &names.encode_lossy(text.as_bytes()));
+            put_lenenc_bytes(out, &encoded(text.as_bytes()));
         }
         out.push(0x0c);
         // JSON of a table is bytes, computed it is text.

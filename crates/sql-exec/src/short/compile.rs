@@ -308,7 +308,12 @@ fn aggregate(names: &Names<'_>, call: &Call) -> Option<(AggKind, usize, SqlType)
     let ty = &names.table.columns[col].ty;
     debug_assert!(same_name(&names.table.columns[col].name, &c.name.text));
     if call.name.is("count") {
-        return Some((AggKind::Count, col, count_type()));
+        // Without NULL every row counts, whatever the column has.
+        let kind = match ty.nullable {
+            true => AggKind::Count,
+            false => AggKind::CountStar,
+        };
+        return Some((kind, col, count_type()));
     }
     let digits = match ty.kind {
         TypeKind::TinyInt => 3,

@@ -139,8 +139,13 @@ impl Session {
             self.measure.known.insert(key, digest);
         }
         self.measure.text.clear();
-        let text = String::from_utf8_lossy(text);
-        self.measure.text.push_str(beginning(&text));
+        match std::str::from_utf8(text) {
+            Ok(text) => self.measure.text.push_str(beginning(text)),
+            Err(_) => {
+                let text = String::from_utf8_lossy(text);
+                self.measure.text.push_str(beginning(&text));
+            }
+        }
         self.measure.current = Some(Current {
             command,
             digest: key,
