@@ -4,9 +4,11 @@
 //! types of casts. **Invariants**: every special form is lowered here to the plain names that `esker_types::func`
 //! registers (see `ast::expr`), so that the binder sees calls only.
 
+use esker_types::geometry::Shape;
 use esker_types::{SqlError, SqlResult};
 
 use super::ast::{Call, DataType, Expr, Ident, Literal, MatchMode, TypeName};
+use super::column::shape_of;
 use super::deprecated::Deprecation;
 use super::expr::{Interval, Level, Paren, call1, call2};
 use super::keyword::Kw;
@@ -486,8 +488,9 @@ impl Parser<'_> {
             REAL => TypeName::Double,
             FLOAT => TypeName::Float,
             JSON => TypeName::Json,
-            POINT | LINESTRING | POLYGON | MULTIPOINT | MULTILINESTRING | MULTIPOLYGON
-            | GEOMETRYCOLLECTION | GEOMCOLLECTION => TypeName::Geometry,
+            _ if let Some(shape) = shape_of(kw).filter(|shape| *shape != Shape::Geometry) => {
+                TypeName::Geometry(shape)
+            }
             _ => return self.fail(),
         });
         self.advance();
@@ -615,8 +618,9 @@ fn fixed_arity(kw: Kw) -> Option<(usize, usize)> {
         ASCII | CHARSET | COLLATION | DATE | DAY | HOUR | MICROSECOND | MINUTE | MONTH
         | QUARTER | REVERSE | SECOND | TIME | YEAR => (1, 1),
         TIMESTAMP | WEEK => (1, 2),
-        COALESCE | GROUPING | GEOMETRYCOLLECTION | GEOMCOLLECTION | LINESTRING
-        | MULTILINESTRING | MULTIPOINT | MULTIPOLYGON | POLYGON => (1, usize::MAX),
+        GEOMETRYCOLLECTION | GEOMCOLLECTION => (0, usize::MAX),
+        COALESCE | GROUPING | LINESTRING | MULTILINESTRING | MULTIPOINT | MULTIPOLYGON
+        | POLYGON => (1, usize::MAX),
         POINT => (2, 2),
         _ => return None,
     })

@@ -4,6 +4,7 @@
 //! **Invariants**: synonyms are folded; limits (VARCHAR too long, scale above precision) are the
 //! catalog's business, here only the syntax counts.
 
+use esker_types::geometry::Shape;
 use esker_types::{SqlMode, SqlResult};
 
 use super::ast::{
@@ -13,6 +14,22 @@ use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
+
+/// The shape that a word names.
+pub(super) fn shape_of(kw: Kw) -> Option<Shape> {
+    use Kw::*;
+    Some(match kw {
+        GEOMETRY => Shape::Geometry,
+        POINT => Shape::Point,
+        LINESTRING => Shape::LineString,
+        POLYGON => Shape::Polygon,
+        MULTIPOINT => Shape::MultiPoint,
+        MULTILINESTRING => Shape::MultiLineString,
+        MULTIPOLYGON => Shape::MultiPolygon,
+        GEOMETRYCOLLECTION | GEOMCOLLECTION => Shape::Collection,
+        _ => return None,
+    })
+}
 
 impl Parser<'_> {
     /// `[(n)]`.
@@ -105,8 +122,7 @@ impl Parser<'_> {
             ENUM => TypeName::Enum,
             SET => TypeName::Set,
             JSON => TypeName::Json,
-            GEOMETRY | GEOMETRYCOLLECTION | GEOMCOLLECTION | POINT | LINESTRING | POLYGON
-            | MULTIPOINT | MULTILINESTRING | MULTIPOLYGON => TypeName::Geometry,
+            _ if let Some(shape) = shape_of(kw) => TypeName::Geometry(shape),
             VECTOR => TypeName::Vector,
             _ => return self.fail(),
         };

@@ -73,7 +73,9 @@ impl Parser<'_> {
         if kind == IndexKind::Primary {
             index.name = None;
         }
-        self.index_using(&mut index)?;
+        if kind != IndexKind::Spatial {
+            self.index_using(&mut index)?;
+        }
         index.parts = self.paren_list(Self::key_part)?;
         self.index_options(&mut index)?;
         Ok(Some(TableConstraint::Index(index)))

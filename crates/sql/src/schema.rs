@@ -178,5 +178,6 @@ pub(crate) fn type_word(ty: &SqlType) -> &'static str {
         TypeKind::Enum(_) => "enum",
         TypeKind::Set(_) => "set",
         TypeKind::Json => "json",
+        TypeKind::Geometry(geometry) => geometry.shape.name(),
     }
 }

@@ -4,11 +4,12 @@
 //! architecture tests refuse a second place.
 //! **Invariant**: in the order of the numbers; texts are those of MySQL 8.4, without a trailing period unless MySQL
 //! has one. `program` has those of stored programs, `event` those of events, `partition` those about
-//! partitions.
+//! partitions, `spatial` those about geometries.
 
 mod event;
 mod partition;
 mod program;
+mod spatial;
 
 use std::fmt::Display;
 
@@ -19,6 +20,7 @@ use crate::error::{SqlError, SqlResult};
 pub use event::*;
 pub use partition::*;
 pub use program::*;
+pub use spatial::*;
 
 /// 1021: `place` is what is stored there, `advice` what to do.
 pub fn disk_full(place: impl Display, advice: impl Display) -> SqlError {

@@ -3,10 +3,10 @@
 //!
 //! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
 //! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`],
-//! [`json`] (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) ·
-//! [`fulltext`] (words, queries and relevance) · [`names`] (of schema objects) · [`program`], [`trigger`] (words about
-//! stored programs) · [`ctx`] (what they may know of the session) · [`error`], [`errors`] (what fails, and how it is
-//! said), [`condition`] (what is kept of it).
+//! [`json`], [`geometry`] (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison,
+//! operators, functions) · [`fulltext`] (words, queries and relevance) · [`names`] (of schema objects) · [`program`],
+//! [`trigger`] (words about stored programs) · [`ctx`] (what they may know of the session) · [`error`], [`errors`]
+//! (what fails, and how it is said), [`condition`] (what is kept of it).
 
 pub mod arith;
 pub mod cast;
@@ -19,6 +19,7 @@ pub mod error;
 pub mod errors;
 pub mod fulltext;
 pub mod func;
+pub mod geometry;
 pub mod json;
 pub mod names;
 pub mod program;

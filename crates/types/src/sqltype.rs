@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crate::collation::Collation;
+use crate::geometry::GeometryType;
 
 /// `decimals` of a floating type without declared scale (what MySQL sends on the wire).
 pub const NOT_FIXED_DECIMALS: u8 = 31;
@@ -65,6 +66,8 @@ pub enum TypeKind {
     Set(Arc<[Arc<str>]>),
     /// JSON document.
     Json,
+    /// GEOMETRY, POINT and their kin: bytes that are a geometry.
+    Geometry(GeometryType),
 }
 
 /// A type with its parameters.
@@ -108,7 +111,7 @@ impl SqlType {
             TypeKind::TinyText => (255, 0),
             TypeKind::Text => (65_535, 0),
             TypeKind::MediumText => (16_777_215, 0),
-            TypeKind::LongText | TypeKind::Json => (u32::MAX, 0),
+            TypeKind::LongText | TypeKind::Json | TypeKind::Geometry(_) => (u32::MAX, 0),
             TypeKind::Bit => (1, 0),
             TypeKind::Enum(_) | TypeKind::Set(_) => (0, 0),
         };
@@ -195,7 +198,7 @@ impl SqlType {
         self.unsigned || matches!(self.kind, TypeKind::Year | TypeKind::Bit)
     }
 
-    /// CHAR, VARCHAR and the TEXT family, in any collation (also binary).
+    /// CHAR, VARCHAR and the TEXT family, in any collation (also binary), and geometries, which are bytes.
     pub fn is_string(&self) -> bool {
         matches!(
             self.kind,
@@ -205,7 +208,13 @@ impl SqlType {
                 | TypeKind::Text
                 | TypeKind::MediumText
                 | TypeKind::LongText
+                | TypeKind::Geometry(_)
         )
+    }
+
+    /// GEOMETRY, POINT and their kin.
+    pub fn is_geometry(&self) -> bool {
+        matches!(self.kind, TypeKind::Geometry(_))
     }
 
     /// DATE, TIME, DATETIME, TIMESTAMP.

@@ -136,6 +136,8 @@ pub mod coltype {
     pub const BIT: u8 = 16;
     /// JSON.
     pub const JSON: u8 = 245;
+    /// GEOMETRY and its kin.
+    pub const GEOMETRY: u8 = 255;
     /// DECIMAL.
     pub const NEWDECIMAL: u8 = 246;
     /// ENUM.

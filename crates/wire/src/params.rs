@@ -146,6 +146,7 @@ fn read_value(r: &mut Reader<'_>, ty: ParamType) -> Result<Value, WireError> {
         | coltype::SET
         | coltype::BIT
         | coltype::JSON
+        | coltype::GEOMETRY
         | coltype::TINY_BLOB
         | coltype::MEDIUM_BLOB
         | coltype::LONG_BLOB

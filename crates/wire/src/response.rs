@@ -218,7 +218,7 @@ impl Column<'_> {
 
     fn decimals(&self) -> u8 {
         let text = self.ty.is_string() || self.ty.kind == TypeKind::Json;
-        if text && !self.is_of_table() {
+        if text && !self.ty.is_geometry() && !self.is_of_table() {
             DECIMALS_NOT_FIXED
         } else {
             self.ty.decimals
@@ -244,7 +244,7 @@ impl Column<'_> {
             {
                 colflag::BLOB
             }
-            TypeKind::Json if self.is_of_table() => colflag::BLOB,
+            TypeKind::Json | TypeKind::Geometry(_) if self.is_of_table() => colflag::BLOB,
             TypeKind::Enum(_) => colflag::ENUM,
             TypeKind::Set(_) => colflag::SET,
             _ => 0,
@@ -338,6 +338,7 @@ pub fn type_code(ty: &SqlType) -> u8 {
         }
         TypeKind::Bit => coltype::BIT,
         TypeKind::Json => coltype::JSON,
+        TypeKind::Geometry(_) => coltype::GEOMETRY,
     }
 }
 

@@ -54,6 +54,7 @@ mod rust_driver;
 mod server_backup;
 mod settings;
 mod shell;
+mod spatial;
 mod spill;
 mod statements;
 mod streams;

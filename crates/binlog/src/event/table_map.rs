@@ -26,6 +26,7 @@ const COLUMN_CHARSET: u8 = 3;
 const COLUMN_NAME: u8 = 4;
 const SET_LABELS: u8 = 5;
 const ENUM_LABELS: u8 = 6;
+const GEOMETRY_TYPES: u8 = 7;
 const SIMPLE_PRIMARY_KEY: u8 = 8;
 const PRIMARY_KEY_WITH_PREFIX: u8 = 9;
 const LABELS_DEFAULT_CHARSET: u8 = 10;
@@ -65,6 +66,7 @@ pub fn write(shape: &Shape, detail: Detail, out: &mut Vec<u8>) {
     write_signs(columns, out);
     let in_text = |c: &&ShapeColumn| c.form.is_character();
     write_collations([DEFAULT_CHARSET, COLUMN_CHARSET], columns, in_text, out);
+    field(GEOMETRY_TYPES, out, |out| write_shapes(columns, out));
     if detail == Detail::Full {
         write_full(shape, out);
     }
@@ -108,6 +110,15 @@ fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
         }
         if bit && let Some(last) = out.last_mut() {
             *last |= 0x80 >> (at % 8);
+        }
+    }
+}
+
+/// The shapes of geometry columns.
+fn write_shapes(columns: &[ShapeColumn], out: &mut Vec<u8>) {
+    for column in columns {
+        if let TypeKind::Geometry(geometry) = &column.ty.kind {
+            out.packed(geometry.shape.code().into());
         }
     }
 }

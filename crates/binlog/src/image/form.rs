@@ -107,7 +107,7 @@ pub enum Form {
         /// Bytes of the mask.
         bytes: u8,
     },
-    /// Spatial value; read, never written.
+    /// Spatial value, as it is stored.
     Geometry,
 }
 
@@ -150,6 +150,7 @@ impl Form {
             TypeKind::MediumText => Self::Blob { prefix: 3 },
             TypeKind::LongText | TypeKind::Null => Self::Blob { prefix: 4 },
             TypeKind::Json => Self::Json,
+            TypeKind::Geometry(_) => Self::Geometry,
             TypeKind::Enum(labels) => Self::Enum {
                 bytes: if labels.len() < 256 { 1 } else { 2 },
             },

@@ -73,6 +73,10 @@ impl ShapeColumn {
                 out.uint(document.len() as u64, 4);
                 out.bytes(document);
             }
+            (Form::Geometry, ValueRef::Str(bytes)) => {
+                out.uint(bytes.len() as u64, 4);
+                out.bytes(bytes);
+            }
             (Form::Enum { bytes } | Form::Set { bytes }, ValueRef::Label(v, _)) => {
                 out.uint(v, bytes.into());
             }

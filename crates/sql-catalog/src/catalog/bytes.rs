@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use esker_engine::{put_varint, varint_at};
 use esker_types::collation::Collation;
+use esker_types::geometry::{GeometryType, Shape};
 use esker_types::{Decimal, SqlResult, SqlType, TypeKind, Value};
 
 use crate::codec::{damaged, temporal};
@@ -97,6 +98,11 @@ impl Writer {
             for label in labels.iter() {
                 self.text(label);
             }
+        }
+        if let TypeKind::Geometry(geometry) = &ty.kind {
+            self.byte(geometry.shape.code());
+            self.flag(geometry.srid.is_some());
+            self.int(geometry.srid.unwrap_or(0).into());
         }
         self.flag(ty.unsigned);
         self.flag(ty.zerofill);
@@ -224,13 +230,25 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn geometry_type(&mut self) -> SqlResult<GeometryType> {
+        let shape = Shape::of_code(self.byte()?);
+        let (has_srid, srid) = (self.flag()?, self.int32()?);
+        Ok(GeometryType {
+            shape: shape.ok_or_else(|| damaged("catalog row: shape"))?,
+            srid: has_srid.then_some(srid),
+        })
+    }
+
     pub(super) fn sql_type(&mut self) -> SqlResult<SqlType> {
         let tag = self.byte()?;
         let labels = match tag {
             ENUM | SET => self.list(|r| Ok(Arc::from(r.text()?)))?,
             _ => Vec::new(),
         };
-        let kind = kind_of(tag, labels).ok_or_else(|| damaged("catalog row: type"))?;
+        let kind = match tag {
+            GEOMETRY => TypeKind::Geometry(self.geometry_type()?),
+            _ => kind_of(tag, labels).ok_or_else(|| damaged("catalog row: type"))?,
+        };
         let (unsigned, zerofill, nullable) = (self.flag()?, self.flag()?, self.flag()?);
         let (length, decimals) = (self.int32()?, self.byte()?);
         let id = u16::try_from(self.int()?).ok();
@@ -251,6 +269,7 @@ impl<'a> Reader<'a> {
 
 const ENUM: u8 = 21;
 const SET: u8 = 22;
+const GEOMETRY: u8 = 24;
 
 fn kind_tag(kind: &TypeKind) -> u8 {
     match kind {
@@ -278,6 +297,7 @@ fn kind_tag(kind: &TypeKind) -> u8 {
         TypeKind::Enum(_) => ENUM,
         TypeKind::Set(_) => SET,
         TypeKind::Json => 23,
+        TypeKind::Geometry(_) => GEOMETRY,
     }
 }
 

@@ -521,6 +521,12 @@ impl TableDef {
         Some(self.runtime.next_auto(max_auto(&auto.ty)))
     }
 
+    /// Is it a spatial index? All indexes of geometries are.
+    pub fn is_spatial(&self, index: &IndexDef) -> bool {
+        let first = index.parts.first();
+        first.is_some_and(|part| self.columns[part.col].ty.is_geometry())
+    }
+
     /// The tree whose persistent counter is this table's AUTO_INCREMENT.
     pub fn counter_tree(&self) -> TreeId {
         self.indexes[0].id

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
+use esker_types::geometry::GeometryType;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
@@ -224,7 +225,14 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
     }
     if !ty.nullable {
         out.push_str(" NOT NULL");
-    } else if ty.kind == TypeKind::Timestamp {
+    }
+    if let TypeKind::Geometry(GeometryType {
+        srid: Some(srid), ..
+    }) = ty.kind
+    {
+        let _ = write!(out, " /*!80003 SRID {srid} */");
+    }
+    if ty.nullable && ty.kind == TypeKind::Timestamp {
         out.push_str(" NULL");
     }
     push_default(out, column, zone);
@@ -306,10 +314,11 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
     if index.primary {
         out.push_str("PRIMARY KEY (");
     } else {
-        out.push_str(match (index.unique, index.is_fulltext()) {
-            (true, _) => "UNIQUE KEY ",
-            (false, true) => "FULLTEXT KEY ",
-            (false, false) => "KEY ",
+        out.push_str(match index.unique {
+            true => "UNIQUE KEY ",
+            false if index.is_fulltext() => "FULLTEXT KEY ",
+            false if def.is_spatial(index) => "SPATIAL KEY ",
+            false => "KEY ",
         });
         push_name(out, &index.name);
         out.push_str(" (");
@@ -324,7 +333,7 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
             }
             _ => push_name(out, &def.columns[part.col].name),
         }
-        if let Some(len) = part.prefix_len {
+        if let Some(len) = part.prefix_len.filter(|_| !def.is_spatial(index)) {
             let _ = write!(out, "({len})");
         }
         if part.desc {
@@ -379,6 +388,7 @@ pub fn type_text(ty: &SqlType) -> String {
         TypeKind::Enum(labels) => labels_text("enum", labels),
         TypeKind::Set(labels) => labels_text("set", labels),
         TypeKind::Json => "json".to_owned(),
+        TypeKind::Geometry(geometry) => geometry.shape.name().to_owned(),
     };
     if ty.is_numeric() && ty.kind != TypeKind::Year && ty.kind != TypeKind::Bit {
         if ty.unsigned {

@@ -434,6 +434,7 @@ fn fixed_len(ty: &SqlType) -> Option<usize> {
         | TypeKind::Text
         | TypeKind::MediumText
         | TypeKind::LongText
+        | TypeKind::Geometry(_)
         | TypeKind::Json => return None,
     })
 }

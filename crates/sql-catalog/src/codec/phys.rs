@@ -91,7 +91,8 @@ impl Phys {
             | TypeKind::TinyText
             | TypeKind::Text
             | TypeKind::MediumText
-            | TypeKind::LongText => Phys::Var,
+            | TypeKind::LongText
+            | TypeKind::Geometry(_) => Phys::Var,
             TypeKind::Json => Phys::Json,
         }
     }

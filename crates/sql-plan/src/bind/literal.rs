@@ -280,7 +280,7 @@ pub fn check_array_type(ty: &DataType) -> SqlResult<()> {
         TypeName::Json => "JSON",
         TypeName::Float => "FLOAT",
         TypeName::Double => "DOUBLE",
-        TypeName::Geometry => "GEOMETRY",
+        TypeName::Geometry(_) => "GEOMETRY",
         _ => return Ok(()),
     };
     Err(SqlError::not_supported(format_args!(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use esker_sql_syntax::ast::{DataType, TypeName};
 use esker_types::collation::{Charset, Collation};
+use esker_types::geometry::GeometryType;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
@@ -66,7 +67,7 @@ pub fn column_type(ty: &DataType, column: &str, default: Collation) -> SqlResult
         | TypeName::LongBlob => text(ty, column, default)?,
         TypeName::Enum | TypeName::Set => labels(ty, column, default)?,
         TypeName::Json => SqlType::new(TypeKind::Json),
-        TypeName::Geometry => return Err(SqlError::not_supported("spatial columns")),
+        TypeName::Geometry(shape) => SqlType::new(TypeKind::Geometry(GeometryType::of(shape))),
         TypeName::Vector => return Err(SqlError::not_supported("VECTOR columns")),
     };
     if ty.zerofill || ty.unsigned {

@@ -6,6 +6,8 @@
 //! `date_add_day(d, 1)`, `CONVERT(a USING latin1)` is `convert_using_latin1(a)`); a sequence of AND or
 //! of OR is one flat node with at least two operands; parentheses leave no trace.
 
+use esker_types::geometry::Shape;
+
 use super::{Ident, OrderItem, Query};
 
 /// An expression.
@@ -537,7 +539,7 @@ pub enum TypeName {
     Set,
     Json,
     /// GEOMETRY, POINT and their kin.
-    Geometry,
+    Geometry(Shape),
     Vector,
 }
 

@@ -10,6 +10,7 @@ use esker_sql_plan::bind::types::{column_type, repeated_labels};
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 use esker_types::cast::{to_column, to_str};
 use esker_types::collation::{Charset, Collation};
+use esker_types::geometry::srs;
 use esker_types::names::check_column;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
@@ -57,12 +58,12 @@ pub(super) fn build(
     let name = &*def.name.text;
     check_column(name)?;
     check_generated(def)?;
-    if def.srid.is_some() {
-        return Err(SqlError::not_supported("SRID"));
-    }
     let serial = def.ty.name == TypeName::Serial;
     warn_deprecated(ctx, &def.ty);
     let mut ty = type_of_column(ctx, &def.ty, name, collation)?;
+    if let Some(srid) = def.srid {
+        set_srid(&mut ty, srid)?;
+    }
     ty.nullable = !(serial || def.primary || def.not_null == Some(true));
     let auto_increment = def.auto_increment || serial;
     if auto_increment {
@@ -144,6 +145,17 @@ fn type_of_column(
         }
         ty => ty,
     }
+}
+
+/// SRID of a geometry column: 1221 for others, 3548 for one that is not known.
+fn set_srid(ty: &mut SqlType, srid: u64) -> SqlResult<()> {
+    let TypeKind::Geometry(geometry) = &mut ty.kind else {
+        return Err(errors::wrong_usage("SRID and non-geometry column"));
+    };
+    let known = u32::try_from(srid).ok().and_then(srs::find);
+    let known = known.ok_or_else(|| errors::no_such_srid(srid))?;
+    geometry.srid = Some(known.srid);
+    Ok(())
 }
 
 /// Attributes that a generated column cannot have.
@@ -265,9 +277,9 @@ fn check_on_update(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<
     }
 }
 
-/// TEXT, BLOB and JSON columns, whose defaults must be expressions.
+/// TEXT, BLOB, JSON and geometry columns, whose defaults must be expressions.
 fn has_no_literal_default(ty: &SqlType) -> bool {
-    is_blob(ty) || ty.kind == TypeKind::Json
+    is_blob(ty) || ty.kind == TypeKind::Json || ty.is_geometry()
 }
 
 /// TEXT and BLOB columns.

@@ -106,7 +106,7 @@ pub(super) fn create_table(
     built.partitioning = inherited;
     partition(ctx, create, &mut built, options.engine)?;
     doc_id::check(&built, None)?;
-    ctx.warn_of_twins(&name, &built.twins);
+    ctx.warn_of_indexes(&name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());
     }

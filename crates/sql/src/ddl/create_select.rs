@@ -94,7 +94,7 @@ pub fn define(
     let mut built = draft.finish()?;
     create::partition(ctx, create, &mut built, options.engine)?;
     doc_id::check(&built, None)?;
-    ctx.warn_of_twins(name, &built.twins);
+    ctx.warn_of_indexes(name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(create::without_primary_key());
     }
@@ -187,6 +187,7 @@ fn implicit_default(ty: &SqlType, mode: SqlMode) -> DefaultDef {
                 | TypeKind::MediumText
                 | TypeKind::LongText
                 | TypeKind::Json
+                | TypeKind::Geometry(_)
                 | TypeKind::Enum(_)
                 | TypeKind::Set(_)
         ),

@@ -69,6 +69,8 @@ pub(super) struct DraftIndex {
     pub(super) using: Option<Box<str>>,
     /// It is a full-text index of such words.
     pub(super) fulltext: Option<WordRules>,
+    /// It was written as a spatial index, or is one.
+    pub(super) spatial: bool,
     /// It has columns that a full-text index could have once, and cannot have any more.
     pub(super) is_outdated: bool,
     /// The statement has written it: a twin of another index is warned of.
@@ -130,13 +132,14 @@ impl Draft {
                 .iter()
                 .map(|p| DraftPart {
                     column: PartColumn::Id(def.columns[p.col].id),
-                    prefix_len: p.prefix_len.map(u64::from),
+                    prefix_len: p.prefix_len.map(u64::from).filter(|_| !def.is_spatial(i)),
                     desc: p.desc,
                 })
                 .collect(),
             comment: i.comment.clone(),
             using: i.using.clone(),
             fulltext: i.words.as_ref().map(|w| w.words().rules().clone()),
+            spatial: def.is_spatial(i),
             is_outdated: i.words.is_some()
                 && i.parts.iter().any(|p| has_no_words(&def.columns[p.col])),
             is_written: false,
@@ -256,6 +259,7 @@ impl Draft {
             comment: Box::default(),
             using: None,
             fulltext: None,
+            spatial: false,
             is_outdated: false,
             is_written: true,
             existing: None,
@@ -288,7 +292,7 @@ impl Draft {
         let primary = spec.kind == IndexKind::Primary;
         match spec.kind {
             IndexKind::FullText => check_fulltext(spec)?,
-            IndexKind::Spatial => return Err(SqlError::not_supported("SPATIAL indexes")),
+            IndexKind::Spatial => check_spatial(spec)?,
             IndexKind::Primary | IndexKind::Unique | IndexKind::Plain => {}
         }
         let mut parts = Vec::with_capacity(spec.parts.len());
@@ -347,6 +351,7 @@ impl Draft {
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
             using: spec.using.clone().filter(|u| &**u != "HASH"),
             fulltext: rules,
+            spatial: spec.kind == IndexKind::Spatial,
             is_outdated: false,
             is_written: true,
             existing: None,
@@ -405,7 +410,7 @@ impl Draft {
             let text = "Cannot create a functional index on an expression that returns a BLOB or TEXT. Please consider using CAST.";
             return error(3757, text.to_owned());
         }
-        if ty.kind == TypeKind::Json && array_type(expr).is_none() {
+        if ty.is_geometry() || ty.kind == TypeKind::Json && array_type(expr).is_none() {
             let text = "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
             return error(3753, text.to_owned());
         }
@@ -523,6 +528,22 @@ pub(super) fn is_ngram(spec: &ast::IndexSpec) -> bool {
     parser.any(|parser| parser.text.eq_ignore_ascii_case("ngram"))
 }
 
+/// What 1221 says of ASC and DESC.
+const ORDERED: &str = "spatial/fulltext/hash index and explicit index order";
+
+/// Refuses what a spatial index cannot have.
+fn check_spatial(spec: &ast::IndexSpec) -> SqlResult<()> {
+    let is_expr = |part: &ast::KeyPart| matches!(part.what, KeyPartKind::Expr(_));
+    if spec.parts.iter().any(is_expr) {
+        let text = "Spatial functional index is not supported.";
+        return Err(SqlError::new(3760, "HY000", text));
+    }
+    match spec.parts.iter().any(|part| part.has_order) {
+        true => Err(errors::wrong_usage(ORDERED)),
+        false => Ok(()),
+    }
+}
+
 /// Refuses what a full-text index cannot have.
 fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
     if let Some(parser) = &spec.parser
@@ -532,9 +553,7 @@ fn check_fulltext(spec: &ast::IndexSpec) -> SqlResult<()> {
         return Err(SqlError::new(1128, "HY000", text));
     }
     if spec.parts.iter().any(|part| part.has_order) {
-        return Err(errors::wrong_usage(
-            "spatial/fulltext/hash index and explicit index order",
-        ));
+        return Err(errors::wrong_usage(ORDERED));
     }
     let is_expr = |part: &ast::KeyPart| matches!(part.what, KeyPartKind::Expr(_));
     match spec.parts.iter().any(is_expr) {

@@ -55,6 +55,8 @@ pub(super) struct Built {
     pub(super) partitioning: Option<Arc<Partitioning>>,
     /// Names of new indexes that are like one before them.
     pub(super) twins: Vec<Arc<str>>,
+    /// Columns without SRID of new spatial indexes.
+    pub(super) without_srid: Vec<Arc<str>>,
 }
 
 impl BuiltIndex {
@@ -151,6 +153,7 @@ impl Draft {
             let text = format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
             return Err(SqlError::new(1069, "42000", text));
         }
+        let without_srid = self.spatial_without_srid();
         let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
         check_row_size(&columns)?;
         check_auto_column(&columns, &indexes)?;
@@ -181,6 +184,7 @@ impl Draft {
             new_keys,
             partitioning: None,
             twins,
+            without_srid,
         })
     }
 
@@ -280,6 +284,10 @@ impl Draft {
                 });
                 continue;
             }
+            if index.spatial || column.ty.is_geometry() {
+                parts.push(spatial_part(index, part, (col, column))?);
+                continue;
+            }
             let prefix_len = check_prefix(column, part.prefix_len)?;
             bytes += key_bytes(&column.ty, prefix_len);
             parts.push(IndexPart {
@@ -294,6 +302,19 @@ impl Draft {
             return Err(SqlError::new(1071, "42000", text));
         }
         Ok(parts)
+    }
+
+    /// The columns of new spatial indexes that have no SRID.
+    fn spatial_without_srid(&self) -> Vec<Arc<str>> {
+        let written = self.indexes.iter().filter(|index| index.is_written);
+        let parts = written.flat_map(|index| &index.parts);
+        let columns = parts.filter_map(|part| self.part_position(part));
+        let columns = columns.map(|at| &self.columns[at].def);
+        let is_free = |column: &&ColumnDef| match column.ty.kind {
+            TypeKind::Geometry(geometry) => geometry.srid.is_none(),
+            _ => false,
+        };
+        columns.filter(is_free).map(|c| c.name.clone()).collect()
     }
 
     /// The name of an index: as written, or after its first column with a number that is free.
@@ -358,6 +379,39 @@ fn check_text(
     }
     let text = format!("Column '{}' cannot be part of FULLTEXT index", column.name);
     Err(SqlError::new(1283, "HY000", text))
+}
+
+/// The part of a spatial index: one geometry that is NOT NULL, of which the first bytes are stored. 1070, 1089, 1252,
+/// 1687, 3728.
+fn spatial_part(
+    index: &DraftIndex,
+    part: &DraftPart,
+    (col, column): (usize, &ColumnDef),
+) -> SqlResult<IndexPart> {
+    /// As many as MySQL shows.
+    const STORED_BYTES: u32 = 32;
+    if !column.ty.is_geometry() {
+        let text = "A SPATIAL index may only contain a geometrical type column";
+        return Err(SqlError::new(1687, "42000", text));
+    }
+    if index.unique || index.primary {
+        return Err(errors::spatial_unique_index());
+    }
+    if index.parts.len() > 1 {
+        return Err(errors::too_many_key_parts(1));
+    }
+    if part.prefix_len.is_some() {
+        return Err(incorrect_prefix());
+    }
+    if column.ty.nullable {
+        let text = "All parts of a SPATIAL index must be NOT NULL";
+        return Err(SqlError::new(1252, "42000", text));
+    }
+    Ok(IndexPart {
+        col,
+        prefix_len: Some(STORED_BYTES),
+        desc: false,
+    })
 }
 
 fn is_virtual(column: &ColumnDef) -> bool {
@@ -460,7 +514,7 @@ fn column_bytes(ty: &SqlType) -> u64 {
         TypeKind::TinyText => BLOB_POINTER + 1,
         TypeKind::Text => BLOB_POINTER + 2,
         TypeKind::MediumText => BLOB_POINTER + 3,
-        TypeKind::LongText | TypeKind::Json => BLOB_POINTER + 4,
+        TypeKind::LongText | TypeKind::Json | TypeKind::Geometry(_) => BLOB_POINTER + 4,
         TypeKind::Bit => u64::from(ty.length).div_ceil(8),
         TypeKind::Enum(labels) => {
             if labels.len() > 255 {

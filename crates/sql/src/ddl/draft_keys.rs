@@ -86,6 +86,7 @@ impl Draft {
             comment: Box::default(),
             using: None,
             fulltext: None,
+            spatial: false,
             is_outdated: false,
             is_written: false,
             existing: None,

@@ -67,6 +67,8 @@ use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
 
+use draft_finish::Built;
+
 pub use alter::PublishWait;
 pub use names::{TableName, resolve};
 pub use progress::Progress;
@@ -304,9 +306,16 @@ impl<'a> DdlCtx<'a> {
         }))
     }
 
-    /// 1831 for each new index that is like another one.
-    fn warn_of_twins(&self, table: &TableName, twins: &[Arc<str>]) {
-        for index in twins {
+    /// 1831 for each new index that is like another one; 3674 for spatial ones without SRID.
+    fn warn_of_indexes(&self, table: &TableName, built: &Built) {
+        for column in &built.without_srid {
+            let text = format!(
+                "The spatial index on column '{column}' will not be used by the query optimizer since the column does \
+                 not have an SRID attribute. Consider adding an SRID attribute to the column."
+            );
+            self.eval.warn(Level::Warning, 3674, text);
+        }
+        for index in &built.twins {
             let text = format!(
                 "Duplicate index '{index}' defined on the table '{}.{}'. This is deprecated and will be disallowed in \
                  a future release.",

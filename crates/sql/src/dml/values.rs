@@ -39,6 +39,10 @@ pub(super) fn null_for(ctx: &EvalCtx<'_>, column: &ColumnDef, lenient: bool) -> 
         return Ok(Value::Null);
     }
     let text = format!("Column '{}' cannot be null", column.name);
+    if column.ty.is_geometry() {
+        // There is no zero of geometries.
+        return Err(SqlError::new(3673, "23000", text));
+    }
     if !lenient {
         return Err(SqlError::new(1048, "23000", text));
     }

@@ -245,9 +245,10 @@ fn table_stats(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
 
 fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
     for index in table.visible_indexes() {
-        // InnoDB's flags: clustered, unique, full-text.
+        // InnoDB's flags: clustered, unique, full-text, spatial.
         let kind = match (index.primary, index.unique) {
             _ if index.is_fulltext() => 32,
+            _ if table.is_spatial(index) => 64,
             (true, _) => 3,
             (false, true) => 2,
             (false, false) => 0,

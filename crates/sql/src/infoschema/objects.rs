@@ -11,6 +11,7 @@ use esker_sql_catalog::catalog::{
     ColumnDef, DefaultDef, IndexDef, ShownOption, StorageEngine, TableDef, ViewColumn, ViewDef,
 };
 use esker_types::collation::Charset;
+use esker_types::geometry::srs;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
@@ -47,6 +48,8 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
         "COLUMN_STATISTICS" => each_table(viewer, wanted, |_, table, out| {
             histogram::rows(table, out);
         }),
+        "ST_GEOMETRY_COLUMNS" => each_table(viewer, wanted, geometry_columns),
+        "ST_SPATIAL_REFERENCE_SYSTEMS" => reference_systems(),
         "STATISTICS" => with_system(
             system_objects::statistics(viewer, wanted),
             each_table(viewer, wanted, statistics),
@@ -450,10 +453,62 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text(privileges),
             text(&column.comment),
             text(generation_text(column)),
-            Value::Null,
+            srs_id(&column.ty),
         ]);
         out.push(row);
     }
+}
+
+/// SRS_ID.
+fn srs_id(ty: &SqlType) -> Value {
+    match ty.kind {
+        TypeKind::Geometry(geometry) => optional_number(geometry.srid),
+        _ => Value::Null,
+    }
+}
+
+fn optional_number(n: Option<u32>) -> Value {
+    n.map_or(Value::Null, |n| Value::UInt(n.into()))
+}
+
+/// ST_GEOMETRY_COLUMNS.
+fn geometry_columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    for (_, column) in table.shown_columns(viewer.generated_keys) {
+        let access = &viewer.access;
+        let privileges = access.shown_on_column(&table.schema, &table.name, &column.name);
+        let TypeKind::Geometry(geometry) = column.ty.kind else {
+            continue;
+        };
+        if privileges.is_empty() {
+            continue;
+        }
+        let srs = geometry.srid.and_then(srs::find);
+        out.push(vec![
+            text("def"),
+            text(&table.schema),
+            text(&table.name),
+            text(&column.name),
+            optional(srs.map(|srs| srs.name)),
+            optional_number(geometry.srid),
+            text(geometry.shape.name()),
+        ]);
+    }
+}
+
+/// ST_SPATIAL_REFERENCE_SYSTEMS.
+fn reference_systems() -> Vec<Vec<Value>> {
+    let row = |srs: &srs::Srs| {
+        let epsg = (srs.srid != 0).then_some(srs.srid);
+        vec![
+            text(srs.name),
+            Value::UInt(srs.srid.into()),
+            optional(epsg.map(|_| "EPSG")),
+            optional_number(epsg),
+            text(srs.definition),
+            Value::Null,
+        ]
+    };
+    srs::KNOWN.iter().map(row).collect()
 }
 
 fn view_column(
@@ -472,7 +527,7 @@ fn view_column(
     ];
     row.extend(type_cells(&column.ty));
     row.extend(["", shown.extra.as_str(), privileges, &*shown.comment, ""].map(text));
-    row.push(Value::Null);
+    row.push(srs_id(&column.ty));
     row
 }
 
@@ -537,10 +592,10 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                     .map_or(Value::Null, |n| Value::Int(i64::from(n))),
                 Value::Null,
                 text(if column.ty.nullable { "YES" } else { "" }),
-                text(if index.is_fulltext() {
-                    "FULLTEXT"
-                } else {
-                    "BTREE"
+                text(match index.is_fulltext() {
+                    true => "FULLTEXT",
+                    false if table.is_spatial(index) => "SPATIAL",
+                    false => "BTREE",
                 }),
                 text(""),
                 text(&index.comment),

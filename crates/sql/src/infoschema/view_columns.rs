@@ -66,6 +66,7 @@ fn computed(ty: &SqlType) -> ShownColumn {
             | TypeKind::MediumText
             | TypeKind::LongText
             | TypeKind::Json
+            | TypeKind::Geometry(_)
             | TypeKind::Null
     );
     let default = match ty.nullable || has_none {

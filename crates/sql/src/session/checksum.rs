@@ -162,7 +162,7 @@ impl Field {
                     out.extend_from_slice(&padding);
                 }
             }
-            (Form::VarChar { .. } | Form::Blob { .. }, ValueRef::Str(text)) => {
+            (Form::VarChar { .. } | Form::Blob { .. } | Form::Geometry, ValueRef::Str(text)) => {
                 out.extend_from_slice(&charset.encode_lossy(text));
             }
             (Form::Json, ValueRef::Json(document)) => json::print(JsonRef::new(document), out),
@@ -247,7 +247,7 @@ impl Checksum {
 fn is_packed(table: &TableDef) -> bool {
     let varies = |column: &ColumnDef| match Form::of(&column.ty) {
         Form::VarChar { .. } => &*table.row_format != "FIXED",
-        Form::Blob { .. } | Form::Json => true,
+        Form::Blob { .. } | Form::Json | Form::Geometry => true,
         _ => false,
     };
     &*table.row_format == "DYNAMIC" || columns_of(table).any(varies)

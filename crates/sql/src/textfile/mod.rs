@@ -129,6 +129,7 @@ pub(crate) fn width_of(ty: &SqlType) -> Option<usize> {
         | TypeKind::Text
         | TypeKind::MediumText
         | TypeKind::LongText
+        | TypeKind::Geometry(_)
         | TypeKind::Json => return None,
         TypeKind::Enum(labels) => {
             let longest = labels.iter().map(|l| l.chars().count()).max();

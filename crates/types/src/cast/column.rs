@@ -16,6 +16,7 @@ use crate::ctx::{EvalCtx, Work};
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
+use crate::geometry::{GeometryType, Shape, Spatial};
 use crate::json::{self, JsonRef};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{Date, DateTime, Time};
@@ -175,7 +176,23 @@ fn convert(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
         | TypeKind::Text
         | TypeKind::MediumText
         | TypeKind::LongText => to_string_column(t, v, from),
+        TypeKind::Geometry(wanted) => to_geometry_column(t, v, *wanted),
         TypeKind::Json | TypeKind::Null => Ok(v),
+    }
+}
+
+/// Bytes must be a geometry of the column's shape (1416) and SRID (3643).
+fn to_geometry_column(t: &Target<'_>, v: Value, wanted: GeometryType) -> SqlResult<Value> {
+    let Value::Str(bytes) = v else {
+        return Err(errors::no_geometry_for_column());
+    };
+    let spatial = Spatial::parse(&bytes).ok_or_else(errors::no_geometry_for_column)?;
+    if wanted.shape != Shape::Geometry && spatial.geometry.shape() != wanted.shape {
+        return Err(errors::no_geometry_for_column());
+    }
+    match wanted.srid.filter(|srid| *srid != spatial.srid) {
+        Some(srid) => Err(errors::wrong_srid_for_column(t.column, spatial.srid, srid)),
+        None => Ok(Value::Str(bytes)),
     }
 }
 

@@ -86,9 +86,11 @@ pub fn cast(
         | TypeKind::MediumText
         | TypeKind::LongText => cast_string(ctx, v, from, ty),
         TypeKind::Json => to_json(ctx, v, from),
-        TypeKind::Bit | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Null => {
-            Err(SqlError::not_supported("CAST to this type"))
-        }
+        TypeKind::Bit
+        | TypeKind::Enum(_)
+        | TypeKind::Set(_)
+        | TypeKind::Geometry(_)
+        | TypeKind::Null => Err(SqlError::not_supported("CAST to this type")),
     }
 }
 

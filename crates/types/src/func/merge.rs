@@ -11,6 +11,7 @@ use crate::cast;
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
+use crate::geometry::{GeometryType, Shape};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::DateFlags;
 use crate::value::Value;
@@ -62,6 +63,12 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
 fn merge(a: &SqlType, b: &SqlType) -> SqlType {
     if a == b || (a.kind == TypeKind::Json && b.kind == TypeKind::Json) {
         return a.clone();
+    }
+    if a.is_geometry() && b.is_geometry() {
+        if a.kind == b.kind {
+            return a.clone();
+        }
+        return SqlType::new(TypeKind::Geometry(GeometryType::of(Shape::Geometry)));
     }
     match (class(a), class(b)) {
         (Class::Int, Class::Int) => merge_ints(a, b),
@@ -213,7 +220,10 @@ fn merge_texts(a: &SqlType, b: &SqlType) -> SqlType {
     } else {
         b.collation
     };
-    let size = |t: &SqlType| TEXTS.iter().position(|k| *k == t.kind);
+    let size = |t: &SqlType| match t.kind {
+        TypeKind::Geometry(_) => Some(TEXTS.len() - 1),
+        _ => TEXTS.iter().position(|k| *k == t.kind),
+    };
     if let Some(size) = size(a).max(size(b)) {
         return SqlType {
             collation,

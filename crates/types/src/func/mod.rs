@@ -3,13 +3,12 @@
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
 //! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
-//! `number_format`, `partition`, `control`, `info`, `monitor`, `json`, `xml`, `date`, and `aggregate`.
+//! `number_format`, `partition`, `control`, `info`, `monitor`, `json`, `xml`, `spatial`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
 //! **Invariants**: a call's value has the type of its signature; with
-//! [`FuncFlags::NULL_IN_NULL_OUT`] a NULL argument makes it NULL before the kernel runs; spatial
-//! functions do not exist (the binder says 1305).
+//! [`FuncFlags::NULL_IN_NULL_OUT`] a NULL argument makes it NULL before the kernel runs.
 
 pub mod aggregate;
 mod backtrack;
@@ -33,6 +32,7 @@ mod pattern;
 mod regexp;
 mod ret;
 mod search;
+mod spatial;
 mod string;
 mod weight;
 mod xml;
@@ -286,6 +286,11 @@ const MODULES: &[&[FuncDef]] = &[
     json::describe::DEFS,
     json::extract::DEFS,
     xml::DEFS,
+    spatial::make::DEFS,
+    spatial::parts::DEFS,
+    spatial::measure::DEFS,
+    spatial::relate::DEFS,
+    spatial::document::DEFS,
     date::now::DEFS,
     date::parts::DEFS,
     date::shift::DEFS,
@@ -315,8 +320,12 @@ fn incorrect_string(c: &Call, text: &[u8], function: &str) -> SqlResult<()> {
 
 /// The same as an error.
 fn bad_string(text: &[u8], function: &str) -> SqlError {
-    let shown = crate::cast::quoted(text);
-    let message = format!("Incorrect string value: '{shown}' for function {function}");
+    incorrect_value("string", crate::cast::quoted(text), function)
+}
+
+/// 1411: `what` is the argument.
+fn incorrect_value(what: &str, value: impl std::fmt::Display, function: &str) -> SqlError {
+    let message = format!("Incorrect {what} value: '{value}' for function {function}");
     SqlError::new(1411, "HY000", message)
 }
 
@@ -345,7 +354,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), total);
         assert!(lookup("Concat_WS").is_some_and(|f| f.name == "concat_ws"));
-        assert!(lookup("st_area").is_none());
+        assert!(lookup("geomfromtext").is_none());
         assert!(all().all(|f| f.min_args <= f.max_args));
     }
 }

@@ -23,7 +23,7 @@ pub fn text_chars(ty: &SqlType) -> u32 {
         TypeKind::Date => 10,
         TypeKind::Time => 10 + fraction_chars(ty.decimals),
         TypeKind::DateTime | TypeKind::Timestamp => 19 + fraction_chars(ty.decimals),
-        TypeKind::LongText | TypeKind::Json => {
+        TypeKind::LongText | TypeKind::Json | TypeKind::Geometry(_) => {
             ty.length.min(u32::MAX / ty.collation.charset().max_len())
         }
         _ => ty.length,

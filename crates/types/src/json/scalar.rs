@@ -45,6 +45,7 @@ fn shown_scale(d: crate::Decimal, ty: &SqlType) -> crate::Decimal {
 fn opaque_type(ty: &SqlType) -> u8 {
     match ty.kind {
         TypeKind::Char => field_type::STRING,
+        TypeKind::Geometry(_) => field_type::GEOMETRY,
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
             field_type::BLOB
         }

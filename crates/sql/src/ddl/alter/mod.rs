@@ -191,7 +191,7 @@ fn run(
     context.discards = managed.discards;
     context.begins_anew = managed.begins_anew;
     doc_id::check(&built, Some(&old))?;
-    ctx.warn_of_twins(name, &built.twins);
+    ctx.warn_of_indexes(name, &built);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let is_old = |c: &CheckDef| {
         old.checks

@@ -126,7 +126,7 @@ pub(super) fn primary_columns(table: &Table<'_>) -> SqlResult<Vec<Box<str>>> {
 
 /// 1502, 1659.
 fn check_type(column: &ColumnDef, kind: PartitionKind) -> SqlResult<()> {
-    if is_blob(&column.ty) || column.ty.kind == TypeKind::Json {
+    if is_blob(&column.ty) || column.ty.kind == TypeKind::Json || column.ty.is_geometry() {
         return Err(errors::blob_in_partition_function());
     }
     let is_allowed = match (kind, &column.ty.kind) {

@@ -7,6 +7,7 @@ use esker_binlog::event::table_map::MapColumn;
 use esker_binlog::image::Form;
 use esker_sql_catalog::catalog::{ColumnDef, TableDef};
 use esker_types::collation::Collation;
+use esker_types::geometry::{GeometryType, Shape};
 use esker_types::{SqlError, SqlType, TypeKind};
 
 /// Which conversions between unequal types may be made (`replica_type_conversions`).
@@ -174,7 +175,8 @@ fn type_of(source: &MapColumn) -> SqlType {
         Form::Char { max_bytes } | Form::VarChar { max_bytes } => {
             SqlType::varchar(max_bytes, collation)
         }
-        Form::Blob { .. } | Form::Geometry => SqlType::varchar(u32::MAX, collation),
+        Form::Blob { .. } => SqlType::varchar(u32::MAX, collation),
+        Form::Geometry => number(TypeKind::Geometry(GeometryType::of(Shape::Geometry))),
         Form::Json => number(TypeKind::Json),
         Form::Enum { .. } | Form::Set { .. } => SqlType::bigint(true),
     }

@@ -10,6 +10,7 @@ use super::{AggDef, AggState, AggTypes, same};
 use crate::cmp::sort_cmp;
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
+use crate::errors;
 use crate::func::ret::text_chars;
 use crate::func::{ArgType, RetCtx, Signature};
 use crate::sqltype::{SqlType, TypeKind};
@@ -20,14 +21,14 @@ pub(super) const DEFS: &[AggDef] = &[
         name: "min",
         min_args: 1,
         max_args: 1,
-        ret: ret_extreme,
+        ret: |args, ctx| ret_extreme(args, ctx, "min"),
         new: min,
     },
     AggDef {
         name: "max",
         min_args: 1,
         max_args: 1,
-        ret: ret_extreme,
+        ret: |args, ctx| ret_extreme(args, ctx, "max"),
         new: max,
     },
     AggDef {
@@ -48,7 +49,10 @@ fn ret_any(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 }
 
 /// Labels of ENUM and SET are compared as text, and text they become.
-fn ret_extreme(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+fn ret_extreme(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Signature> {
+    if args[0].ty.is_geometry() {
+        return Err(errors::wrong_arguments(name));
+    }
     let mut sig = ret_any(args, ctx)?;
     if matches!(sig.ret.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
         let collation = sig.ret.collation;

@@ -1,7 +1,8 @@
 //! Aggregate functions: definitions and states.
 //!
 //! In flow order: this file (registry), `number` (COUNT, SUM, AVG, BIT_*), `spread` (variance and
-//! deviation), `choose` (MIN, MAX, ANY_VALUE), `concat` (GROUP_CONCAT), `document` (JSON_ARRAYAGG, JSON_OBJECTAGG).
+//! deviation), `choose` (MIN, MAX, ANY_VALUE), `concat` (GROUP_CONCAT), `document` (JSON_ARRAYAGG, JSON_OBJECTAGG),
+//! `collect` (ST_COLLECT).
 //! Neighbours: the `sql` crate's grouping operators own the states; DISTINCT and the order of
 //! GROUP_CONCAT are theirs, before `update`.
 //!
@@ -11,6 +12,7 @@
 //! doubles may differ in their last digits.
 
 mod choose;
+mod collect;
 mod concat;
 mod document;
 mod number;
@@ -130,7 +132,7 @@ impl AggDef {
     /// May its states keep more than a few numbers?
     pub fn grows(&self, types: &AggTypes) -> bool {
         match self.name {
-            "group_concat" | "json_arrayagg" | "json_objectagg" => true,
+            "group_concat" | "json_arrayagg" | "json_objectagg" | "st_collect" => true,
             "min" | "max" | "any_value" => {
                 types.ret.is_string() || types.ret.kind == TypeKind::Json
             }
@@ -151,6 +153,7 @@ const MODULES: &[&[AggDef]] = &[
     choose::DEFS,
     concat::DEFS,
     document::DEFS,
+    collect::DEFS,
 ];
 
 /// The aggregate of this name, any case.

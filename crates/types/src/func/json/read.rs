@@ -149,9 +149,5 @@ pub(super) fn check_text(c: &Call, i: usize, function: &str) -> SqlResult<()> {
     if text {
         return Ok(());
     }
-    let message = format!(
-        "Incorrect type for argument {} in function {function}.",
-        i + 1
-    );
-    Err(SqlError::new(3064, "HY000", message))
+    Err(errors::wrong_argument_type(i + 1, function))
 }
