@@ -199,7 +199,9 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
             let value = values.get(nth).cloned().unwrap_or_default();
             let bound = value_expr(env, value);
             match types.get(nth) {
+                // A variable's collation counts for as much as a column's.
                 Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
+                    coer: Coercibility::of_column(ty),
                     ty: ty.clone().with_nullable(false),
                     ..bound
                 },
@@ -210,6 +212,7 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
             let any = || SqlType::varchar(21_845, env.ctx.collation_connection);
             let ty = types.get(nth as usize).cloned().unwrap_or_else(any);
             let coer = match ty.is_string() {
+                true if env.of_program => Coercibility::Implicit,
                 true => Coercibility::Coercible,
                 false => Coercibility::Numeric,
             };

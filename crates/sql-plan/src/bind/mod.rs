@@ -182,6 +182,8 @@ pub struct BindEnv<'a> {
     pub names: &'a dyn Names,
     /// Parameters.
     pub params: Params<'a>,
+    /// Parameters are variables of a stored program.
+    pub of_program: bool,
     /// EXPLAIN or a prepare: nothing with an effect may be evaluated.
     pub describe_only: bool,
     /// A bound function waits (SLEEP, GET_LOCK).
@@ -289,6 +291,7 @@ impl<'a> BindEnv<'a> {
             vars,
             names,
             params,
+            of_program: false,
             describe_only: false,
             blocks: Cell::new(false),
             calls: Cell::new(false),

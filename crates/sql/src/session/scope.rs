@@ -54,6 +54,7 @@ impl StatementScope<'_> {
         let mut env = BindEnv::new(&self.ctx, vars, &self.names, params);
         env.parallel_rows = self.parallel_rows;
         env.trace = self.trace;
+        env.of_program = self.types.is_some();
         env
     }
 }
