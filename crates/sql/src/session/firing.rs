@@ -304,7 +304,13 @@ impl Session {
         row: TriggerRow,
     ) -> Result<TriggerRow, ExecError> {
         let passes = self.locks.pass_explicit(true);
+        let warned = (self.warnings.len(), self.warning_total);
         let ran = self.apart(|session| session.run_trigger(program, row));
+        if ran.is_ok() {
+            // Nobody hears what a trigger was warned of, unless it fails.
+            self.warnings.truncate(warned.0);
+            self.warning_total = warned.1;
+        }
         self.locks.pass_explicit(passes);
         ran
     }
