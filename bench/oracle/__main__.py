@@ -5,7 +5,7 @@
 
 Each seed makes a database and runs queries and changes on both servers; answers are compared by the
 semantics of their types, and after each change the table is. Beside MySQL, values of every sort are stored in columns of every
-type, too: errors, warnings and contents are compared. Beside that Esker is compared with itself: over the
+type, too: errors, warnings and contents are compared; and stored programs are made and run. Beside that Esker is compared with itself: over the
 binary protocol, with parameters, split by a condition and its negation, through a view, read by several
 threads, with next to no memory, and again after FLUSH, ANALYZE, OPTIMIZE, without the secondary indexes,
 with others, and after kill -9. A statement that fails is made smaller and
@@ -17,7 +17,7 @@ import argparse, os, random, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import changes, compare, known, queries, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
+import changes, compare, known, programs, queries, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
 
 QUERY_SECONDS = 20
 SQL_MODES = ["NO_UNSIGNED_SUBTRACTION", "NO_UNSIGNED_SUBTRACTION", ""]
@@ -412,11 +412,50 @@ class Seed:
             self.store(assignments)
         self.both(f"SET sql_mode = '{self.mode}'")
 
+    # Stored programs
+
+    def told(self, connection, text):
+        """What a server says of a statement, as what can be compared."""
+        answer = ask(connection, text)
+        rows = None if answer.error or answer.result.rows is None else sorted(answer.result.rows, key=str)
+        # 3025: max_execution_time does not hold for this SELECT.
+        warnings = None if answer.error else [w for w in self.warnings(connection) if w != b"3025"]
+        return answer, (answer.code, rows, warnings)
+
+    def agree(self, text, history):
+        (mine, my_word), (theirs, their_word) = self.told(self.esker, text), self.told(self.oracle, text)
+        if my_word == their_word:
+            return True
+        history = ";\n".join(history + [text])
+        if known.explain(self.known, history, mine, theirs):
+            self.count("explained")
+        else:
+            self.found("program differs", history, f"Esker:  {mine} {my_word[2]}\noracle: {theirs} {their_word[2]}")
+        return False
+
+    def programs(self):
+        """Only beside MySQL. A program that has shown a difference ends the seed's programs: the tables differ then."""
+        made = programs.Programs(random.Random(self.number + 500_000))
+        for text in made.create():
+            self.both(text)
+        for _ in range(self.args.programs):
+            text, runs, shown, keep = made.program()
+            self.count("programs")
+            if not self.agree(text, []):
+                return
+            if ask(self.esker, f"SHOW CREATE {text.split()[1]} {text.split()[2].partition('(')[0]}").error:
+                continue
+            for run in runs:
+                if not self.agree(run, [text]) or not all(self.agree(query, [text, run]) for query in shown):
+                    return
+            keep()
+
     def run(self):
         try:
             self.setup()
             if self.mysql and self.oracle:
                 self.stores()
+                self.programs()
             for n in range(self.args.statements):
                 if self.oracle and n % 3 == 2 and self.rng.random() < self.args.changes:
                     if not self.change():
@@ -444,6 +483,7 @@ def main():
     p.add_argument("--statements", type=int, default=60, help="statements of each seed")
     p.add_argument("--changes", type=float, default=0.5, help="share of changes among every third statement")
     p.add_argument("--assignments", type=int, default=100, help="values stored in columns of every type, beside MySQL only")
+    p.add_argument("--programs", type=int, default=12, help="stored programs that are made and run, beside MySQL only")
     p.add_argument("--oracle", choices=["mariadb", "mysql", "none"], default="mariadb")
     p.add_argument("--oracle-port", type=int, help="a server that runs already; root without a password")
     p.add_argument("--esker-port", type=int, help="an Esker that runs already")
