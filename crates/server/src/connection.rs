@@ -75,6 +75,7 @@ pub(crate) struct Connection {
     agreed: Option<Algorithm>,
     /// Once the client that asked for it is logged in.
     compression: Option<Compressor>,
+    /// What the client says that it can do; nothing before it has answered the greeting.
     pub(crate) capabilities: u32,
     parameters: Parameters,
     shared: Arc<Shared>,
@@ -204,7 +205,7 @@ impl Connection {
 
     /// Writes an error packet (not yet sent) with its message in this character set.
     pub(crate) fn put_error_in(&mut self, charset: Charset, error: &SqlError) {
-        write_err(error, charset, self.frames.begin());
+        write_err(error, charset, self.capabilities, self.frames.begin());
         self.frames.end();
     }
 

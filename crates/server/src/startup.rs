@@ -110,7 +110,7 @@ impl Room {
         self.refused += 1;
         let mut frames = FrameWriter::default();
         let error = errors::too_many_connections();
-        write_err(&error, Charset::Utf8mb4, frames.begin());
+        write_err(&error, Charset::Utf8mb4, 0, frames.begin());
         frames.end();
         // It fits into an empty socket; whoever does not take it is sent away all the same.
         let _ = socket.try_write(frames.bytes());

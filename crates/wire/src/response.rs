@@ -10,7 +10,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, TypeKind};
 
 use crate::codec::{put_lenenc, put_lenenc_bytes};
-use crate::constants::{colflag, coltype, status};
+use crate::constants::{cap, colflag, coltype, status};
 
 /// Longest error text sent (MySQL: MYSQL_ERRMSG_SIZE).
 pub const MAX_MESSAGE: usize = 512;
@@ -101,12 +101,15 @@ impl OkPacket<'_> {
     }
 }
 
-/// Appends an ERR payload with the message in `charset`.
-pub fn write_err(error: &SqlError, charset: Charset, out: &mut Vec<u8>) {
+/// Appends an ERR payload with the message in `charset`. Only a client that has said that it speaks the protocol of 4.1
+/// gets the SQLSTATE: one that is refused before it is greeted has not.
+pub fn write_err(error: &SqlError, charset: Charset, capabilities: u32, out: &mut Vec<u8>) {
     out.push(0xff);
     out.extend_from_slice(&error.code.to_le_bytes());
-    out.push(b'#');
-    out.extend_from_slice(error.sqlstate().as_bytes());
+    if capabilities & cap::PROTOCOL_41 != 0 {
+        out.push(b'#');
+        out.extend_from_slice(error.sqlstate().as_bytes());
+    }
     let mut end = error.message.len().min(MAX_MESSAGE);
     while !error.message.is_char_boundary(end) {
         end -= 1;
@@ -363,7 +366,7 @@ mod tests {
         let error = SqlError::new(1064, "42000", "near 'Мя中'");
         let message = |charset| {
             let mut out = Vec::new();
-            write_err(&error, charset, &mut out);
+            write_err(&error, charset, cap::PROTOCOL_41, &mut out);
             assert_eq!(&out[..9], b"\xff\x28\x04#42000");
             out.split_off(9)
         };

@@ -3,6 +3,9 @@
 //! Neighbours: `hostile` has clients that break the protocol. Here they only ask for much.
 //! Nothing is timed: a statement that held the worker would come to its time limit first, and its error tells.
 
+use std::io::Read;
+use std::net::TcpStream;
+
 use esker_server::client::{Client, ClientError};
 
 use crate::common::{Ask, Server, eventually};
@@ -214,6 +217,17 @@ fn the_server_ends_beside_a_hundred_statements_without_end() {
     for mut raw in hostile {
         raw.hear_the_end();
     }
+}
+
+/// As MySQL 9.7 sends it: who has not said what protocol it speaks gets no SQLSTATE.
+#[test]
+fn who_is_refused_before_the_greeting_gets_no_sqlstate() {
+    let (server, _dir) = server(&["--max-connections=1"]);
+    let _seats = [server.connect(), server.connect()];
+    let mut refused = TcpStream::connect(("127.0.0.1", server.port)).expect("the port is open");
+    let mut packet = Vec::new();
+    refused.read_to_end(&mut packet).expect("all of it");
+    assert_eq!(packet, b"\x17\0\0\0\xff\x10\x04Too many connections");
 }
 
 #[test]

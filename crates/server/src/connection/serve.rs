@@ -47,7 +47,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
         reader: FrameReader::default(),
         agreed: None,
         compression: None,
-        capabilities: cap::SERVER,
+        capabilities: 0,
         parameters: Parameters::default(),
         shared: shared.clone(),
         login_end: Instant::now(),
