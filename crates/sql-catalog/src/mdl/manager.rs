@@ -224,6 +224,16 @@ impl MetadataLocks {
         (connections, others)
     }
 
+    /// Connections that one waits for, as far as metadata locks go.
+    pub fn awaited_by(&self, connection: u64) -> Vec<u64> {
+        let waiting = self.inner.waiting.lock();
+        let mut all = waiting.values();
+        let wait = all.find(|p| p.owner.connection() == Some(connection));
+        let wait = wait.filter(|p| p.waiter.is_waiting()).cloned();
+        drop(waiting);
+        wait.map_or_else(Vec::new, |wait| self.blockers(&wait).0)
+    }
+
     /// Which connection waits for which, as far as metadata locks go.
     pub fn waits(&self) -> Vec<(u64, u64)> {
         let waiting = self.inner.waiting.lock();

@@ -9,17 +9,45 @@
 use std::sync::Arc;
 
 use esker_binlog::apply::Group;
+use esker_engine::{CancelReason, WaitCanceller};
 use esker_sql_catalog::accounts::Account;
 use parking_lot::{Condvar, Mutex};
 
-use super::order::{Runner, Undo};
+use super::order::{Locks, Runner, Undo};
 use super::shared::Shared;
-use crate::session::{ClientInfo, Session};
+use crate::instance::Instance;
+use crate::session::{ClientInfo, Session, in_line_before};
 
 /// Sessions of a worker.
 pub(super) const HANDS: usize = 16;
 /// A worker that had no hand goes on when it has so many, so that it does not sleep before each group.
 const ENOUGH: usize = HANDS / 2;
+
+/// The locks of a hand's transaction, as others see them.
+pub(super) struct HandLocks {
+    rows: WaitCanceller,
+    connection: u64,
+    instance: Arc<Instance>,
+}
+
+impl Locks for HandLocks {
+    fn waits_for(&self, other: &Self) -> bool {
+        self.rows.waits_for(&other.rows)
+    }
+
+    fn waits_behind_strangers_for<'a>(
+        &self,
+        others: impl Iterator<Item = (u64, &'a Self)>,
+    ) -> Vec<u64> {
+        let line = in_line_before(self.connection, &self.instance);
+        let in_line = others.filter(|(_, other)| line.contains(&other.connection));
+        in_line.map(|(ordinal, _)| ordinal).collect()
+    }
+
+    fn cancel(&self) {
+        self.rows.cancel(CancelReason::StatementKilled);
+    }
+}
 
 /// A session that runs groups.
 pub(super) struct Hand {
@@ -47,10 +75,15 @@ impl Hand {
         if let Err(e) = session.apply_text(sql.as_bytes()) {
             tracing::warn!("replication: {sql}: {}", e.message);
         }
+        let locks = HandLocks {
+            rows: session.wait_canceller(),
+            connection: id,
+            instance: shared.instance.clone(),
+        };
         Self {
             worker,
             number,
-            runner: Runner::new(session.wait_canceller()),
+            runner: Runner::new(locks),
             session,
             settings: String::new(),
         }

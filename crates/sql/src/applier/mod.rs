@@ -29,6 +29,8 @@ mod worker;
 #[cfg(test)]
 mod defect_tests;
 #[cfg(test)]
+mod stranger_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use esker_engine::{CancelReason, WaitCanceller};
 use parking_lot::{Condvar, Mutex};
+
+use super::hands::HandLocks;
 
 /// Who waits for others to be undone wounds them again this often.
 const LOOK: Duration = Duration::from_millis(2);
@@ -29,22 +30,19 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(super) trait Locks: Send + Sync {
     /// Does it wait for a lock of the other one?
     fn waits_for(&self, other: &Self) -> bool;
+    /// Which of the others must end before it can go on, if it waits behind sessions that are none of the channel's.
+    fn waits_behind_strangers_for<'a>(
+        &self,
+        others: impl Iterator<Item = (u64, &'a Self)>,
+    ) -> Vec<u64>
+    where
+        Self: 'a;
     /// Ends its wait, if it is in one.
     fn cancel(&self);
 }
 
-impl Locks for WaitCanceller {
-    fn waits_for(&self, other: &Self) -> bool {
-        WaitCanceller::waits_for(self, other)
-    }
-
-    fn cancel(&self) {
-        WaitCanceller::cancel(self, CancelReason::StatementKilled);
-    }
-}
-
 /// A transaction that runs, or that rests with its locks.
-pub(super) struct Runner<L = WaitCanceller> {
+pub(super) struct Runner<L = HandLocks> {
     locks: L,
     is_wounded: AtomicBool,
 }
@@ -106,7 +104,7 @@ struct Inner<T, L> {
 }
 
 /// The order of a channel.
-pub(super) struct CommitOrder<T, L = WaitCanceller> {
+pub(super) struct CommitOrder<T, L = HandLocks> {
     inner: Mutex<Inner<T, L>>,
     changed: Condvar,
 }
@@ -264,7 +262,8 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         self.inner.lock().has_resting()
     }
 
-    /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest.
+    /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest. Of those that wait
+    /// behind other sessions only the one whose turn it is counts: the rest of them go on when it has ended.
     pub(super) fn look(&self) {
         let mut inner = self.inner.lock();
         if !inner.has_resting() {
@@ -283,11 +282,28 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
                 }
             }
         }
+        if wounded.is_empty() {
+            wounded.extend(inner.wound_before_first());
+        }
         inner.undo_resting(|ordinal| wounded.contains(&ordinal));
     }
 }
 
-impl<T: Undo, L> Inner<T, L> {
+impl<T: Undo, L: Locks> Inner<T, L> {
+    /// Wounds those that the one whose turn it is waits for behind sessions of others.
+    fn wound_before_first(&self) -> Vec<u64> {
+        let Some(first) = self.running.get(&self.next) else {
+            return Vec::new();
+        };
+        let later = self.running.range(self.next + 1..);
+        let others = later.map(|(ordinal, runner)| (*ordinal, &runner.locks));
+        let wounded = first.locks.waits_behind_strangers_for(others);
+        for ordinal in &wounded {
+            self.running[ordinal].wound();
+        }
+        wounded
+    }
+
     fn is_stopped(&self, ordinal: u64) -> bool {
         self.stopped_at.is_some_and(|at| at < ordinal)
     }

@@ -4,14 +4,33 @@ use std::sync::mpsc::channel;
 
 use super::*;
 
-/// Pairs of an earlier transaction and the one that it waits for.
+/// Pairs of an earlier transaction and the one that it waits for; numbers from [`STRANGERS`] on are other sessions.
 type Waits = Arc<Mutex<BTreeSet<(u64, u64)>>>;
+
+const STRANGERS: u64 = 1_000;
 
 struct FakeLocks(u64, Waits);
 
 impl Locks for FakeLocks {
     fn waits_for(&self, other: &Self) -> bool {
         self.1.lock().contains(&(self.0, other.0))
+    }
+
+    fn waits_behind_strangers_for<'a>(
+        &self,
+        others: impl Iterator<Item = (u64, &'a Self)>,
+    ) -> Vec<u64> {
+        let waits = self.1.lock();
+        let behind: Vec<u64> = waits
+            .iter()
+            .filter(|w| w.0 == self.0)
+            .map(|w| w.1)
+            .collect();
+        let is_awaited = |other: u64| behind.iter().any(|s| waits.contains(&(*s, other)));
+        others
+            .map(|other| other.0)
+            .filter(|o| is_awaited(*o))
+            .collect()
     }
 
     fn cancel(&self) {
@@ -80,6 +99,24 @@ fn who_is_in_the_way_is_undone_where_it_rests_and_comes_in_its_turn() {
     let arrival = order.arrive(2, Job(2, false), true);
     assert_eq!(arrival, Arrival::Rests);
     assert_eq!(order.end(1), Some((Job(2, true), false)));
+    assert_eq!(order.end(2), Some((Job(3, true), false)));
+    assert_eq!(order.end(3), Some((Job(4, false), true)));
+}
+
+#[test]
+fn who_is_in_the_way_of_a_stranger_is_undone_for_the_one_whose_turn_it_is() {
+    let (order, waits) = (order(1, &[]), Waits::default());
+    for ordinal in 1..=4 {
+        begin(&order, ordinal, &waits);
+    }
+    for ordinal in [3, 4] {
+        order.arrive(ordinal, Job(ordinal, false), true);
+    }
+    // 2 waits behind a session that waits for 3, and nobody is in the way of 1.
+    waits.lock().extend([(2, STRANGERS), (STRANGERS, 3)]);
+    order.look();
+    assert_eq!(order.end(1), None);
+    order.look();
     assert_eq!(order.end(2), Some((Job(3, true), false)));
     assert_eq!(order.end(3), Some((Job(4, false), true)));
 }

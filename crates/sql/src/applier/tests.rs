@@ -30,7 +30,7 @@ pub(super) struct Server {
     pub(super) instance: Arc<Instance>,
 }
 
-pub(super) struct Client(Session);
+pub(super) struct Client(pub(super) Session);
 
 impl Client {
     pub(super) fn ask(&mut self, sql: &str) -> Result<Vec<String>, u16> {

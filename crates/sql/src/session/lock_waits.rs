@@ -18,6 +18,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::registry::{Process, Registry};
+use crate::instance::Instance;
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MetadataLocks;
@@ -191,12 +192,33 @@ impl Session {
     }
 }
 
+/// Connections that must end, or open a door, before `start` can go on.
+pub(crate) fn in_line_before(start: u64, instance: &Instance) -> HashSet<u64> {
+    let (registry, locks) = (&instance.registry, instance.catalog.locks());
+    let mut seen = HashSet::new();
+    let mut todo = vec![start];
+    while let Some(id) = todo.pop() {
+        let mut blockers = locks.awaited_by(id);
+        let process = registry.find(id).ok();
+        if let Some(waiter) = process.filter(awaits_row) {
+            let sessions = registry.list();
+            let in_its_way = sessions.iter().filter(|other| waiter.waits_for(other));
+            blockers.extend(in_its_way.map(|p| p.id));
+        }
+        todo.extend(blockers.into_iter().filter(|id| seen.insert(*id)));
+    }
+    seen
+}
+
+fn awaits_row(process: &Arc<Process>) -> bool {
+    process.locks(1).iter().any(|lock| !lock.is_granted)
+}
+
 /// Is `start` among those that must end before `start` can go on?
 fn closes_cycle(start: u64, registry: &Registry, locks: &MetadataLocks) -> bool {
     let waits = locks.waits();
     let sessions = registry.list();
-    let awaits_row = |p: &&Arc<Process>| p.locks(1).iter().any(|lock| !lock.is_granted);
-    let row_waiters: Vec<&Arc<Process>> = sessions.iter().filter(awaits_row).collect();
+    let row_waiters: Vec<&Arc<Process>> = sessions.iter().filter(|p| awaits_row(p)).collect();
     if row_waiters.is_empty() {
         // Cycles of metadata locks alone are found when their last wait begins.
         return false;

@@ -129,6 +129,7 @@ pub use counts::Counter;
 use firing::Firing;
 pub(crate) use gtid::GtidNext;
 use handlers::Handlers;
+pub(crate) use lock_waits::in_line_before;
 pub(crate) use lookup::Described;
 use measure::Measure;
 use pace::Pace;
