@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use esker_server::client::{Connect, Endpoint, TlsMode};
+use esker_server::client::{Compressions, Connect, Endpoint, TlsMode};
 
 /// Environment variable with the password.
 const PASSWORD_ENV: &str = "ESKER_PASSWORD";
@@ -85,6 +85,8 @@ impl ServerOptions {
             authorities: self.ssl_ca.clone(),
             identity: None,
             asks_public_key: true,
+            own_address: None,
+            compressions: Compressions::default(),
         })
     }
 }

@@ -560,8 +560,8 @@ impl Parser<'_> {
             Kw::BINARY | Kw::ENGINE | Kw::ERROR | Kw::GENERAL | Kw::RELAY | Kw::SLOW => {
                 self.advance();
                 self.expect_kw(Kw::LOGS)?;
-                if kw == Kw::RELAY && self.channel()?.is_some() {
-                    return Err(SqlError::not_supported("FLUSH RELAY LOGS FOR CHANNEL"));
+                if kw == Kw::RELAY {
+                    return Ok(FlushWhat::RelayLogs(self.channel()?));
                 }
                 return Ok(FlushWhat::Logs(kw.text()));
             }

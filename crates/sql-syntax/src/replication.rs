@@ -6,7 +6,7 @@
 
 use esker_types::SqlResult;
 
-use super::ast::{ReplicaThreads, Replication, Statement};
+use super::ast::{Account, ReplicaThreads, Replication, Statement};
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -163,7 +163,11 @@ impl Parser<'_> {
             }
             let name = p.option_name()?;
             p.expect(Tok::Eq)?;
-            Ok((name, p.source_value()?))
+            let value = match &*name {
+                "PRIVILEGE_CHECKS_USER" => p.checks_user()?,
+                _ => p.source_value()?,
+            };
+            Ok((name, value))
         })?;
         Ok(Replication::ChangeSource {
             options,
@@ -191,15 +195,26 @@ impl Parser<'_> {
             || OTHERS.iter().any(|o| o.as_bytes() == word)
     }
 
+    /// An account, user and host joined by a zero, or NULL.
+    fn checks_user(&mut self) -> SqlResult<Option<Vec<u8>>> {
+        if self.eat_kw(Kw::NULL) {
+            return Ok(None);
+        }
+        let is_name = !matches!(self.kw(), Kw::CURRENT_USER);
+        match self.account()? {
+            Account::Named { user, host } if is_name => {
+                Ok(Some(format!("{user}\0{host}").into_bytes()))
+            }
+            _ => self.fail(),
+        }
+    }
+
     fn source_value(&mut self) -> SqlResult<Option<Vec<u8>>> {
         let start = self.cur.start;
         match self.cur.tok {
             Tok::Word(Kw::NULL) => {
                 self.advance();
                 return Ok(None);
-            }
-            Tok::Str if matches!(self.peek().tok, Tok::At | Tok::AtName) => {
-                self.account()?;
             }
             Tok::Str => return self.string().map(Some),
             Tok::Int | Tok::Decimal | Tok::Float => {
@@ -212,13 +227,10 @@ impl Parser<'_> {
                 }
                 self.expect(Tok::RParen)?;
             }
-            // ON, OFF, STREAM, GENERATE, user@host for PRIVILEGE_CHECKS_USER.
+            // ON, OFF, STREAM, GENERATE, LOCAL.
             Tok::Word(kw) if kw.reserved() && kw != Kw::ON => return self.fail(),
             Tok::Word(_) | Tok::Quoted => {
                 self.advance();
-                if matches!(self.cur.tok, Tok::AtName) {
-                    self.advance();
-                }
             }
             _ => return self.fail(),
         }

@@ -63,6 +63,8 @@ pub struct Compressor {
     packed: Vec<u8>,
     /// Sequence number of the next compressed packet, of either side.
     seq: u8,
+    /// Packets that come may have any number.
+    takes_any_order: bool,
 }
 
 impl Compressor {
@@ -73,7 +75,18 @@ impl Compressor {
             received: Vec::new(),
             packed: Vec::new(),
             seq: 0,
+            takes_any_order: false,
         }
+    }
+
+    /// A client begins a command.
+    pub fn restart(&mut self) {
+        self.seq = 0;
+    }
+
+    /// Both sides send when they like from now on, each with numbers of its own.
+    pub fn ignore_order(&mut self) {
+        self.takes_any_order = true;
     }
 
     /// What was agreed on.
@@ -99,7 +112,7 @@ impl Compressor {
         };
         let (packed, unpacked, seq) = (len(0), len(4), header[3]);
         // A command begins again with 0.
-        if seq != self.seq && seq != 0 {
+        if seq != self.seq && seq != 0 && !self.takes_any_order {
             return Err(WireError::OutOfOrder {
                 expected: self.seq,
                 got: seq,

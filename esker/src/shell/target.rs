@@ -71,7 +71,7 @@ impl Running {
 /// Where statements run.
 pub(super) enum Target {
     Server {
-        connect: Connect,
+        connect: Box<Connect>,
         /// None: the connection is broken.
         client: Option<Box<Client>>,
     },
@@ -82,7 +82,7 @@ impl Target {
     pub(super) fn connect(connect: Connect) -> Result<Self, String> {
         let client = open(&connect)?;
         Ok(Self::Server {
-            connect,
+            connect: Box::new(connect),
             client: Some(client),
         })
     }
@@ -114,7 +114,7 @@ impl Target {
                 opened?
             }
         };
-        running.set(Some(kill_query(connect.clone(), session.connection_id)));
+        running.set(Some(kill_query((**connect).clone(), session.connection_id)));
         let outcome = session.query(sql, on_result);
         running.set(None);
         match outcome {

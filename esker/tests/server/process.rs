@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use esker_server::client::{Client, Connect, Endpoint, TlsMode};
+use esker_server::client::{Client, Compressions, Connect, Endpoint, TlsMode};
 
 use crate::common::{Ask, Server, eventually, has_client, output, serve_command};
 
@@ -19,6 +19,8 @@ fn over(socket: &Path) -> Client {
         authorities: None,
         identity: None,
         asks_public_key: true,
+        own_address: None,
+        compressions: Compressions::default(),
     })
     .expect("connects")
 }
@@ -48,6 +50,8 @@ fn the_operating_system_says_who_is_at_the_socket() {
             authorities: None,
             identity: None,
             asks_public_key: true,
+            own_address: None,
+            compressions: Compressions::default(),
         })
         .ok()?;
         Some(client.value("SELECT CURRENT_USER()"))
@@ -278,6 +282,8 @@ fn certificates_are_read_again() {
             authorities: Some(authority.to_owned()),
             identity: None,
             asks_public_key: true,
+            own_address: None,
+            compressions: Compressions::default(),
         })
     };
     let old = dir.path().join("old.pem");

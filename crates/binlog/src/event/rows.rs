@@ -204,6 +204,11 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    /// Its type, that of version 2.
+    pub fn kind(&self) -> EventType {
+        self.kind
+    }
+
     /// Reads the body of types 30, 31, 32 and 39.
     pub fn parse(kind: EventType, body: &'a [u8]) -> Result<Self> {
         Self::parse_version(kind, false, body)

@@ -320,6 +320,42 @@ impl RelayLog {
         Reader::open(self.shared.clone(), from)
     }
 
+    /// What the source's place is where this one is; `None`: it is not between two transactions.
+    ///
+    /// # Errors
+    /// Damaged files; of the disk.
+    pub fn place_at(&self, wanted: RelayPlace) -> Result<Option<Place>> {
+        let is_it = |file: &&RelayFile| u64::from(file.number.0) == wanted.file;
+        let found = self
+            .shared
+            .view(|view| view.files.iter().find(is_it).copied());
+        let Some(file) = found.filter(|file| wanted.offset <= file.size) else {
+            return Ok(None);
+        };
+        let path = self.shared.names.path(file.number);
+        let mut scan = Scan::open(&*self.shared.fs, &path, Some(file.size))?;
+        let mut tracker = Tracker::default();
+        while scan.offset() < wanted.offset {
+            let Some((start, event)) = scan.next_event()? else {
+                return Ok(None);
+            };
+            let (header, body) = (event.header, event.body.to_vec());
+            let relay = RelayPlace {
+                file: wanted.file,
+                offset: scan.offset(),
+            };
+            match start {
+                FIRST_EVENT => tracker.moved_to(relay),
+                _ => tracker.push(&header, &body, relay)?,
+            }
+        }
+        let mut place = tracker.received().end.clone();
+        if wanted.offset == FIRST_EVENT {
+            place.relay = wanted;
+        }
+        Ok((place.relay == wanted).then_some(place))
+    }
+
     /// What has come as whole transactions.
     pub fn received(&self) -> Received {
         self.shared.view(|view| view.received.clone())

@@ -18,6 +18,7 @@ use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncrypti
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, NATIVE, native_response, sha2_response};
 use esker_wire::client::{Answer, ServerError, parse_answer, parse_column, parse_err};
 use esker_wire::client::{ServerGreeting, parse_greeting, parse_text_row};
+use esker_wire::compress::{Algorithm, Compressor};
 use esker_wire::constants::{cap, status};
 use esker_wire::frame::{FrameReader, FrameWriter};
 use esker_wire::handshake::{Response, write_response, write_ssl_request};
@@ -56,6 +57,9 @@ pub enum ClientError {
     /// No encrypted connection.
     #[error("TLS: {0}")]
     Tls(String),
+    /// No compressed connection.
+    #[error("the server has none of the compression algorithms that the client takes")]
+    Compression,
 }
 
 /// How to connect and as whom.
@@ -77,6 +81,33 @@ pub struct Connect {
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Where the connection is not encrypted, the server may be asked for the key that encrypts the password.
     pub asks_public_key: bool,
+    /// The address of this machine that the connection comes from; `None`: any.
+    pub own_address: Option<String>,
+    /// How the connection may be compressed.
+    pub compressions: Compressions,
+}
+
+/// Which compressions a client takes; zstd with a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compressions {
+    /// zlib.
+    pub zlib: bool,
+    /// zstd, with this level.
+    pub zstd: Option<u8>,
+    /// There must be one.
+    pub is_required: bool,
+}
+
+impl Compressions {
+    /// The first that the server has as well; of two, zlib, as servers choose.
+    fn agreed(self, capabilities: u32) -> Option<Algorithm> {
+        let has = |bit| capabilities & bit != 0;
+        let zstd = self.zstd.filter(|_| has(cap::ZSTD_COMPRESSION));
+        match self.zlib && has(cap::COMPRESS) {
+            true => Some(Algorithm::Zlib),
+            false => zstd.map(Algorithm::Zstd),
+        }
+    }
 }
 
 /// One result of a query.
@@ -100,6 +131,8 @@ pub struct Client {
     stream: Transport,
     reader: FrameReader,
     frames: FrameWriter,
+    /// After the login, if it was agreed on.
+    compressor: Option<Compressor>,
     /// Version text of the server.
     pub server_version: String,
     /// The connection's id, for KILL.
@@ -129,6 +162,8 @@ impl Client {
             authorities: None,
             identity: None,
             asks_public_key: true,
+            own_address: None,
+            compressions: Compressions::default(),
         })
     }
 
@@ -150,6 +185,8 @@ impl Client {
             authorities: None,
             identity: None,
             asks_public_key: true,
+            own_address: None,
+            compressions: Compressions::default(),
         };
         Self::greet(Transport::Socket(stream), &target)
     }
@@ -164,7 +201,8 @@ impl Client {
         patience: Duration,
         on_open: &dyn Fn(TcpStream),
     ) -> Result<Self, ClientError> {
-        let stream = Transport::open_within(&target.endpoint, patience)?;
+        let stream =
+            Transport::open_within(&target.endpoint, target.own_address.as_deref(), patience)?;
         on_open(stream.try_clone()?);
         Self::greet(Transport::Tcp(stream), target)
     }
@@ -182,6 +220,7 @@ impl Client {
             stream,
             reader: FrameReader::default(),
             frames: FrameWriter::default(),
+            compressor: None,
             server_version: String::new(),
             connection_id: 0,
             is_encrypted: false,
@@ -204,10 +243,21 @@ impl Client {
         if target.database.is_some() {
             wanted |= cap::CONNECT_WITH_DB;
         }
+        let algorithm = target.compressions.agreed(greeting.capabilities);
+        wanted |= match algorithm {
+            Some(Algorithm::Zlib) => cap::COMPRESS,
+            Some(Algorithm::Zstd(_)) => cap::ZSTD_COMPRESSION,
+            None if target.compressions.is_required => return Err(ClientError::Compression),
+            None => 0,
+        };
         if client.encrypt(target, &greeting, wanted)? {
             wanted |= cap::SSL;
         }
         client.login(&greeting, target, wanted)?;
+        if let Some(algorithm) = algorithm {
+            client.compressor = Some(Compressor::new(algorithm));
+            client.reader.ignore_order();
+        }
         client.server_version = greeting.version;
         client.connection_id = greeting.connection_id;
         Ok(client)
@@ -261,7 +311,7 @@ impl Client {
             database: target.database.clone(),
             plugin: Some(method.clone()),
             attributes: Vec::new(),
-            zstd_level: 0,
+            zstd_level: target.compressions.zstd.unwrap_or(0),
         };
         write_response(&response, self.frames.begin());
         self.send()?;
@@ -325,7 +375,13 @@ impl Client {
 
     fn send(&mut self) -> Result<(), ClientError> {
         self.frames.end();
-        self.stream.write_all(self.frames.bytes())?;
+        match &mut self.compressor {
+            None => self.stream.write_all(self.frames.bytes())?,
+            Some(compressor) => {
+                let packed = compressor.pack(self.frames.bytes());
+                self.stream.write_all(packed)?;
+            }
+        }
         self.frames.clear(1 << 16);
         Ok(())
     }
@@ -353,24 +409,46 @@ impl Client {
     /// Packets have any numbers from now on: those of acknowledgements begin anew in between.
     pub(crate) fn take_any_order(&mut self) {
         self.reader.ignore_order();
+        if let Some(compressor) = &mut self.compressor {
+            compressor.ignore_order();
+        }
     }
 
     /// Waits for more bytes.
     pub(crate) fn receive(&mut self) -> Result<(), ClientError> {
         let mut chunk = [0; 16 * 1024];
+        if let Some(compressor) = &mut self.compressor
+            && compressor.unpack(self.reader.buffer())?
+        {
+            return Ok(());
+        }
         let n = self.stream.read(&mut chunk)?;
         if n == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        self.reader.buffer().extend_from_slice(&chunk[..n]);
+        match &mut self.compressor {
+            None => self.reader.buffer().extend_from_slice(&chunk[..n]),
+            Some(compressor) => {
+                compressor.buffer().extend_from_slice(&chunk[..n]);
+                compressor.unpack(self.reader.buffer())?;
+            }
+        }
         Ok(())
     }
 
     /// Sends a command; its answer is up to the caller.
     pub(crate) fn command(&mut self, payload: &[u8]) -> Result<(), ClientError> {
-        self.frames.set_seq(0);
+        self.begin_command();
         self.frames.begin().extend_from_slice(payload);
         self.send()
+    }
+
+    /// Packets are numbered anew, and compressed ones as well.
+    fn begin_command(&mut self) {
+        self.frames.set_seq(0);
+        if let Some(compressor) = &mut self.compressor {
+            compressor.restart();
+        }
     }
 
     /// Sends a command that is answered with OK.
@@ -404,7 +482,7 @@ impl Client {
         sql: &(impl AsRef<[u8]> + ?Sized),
         on_result: &mut dyn FnMut(QueryResult),
     ) -> Result<(), ClientError> {
-        self.frames.set_seq(0);
+        self.begin_command();
         let out = self.frames.begin();
         out.push(3);
         out.extend_from_slice(sql.as_ref());

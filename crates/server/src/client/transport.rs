@@ -5,13 +5,15 @@
 //! answers, `VERIFY_CA` and `VERIFY_IDENTITY` check the chain, the latter the host name as well.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use esker_vfs::Env;
+use rustix::net::sockopt::Timeout;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -71,14 +73,24 @@ impl Transport {
         }
     }
 
-    /// A TCP stream on which nothing takes longer than `patience`; an address that does not answer: [`MAX_CONNECT`].
-    pub(super) fn open_within(endpoint: &Endpoint, patience: Duration) -> io::Result<TcpStream> {
+    /// A TCP stream on which nothing takes longer than `patience`; an address that does not answer: [`MAX_CONNECT`]. It
+    /// comes from `own` address, if there is one.
+    pub(super) fn open_within(
+        endpoint: &Endpoint,
+        own: Option<&str>,
+        patience: Duration,
+    ) -> io::Result<TcpStream> {
         let Endpoint::Tcp(host, port) = endpoint else {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let most = patience.min(MAX_CONNECT);
         for address in (host.as_str(), *port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, patience.min(MAX_CONNECT)) {
+            let opened = match own {
+                None => TcpStream::connect_timeout(&address, most),
+                Some(own) => connect_from(own, address, most),
+            };
+            match opened {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     stream.set_read_timeout(Some(patience))?;
@@ -144,6 +156,23 @@ impl Write for Transport {
             Self::Tls(s) => s.flush(),
         }
     }
+}
+
+/// A stream to an address from one of this machine's, of the same family.
+fn connect_from(own: &str, address: SocketAddr, most: Duration) -> io::Result<TcpStream> {
+    let mut known = (own, 0).to_socket_addrs()?;
+    let own = known.find(|known| known.is_ipv4() == address.is_ipv4());
+    let own = own.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Also for connect, on Linux.
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(most))?;
+    net::bind(&socket, &own)?;
+    net::connect(&socket, &address)?;
+    Ok(TcpStream::from(socket))
 }
 
 fn config(target: &Connect) -> Result<ClientConfig, ClientError> {

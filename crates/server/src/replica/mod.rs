@@ -23,7 +23,7 @@ use esker_binlog::event::{Event, EventType};
 use esker_sql::replica::{ReceiverState, Reception};
 use esker_wire::client::parse_err;
 
-use crate::client::{Client, ClientError, Connect, Endpoint, TlsMode};
+use crate::client::{Client, ClientError, Compressions, Connect, Endpoint, TlsMode};
 use source::Source;
 
 /// The source says that it cannot send what was asked for.
@@ -36,6 +36,8 @@ const EQUAL_IDS: u16 = 13117;
 const RELAY_WRITE: u16 = 1595;
 /// An event is damaged.
 const BAD_CHECKSUM: u16 = 1743;
+/// Source and replica have no compression in common.
+const NO_COMPRESSION: u16 = 2066;
 /// Nobody is there.
 const CANNOT_CONNECT: u16 = 2003;
 
@@ -51,6 +53,7 @@ impl From<ClientError> for Ended {
     fn from(e: ClientError) -> Self {
         let code = match &e {
             ClientError::Server(e) => e.code,
+            ClientError::Compression => NO_COMPRESSION,
             _ => CANNOT_CONNECT,
         };
         Self::Lost(code, e.to_string())
@@ -141,6 +144,8 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
             )
         }),
         asks_public_key: settings.get_public_key,
+        own_address: (!settings.bind.is_empty()).then(|| settings.bind.clone()),
+        compressions: compressions(reception),
     };
     let seconds = reception.instance().variable_u64("replica_net_timeout");
     let client = Client::open_within(&target, Duration::from_secs(seconds), &|stream| {
@@ -150,6 +155,29 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
         }));
     })?;
     Ok(client)
+}
+
+/// SOURCE_COMPRESSION_ALGORITHMS; `replica_compressed_protocol` counts for more.
+fn compressions(reception: &Reception) -> Compressions {
+    let settings = &reception.settings;
+    let has = |name: &str| {
+        let mut names = settings.compression.split(',');
+        names.any(|named| named.eq_ignore_ascii_case(name))
+    };
+    if reception
+        .instance()
+        .variable_is_on("replica_compressed_protocol")
+    {
+        return Compressions {
+            zlib: true,
+            ..Compressions::default()
+        };
+    }
+    Compressions {
+        zlib: has("zlib"),
+        zstd: has("zstd").then_some(settings.zstd_level),
+        is_required: !has("uncompressed"),
+    }
 }
 
 /// Takes events until the connection ends.

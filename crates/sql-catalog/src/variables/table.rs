@@ -392,6 +392,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("regexp_time_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "32"),
     fact("relay_log_basename", G, VarKind::Text, ""),
     var("relay_log_purge", G, SET, VarKind::Bool, "ON"),
+    var("replica_compressed_protocol", G, SET, VarKind::Bool, "OFF"),
     var("replica_exec_mode", G, SET, VarKind::Enum(&["STRICT", "IDEMPOTENT"]), "STRICT"),
     var("replica_net_timeout", G, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
     var("replica_parallel_workers", G, SET, VarKind::UInt { min: 1, max: 1_024 }, "4"),

@@ -331,7 +331,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("replica_allow_higher_version_source", G, SET, VarKind::Bool, "ON"),
     unused("replica_checkpoint_group", G, SET, VarKind::UInt { min: 32, max: 524_280 }, "512"),
     unused("replica_checkpoint_period", G, SET, VarKind::UInt { min: 1, max: 4_294_967_295 }, "300"),
-    unused("replica_compressed_protocol", G, SET, VarKind::Bool, "OFF"),
     unused("replica_load_tmpdir", G, FIX, VarKind::Text, "/tmp"),
     unused("replica_max_allowed_packet", G, SET, VarKind::UInt { min: 1_024, max: 1_073_741_824 }, "1073741824"),
     unused("replica_parallel_type", G, SET, VarKind::Enum(&["DATABASE", "LOGICAL_CLOCK"]), "LOGICAL_CLOCK"),

@@ -398,8 +398,10 @@ pub enum FlushWhat {
     },
     /// PRIVILEGES.
     Privileges,
-    /// [kind] LOGS: `BINARY`, `ENGINE`, `ERROR`, `GENERAL`, `RELAY`, `SLOW`, or empty for all.
+    /// [kind] LOGS: `BINARY`, `ENGINE`, `ERROR`, `GENERAL`, `SLOW`, or empty for all.
     Logs(&'static str),
+    /// RELAY LOGS [FOR CHANNEL].
+    RelayLogs(Option<Vec<u8>>),
     /// STATUS.
     Status,
     /// HOSTS.

@@ -20,6 +20,7 @@ use esker_binlog::event::query::{Query, Settings as QuerySettings};
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::writeset::{WriteSet, key_hash};
 
+use super::checks::admit_account;
 use super::keys::KeyHasher;
 use super::shared::Shared;
 use super::touched::touched;
@@ -124,6 +125,11 @@ impl Feed {
     }
 
     fn start_workers(&mut self) -> Result<(), End> {
+        let shared = &self.shared;
+        if let Some(account) = &shared.settings.checks_user {
+            let admitted = admit_account(&shared.instance, &shared.channel, account);
+            admitted.map_err(|e| self.failed(e.code, &e.message))?;
+        }
         for number in 0..self.coordinator.workers() {
             let (queue, inbox) = sync_channel(QUEUE_DEPTH);
             let shared = self.shared.clone();

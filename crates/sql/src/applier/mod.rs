@@ -2,7 +2,8 @@
 //!
 //! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
 //! group changes; `touched`: what statements do), `worker` (runs groups, and commits those that rest; `hands` are its
-//! sessions, `run` is what it does in them, `context` has the settings of statements), `order` (commits in order, who
+//! sessions, `run` is what it does in them, `context` has the settings of statements, `checks` what a
+//! channel may apply), `order` (commits in order, who
 //! rests and who makes way), `shared` (what they know of each other), `store` (the
 //! channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides; the
 //! receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
@@ -14,6 +15,7 @@
 //! - A transaction that cannot be applied stops the channel, and everything before it is committed.
 //! - Queues, and the memory of what is in them, are bounded.
 
+mod checks;
 mod context;
 mod feed;
 mod hands;
@@ -26,6 +28,8 @@ mod store;
 mod touched;
 mod worker;
 
+#[cfg(test)]
+mod checks_tests;
 #[cfg(test)]
 mod defect_tests;
 #[cfg(test)]
@@ -45,6 +49,7 @@ use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
 use crate::instance::Instance;
+pub(crate) use checks::checks_account;
 pub use context::{KeyCheck, set_statement};
 use feed::Feed;
 use rules::Rules;
@@ -79,6 +84,10 @@ pub struct Settings {
     pub ignored_servers: Vec<u32>,
     /// `REQUIRE_TABLE_PRIMARY_KEY_CHECK`.
     pub key_check: KeyCheck,
+    /// `REQUIRE_ROW_FORMAT`.
+    pub row_format: bool,
+    /// `PRIVILEGE_CHECKS_USER`: user and host.
+    pub checks_user: Option<(String, String)>,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
 }

@@ -13,6 +13,7 @@ use esker_binlog::event::table_map::TableMap;
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_types::{SqlError, errors};
 
+use super::checks::{changes_rows, not_in_row_format};
 use super::context::{set_statement, set_variable};
 use super::hands::Hand;
 use super::keys::event_type;
@@ -96,8 +97,9 @@ impl Run<'_> {
 
     /// Everything between BEGIN and COMMIT.
     fn parts(&mut self) -> Result<(), Failure> {
-        let group = self.group;
+        let (group, shared) = (self.group, self.shared);
         let mut open = Open::default();
+        open.statement.checks_user = shared.settings.checks_user.as_ref();
         for part in &group.parts {
             let body = group.body(part);
             match part.kind {
@@ -117,6 +119,9 @@ impl Run<'_> {
                     self.query(part)?;
                 }
                 PartKind::IntVar | PartKind::Rand | PartKind::UserVar => {
+                    if self.shared.settings.row_format {
+                        return Err(self.trouble(Some(part), &not_in_row_format()));
+                    }
                     self.rows(&mut open)?;
                     let set = set_variable(part.kind, body);
                     let set = set.and_then(|sql| self.hand.session.apply_text(&sql));
@@ -246,9 +251,14 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     let schema = String::from_utf8_lossy(query.schema);
     let schema = shared.settings.filters.rewritten(&schema);
     session.use_applied_database(schema);
-    session
-        .apply_text(query.text)
-        .map_err(|e| fail(&e, Some(&query)))
+    if shared.settings.row_format && changes_rows(query.text) {
+        return Err(fail(&not_in_row_format(), Some(&query)));
+    }
+    let done = match &shared.settings.checks_user {
+        None => session.apply_text(query.text),
+        Some(account) => session.apply_text_as(account, query.text),
+    };
+    done.map_err(|e| fail(&e, Some(&query)))
 }
 
 /// The statement whose row events are being gathered.

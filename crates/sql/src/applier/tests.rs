@@ -194,6 +194,8 @@ pub(super) fn settings() -> Settings {
         until: None,
         ignored_servers: Vec::new(),
         key_check: super::KeyCheck::default(),
+        row_format: false,
+        checks_user: None,
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
     }
 }

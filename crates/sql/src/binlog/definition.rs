@@ -168,7 +168,7 @@ impl Session {
             | FlushWhat::Status
             | FlushWhat::UserResources
             | FlushWhat::OptimizerCosts => true,
-            FlushWhat::Hosts => false,
+            FlushWhat::Hosts | FlushWhat::RelayLogs(_) => false,
         };
         match !local && what.iter().all(is_shared) {
             true => self.logged(&self.statement_text, &[], true),

@@ -93,11 +93,24 @@ fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
 
 /// TRUNCATE of a system table. False: it is none that can be emptied.
 pub(crate) fn truncate(spec: &TableSpec, instance: &Instance) -> bool {
-    let empty = find(spec).and_then(|source| source.truncate);
-    if let Some(empty) = empty {
+    let Some(source) = find(spec) else {
+        return is_always_empty(spec.schema, spec.name);
+    };
+    if let Some(empty) = source.truncate {
         empty(instance);
     }
-    empty.is_some()
+    source.truncate.is_some()
+}
+
+/// Does a table without a source have what MySQL counts, and lets one forget? Nothing is counted here.
+fn is_always_empty(schema: &str, table: &str) -> bool {
+    schema == "performance_schema"
+        && (table.starts_with("events_")
+            || table.contains("_summary_")
+            || matches!(
+                table,
+                "binary_log_transaction_compression_stats" | "host_cache"
+            ))
 }
 
 /// What tables about the session that looks at them show.
@@ -214,6 +227,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_always_empty_can_be_emptied() {
+        for (table, expected) in [
+            ("binary_log_transaction_compression_stats", true),
+            ("events_waits_summary_global_by_event_name", true),
+            ("replication_connection_status", false),
+            ("log_status", false),
+        ] {
+            assert_eq!(is_always_empty("performance_schema", table), expected);
+        }
+        assert!(!is_always_empty("mysql", "host_cache"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use esker_types::{SqlResult, errors};
 
-use super::settings::change_filters;
+use super::options::change_filters;
 use crate::applier::Filters;
 
 /// What stands between the names of REPLICATE_REWRITE_DB.

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
-use crate::applier::{self, Applier, Settings, Status, Until};
+use crate::applier::{self, Applier, Place, Settings, Status, Until};
 use crate::instance::Instance;
 
 /// What START REPLICA says.
@@ -229,6 +229,8 @@ impl Channel {
             until: until.clone(),
             ignored_servers: configured.ignored_servers,
             key_check: configured.key_check,
+            row_format: configured.row_format,
+            checks_user: configured.checks_user,
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
                 let host = instance.as_ref().and_then(|instance| instance.host());
@@ -274,6 +276,25 @@ impl Channel {
         applier::place(instance, &self.name, place)?;
         self.parts.lock().applier = None;
         Ok(())
+    }
+
+    /// Keeps what was received, and applies it from a place on.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(super) fn go_on_at(&self, instance: &Instance, place: Place) -> SqlResult<()> {
+        let _changing = self.changing.lock();
+        applier::place(instance, &self.name, place)?;
+        self.parts.lock().applier = None;
+        Ok(())
+    }
+
+    /// Ends the relay log's file.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(crate) fn flush_relay(&self) -> SqlResult<()> {
+        self.relay.flush().map_err(|e| relay_failed(&self.name, &e))
     }
 
     /// Removes files that are applied.

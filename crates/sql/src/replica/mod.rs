@@ -1,6 +1,7 @@
 //! Replication channels: where their source is, what has been received, and how far it is applied.
 //!
-//! In flow order: `settings` (what CHANGE REPLICATION SOURCE and FILTER say, and its form in the catalog), `at_start`
+//! In flow order: `options` (what CHANGE REPLICATION SOURCE and FILTER say), `settings` (what is kept of it, and its
+//! form in the catalog), `at_start`
 //! (rules among the options of a start), `reception` (what a receiver and its channel know of each other), `channel`
 //! (a channel: relay log, receiver, applier), `statements` (of sessions), `status` (SHOW REPLICA STATUS), `wait`
 //! (SOURCE_POS_WAIT). Neighbours: the server's receivers have the sockets and are begun through
@@ -13,6 +14,7 @@
 
 mod at_start;
 mod channel;
+mod options;
 mod reception;
 mod settings;
 mod statements;

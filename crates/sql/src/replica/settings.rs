@@ -3,36 +3,21 @@
 //! ```text
 //! version u8 = 1 | (name, value)*      each text: length u32, bytes
 //! ```
-//! Neighbours: `statements` reads the options into it, `channel` keeps it. **Invariants**: old and new words of an
-//! option mean the same; an option that would have no effect here is refused unless it is empty; values of the catalog
-//! are checked.
+//! Neighbours: `options` reads what statements say into it, `channel` keeps it. **Invariants**: values of the catalog
+//! are checked; what an older server has kept is read, with defaults for the rest.
 
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{SqlResult, errors};
 
+use super::options::{account, change_filters, flag, key_check, number};
 use crate::applier::{Filters, KeyCheck};
 
 const VERSION: u8 = 1;
 const DEFAULT_PORT: u16 = 3306;
 const DEFAULT_RETRY: u32 = 60;
 const DEFAULT_RETRIES: u64 = 10;
-/// Longest SOURCE_DELAY, seconds.
-const MAX_DELAY: u32 = (1 << 31) - 1;
-/// Longest heartbeat period, seconds.
-const MAX_HEARTBEAT: f64 = 4_294_967.0;
-
-/// Options that this server has no use for. They may be set to nothing.
-const WITHOUT_EFFECT: &[&str] = &[
-    "SOURCE_BIND",
-    "SOURCE_SSL_CAPATH",
-    "SOURCE_SSL_CIPHER",
-    "SOURCE_SSL_CRL",
-    "SOURCE_SSL_CRLPATH",
-    "SOURCE_TLS_VERSION",
-    "SOURCE_TLS_CIPHERSUITES",
-    "SOURCE_PUBLIC_KEY_PATH",
-    "NETWORK_NAMESPACE",
-    "PRIVILEGE_CHECKS_USER",
-];
+const DEFAULT_ZSTD_LEVEL: u8 = 3;
+/// Highest SOURCE_ZSTD_COMPRESSION_LEVEL.
+pub(super) const MAX_ZSTD_LEVEL: u8 = 22;
 
 /// How a channel is configured.
 #[derive(Clone, PartialEq)]
@@ -67,6 +52,20 @@ pub struct ChannelSettings {
     pub ssl_verify: bool,
     /// The key for the password may be asked of the source.
     pub get_public_key: bool,
+    /// The address that connections come from; empty: any.
+    pub bind: String,
+    /// Algorithms that may compress the connection, with commas.
+    pub compression: String,
+    /// The level of zstd.
+    pub zstd_level: u8,
+    /// Statements that change rows are refused.
+    pub row_format: bool,
+    /// Places are not what the channel goes on by. They are not here anyway.
+    pub gtid_only: bool,
+    /// User and host of the account that must have the rights for what is applied.
+    pub checks_user: Option<(String, String)>,
+    /// Transactions without GTIDs get some of this server.
+    pub names_anonymous: bool,
     /// Seconds that the applier stays behind.
     pub delay: u32,
     /// Servers whose transactions are left out.
@@ -99,6 +98,13 @@ impl Default for ChannelSettings {
             ssl_key: String::new(),
             ssl_verify: false,
             get_public_key: false,
+            bind: String::new(),
+            compression: "uncompressed".to_owned(),
+            zstd_level: DEFAULT_ZSTD_LEVEL,
+            row_format: false,
+            gtid_only: false,
+            checks_user: None,
+            names_anonymous: false,
             delay: 0,
             ignored_servers: Vec::new(),
             key_check: KeyCheck::default(),
@@ -109,137 +115,7 @@ impl Default for ChannelSettings {
     }
 }
 
-/// Where events are to come from, if a statement says so.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct NewPlace {
-    pub(super) file: Option<String>,
-    pub(super) position: Option<u64>,
-    /// It is another source.
-    pub(super) is_other_source: bool,
-}
-
-fn key_check(name: &str, text: &str) -> SqlResult<KeyCheck> {
-    KeyCheck::by_name(text).ok_or_else(|| errors::wrong_arguments(name))
-}
-
-fn number<N: std::str::FromStr>(name: &str, text: &str) -> SqlResult<N> {
-    text.parse().map_err(|_| errors::wrong_arguments(name))
-}
-
-fn flag(name: &str, text: &str) -> SqlResult<bool> {
-    match number::<u64>(name, text)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(errors::wrong_arguments(name)),
-    }
-}
-
-/// `(1, 2)`.
-fn numbers(name: &str, text: &str) -> SqlResult<Vec<u32>> {
-    let inner = text.trim().trim_start_matches('(').trim_end_matches(')');
-    let parts = inner
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
-    let mut numbers: Vec<u32> = parts
-        .map(|part| number(name, part))
-        .collect::<SqlResult<_>>()?;
-    numbers.sort_unstable();
-    numbers.dedup();
-    Ok(numbers)
-}
-
 impl ChannelSettings {
-    /// Takes the options of CHANGE REPLICATION SOURCE.
-    ///
-    /// # Errors
-    /// 1210, 1235.
-    pub(super) fn change(
-        &mut self,
-        options: &[(Box<str>, Option<Vec<u8>>)],
-    ) -> SqlResult<NewPlace> {
-        let mut place = NewPlace::default();
-        for (written, value) in options {
-            let name = written.replace("MASTER_", "SOURCE_");
-            let text = value
-                .as_deref()
-                .map(String::from_utf8_lossy)
-                .unwrap_or_default();
-            self.option(&name, &text, &mut place)?;
-        }
-        Ok(place)
-    }
-
-    fn option(&mut self, name: &str, text: &str, place: &mut NewPlace) -> SqlResult<()> {
-        match name {
-            "SOURCE_HOST" => {
-                place.is_other_source |= self.host != text;
-                text.clone_into(&mut self.host);
-            }
-            "SOURCE_PORT" => {
-                let port = number(name, text)?;
-                place.is_other_source |= self.port != port;
-                self.port = port;
-            }
-            "SOURCE_USER" => text.clone_into(&mut self.user),
-            "SOURCE_PASSWORD" => text.clone_into(&mut self.password),
-            "SOURCE_CONNECT_RETRY" => self.connect_retry = number(name, text)?,
-            "SOURCE_RETRY_COUNT" => self.retry_count = number(name, text)?,
-            "SOURCE_HEARTBEAT_PERIOD" => {
-                let seconds: f64 = number(name, text)?;
-                if !(0.0..=MAX_HEARTBEAT).contains(&seconds) {
-                    let text = "The requested value for the heartbeat period is either negative or exceeds the maximum \
-                                allowed (4294967 seconds).";
-                    return Err(SqlError::new(1624, "HY000", text));
-                }
-                self.heartbeat = Some(seconds);
-            }
-            "SOURCE_LOG_FILE" => place.file = Some(text.to_owned()),
-            "SOURCE_LOG_POS" => place.position = Some(number(name, text)?),
-            "SOURCE_AUTO_POSITION" => {
-                self.auto_position = flag(name, text)?;
-                self.maria_gtid &= !self.auto_position;
-            }
-            "SOURCE_USE_GTID" => self.use_gtid(name, text)?,
-            "SOURCE_SSL" => self.ssl = flag(name, text)?,
-            "SOURCE_SSL_CA" => text.clone_into(&mut self.ssl_ca),
-            "SOURCE_SSL_CERT" => text.clone_into(&mut self.ssl_cert),
-            "SOURCE_SSL_KEY" => text.clone_into(&mut self.ssl_key),
-            "SOURCE_SSL_VERIFY_SERVER_CERT" => self.ssl_verify = flag(name, text)?,
-            "GET_SOURCE_PUBLIC_KEY" => self.get_public_key = flag(name, text)?,
-            "SOURCE_DELAY" => {
-                self.delay = number(name, text)?;
-                if self.delay > MAX_DELAY {
-                    return Err(errors::wrong_arguments(name));
-                }
-            }
-            "IGNORE_SERVER_IDS" => self.ignored_servers = numbers(name, text)?,
-            "REQUIRE_ROW_FORMAT" | "GTID_ONLY" if flag(name, text)? => {
-                return Err(SqlError::not_supported(format_args!("{name} = 1")));
-            }
-            // What these say is so here anyway.
-            "REQUIRE_ROW_FORMAT" | "GTID_ONLY" => {}
-            "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => self.key_check = key_check(name, text)?,
-            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" if text.eq_ignore_ascii_case("OFF") => {}
-            "SOURCE_COMPRESSION_ALGORITHMS" if text.eq_ignore_ascii_case("uncompressed") => {}
-            "SOURCE_ZSTD_COMPRESSION_LEVEL" | "SOURCE_CONNECTION_AUTO_FAILOVER"
-                if text == "0" || text == "3" => {}
-            name if WITHOUT_EFFECT.contains(&name) && text.is_empty() => {}
-            name => return Err(SqlError::not_supported(name)),
-        }
-        Ok(())
-    }
-
-    fn use_gtid(&mut self, name: &str, text: &str) -> SqlResult<()> {
-        self.maria_gtid = match text.to_ascii_lowercase().as_str() {
-            "no" => false,
-            "slave_pos" | "replica_pos" | "current_pos" => true,
-            _ => return Err(errors::wrong_arguments(name)),
-        };
-        self.auto_position &= !self.maria_gtid;
-        Ok(())
-    }
-
     /// Takes the rules of CHANGE REPLICATION FILTER.
     ///
     /// # Errors
@@ -276,11 +152,19 @@ impl ChannelSettings {
             ("ssl_key", self.ssl_key.clone()),
             ("ssl_verify", flag(self.ssl_verify)),
             ("get_public_key", flag(self.get_public_key)),
+            ("bind", self.bind.clone()),
+            ("compression", self.compression.clone()),
+            ("zstd_level", self.zstd_level.to_string()),
+            ("row_format", flag(self.row_format)),
+            ("gtid_only", flag(self.gtid_only)),
+            ("names_anonymous", flag(self.names_anonymous)),
             ("delay", self.delay.to_string()),
             ("key_check", self.key_check.name().to_owned()),
             ("filters_since", self.filters_since.to_string()),
             ("own_filters", flag(self.has_own_filters)),
         ];
+        let checks = self.checks_user.as_ref();
+        fields.extend(checks.map(|(user, host)| ("checks_user", format!("{user}\0{host}"))));
         fields.extend(
             self.heartbeat
                 .map(|seconds| ("heartbeat", seconds.to_string())),
@@ -325,6 +209,13 @@ impl ChannelSettings {
             "ssl_key" => text.clone_into(&mut self.ssl_key),
             "ssl_verify" => self.ssl_verify = flag(name, text)?,
             "get_public_key" => self.get_public_key = flag(name, text)?,
+            "bind" => text.clone_into(&mut self.bind),
+            "compression" => text.clone_into(&mut self.compression),
+            "zstd_level" => self.zstd_level = number(name, text)?,
+            "row_format" => self.row_format = flag(name, text)?,
+            "gtid_only" => self.gtid_only = flag(name, text)?,
+            "names_anonymous" => self.names_anonymous = flag(name, text)?,
+            "checks_user" => self.checks_user = account(text),
             "delay" => self.delay = number(name, text)?,
             "key_check" => self.key_check = key_check(name, text)?,
             "heartbeat" => self.heartbeat = Some(number(name, text)?),
@@ -386,52 +277,6 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(text).ok()
 }
 
-/// Takes the rules of CHANGE REPLICATION FILTER.
-///
-/// # Errors
-/// 1235: no such kind of rule; 1210: a rule that names nothing.
-pub(super) fn change_filters(
-    filters: &mut Filters,
-    rules: &[(Box<str>, Vec<Box<str>>)],
-) -> SqlResult<()> {
-    for (name, members) in rules {
-        let plain = || members.iter().map(|member| unquoted(member)).collect();
-        match &**name {
-            "REPLICATE_DO_DB" => filters.do_db = plain(),
-            "REPLICATE_IGNORE_DB" => filters.ignore_db = plain(),
-            "REPLICATE_DO_TABLE" => filters.do_table = pairs(members, '.')?,
-            "REPLICATE_IGNORE_TABLE" => filters.ignore_table = pairs(members, '.')?,
-            "REPLICATE_WILD_DO_TABLE" => filters.wild_do_table = plain(),
-            "REPLICATE_WILD_IGNORE_TABLE" => filters.wild_ignore_table = plain(),
-            "REPLICATE_REWRITE_DB" => filters.rewrite_db = pairs(members, ',')?,
-            name => return Err(SqlError::not_supported(name)),
-        }
-    }
-    Ok(())
-}
-
-fn unquoted(name: &str) -> String {
-    let name = name.trim();
-    match name
-        .strip_prefix('`')
-        .and_then(|name| name.strip_suffix('`'))
-    {
-        Some(inner) => inner.replace("``", "`"),
-        None => name.to_owned(),
-    }
-}
-
-/// `d.t`, or `(a, b)`.
-fn pairs(members: &[Box<str>], between: char) -> SqlResult<Vec<(String, String)>> {
-    let pair = |member: &str| {
-        let inner = member.trim().trim_start_matches('(').trim_end_matches(')');
-        let (a, b) = inner.split_once(between)?;
-        Some((unquoted(a), unquoted(b)))
-    };
-    let pairs: Option<_> = members.iter().map(|member| pair(member)).collect();
-    pairs.ok_or_else(|| errors::wrong_arguments("CHANGE REPLICATION FILTER"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -443,8 +288,14 @@ mod tests {
     #[test]
     fn old_and_new_words_say_the_same() {
         let (mut old, mut new) = (ChannelSettings::default(), ChannelSettings::default());
-        let changed = old.change(&[option("MASTER_HOST", "h"), option("MASTER_LOG_POS", "4")]);
-        let same = new.change(&[option("SOURCE_HOST", "h"), option("SOURCE_LOG_POS", "4")]);
+        let changed = old.change(
+            "",
+            &[option("MASTER_HOST", "h"), option("MASTER_LOG_POS", "4")],
+        );
+        let same = new.change(
+            "",
+            &[option("SOURCE_HOST", "h"), option("SOURCE_LOG_POS", "4")],
+        );
         assert_eq!(changed.expect("old"), same.expect("new"));
         assert!(old == new && old.host == "h");
     }
@@ -458,8 +309,14 @@ mod tests {
             option("SOURCE_HEARTBEAT_PERIOD", "1.5"),
             option("SOURCE_AUTO_POSITION", "1"),
             option("IGNORE_SERVER_IDS", "(3, 2,3)"),
+            option("SOURCE_BIND", "127.0.0.1"),
+            option("SOURCE_COMPRESSION_ALGORITHMS", "zstd,ZLIB"),
+            option("SOURCE_ZSTD_COMPRESSION_LEVEL", "7"),
+            option("REQUIRE_ROW_FORMAT", "1"),
+            option("PRIVILEGE_CHECKS_USER", "u\0localhost"),
+            option("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS", "local"),
         ];
-        settings.change(&options).expect("options");
+        settings.change("", &options).expect("options");
         let rules = [
             ("REPLICATE_DO_TABLE".into(), vec!["`a b`.t".into()]),
             ("REPLICATE_REWRITE_DB".into(), vec!["(a, b)".into()]),
@@ -482,11 +339,28 @@ mod tests {
     fn what_has_no_effect_is_refused() {
         let mut settings = ChannelSettings::default();
         let code = |settings: &mut ChannelSettings, name, value| {
-            settings.change(&[option(name, value)]).map_err(|e| e.code)
+            settings
+                .change("", &[option(name, value)])
+                .map_err(|e| e.code)
         };
         assert_eq!(code(&mut settings, "SOURCE_SSL_CRL", "crl.pem"), Err(1235));
         assert!(code(&mut settings, "SOURCE_SSL_CRL", "").is_ok());
         assert_eq!(code(&mut settings, "SOURCE_DELAY", "x"), Err(1210));
+        for (name, value, expected) in [
+            ("SOURCE_DELAY", "2147483648", 1729),
+            ("REQUIRE_ROW_FORMAT", "2", 3945),
+            ("SOURCE_COMPRESSION_ALGORITHMS", "zlib,foo", 3920),
+            ("SOURCE_COMPRESSION_ALGORITHMS", "zlib,zlib,zlib,zlib", 3924),
+            ("SOURCE_ZSTD_COMPRESSION_LEVEL", "23", 3921),
+            ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS", "aaa", 1525),
+            (
+                "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
+                "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa",
+                1235,
+            ),
+        ] {
+            assert_eq!(code(&mut settings, name, value), Err(expected), "{name}");
+        }
         assert_eq!(
             code(&mut settings, "SOURCE_HEARTBEAT_PERIOD", "-1"),
             Err(1624)

@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use esker_binlog::apply::RelayPlace;
+use esker_binlog::apply::{Place, RelayPlace};
 use esker_binlog::files::Scan;
 use esker_sql_syntax::ast::{ReplicaThreads, Replication};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::channel::{Channel, Start, no_source};
 use super::does_not_exist;
-use super::settings::{ChannelSettings, change_filters};
+use super::options::{NewPlace, change_filters};
+use super::settings::ChannelSettings;
 use crate::applier::{self, Until};
 use crate::binlog::{parse_set, show_events};
 use crate::instance::Instance;
@@ -23,6 +24,12 @@ use crate::show::Table;
 const RIGHTS: &[&str] = &["SUPER", "REPLICATION_SLAVE_ADMIN"];
 /// Numbers and texts of notes.
 type Notes = Vec<(u16, String)>;
+
+/// Note 4017.
+const NAMES_ANONYMOUS: &str = "Using ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS creates limitations on the replication \
+    topology - you cannot fail over between downstream and upstream servers. Only use this option if it is not \
+    possible to enable GTIDs on the source, for instance, because of lack of permissions. If possible, use the \
+    procedure for enabling GTID transactions online instead, as described in the documentation.";
 
 /// Longest name of a channel, characters.
 const MAX_NAME: usize = 64;
@@ -37,7 +44,12 @@ enum Concerns {
 
 fn concerns(option: &str) -> Concerns {
     match option {
-        "SOURCE_DELAY" | "MASTER_DELAY" | "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => Concerns::Applier,
+        "SOURCE_DELAY"
+        | "MASTER_DELAY"
+        | "REQUIRE_TABLE_PRIMARY_KEY_CHECK"
+        | "PRIVILEGE_CHECKS_USER"
+        | "RELAY_LOG_FILE"
+        | "RELAY_LOG_POS" => Concerns::Applier,
         "SOURCE_AUTO_POSITION"
         | "MASTER_AUTO_POSITION"
         | "MASTER_USE_GTID"
@@ -48,7 +60,10 @@ fn concerns(option: &str) -> Concerns {
         | "SOURCE_LOG_FILE"
         | "MASTER_LOG_FILE"
         | "SOURCE_LOG_POS"
-        | "MASTER_LOG_POS" => Concerns::Both,
+        | "MASTER_LOG_POS"
+        | "REQUIRE_ROW_FORMAT"
+        | "GTID_ONLY"
+        | "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" => Concerns::Both,
         _ => Concerns::Receiver,
     }
 }
@@ -192,6 +207,17 @@ impl Session {
         }
     }
 
+    /// FLUSH RELAY LOGS: of one channel, or of all.
+    ///
+    /// # Errors
+    /// 3074; of the disk.
+    pub(crate) fn rotate_relay_logs(&self, channel: Option<&[u8]>) -> SqlResult<()> {
+        let channels = chosen(&self.context.instance, channel)?;
+        channels
+            .iter()
+            .try_for_each(|channel| channel.flush_relay())
+    }
+
     /// SHOW RELAYLOG EVENTS.
     ///
     /// # Errors
@@ -327,31 +353,61 @@ fn change_source(
             }
         }
     };
-    let place = settings.change(options)?;
-    if settings.auto_position && (place.file.is_some() || place.position.is_some()) {
-        let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
-                    SOURCE_AUTO_POSITION is active.";
-        return Err(SqlError::new(1776, "HY000", text));
-    }
-    if settings.auto_position && instance.variable_text("gtid_mode") == "OFF" {
-        let text = "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1 cannot be executed because \
-                    @@GLOBAL.GTID_MODE = OFF.";
-        return Err(SqlError::new(1777, "HY000", text));
+    let place = settings.change(name, options)?;
+    let asks = |wanted: &str| options.iter().any(|(option, _)| &**option == wanted);
+    settings.check(name, (&place, &asks), &instance.variable_text("gtid_mode"))?;
+    if let Some(account) = &settings.checks_user {
+        applier::checks_account(instance, name, account)?;
     }
     let moves = place.is_other_source || place.file.is_some() || place.position.is_some();
-    let file = place.file.unwrap_or_default();
+    let file = place.file.clone().unwrap_or_default();
     let position = place.position.unwrap_or(esker_binlog::files::FIRST_EVENT);
-    let notes = of_secrets(options, &settings);
+    let mut notes = of_secrets(options, &settings);
+    if asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS") && settings.names_anonymous {
+        notes.push((4017, NAMES_ANONYMOUS.to_owned()));
+    }
     match known {
         Some(channel) => {
+            let relay = relay_place(&channel, &place)?;
             channel.configure(instance, settings)?;
-            if moves {
+            if let Some(relay) = relay {
+                channel.go_on_at(instance, relay)?;
+            } else if moves {
                 channel.restart(instance, &file, position)?;
             }
         }
+        None if place.is_of_relay_log() => return Err(no_relay_file(name)),
         None => create(instance, name, settings, &file, position)?,
     }
     Ok(notes)
+}
+
+/// 1380.
+fn no_relay_file(channel: &str) -> SqlError {
+    let text = format!(
+        "Failed initializing relay log position: Could not find target log file mentioned in applier metadata in the \
+         index file of channel '{channel}' during relay log initialization"
+    );
+    SqlError::new(1380, "HY000", text)
+}
+
+/// Where the applier goes on in the relay log, if RELAY_LOG_FILE or RELAY_LOG_POS says so.
+fn relay_place(channel: &Channel, place: &NewPlace) -> SqlResult<Option<Place>> {
+    if !place.is_of_relay_log() {
+        return Ok(None);
+    }
+    let relay = channel.relay();
+    let missing = || no_relay_file(channel.name());
+    let file = match &place.relay_file {
+        Some(name) => relay.names().number(name).ok_or_else(missing)?.0.into(),
+        None => relay.end().file,
+    };
+    let offset = place
+        .relay_position
+        .unwrap_or(esker_binlog::files::FIRST_EVENT);
+    let found = relay.place_at(RelayPlace { file, offset });
+    let found = found.map_err(|e| errors::channel_failed(e.to_string()))?;
+    found.ok_or_else(missing).map(Some)
 }
 
 /// What MySQL says of passwords that travel, and of those that are kept.

@@ -283,7 +283,7 @@ fn row(
             t(applier.map_or("", state_of_applier)),
         ),
         ("Source_Retry_Count", number(settings.retry_count)),
-        ("Source_Bind", t("")),
+        ("Source_Bind", t(&settings.bind)),
         ("Last_IO_Error_Timestamp", io_time),
         ("Last_SQL_Error_Timestamp", sql_time),
         ("Source_SSL_Crl", t("")),

@@ -18,6 +18,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use esker_binlog::Origin;
+use esker_binlog::event::EventType;
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
 use esker_binlog::gtid::Gtid;
@@ -95,6 +96,8 @@ pub(crate) struct RowStatement<'a> {
     pub(crate) rows: Vec<(usize, Rows<'a>)>,
     /// When it began on the other server, seconds since the epoch.
     pub(crate) time: u32,
+    /// User and host of an account that must be allowed to change the rows.
+    pub(crate) checks_user: Option<&'a (String, String)>,
 }
 
 impl RowStatement<'_> {
@@ -241,6 +244,9 @@ impl Session {
         how: (ApplyMode, Conversions),
         cache: &mut TableCache,
     ) -> SqlResult<()> {
+        if let Some(account) = statement.checks_user {
+            self.acting_as(account, |session| session.require_changes(statement))?;
+        }
         let deadline = Instant::now() + self.vars.metadata_lock_timeout;
         let mut appliers = loop {
             match self.row_appliers(statement, how, cache) {
@@ -332,6 +338,49 @@ impl Session {
     pub(crate) fn apply_text(&mut self, sql: &[u8]) -> SqlResult<()> {
         self.start(Request::Query(sql));
         self.finish_statement()
+    }
+
+    /// The same with the rights of an account.
+    ///
+    /// # Errors
+    /// 1449: there is none; the statement's.
+    pub(crate) fn apply_text_as(
+        &mut self,
+        account: &(String, String),
+        sql: &[u8],
+    ) -> SqlResult<()> {
+        self.acting_as(account, |session| session.apply_text(sql))
+    }
+
+    fn acting_as(
+        &mut self,
+        (user, host): &(String, String),
+        act: impl FnOnce(&mut Self) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let account = self.context.instance.accounts().exact(user, host);
+        let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
+        let actor = self.context.actor(account);
+        let own = self.context.swap_actor(actor);
+        self.context.rebind();
+        let done = act(self);
+        self.context.swap_actor(own);
+        self.context.rebind();
+        done
+    }
+
+    /// May whom the session acts as make these changes of rows?
+    fn require_changes(&self, statement: &RowStatement<'_>) -> SqlResult<()> {
+        for (at, rows) in &statement.rows {
+            let (_, map) = &statement.maps[*at];
+            let wanted = match rows.kind() {
+                EventType::DeleteRows => "DELETE",
+                EventType::WriteRows => "INSERT",
+                _ => "UPDATE",
+            };
+            self.context
+                .require_on(&[wanted], &map.schema, &map.table)?;
+        }
+        Ok(())
     }
 
     /// Runs the statement that was started, on this thread; its rows go nowhere.

@@ -46,6 +46,7 @@ impl Session {
                     self.rotate_binlog()?;
                     self.reopen_query_logs();
                     self.reopen_logs()?;
+                    self.rotate_relay_logs(None)?;
                 }
                 FlushWhat::Logs("ERROR") => self.reopen_logs()?,
                 FlushWhat::Logs("SLOW" | "GENERAL") => self.reopen_query_logs(),
@@ -70,6 +71,7 @@ impl Session {
                     usages.unlock(None);
                 }
                 FlushWhat::Logs("BINARY") => self.rotate_binlog()?,
+                FlushWhat::RelayLogs(channel) => self.rotate_relay_logs(channel.as_deref())?,
                 // Nothing is cached that these would have to drop.
                 FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
@@ -87,6 +89,6 @@ fn flush_rights(what: &FlushWhat) -> &'static [&'static str] {
         FlushWhat::Status => &["RELOAD", "FLUSH_STATUS"],
         FlushWhat::UserResources => &["RELOAD", "FLUSH_USER_RESOURCES"],
         FlushWhat::OptimizerCosts => &["RELOAD", "FLUSH_OPTIMIZER_COSTS"],
-        FlushWhat::Logs(_) | FlushWhat::Hosts => &["RELOAD"],
+        FlushWhat::Logs(_) | FlushWhat::RelayLogs(_) | FlushWhat::Hosts => &["RELOAD"],
     }
 }

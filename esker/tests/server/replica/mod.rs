@@ -2,12 +2,13 @@
 //!
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
-//! the source say, `events` those by the clock.
+//! the source say, `events` those by the clock, `options` those of CHANGE REPLICATION SOURCE.
 
 mod certificates;
 mod differences;
 mod events;
 mod histories;
+mod options;
 mod roles;
 mod sources;
 
@@ -158,7 +159,7 @@ fn statements_about_channels_have_mysqls_errors() {
         ),
         (
             "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 4294967295",
-            1210,
+            1729,
         ),
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");

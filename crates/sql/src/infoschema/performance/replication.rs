@@ -18,13 +18,21 @@ pub(super) static SOURCES: &[Source] = &[
             "HOST",
             "PORT",
             "USER",
+            "NETWORK_INTERFACE",
             "AUTO_POSITION",
             "SSL_ALLOWED",
             "SSL_CA_FILE",
+            "SSL_CERTIFICATE",
+            "SSL_KEY",
             "SSL_VERIFY_SERVER_CERTIFICATE",
             "CONNECTION_RETRY_INTERVAL",
             "CONNECTION_RETRY_COUNT",
+            "HEARTBEAT_INTERVAL",
             "GET_PUBLIC_KEY",
+            "COMPRESSION_ALGORITHM",
+            "ZSTD_COMPRESSION_LEVEL",
+            "SOURCE_CONNECTION_AUTO_FAILOVER",
+            "GTID_ONLY",
         ],
         connection_configuration,
     ),
@@ -48,8 +56,11 @@ pub(super) static SOURCES: &[Source] = &[
         &[
             "CHANNEL_NAME",
             "DESIRED_DELAY",
+            "PRIVILEGE_CHECKS_USER",
             "REQUIRE_ROW_FORMAT",
             "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_TYPE",
+            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_VALUE",
         ],
         applier_configuration,
     ),
@@ -119,6 +130,10 @@ fn yes(is_so: bool) -> Value {
     text(if is_so { "YES" } else { "NO" })
 }
 
+fn one_if(is_on: bool) -> Value {
+    text(if is_on { "1" } else { "0" })
+}
+
 fn on(is_on: bool) -> Value {
     text(if is_on { "ON" } else { "OFF" })
 }
@@ -134,17 +149,29 @@ fn failure(viewer: &Viewer, failure: Option<&Failure>) -> [Value; 3] {
 fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
     rows(viewer, |_, view| {
         let settings = &view.settings;
+        let heartbeat = settings.heartbeat.unwrap_or_else(|| {
+            let seconds = viewer.instance.variable_u64("replica_net_timeout");
+            seconds as f64 / 2.0
+        });
         vec![
             text(&settings.host),
             number(settings.port),
             text(&settings.user),
-            text(if settings.auto_position { "1" } else { "0" }),
+            text(&settings.bind),
+            one_if(settings.auto_position),
             yes(settings.ssl),
             text(&settings.ssl_ca),
+            text(&settings.ssl_cert),
+            text(&settings.ssl_key),
             yes(settings.ssl_verify),
             number(settings.connect_retry),
             number(settings.retry_count),
+            Value::Double(heartbeat),
             yes(settings.get_public_key),
+            text(&settings.compression),
+            number(settings.zstd_level),
+            one_if(false),
+            one_if(settings.gtid_only),
         ]
     })
 }
@@ -172,10 +199,19 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
 
 fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
     rows(viewer, |_, view| {
+        let settings = &view.settings;
+        let checks = settings.checks_user.as_ref();
+        let named = settings.names_anonymous;
+        let uuid = || text(viewer.instance.variable_text("server_uuid"));
         vec![
-            number(view.settings.delay),
-            text("NO"),
-            text(view.settings.key_check.name()),
+            number(settings.delay),
+            checks.map_or(Value::Null, |(user, host)| {
+                text(format!("'{user}'@'{host}'"))
+            }),
+            yes(settings.row_format),
+            text(settings.key_check.name()),
+            text(if named { "LOCAL" } else { "OFF" }),
+            if named { uuid() } else { Value::Null },
         ]
     })
 }
