@@ -4,7 +4,7 @@
 //! `ESKER_BINLOG_ROUNDS` (default 6): how often the server is killed; `ESKER_BINLOG_SEED` (default 1).
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -891,4 +891,53 @@ fn account_names_stay_names_whatever_is_in_them() {
             "ALTER USER 'a''b'@'h\\' ACCOUNT LOCK".to_owned(),
         ]
     );
+}
+
+#[test]
+fn the_files_are_called_what_options_say_and_go_on_under_other_names() {
+    let dir = tempfile::tempdir().expect("folder");
+    let options = |names: &[&'static str]| {
+        let basics = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"];
+        [&basics[..], names].concat()
+    };
+    let mut executed = String::new();
+    for (nth, (names, base, index)) in [
+        (&["--log-bin"][..], "binlog/binlog", "binlog/binlog.index"),
+        (
+            &["--log-bin=master-bin.log"],
+            "master-bin",
+            "master-bin.index",
+        ),
+        (
+            &["--log-bin=logs/b", "--log-bin-index=list"],
+            "logs/b",
+            "list.index",
+        ),
+        (&["--log-bin"], "logs/b", "logs/b.index"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut server = Server::start(dir.path(), &options(names));
+        let mut c = server.connect();
+        assert_eq!(c.value("SELECT @@gtid_executed"), executed, "{names:?}");
+        c.run(&format!("CREATE DATABASE d{nth}"));
+        let data = dir.path().join("data");
+        let shown =
+            |c: &mut Client, name: &str| PathBuf::from(c.value(&format!("SELECT @@{name}")));
+        assert_eq!(shown(&mut c, "log_bin_basename"), data.join(base));
+        assert_eq!(shown(&mut c, "log_bin_index"), data.join(index));
+        let files = c.rows("SHOW BINARY LOGS");
+        for row in &files {
+            let file = row[0].as_deref().expect("a name");
+            let folder = data.join(base);
+            let path = folder.parent().expect("a folder").join(file);
+            assert!(path.exists(), "{}", path.display());
+        }
+        let listed = std::fs::read_to_string(data.join(index)).expect("the index");
+        assert_eq!(listed.lines().count(), files.len(), "{listed}");
+        assert!(c.rows("SHOW BINLOG EVENTS").len() > 2);
+        executed = c.value("SELECT @@gtid_executed");
+        server.stop();
+    }
 }

@@ -52,8 +52,9 @@ pub(crate) fn write(
     files: impl Iterator<Item = FileNumber>,
 ) -> Result<()> {
     let text: String = files.map(|n| format!("./{}\n", names.name(n))).collect();
-    let new = names.other("index_new");
-    replace(fs, names, &new, &names.index(), text.as_bytes())
+    let path = names.index();
+    let new = path.with_extension("index_new");
+    replace(fs, names, &new, &path, text.as_bytes())
 }
 
 /// Writes `bytes` as `path`, by way of `new`; durable on return.
@@ -69,6 +70,7 @@ pub(super) fn replace(
     file.write_all_at(bytes, 0)?;
     crate::synced(file.sync_all())?;
     fs.rename(new, path)?;
-    crate::synced(fs.sync_dir(names.dir()))?;
+    let dir = path.parent().unwrap_or(names.dir());
+    crate::synced(fs.sync_dir(dir))?;
     Ok(())
 }

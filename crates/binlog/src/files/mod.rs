@@ -1,10 +1,11 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
-//! In flow order: `names`, `index`, `position` (how far the log is in the files), `start` (what a start finds), `set`
-//! (the writer's side), `head` (what files begin with), `copy` (of what large transactions have in spool files),
-//! `group` → `grouped` (where the files decide about transactions), `places` (where transactions end), `view` (the
-//! readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a crash at any
-//! moment the files can be brought to what they would have been, from the log above the last position.
+//! In flow order: `names`, `home` (where they are, over changes of names), `index`, `position` (how far the log is in
+//! the files), `start` (what a start finds), `set` (the writer's side), `head` (what files begin with), `copy` (of what
+//! large transactions have in spool files), `group` → `grouped` (where the files decide about transactions), `places`
+//! (where transactions end), `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the
+//! events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
+//! log above the last position.
 
 mod copy;
 mod group;
@@ -12,6 +13,7 @@ mod group;
 mod group_tests;
 mod grouped;
 mod head;
+mod home;
 pub(crate) mod index;
 mod names;
 mod places;
@@ -25,6 +27,7 @@ mod view;
 
 pub use group::{Commits, Group, SyncPoint};
 pub use grouped::GroupedFiles;
+pub use home::Home;
 pub use names::{FileNumber, Names};
 pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};

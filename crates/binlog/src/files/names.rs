@@ -14,13 +14,34 @@ pub struct FileNumber(pub u32);
 pub struct Names {
     dir: PathBuf,
     base: String,
+    /// Elsewhere than beside the files.
+    index: Option<PathBuf>,
 }
 
 impl Names {
     /// Files in `dir`.
     pub fn new(dir: PathBuf, base: &str) -> Self {
-        let base = base.to_owned();
-        Self { dir, base }
+        Self {
+            dir,
+            base: base.to_owned(),
+            index: None,
+        }
+    }
+
+    /// The same with an index elsewhere.
+    pub fn with_index(mut self, path: PathBuf) -> Self {
+        self.index = Some(path);
+        self
+    }
+
+    /// Do the files have the same names?
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        (&self.dir, &self.base) == (&other.dir, &other.base)
+    }
+
+    /// What the names begin with.
+    pub fn base(&self) -> &str {
+        &self.base
     }
 
     /// The folder.
@@ -40,7 +61,8 @@ impl Names {
 
     /// Path of the index.
     pub fn index(&self) -> PathBuf {
-        self.dir.join(format!("{}.index", self.base))
+        let beside = || self.dir.join(format!("{}.index", self.base));
+        self.index.clone().unwrap_or_else(beside)
     }
 
     /// Path of a file that belongs to the set and has another ending.

@@ -5,7 +5,6 @@
 //! - The files are what the folder has; the index lists them for tools.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +26,8 @@ const BUFFER: usize = 256 << 10;
 /// Where a relay log is, and who writes it.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
-    /// Its folder.
-    pub dir: PathBuf,
-    /// What its files are called.
-    pub base: String,
+    /// Where its files are, and what they are called.
+    pub names: Names,
     /// This server's version, for the head of a file.
     pub server_version: String,
     /// This server's number.
@@ -109,9 +106,9 @@ impl RelayLog {
     /// # Errors
     /// Of the files.
     pub fn open(fs: Arc<dyn Fs>, config: RelayConfig) -> Result<Self> {
-        fs.create_dir_all(&config.dir)?;
-        let names = Names::new(config.dir.clone(), &config.base);
-        let found = fs.list(&config.dir)?;
+        let names = config.names.clone();
+        fs.create_dir_all(names.dir())?;
+        let found = fs.list(names.dir())?;
         let mut numbers: Vec<_> = found.iter().filter_map(|name| names.number(name)).collect();
         numbers.sort_unstable();
         let mut scanned = Scanned::default();

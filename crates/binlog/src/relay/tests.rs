@@ -11,14 +11,14 @@ use crate::apply::{EventSource, RelayPlace};
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::{Checksum, Event, EventType, FLAG_ARTIFICIAL, Stamp, frame};
+use crate::files::Names;
 
 const BIG: u64 = 1 << 30;
 const NO_WAIT: Duration = Duration::ZERO;
 
 fn config(dir: &Path) -> RelayConfig {
     RelayConfig {
-        dir: dir.to_owned(),
-        base: "relay-bin".to_owned(),
+        names: Names::new(dir.to_owned(), "relay-bin"),
         server_version: "9.7.0-esker".to_owned(),
         server_id: 2,
     }

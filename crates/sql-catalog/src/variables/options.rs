@@ -9,7 +9,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlResult, errors};
 
 use super::table::{Effect, Scope};
-use super::{Globals, VarId, admit, mismatch, value};
+use super::{Globals, VarId, VarValue, admit, mismatch, value};
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,11 +309,10 @@ impl Globals {
                 def.name, def.default
             )
         };
-        // MySQL takes a base name here; the files have one.
+        // The base name of the files.
         let text = match def.name {
             "log_bin" if value::from_text(def, text).is_err() => {
-                let line = format!("log_bin={text}: the files are called binlog.000001 and so on");
-                notes.lines.push(line);
+                self.tell("log_bin_basename", VarValue::Text(text.into()));
                 "ON"
             }
             _ => text,

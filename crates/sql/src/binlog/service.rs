@@ -7,19 +7,20 @@
 //! - Orders are answered, also while the writer waits for space, and when it is gone.
 //! - Without [`Binlog::stop`] the files are left as a crash leaves them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use esker_binlog::files::{Commits, Names, Published, View, left_open};
+use esker_binlog::files::{Commits, Home, Names, Published, View, left_open};
 use esker_binlog::spool::Spools;
 use esker_engine::{Engine, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{Globals, VarValue};
 use esker_types::{SqlError, SqlResult};
+use esker_vfs::Fs;
 use parking_lot::Mutex;
 
 use super::cache::CaptureSettings;
@@ -29,7 +30,7 @@ use super::semi_sync::SemiSync;
 use super::two_phase::{self, Keeper};
 use super::writer::{Command, FOLLOWER, FileWriter, Order, StartArgs, failed};
 
-/// Folder of the files in the data directory, and what they are called.
+/// Folder of the files in the data directory, and what they are called, where `log_bin` has no name for them.
 const FOLDER: &str = "binlog";
 const BASE: &str = "binlog";
 /// How long a statement waits for the files to have what it is to show.
@@ -119,9 +120,14 @@ struct Running {
 }
 
 /// Does the engine have to keep its log for the writer until it comes?
-pub(crate) fn follows(env: &esker_vfs::Env, data_dir: &std::path::Path, globals: &Globals) -> bool {
-    match left_open(&*env.fs, &names(data_dir)) {
-        Ok(Some(Commits::OneSync)) | Err(_) => true,
+pub(crate) fn follows(env: &esker_vfs::Env, data_dir: &Path, globals: &Globals) -> bool {
+    let is_open = |names: &Names| {
+        let left = left_open(&*env.fs, names);
+        matches!(left, Ok(Some(Commits::OneSync)) | Err(_))
+    };
+    match home(&*env.fs, data_dir).known() {
+        Err(_) => true,
+        Ok(known) if known.iter().any(is_open) => true,
         Ok(_) => globals.named("log_bin").is_on() && wanted(globals) == Commits::OneSync,
     }
 }
@@ -148,8 +154,23 @@ fn end_files(args: &StartArgs<'_>, names: Names, commits: Commits) -> SqlResult<
     }
 }
 
-fn names(data_dir: &std::path::Path) -> Names {
-    Names::new(data_dir.join(FOLDER), BASE)
+fn home<'a>(fs: &'a dyn Fs, data_dir: &'a Path) -> Home<'a> {
+    Home::new(fs, data_dir, Names::new(data_dir.join(FOLDER), BASE))
+}
+
+/// What the files are called from now on: as `log_bin` says, or as before.
+fn names(args: &StartArgs<'_>) -> SqlResult<Names> {
+    let globals = args.globals;
+    let home = home(&*args.env.fs, args.data_dir);
+    let named = globals.named("log_bin_basename");
+    let wanted = (!named.as_text().is_empty()).then(|| Names::of(args.data_dir, named.as_text()));
+    let names = home.settle(wanted).map_err(|e| failed(&e))?;
+    let index = globals.named("log_bin_index");
+    let index = (!index.as_text().is_empty()).then(|| {
+        let named = Names::of(args.data_dir, index.as_text());
+        named.dir().join(format!("{}.index", named.base()))
+    });
+    home.indexed(names, index).map_err(|e| failed(&e))
 }
 
 impl Binlog {
@@ -159,7 +180,7 @@ impl Binlog {
     /// # Errors
     /// Damaged files.
     pub(crate) fn start(args: &StartArgs<'_>) -> SqlResult<Self> {
-        let names = names(args.data_dir);
+        let names = names(args)?;
         let fs = &args.env.fs;
         let is_on = args.globals.named("log_bin").is_on();
         let commits = wanted(args.globals);
@@ -186,7 +207,7 @@ impl Binlog {
             let text = path.display().to_string();
             args.globals.tell(name, VarValue::Text(text.into()));
         };
-        tell("log_bin_basename", args.data_dir.join(FOLDER).join(BASE));
+        tell("log_bin_basename", names.dir().join(names.base()));
         tell("log_bin_index", names.index());
         let (orders, inbox) = channel();
         let thread = std::thread::Builder::new()

@@ -6,7 +6,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use esker_binlog::files::{Home, Names};
 use esker_binlog::relay::{Received, RelayConfig, RelayLog};
+use esker_sql_catalog::variables::VarValue;
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Mutex, RwLock};
 
@@ -14,6 +16,10 @@ use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
 use crate::applier::{self, Applier, Place, Settings, Status, Until};
 use crate::instance::Instance;
+
+/// What relay logs and their indexes are called where no option names them.
+const UNNAMED: &str = "relay-bin";
+const UNNAMED_INDEX: &str = "relay-bin.index";
 
 /// What START REPLICA says.
 #[derive(Default)]
@@ -74,19 +80,45 @@ fn relay_failed(name: &str, e: &esker_binlog::Error) -> SqlError {
     ))
 }
 
-/// The name of a channel's folder: other characters than letters and digits by their codes.
-fn folder(name: &str) -> String {
-    if name.is_empty() {
-        return "default".to_owned();
-    }
-    let mut folder = "channel-".to_owned();
+/// A channel's name in those of files: other characters than letters and digits by their codes.
+fn in_files(name: &str) -> String {
+    let mut out = String::new();
     for byte in name.bytes() {
         match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' => folder.push(byte.into()),
-            _ => folder.push_str(&format!("_{byte:02x}")),
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => out.push(byte.into()),
+            _ => out.push_str(&format!("_{byte:02x}")),
         }
     }
-    folder
+    out
+}
+
+/// What the relay log of a channel is called from now on: as `relay_log` says, or as before.
+fn relay_names(instance: &Instance, channel: &str) -> SqlResult<Names> {
+    let data_dir = instance.data_dir();
+    let (folder, ending) = match channel {
+        "" => ("default".to_owned(), String::new()),
+        name => (
+            format!("channel-{}", in_files(name)),
+            format!("-{}", in_files(name)),
+        ),
+    };
+    let first = Names::new(data_dir.join("relay").join(folder), UNNAMED);
+    let home = Home::new(&*instance.env.fs, data_dir, first);
+    let option = instance.variable_text("relay_log");
+    let is_named = |option: &str| !option.is_empty() && option != UNNAMED;
+    let wanted = is_named(&option).then(|| {
+        let names = Names::of(data_dir, &option);
+        Names::new(names.dir().to_owned(), &format!("{}{ending}", names.base()))
+    });
+    let failed = |e| relay_failed(channel, &e);
+    let names = home.settle(wanted).map_err(failed)?;
+    let index = instance.variable_text("relay_log_index");
+    let is_named = !index.is_empty() && index != UNNAMED_INDEX;
+    let index = is_named.then(|| {
+        let base = Names::of(data_dir, &index);
+        base.dir().join(format!("{}{ending}.index", base.base()))
+    });
+    home.indexed(names, index).map_err(failed)
 }
 
 impl Channel {
@@ -110,11 +142,16 @@ impl Channel {
         settings: ChannelSettings,
     ) -> SqlResult<Arc<Self>> {
         let config = RelayConfig {
-            dir: instance.data_dir().join("relay").join(folder(name)),
-            base: "relay-bin".to_owned(),
+            names: relay_names(instance, name)?,
             server_version: instance.version().to_owned(),
             server_id: instance.variable_u64("server_id") as u32,
         };
+        if name.is_empty() {
+            let names = &config.names;
+            let base = names.dir().join(names.base());
+            let text = VarValue::Text(base.display().to_string().into());
+            instance.globals.tell("relay_log_basename", text);
+        }
         let relay = RelayLog::open(instance.env.fs.clone(), config);
         let relay = Arc::new(relay.map_err(|e| relay_failed(name, &e))?);
         Ok(Arc::new_cyclic(|this| Self {

@@ -149,6 +149,8 @@ struct Places {
     exec_file: String,
     exec_pos: u64,
     relay_space: u64,
+    /// Of UNTIL, if that is one.
+    until_relay_file: String,
     retrieved: String,
 }
 
@@ -166,6 +168,10 @@ impl Places {
             exec_file: applied.source_file,
             exec_pos: applied.source_pos,
             relay_space: relay.space(),
+            until_relay_file: match &view.until {
+                Some(Until::RelayPosition(place)) => relay.name_of(*place),
+                _ => String::new(),
+            },
             retrieved: received.gtids.to_string(),
         }
     }
@@ -190,11 +196,7 @@ fn until(until: Option<&Until>) -> (&'static str, String, u64) {
         Some(Until::AfterGtids(_)) => ("SQL_AFTER_GTIDS", String::new(), 0),
         Some(Until::AfterGaps) => ("SQL_AFTER_MTS_GAPS", String::new(), 0),
         Some(Until::SourcePosition(file, at)) => ("Source", file.clone(), *at),
-        Some(Until::RelayPosition(place)) => (
-            "Relay",
-            format!("relay-bin.{:06}", place.file),
-            place.offset,
-        ),
+        Some(Until::RelayPosition(place)) => ("Relay", String::new(), place.offset),
     }
 }
 
@@ -213,7 +215,8 @@ fn row(
     let applier_failure = applier.and_then(|applier| applier.failure.as_ref());
     let (io_errno, io_error, io_time) = failure(instance, receiver_failure);
     let (sql_errno, sql_error, sql_time) = failure(instance, applier_failure);
-    let (until_kind, until_file, until_pos) = until(view.until.as_ref());
+    let (until_kind, mut until_file, until_pos) = until(view.until.as_ref());
+    until_file.push_str(&places.until_relay_file);
     let filters = &settings.filters;
     let ignored: Vec<_> = settings
         .ignored_servers
