@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(ShownOption::numbered(at as u8 + 1), Some(*option));
         }
         assert_eq!(ShownOption::numbered(0), None);
-        assert_eq!(ShownOption::numbered(14), None);
+        assert_eq!(ShownOption::numbered(ALL.len() as u8 + 1), None);
     }
 
     #[test]
