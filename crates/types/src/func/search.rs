@@ -181,8 +181,8 @@ fn elt(c: &Call) -> SqlResult<Value> {
 
 fn ret_make_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let (collation, coercibility) = collation_of(&args[1..], ctx, "make_set")?;
-    let chars: u32 = args[1..].iter().map(|a| text_chars(&a.ty)).sum();
-    let ret = string_type(u64::from(chars) + args.len() as u64 - 2, collation);
+    let chars: u64 = args[1..].iter().map(|a| u64::from(text_chars(&a.ty))).sum();
+    let ret = string_type(chars + args.len() as u64 - 2, collation);
     Ok(Signature {
         ret: ret.with_nullable(args[0].ty.nullable),
         coercibility,
