@@ -24,8 +24,8 @@ pub struct ElementCodec {
 }
 
 impl ElementCodec {
-    /// The codec of an index over these columns; none if it is not multi-valued. Other parts beside the array are not in
-    /// the entries.
+    /// The codec of an index over these columns; none if it is not multi-valued. Other parts beside the array are not
+    /// in the entries.
     pub fn new(columns: &[ColumnDef], parts: &[IndexPart]) -> Option<Self> {
         let mut arrays = parts.iter().filter(|part| columns[part.col].is_array());
         let part = arrays.next()?;

@@ -290,7 +290,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("gtid_purged", G, SET, VarKind::Text, ""),
     fact("have_compress", G, VarKind::Text, "YES"),
     fact("have_dynamic_loading", G, VarKind::Text, "NO"),
-    fact("have_geometry", G, VarKind::Text, "NO"),
+    fact("have_geometry", G, VarKind::Text, "YES"),
     fact("have_profiling", G, VarKind::Text, "YES"),
     fact("have_query_cache", G, VarKind::Text, "NO"),
     fact("have_rtree_keys", G, VarKind::Text, "NO"),
