@@ -2,10 +2,10 @@
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a catalog, a type's
 //! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `partition`, `program`,
-//! `trigger`, `event`, `handler`, `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names keep
-//! the text as written (case included); string literals are bytes with escapes already resolved; the height of any expression is
-//! bounded by [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a stack; AND,
-//! OR, UNION and join lists that people generate by the thousand are flat vectors or bounded.
+//! `trigger`, `event`, `handler`, `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names
+//! keep the text as written (case included); string literals are bytes with escapes already resolved; the height of
+//! any expression is bounded by [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot
+//! exhaust a stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or bounded.
 
 mod account;
 mod admin;
