@@ -625,15 +625,17 @@ pub(super) fn bind_like(
 fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
     let wrong = || errors::wrong_arguments("ESCAPE");
     match e.as_const() {
-        Some(Value::Str(s)) => {
-            let text = std::str::from_utf8(s).map_err(|_| wrong())?;
+        Some(Value::Null) => Ok(Some('\\')),
+        // A number is written out.
+        Some(value) => {
+            let text = cast::to_str(value, &e.ty);
+            let text = std::str::from_utf8(&text).map_err(|_| wrong())?;
             let mut chars = text.chars();
             match (chars.next(), chars.next()) {
                 (first, None) => Ok(first),
                 _ => Err(wrong()),
             }
         }
-        Some(Value::Null) => Ok(Some('\\')),
-        _ => Err(wrong()),
+        None => Err(wrong()),
     }
 }

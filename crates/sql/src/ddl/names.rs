@@ -34,7 +34,8 @@ pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
     if !is_system_schema(schema) {
         return Ok(());
     }
-    Err(errors::database_denied(format!("'{user}'"), schema))
+    let (name, host) = user.rsplit_once('@').unwrap_or((user, ""));
+    Err(errors::database_denied(format!("'{name}'@'{host}'"), schema))
 }
 
 /// 1059: names of CHECK constraints may end in a space.
