@@ -56,7 +56,7 @@ pub(super) fn apply(
     if !explicit && aggs.is_empty() {
         check_grouping(clauses, &keys)?;
         if strict && clauses.distinct {
-            check_distinct_order(clauses)?;
+            check_distinct_order(clauses, &aggs)?;
         }
         return Ok((None, scope.width()));
     }
@@ -68,7 +68,7 @@ pub(super) fn apply(
     if strict {
         check_full(clauses, &keys, rollup, &aggs, explicit)?;
         if clauses.distinct && explicit && (rollup || !selects_all(clauses, &keys)) {
-            check_distinct_order(clauses)?;
+            check_distinct_order(clauses, &aggs)?;
         }
     }
     let key_base = scope.width();
@@ -288,26 +288,27 @@ fn selects_all(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> bool {
     keys.iter().all(is_selected)
 }
 
-/// Is there an aggregate in the expression, outside of parts that are selected?
-fn aggregates(e: &Expr, selected: &[Expr]) -> bool {
+/// Is there an aggregate in the expression, outside of parts that are selected? ANY_VALUE is none.
+fn aggregates(e: &Expr, selected: &[Expr], calls: &[AggCall]) -> bool {
     if selected.iter().any(|s| walk::same(s, e)) {
         return false;
     }
     match e.kind {
-        ExprKind::Aggregate(_) | ExprKind::Grouping(_) => true,
-        _ => e.children().into_iter().any(|c| aggregates(c, selected)),
+        ExprKind::Aggregate(nth) => !calls.get(nth as usize).is_some_and(AggCall::is_any_value),
+        ExprKind::Grouping(_) => true,
+        _ => (e.children().into_iter()).any(|c| aggregates(c, selected, calls)),
     }
 }
 
 /// ORDER BY of a DISTINCT query reads only what is selected (3065, 3066).
-fn check_distinct_order(clauses: &Clauses<'_, '_>) -> SqlResult<()> {
+fn check_distinct_order(clauses: &Clauses<'_, '_>, aggs: &[AggCall]) -> SqlResult<()> {
     let selected: Vec<Expr> = clauses.outputs.iter().map(|o| o.expr.clone()).collect();
     let slots: HashSet<u32> = selected.iter().filter_map(Expr::as_column).collect();
     for (nth, key) in clauses.order.iter().enumerate() {
         if matches!(&key.expr.kind, ExprKind::Const(Value::Null)) {
             continue;
         }
-        if aggregates(&key.expr, &selected) {
+        if aggregates(&key.expr, &selected, aggs) {
             return Err(errors::aggregate_not_in_distinct(nth + 1));
         }
         if let Some(slot) = first_free(&key.expr, &selected, &slots) {
