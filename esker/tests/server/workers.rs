@@ -143,6 +143,21 @@ fn statements_without_end_take_no_worker_and_are_killed() {
 }
 
 #[test]
+fn computed_keys_of_handlers_take_no_worker() {
+    let (server, _dir) = server_with_table();
+    let mut c = server.connect();
+    let mut hostile = server.connect();
+    hostile.run("USE d; HANDLER t OPEN");
+    let sql = "HANDLER t READ `PRIMARY` = (SLEEP(60))";
+    let ended = std::thread::spawn(move || code(hostile.query(sql, &mut |_| ())));
+    eventually("it runs", || !running(&mut c, sql).is_empty());
+    for id in running(&mut c, sql) {
+        c.run(&format!("KILL QUERY {id}"));
+    }
+    assert_eq!(ended.join().expect("no panic"), 1317);
+}
+
+#[test]
 fn a_load_of_a_file_without_end_is_killed() {
     let dir = tempfile::tempdir().expect("folder");
     // A hole of 1 TiB, of which every byte ends a line.

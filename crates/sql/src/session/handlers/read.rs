@@ -13,7 +13,9 @@ use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecError, ExecResult, engine_error};
 use esker_sql_catalog::result::{ColumnMeta, Mode, RowSink, StoredAs};
 use esker_sql_exec::{ExecEnv, SubqueryStates};
-use esker_sql_plan::bind::{Names, Params, Scope, bind_condition, bind_expr, column_flags};
+use esker_sql_plan::bind::{
+    Names, Params, Scope, bind_condition, bind_expr, column_flags, number_literal,
+};
 use esker_sql_plan::expr::Expr;
 use esker_sql_syntax::ast::{self, HandlerMove, HandlerRead, Literal};
 use esker_types::collation::Coercibility;
@@ -50,6 +52,16 @@ enum KeyValue {
     Given(Expr),
     /// DEFAULT.
     Default,
+}
+
+impl KeyValue {
+    /// May it take long?
+    fn is_computed(&self) -> bool {
+        match self {
+            Self::Given(expr) => expr.as_const().is_none(),
+            Self::Default => false,
+        }
+    }
 }
 
 /// LIMIT: how many rows to pass over, and how many to give.
@@ -90,6 +102,9 @@ impl Session {
             let table = base_table(&scope.names, &schema, &name)?;
             bind(scope, table, &alias, read)
         })?;
+        if mode == Mode::Inline && bound.key.iter().any(KeyValue::is_computed) {
+            return Ok(Done::NeedThread);
+        }
         let handler = &mut self.handlers.0[at];
         if !Arc::ptr_eq(&handler.table, &bound.table) {
             handler.table = bound.table.clone();
@@ -302,11 +317,17 @@ fn bind(
         if values.len() > parts {
             return Err(errors::too_many_key_parts(parts));
         }
-        let value = |value: &ast::Expr| match value {
+        let value = |(nth, value): (usize, &ast::Expr)| match value {
             ast::Expr::Default(None) => Ok(KeyValue::Default),
-            other => Ok(KeyValue::Given(bind_expr(&env, &row, other)?)),
+            other => {
+                // What is compared with numbers is one.
+                let is_number = bound.part(nth).ty.is_numeric();
+                let number = is_number.then(|| number_literal(other)).flatten();
+                let given = number.map_or_else(|| bind_expr(&env, &row, other), Ok);
+                Ok(KeyValue::Given(given?))
+            }
         };
-        bound.key = values.iter().map(value).collect::<SqlResult<_>>()?;
+        bound.key = (values.iter().enumerate().map(value)).collect::<SqlResult<_>>()?;
     }
     if env.calls.get() {
         return Err(SqlError::not_supported(
