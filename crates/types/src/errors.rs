@@ -475,6 +475,11 @@ pub fn view_prevents(verb: impl Display, view: impl Display) -> SqlError {
     SqlError::new(1443, "HY000", text)
 }
 
+/// 1138
+pub fn invalid_null() -> SqlError {
+    SqlError::new(1138, "22004", "Invalid use of NULL value")
+}
+
 /// 1364
 pub fn no_default(column: impl Display) -> SqlError {
     let text = format!("Field '{column}' doesn't have a default value");

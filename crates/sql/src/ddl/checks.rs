@@ -13,7 +13,7 @@ use esker_types::{SqlError, SqlResult};
 use super::names::{self, TableName};
 
 /// Functions that answer true or false, as MySQL counts them.
-const PREDICATES: [&str; 14] = [
+const PREDICATES: [&str; 35] = [
     "gtid_subset",
     "is_ipv4",
     "is_ipv4_compat",
@@ -26,7 +26,28 @@ const PREDICATES: [&str; 14] = [
     "json_overlaps",
     "json_schema_valid",
     "json_valid",
+    "mbrcontains",
+    "mbrcoveredby",
+    "mbrcovers",
+    "mbrdisjoint",
+    "mbrequals",
+    "mbrintersects",
+    "mbroverlaps",
+    "mbrtouches",
+    "mbrwithin",
     "regexp_like",
+    "st_contains",
+    "st_crosses",
+    "st_disjoint",
+    "st_equals",
+    "st_intersects",
+    "st_isclosed",
+    "st_isempty",
+    "st_issimple",
+    "st_isvalid",
+    "st_overlaps",
+    "st_touches",
+    "st_within",
     "strcmp",
 ];
 

@@ -228,8 +228,9 @@ impl<'a> Conversion<'a> {
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
         }
-        if eval.diagnostics.strict_write.get() {
-            return Err(SqlError::new(1138, "22004", "Invalid use of NULL value"));
+        // There is no zero of geometries.
+        if eval.diagnostics.strict_write.get() || column.ty.is_geometry() {
+            return Err(errors::invalid_null());
         }
         Ok(implicit_value(&column.ty))
     }

@@ -279,6 +279,7 @@ pub(super) fn drawn(
     }
     if options.engine == Some(StorageEngine::Memory) {
         draft.forget_new_keys();
+        draft.check_no_geometry()?;
     }
     if options.is_ascending_only(None) {
         draft.check_ascending()?;

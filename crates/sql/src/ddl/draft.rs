@@ -454,6 +454,14 @@ impl Draft {
         }
     }
 
+    /// 1178 for columns of geometries.
+    pub(super) fn check_no_geometry(&self) -> SqlResult<()> {
+        match self.columns.iter().any(|c| c.def.ty.is_geometry()) {
+            true => Err(errors::engine_without("GEOMETRY")),
+            false => Ok(()),
+        }
+    }
+
     /// 1796 and 1214 for full-text indexes of tables that have none.
     pub(super) fn check_fulltext(
         &self,

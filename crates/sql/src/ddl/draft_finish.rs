@@ -382,7 +382,7 @@ fn check_text(
 }
 
 /// The part of a spatial index: one geometry that is NOT NULL, of which the first bytes are stored. 1070, 1089, 1252,
-/// 1687, 3728.
+/// 1687, 3106, 3728.
 fn spatial_part(
     index: &DraftIndex,
     part: &DraftPart,
@@ -402,6 +402,11 @@ fn spatial_part(
     }
     if part.prefix_len.is_some() {
         return Err(incorrect_prefix());
+    }
+    if is_virtual(column) {
+        return Err(not_for_generated(
+            "Spatial index on virtual generated column",
+        ));
     }
     if column.ty.nullable {
         let text = "All parts of a SPATIAL index must be NOT NULL";

@@ -14,7 +14,7 @@ use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_sql_plan::plan::table_rows;
-use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::DdlCtx;
 use super::convert::Conversion;
@@ -340,8 +340,16 @@ pub(super) fn check_none_dropped(
     Ok(())
 }
 
-/// 1292 where rows would get a zero date in an added NOT NULL column, and the SQL mode forbids it.
-pub(super) fn refuse_zero_dates(rows: &Rows<'_>, added: &[&ColumnDef]) -> SqlResult<()> {
+/// Refuses an added NOT NULL column without a default that rows cannot get: 1138 for a geometry, of which there is no
+/// zero, and 1292 for a zero date that the SQL mode forbids.
+pub(super) fn refuse_implicit_values(rows: &Rows<'_>, added: &[&ColumnDef]) -> SqlResult<()> {
+    let is_needed = |c: &&ColumnDef| matches!(c.default, DefaultDef::None) && c.generated.is_none();
+    let mut geometries = added
+        .iter()
+        .filter(|c| c.ty.is_geometry() && !c.ty.nullable);
+    if geometries.any(is_needed) && next(&mut rows.open()?)?.is_some() {
+        return Err(errors::invalid_null());
+    }
     let mode = rows.building.eval.sql_mode;
     if !(mode.is_strict() && mode.has(SqlMode::NO_ZERO_DATE)) {
         return Ok(());

@@ -35,7 +35,10 @@ pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
         return Ok(());
     }
     let (name, host) = user.rsplit_once('@').unwrap_or((user, ""));
-    Err(errors::database_denied(format!("'{name}'@'{host}'"), schema))
+    Err(errors::database_denied(
+        format!("'{name}'@'{host}'"),
+        schema,
+    ))
 }
 
 /// 1059: names of CHECK constraints may end in a space.

@@ -118,8 +118,11 @@ pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
     }
 }
 
-/// DEFAULT written for a column that has none: 1364, a warning without strict mode.
+/// DEFAULT written for a column that has none: 1364, a warning without strict mode; there is no zero of geometries.
 pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResult<Value> {
+    if column.ty.is_geometry() && !column.ty.nullable {
+        return Err(errors::no_geometry_for_column());
+    }
     if !matches!(column.ty.kind, TypeKind::Enum(_)) {
         let e = errors::no_default(&column.name);
         ctx.raise(e.code, "HY000", e.message)?;

@@ -16,7 +16,7 @@ use crate::ctx::{EvalCtx, Work};
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
-use crate::geometry::{GeometryType, Shape, Spatial};
+use crate::geometry::{GeometryType, Spatial};
 use crate::json::{self, JsonRef};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{Date, DateTime, Time};
@@ -187,7 +187,7 @@ fn to_geometry_column(t: &Target<'_>, v: Value, wanted: GeometryType) -> SqlResu
         return Err(errors::no_geometry_for_column());
     };
     let spatial = Spatial::parse(&bytes).ok_or_else(errors::no_geometry_for_column)?;
-    if wanted.shape != Shape::Geometry && spatial.geometry.shape() != wanted.shape {
+    if !wanted.shape.holds(spatial.geometry.shape()) {
         return Err(errors::no_geometry_for_column());
     }
     match wanted.srid.filter(|srid| *srid != spatial.srid) {

@@ -47,6 +47,23 @@ pub enum Shape {
     Collection,
 }
 
+impl Shape {
+    /// May a column of this shape have that geometry? The MULTI shapes are collections, too.
+    pub fn holds(self, other: Shape) -> bool {
+        match self {
+            Shape::Geometry => true,
+            Shape::Collection => matches!(
+                other,
+                Shape::Collection
+                    | Shape::MultiPoint
+                    | Shape::MultiLineString
+                    | Shape::MultiPolygon
+            ),
+            _ => self == other,
+        }
+    }
+}
+
 const SHAPES: [(Shape, &str); 8] = [
     (Shape::Geometry, "geometry"),
     (Shape::Point, "point"),

@@ -103,7 +103,7 @@ impl Altered<'_> {
         };
         let added = self.built.columns.iter();
         let added: Vec<&ColumnDef> = added.filter(|c| context.added.contains(&c.id)).collect();
-        fill::refuse_zero_dates(&rows, &added)?;
+        fill::refuse_implicit_values(&rows, &added)?;
         let strict = copy && ctx.eval.sql_mode.is_strict();
         let strict = ctx.eval.diagnostics.strict_write.replace(strict);
         let keys = self.new_keys(ctx, &def);
@@ -132,7 +132,7 @@ impl Altered<'_> {
             view: View::Latest,
         };
         if others == Others::Write {
-            fill::refuse_zero_dates(&latest(self.old), &added)?;
+            fill::refuse_implicit_values(&latest(self.old), &added)?;
         }
         // ANALYZE may have come meanwhile.
         if let Some(now) = ctx.catalog.resolve(&self.old.schema, &self.old.name)

@@ -178,6 +178,7 @@ fn run(
     foreign::check_engine(&old, engine)?;
     if engine == StorageEngine::Memory {
         edit.draft.forget_new_keys();
+        edit.draft.check_no_geometry()?;
     }
     if table_options.is_ascending_only(Some(&old)) {
         edit.draft.check_ascending()?;

@@ -226,6 +226,9 @@ fn check_table(table: &Table<'_>, partitioning: &Partitioning) -> SqlResult<()> 
     if built.indexes.iter().any(|i| i.fulltext.is_some()) {
         return Err(errors::no_fulltext());
     }
+    if built.columns.iter().any(|c| c.ty.is_geometry()) {
+        return Err(errors::engine_without("GEOMETRY"));
+    }
     let deciding = method::deciding_columns(table, partitioning)?;
     for index in built.indexes.iter().filter(|i| i.unique) {
         let has = |col: &usize| {

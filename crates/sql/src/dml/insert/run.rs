@@ -177,13 +177,14 @@ impl CompiledInsert {
         has_none && !matches!(column.ty.kind, TypeKind::Enum(_))
     }
 
-    /// 1364, a warning outside strict mode.
+    /// 1364, a warning outside strict mode; there is no zero of geometries.
     pub(super) fn no_default(&self, ctx: &EvalCtx<'_>, col: usize) -> SqlResult<()> {
+        let column = &self.table().columns[col];
         let e = match &self.view {
             Some(view) => view.no_default(),
-            None => errors::no_default(&self.table().columns[col].name),
+            None => errors::no_default(&column.name),
         };
-        if ctx.diagnostics.strict_write.get() {
+        if ctx.diagnostics.strict_write.get() || column.ty.is_geometry() {
             return Err(e);
         }
         ctx.warn(Level::Warning, e.code, e.message);
