@@ -58,7 +58,7 @@ fn rounded((low, high): (f64, f64)) -> f64 {
     (0..MOST_DECIMALS)
         .map(|decimals| {
             let scale = 10f64.powi(decimals);
-            (middle * scale).round() / scale
+            (middle * scale).round_ties_even() / scale
         })
         .find(|short| (low..=high).contains(short))
         .unwrap_or(middle)
@@ -74,6 +74,7 @@ mod tests {
         assert_eq!(encode(at(180.0, 90.0), 10), b"zzzzzzzzzz");
         assert_eq!(encode(at(1.0, 2.0), 5), b"s02eq");
         assert_eq!(decode(b"u4pruydqqvj"), Some(at(10.40744, 57.64911)));
+        assert_eq!(decode(b"3"), Some(at(-112.0, -22.0)));
         assert_eq!(decode(b"aa"), None);
         assert_eq!(decode(b""), None);
     }

@@ -74,12 +74,14 @@ pub fn rounded(n: f64, digits: Option<u32>) -> f64 {
         return n;
     };
     let scale = 10f64.powi(digits as i32);
-    let scaled = (n * scale).round() / scale;
+    let scaled = (n * scale).round_ties_even() / scale;
     if scaled.is_finite() { scaled } else { n }
 }
 
-fn member<'a>(members: &'a [(Vec<u8>, Json)], name: &str) -> Option<&'a Json> {
-    let mut found = members.iter().filter(|(key, _)| key == name.as_bytes());
+/// A member of a document; as to MySQL, letters count in either case.
+pub fn member<'a>(members: &'a [(Vec<u8>, Json)], name: &str) -> Option<&'a Json> {
+    let is_it = |(key, _): &&(Vec<u8>, Json)| key.eq_ignore_ascii_case(name.as_bytes());
+    let mut found = members.iter().filter(is_it);
     found.next().map(|(_, value)| value)
 }
 
@@ -103,15 +105,24 @@ pub fn parse(doc: &Json, most: usize, depth: usize) -> Found<Option<Geometry>> {
         return Err(Fault::WrongType("type", "string"));
     };
     let all = |items: &[Json]| -> Found<Vec<Geometry>> {
+        if items.iter().any(|item| !matches!(item, Json::Object(_))) {
+            return Err(Fault::WrongType("geometries", "object array"));
+        }
         let parsed = items.iter().map(|item| parse(item, most, depth + 1));
         parsed.filter_map(Result::transpose).collect()
     };
     match kind.as_slice() {
         b"Feature" => {
-            return match needed("geometry")? {
+            let geometry = needed("geometry")?;
+            if !matches!(geometry, Json::Null | Json::Object(_)) {
+                return Err(Fault::WrongType("geometry", "object"));
+            }
+            if !matches!(needed("properties")?, Json::Null | Json::Object(_)) {
+                return Err(Fault::WrongType("properties", "object"));
+            }
+            return match geometry {
                 Json::Null => Ok(None),
-                geometry @ Json::Object(_) => parse(geometry, most, depth + 1),
-                _ => Err(Fault::WrongType("geometry", "object")),
+                geometry => parse(geometry, most, depth + 1),
             };
         }
         b"FeatureCollection" => {

@@ -7,7 +7,7 @@ use super::{Coord, Geometry, MAX_DEPTH, Shape, is_line, is_ring};
 use crate::cast::write_f64;
 
 /// Names of shapes in texts.
-const NAMES: [(&str, Shape); 8] = [
+const NAMES: [(&str, Shape); 7] = [
     ("POINT", Shape::Point),
     ("LINESTRING", Shape::LineString),
     ("POLYGON", Shape::Polygon),
@@ -15,7 +15,6 @@ const NAMES: [(&str, Shape); 8] = [
     ("MULTILINESTRING", Shape::MultiLineString),
     ("MULTIPOLYGON", Shape::MultiPolygon),
     ("GEOMETRYCOLLECTION", Shape::Collection),
-    ("GEOMCOLLECTION", Shape::Collection),
 ];
 
 /// Reads a text; `None` if it is none of a geometry.
@@ -26,13 +25,36 @@ pub fn parse(text: &[u8]) -> Option<Geometry> {
     parser.rest.is_empty().then_some(geometry)
 }
 
+/// Bytes of a sign, digits with a point, and an exponent.
+fn number_length(text: &[u8]) -> usize {
+    let sign = |at: usize| usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+    let digits = |at: usize| text[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut end = sign(0);
+    end += digits(end);
+    if text.get(end) == Some(&b'.') {
+        end += 1;
+        end += digits(end);
+    }
+    if matches!(text.get(end), Some(b'e' | b'E')) {
+        let exponent = end + 1 + sign(end + 1);
+        match digits(exponent) {
+            0 => {}
+            some => end = exponent + some,
+        }
+    }
+    end
+}
+
 struct Parser<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Parser<'a> {
     fn skip(&mut self) {
-        self.rest = self.rest.trim_ascii_start();
+        const VERTICAL_TAB: u8 = 0x0b;
+        let is_space = |b: &u8| b.is_ascii_whitespace() || *b == VERTICAL_TAB;
+        let spaces = self.rest.iter().take_while(|b| is_space(b)).count();
+        self.rest = &self.rest[spaces..];
     }
 
     fn eat(&mut self, byte: u8) -> bool {
@@ -58,10 +80,12 @@ impl<'a> Parser<'a> {
         self.take_while(u8::is_ascii_alphanumeric)
     }
 
+    /// The longest number that the text begins with: what can be no part of it begins the next one.
     fn number(&mut self) -> Option<f64> {
-        let is_part = |b: &u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
-        let text = std::str::from_utf8(self.take_while(is_part)).ok()?;
-        let number: f64 = text.parse().ok()?;
+        self.skip();
+        let (number, rest) = self.rest.split_at(number_length(self.rest));
+        self.rest = rest;
+        let number: f64 = std::str::from_utf8(number).ok()?.parse().ok()?;
         number.is_finite().then_some(number)
     }
 
@@ -193,6 +217,13 @@ mod tests {
             (" Point ( 1. -.5 ) ", Some("POINT(1 -0.5)")),
             ("MULTIPOINT(1 2, 3 4)", Some("MULTIPOINT((1 2),(3 4))")),
             ("MULTIPOINT((1 2), 3 4)", None),
+            ("POINT(1-2)", Some("POINT(1 -2)")),
+            ("POINT(1.5.5)", Some("POINT(1.5 0.5)")),
+            ("POINT(15e+1-3e0)", Some("POINT(150 -3)")),
+            ("POINT(1e 3)", None),
+            ("POINT(1 .)", None),
+            ("POINT(1\u{b}2)", Some("POINT(1 2)")),
+            ("GEOMCOLLECTION(POINT(1 2))", None),
             ("GEOMETRYCOLLECTION()", Some("GEOMETRYCOLLECTION EMPTY")),
             ("POLYGON((0 0,1 1,2 2))", None),
             ("POLYGON((0 0,1 1,2 2,0 1))", None),

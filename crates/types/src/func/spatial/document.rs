@@ -113,10 +113,7 @@ fn crs(srid: u32, long: bool) -> Json {
 /// The SRID that a document names: 3072 for what is none.
 fn srid_of(doc: &Json) -> Option<Result<u32, ()>> {
     let member = |doc: &Json, key: &str| match doc {
-        Json::Object(members) => {
-            let mut found = members.iter().filter(|(k, _)| k == key.as_bytes());
-            found.next().map(|(_, value)| value.clone())
-        }
+        Json::Object(members) => geojson::member(members, key).cloned(),
         _ => None,
     };
     let crs = member(doc, "crs").filter(|crs| *crs != Json::Null)?;
@@ -148,6 +145,9 @@ fn from_geojson(c: &Call) -> SqlResult<Value> {
         return Err(incorrect("option", option, NAME));
     }
     let most = if option == 1 { 2 } else { ANY_DIMENSION };
+    if doc == Json::Null {
+        return Ok(Value::Null);
+    }
     let srid = match (c.has(2), srid_of(&doc)) {
         (true, _) => read::srid(c, 2, NAME)?,
         (false, None) => WGS84,
@@ -158,7 +158,7 @@ fn from_geojson(c: &Call) -> SqlResult<Value> {
         return Ok(Value::Null);
     };
     let spatial = Spatial { srid, geometry };
-    read::check_range(&spatial, NAME, RangeOf::Text)?;
+    read::check_range(&spatial, NAME, RangeOf::Strict)?;
     Ok(Value::Str(spatial.to_bytes()))
 }
 
@@ -213,7 +213,7 @@ fn hash(c: &Call) -> SqlResult<Value> {
 
 /// The place of a hash: 1411.
 fn place(c: &Call, function: &str) -> SqlResult<Coord> {
-    let hash = c.bytes(0);
+    let hash = read::text(c, 0);
     let found = geohash::decode(&hash).filter(|_| hash.len() <= MAX_HASH as usize);
     found.ok_or_else(|| incorrect("geohash", String::from_utf8_lossy(&hash), function))
 }

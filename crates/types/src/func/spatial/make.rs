@@ -12,7 +12,7 @@ use crate::errors;
 use crate::func::call::Call;
 use crate::func::ret::binary;
 use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, def};
-use crate::geometry::{Coord, Geometry, Shape, Spatial, is_ring, srs, wkb, wkt};
+use crate::geometry::{Coord, Geometry, Shape, Spatial, is_ring, wkb, wkt};
 use crate::sqltype::TypeKind;
 use crate::value::Value;
 
@@ -150,7 +150,7 @@ fn made(
     if !finite {
         return Err(errors::invalid_gis_data(function));
     }
-    if code != ANY && geometry.shape().code() != code {
+    if !is_of(geometry.shape(), code) {
         return Err(read::unexpected(format, geometry.shape(), function));
     }
     let geometry = if swapped {
@@ -163,8 +163,18 @@ fn made(
     Ok(Value::Str(spatial.to_bytes()))
 }
 
+/// Is it what a function's name says? A collection of one shape is a collection, too.
+fn is_of(shape: Shape, code: u8) -> bool {
+    match shape {
+        Shape::MultiPoint | Shape::MultiLineString | Shape::MultiPolygon if code == COLLECTION => {
+            true
+        }
+        _ => code == ANY || code == shape.code(),
+    }
+}
+
 fn from_text(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
-    made(c, wkt::parse(&c.bytes(0)), function, code, "WKT")
+    made(c, wkt::parse(&read::text(c, 0)), function, code, "WKT")
 }
 
 fn from_bytes(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
@@ -189,17 +199,10 @@ fn members<T>(
     picked.ok_or_else(|| errors::wrong_arguments(function))
 }
 
+/// Whatever the systems of the parts are, what is made of them is in the plane.
 fn from_parts(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
-    let mut items = Vec::with_capacity(c.argc());
-    let mut srid = None;
-    for i in 0..c.argc() {
-        let part = read::loose(c, i, function)?;
-        let first = *srid.get_or_insert(part.srid);
-        if first != part.srid {
-            return Err(errors::different_srids(function, first, part.srid));
-        }
-        items.push(part.geometry);
-    }
+    let part = |i| read::loose(c, i, function).map(|part| part.geometry);
+    let items: Vec<_> = (0..c.argc()).map(part).collect::<SqlResult<_>>()?;
     let as_point = |g| match g {
         Geometry::Point(at) => Some(at),
         _ => None,
@@ -226,7 +229,7 @@ fn from_parts(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
         _ => true,
     };
     match well_formed {
-        true => value(srid.unwrap_or(0), geometry),
+        true => value(0, geometry),
         false => Err(errors::invalid_gis_data(function)),
     }
 }
@@ -234,9 +237,6 @@ fn from_parts(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
 /// A geometry with its axes in the order of its texts.
 fn in_order(c: &Call, function: &str) -> SqlResult<Geometry> {
     let spatial = read::loose(c, 0, function)?;
-    if srs::find(spatial.srid).is_some() {
-        read::check_range(&spatial, function, RangeOf::Parameter)?;
-    }
     Ok(match read::is_swapped(c, 1, spatial.srid, function)? {
         true => spatial.geometry.swapped(),
         false => spatial.geometry,

@@ -216,8 +216,12 @@ fn distance_sphere(c: &Call) -> SqlResult<Value> {
             false => errors::not_for_cartesian(NAME, &shapes),
         });
     };
+    let range = match geographic {
+        true => RangeOf::Text,
+        false => RangeOf::Strict,
+    };
     for at in from.iter().chain(to) {
-        if let Some(e) = read::out_of_range(*at, NAME, RangeOf::Text) {
+        if let Some(e) = read::out_of_range(*at, NAME, range) {
             return Err(e);
         }
     }

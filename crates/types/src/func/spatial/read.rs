@@ -2,6 +2,9 @@
 //!
 //! Neighbours: every kernel of this directory. **Invariant**: bytes are checked here, and nowhere behind.
 
+use std::borrow::Cow;
+
+use crate::cast;
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
 use crate::func::call::Call;
@@ -19,6 +22,11 @@ pub(super) fn loose(c: &Call, i: usize, function: &str) -> SqlResult<Spatial> {
         true => Ok(spatial),
         false => Err(errors::invalid_gis_data(function)),
     }
+}
+
+/// Argument `i` as text, whatever its character set is.
+pub(super) fn text<'a>(c: &Call<'a>, i: usize) -> Cow<'a, [u8]> {
+    cast::to_str(&c.args[i], c.ty(i))
 }
 
 /// Argument `i` as a geometry of a system that is known: 3037, 3548, 3731, 3732.
@@ -88,6 +96,8 @@ pub(super) enum RangeOf {
     Parameter,
     /// A text, or numbers.
     Text,
+    /// A document, or points of the plane that shall be on a sphere: the date line is at 180 degrees only.
+    Strict,
 }
 
 /// Is it a place on the earth, if it shall be one?
@@ -111,12 +121,13 @@ pub(super) fn out_of_range(at: Coord, function: &str, of: RangeOf) -> Option<Sql
             errors::parameter_longitude_out_of_range as fn(f64, &str) -> SqlError,
             errors::parameter_latitude_out_of_range as fn(f64, &str) -> SqlError,
         ),
-        RangeOf::Text => (
+        RangeOf::Text | RangeOf::Strict => (
             errors::longitude_out_of_range as fn(f64, &str) -> SqlError,
             errors::latitude_out_of_range as fn(f64, &str) -> SqlError,
         ),
     };
-    if !(at.x > -180.0 && at.x <= 180.0) {
+    let is_strict = of == RangeOf::Strict && at.x == -180.0;
+    if is_strict || !(-180.0..=180.0).contains(&at.x) {
         return Some(longitude(at.x, function));
     }
     (!(-90.0..=90.0).contains(&at.y)).then(|| latitude(at.y, function))
@@ -140,7 +151,7 @@ pub(super) fn unexpected(wanted: &str, found: Shape, function: &str) -> SqlError
 pub(super) fn is_swapped(c: &Call, i: usize, srid: u32, function: &str) -> SqlResult<bool> {
     let mut order = None;
     if c.has(i) {
-        let text = c.bytes(i);
+        let text = text(c, i);
         let text = String::from_utf8_lossy(&text);
         let fault = |code, text| Err(SqlError::new(code, "22023", text));
         for option in text
