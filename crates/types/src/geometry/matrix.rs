@@ -7,7 +7,7 @@
 //! asks. **Invariants**: whether segments run along each other is decided by their corners, never by a computed
 //! point; the work is in proportion to the segments of one times those of the other, and `go_on` is asked of it.
 
-use super::measure::side;
+use super::measure::{is_against_clock, side_or_on};
 use super::{Coord, Geometry};
 use crate::error::SqlResult;
 
@@ -69,7 +69,7 @@ impl Segment {
 
     /// Is the point on it?
     fn has(&self, at: Coord) -> bool {
-        side(self.a, self.b, at) == 0.0 && self.is_beside(at)
+        side_or_on(self.a, self.b, at) == 0.0 && self.is_beside(at)
     }
 
     /// Is a point of its line between its ends?
@@ -99,7 +99,10 @@ impl Segment {
 #[derive(Default)]
 struct Parts<'a> {
     segments: Vec<Segment>,
+    /// Points, and lines without length.
     points: Vec<Coord>,
+    /// Rings without length.
+    borders: Vec<Coord>,
     /// The ends of lines that are not closed.
     ends: Vec<Coord>,
     polygons: Vec<&'a [Vec<Coord>]>,
@@ -119,6 +122,13 @@ impl<'a> Parts<'a> {
     }
 
     fn push(&mut self, line: &[Coord], area_left: Option<bool>) {
+        let Some(first) = line.first() else { return };
+        if line.iter().all(|at| at == first) {
+            return match area_left {
+                Some(_) => self.borders.push(*first),
+                None => self.points.push(*first),
+            };
+        }
         let ends = line.windows(2).filter(|ends| ends[0] != ends[1]);
         self.segments.extend(ends.map(|ends| Segment {
             a: ends[0],
@@ -139,8 +149,8 @@ impl<'a> Parts<'a> {
     fn polygon(&mut self, rings: &'a [Vec<Coord>]) {
         self.polygons.push(rings);
         for (nth, ring) in rings.iter().enumerate() {
-            let twice: f64 = ring.windows(2).map(|e| side(ring[0], e[0], e[1])).sum();
-            self.push(ring, Some((twice > 0.0) == (nth == 0)));
+            let runs_left = is_against_clock(ring).unwrap_or(false);
+            self.push(ring, Some(runs_left == (nth == 0)));
         }
     }
 
@@ -156,7 +166,7 @@ impl<'a> Parts<'a> {
     /// Where a corner lies.
     fn place(&self, at: Coord) -> Place {
         let on: Vec<_> = self.segments.iter().filter(|s| s.has(at)).collect();
-        if on.iter().any(|s| s.area_left.is_some()) {
+        if on.iter().any(|s| s.area_left.is_some()) || self.borders.contains(&at) {
             return Boundary;
         }
         if self.in_areas(at) == Interior || self.points.contains(&at) {
@@ -189,11 +199,11 @@ struct Cuts {
 
 impl Cuts {
     fn meet(&mut self, p: &Segment, q: &Segment, matrix: &mut Matrix) {
-        let (qa, qb) = (side(p.a, p.b, q.a), side(p.a, p.b, q.b));
-        if qa == 0.0 && qb == 0.0 {
+        let (qa, qb) = (side_or_on(p.a, p.b, q.a), side_or_on(p.a, p.b, q.b));
+        let (pa, pb) = (side_or_on(q.a, q.b, p.a), side_or_on(q.a, q.b, p.b));
+        if qa == 0.0 && qb == 0.0 || pa == 0.0 && pb == 0.0 {
             return self.run_along(p, q);
         }
-        let (pa, pb) = (side(q.a, q.b, p.a), side(q.a, q.b, p.b));
         let opposite = |a: f64, b: f64| a < 0.0 && b > 0.0 || a > 0.0 && b < 0.0;
         if opposite(qa, qb) && opposite(pa, pb) {
             self.parts.push(pa / (pa - pb));
@@ -246,7 +256,7 @@ fn half(
             matrix.raise(a.place(corner), b.place(corner), 0);
         }
     }
-    for at in &a.points {
+    for at in a.points.iter().chain(&a.borders) {
         go_on(a.segments.len() + b.segments.len())?;
         matrix.raise(a.place(*at), b.place(*at), 0);
     }
@@ -339,6 +349,8 @@ mod tests {
             ("LINESTRING(0 0,2 2)", "LINESTRING(0 2,2 0)", "0F1FF0102"),
             ("LINESTRING(0 0,2 2)", "LINESTRING(0 0,2 2)", "1FFF0FFFF"),
             ("POINT(1 1)", "POINT(1 1)", "0FFFFFFFF"),
+            ("LINESTRING(1 1,1 1)", "POINT(1 1)", "0FFFFFFFF"),
+            ("LINESTRING(8 8,3 1)", "POINT(6.5 5.9)", "0F1FF0FFF"),
         ] {
             assert_eq!(text(a, b)[..8], expected[..8], "{a} {b}");
         }

@@ -46,9 +46,10 @@ impl Rect {
     }
 }
 
-/// The distance of two points.
+/// The distance of two points. (As MySQL's: a square that no double holds makes it infinite.)
 pub fn between(a: Coord, b: Coord) -> f64 {
-    (a.x - b.x).hypot(a.y - b.y)
+    let (x, y) = (a.x - b.x, a.y - b.y);
+    (x * x + y * y).sqrt()
 }
 
 /// The length of a line.
@@ -59,6 +60,12 @@ pub fn length(line: &[Coord]) -> f64 {
             (x * x + y * y).sqrt()
         })
         .sum()
+}
+
+/// Does a ring run against the clock? `None`: it has no area.
+pub fn is_against_clock(ring: &[Coord]) -> Option<bool> {
+    let (twice, ..) = ring_sums(ring, *ring.first()?);
+    (twice != 0.0).then_some(twice > 0.0)
 }
 
 /// Twice the area of a ring, positive where it runs against the clock, and its moments.
@@ -264,6 +271,27 @@ pub fn to_segment(at: Coord, (a, b): (Coord, Coord)) -> f64 {
 /// On which side of a line through `a` and `b` a point is: the sign of the cross product.
 pub fn side(a: Coord, b: Coord, at: Coord) -> f64 {
     (b.x - a.x) * (at.y - a.y) - (b.y - a.y) * (at.x - a.x)
+}
+
+/// The same, but zero where rounding could have made it: within an epsilon of the greatest difference of coordinates,
+/// as it is to MySQL.
+/// The triangle is turned so that the order of its corners makes no difference.
+pub fn side_or_on(a: Coord, b: Coord, at: Coord) -> f64 {
+    /// Less difference than this does not lessen what counts as zero.
+    const FLOOR: f64 = 1.0;
+    let before = |p: Coord, q: Coord| (p.x, p.y) < (q.x, q.y);
+    let (a, b, at) = match (before(at, a) && before(at, b), before(a, b)) {
+        (true, _) => (at, a, b),
+        (false, true) => (a, b, at),
+        (false, false) => (b, at, a),
+    };
+    let found = side(a, b, at);
+    let differences = [b.x - a.x, b.y - a.y, at.x - a.x, at.y - a.y];
+    let greatest = differences.iter().fold(FLOOR, |most, d| most.max(d.abs()));
+    match found.abs() <= f64::EPSILON * greatest {
+        true => 0.0,
+        false => found,
+    }
 }
 
 fn segments_apart(p: (Coord, Coord), q: (Coord, Coord)) -> f64 {

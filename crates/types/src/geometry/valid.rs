@@ -2,11 +2,11 @@
 //! apart from each other.
 //!
 //! Neighbours: `matrix` says how rings meet. **Invariant**: `go_on` is asked of work in proportion to the square of the
-//! points. That holes could cut a polygon in two is not looked at.
+//! points.
 
 use super::matrix::Place::{Boundary, Exterior, Interior};
 use super::matrix::{Matrix, matrix};
-use super::measure::{area, side};
+use super::measure::{area, side_or_on};
 use super::{Coord, Geometry};
 use crate::error::SqlResult;
 
@@ -60,7 +60,51 @@ fn is_polygon(rings: &[Vec<Coord>], go_on: GoOn<'_>) -> SqlResult<bool> {
             return Ok(false);
         }
     }
-    are_apart(&holes, go_on)
+    Ok(are_apart(&holes, go_on)? && !is_cut_apart(rings, go_on)?)
+}
+
+/// Do rings that touch each other in points cut the inside of a polygon in two? They do if they make a circle: rings
+/// that touch in two places, or a chain of rings that comes back.
+fn is_cut_apart(rings: &[Vec<Coord>], go_on: GoOn<'_>) -> SqlResult<bool> {
+    // Rings of one chain have the same number.
+    let mut chain: Vec<usize> = (0..rings.len()).collect();
+    let mut seen: Vec<Coord> = Vec::new();
+    for (nth, ring) in rings.iter().enumerate() {
+        for at in &ring[1..] {
+            go_on(rings.iter().map(Vec::len).sum::<usize>() + seen.len())?;
+            if seen.contains(at) {
+                continue;
+            }
+            let touched = |other: &usize| *other != nth && is_on(&rings[*other], *at);
+            let others: Vec<_> = (0..rings.len()).filter(touched).collect();
+            if !others.is_empty() {
+                seen.push(*at);
+            }
+            for other in others {
+                let (one, two) = (chain[nth], chain[other]);
+                if one == two {
+                    return Ok(true);
+                }
+                chain
+                    .iter_mut()
+                    .filter(|c| **c == two)
+                    .for_each(|c| *c = one);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Is a point on a ring?
+fn is_on(ring: &[Coord], at: Coord) -> bool {
+    let mut sides = ring.windows(2);
+    sides.any(|ends| is_on_side((ends[0], ends[1]), at, side_or_on(ends[0], ends[1], at)))
+}
+
+/// Is a point on a side, from which it is so far aside?
+fn is_on_side((a, b): (Coord, Coord), at: Coord, aside: f64) -> bool {
+    let between = |a: f64, b: f64, v: f64| a.min(b) <= v && v <= a.max(b);
+    aside == 0.0 && between(a.x, b.x, at.x) && between(a.y, b.y, at.y)
 }
 
 fn share_a_side(meet: &Matrix) -> bool {
@@ -107,22 +151,18 @@ fn is_simple(ring: &[Coord], go_on: GoOn<'_>) -> SqlResult<bool> {
 /// Does a line go back where it came from?
 fn turns_back(a: Coord, corner: Coord, b: Coord) -> bool {
     let along = (corner.x - a.x) * (b.x - corner.x) + (corner.y - a.y) * (b.y - corner.y);
-    side(a, corner, b) == 0.0 && along < 0.0
+    side_or_on(a, corner, b) == 0.0 && along < 0.0
 }
 
 /// Have two sides a point in common?
 fn meet(p: (Coord, Coord), q: (Coord, Coord)) -> bool {
-    let (qa, qb) = (side(p.0, p.1, q.0), side(p.0, p.1, q.1));
-    let (pa, pb) = (side(q.0, q.1, p.0), side(q.0, q.1, p.1));
-    let on = |(a, b): (Coord, Coord), at: Coord, aside: f64| {
-        let between = |a: f64, b: f64, v: f64| a.min(b) <= v && v <= a.max(b);
-        aside == 0.0 && between(a.x, b.x, at.x) && between(a.y, b.y, at.y)
-    };
+    let (qa, qb) = (side_or_on(p.0, p.1, q.0), side_or_on(p.0, p.1, q.1));
+    let (pa, pb) = (side_or_on(q.0, q.1, p.0), side_or_on(q.0, q.1, p.1));
     (qa > 0.0) != (qb > 0.0) && (pa > 0.0) != (pb > 0.0) && qa * qb != 0.0 && pa * pb != 0.0
-        || on(p, q.0, qa)
-        || on(p, q.1, qb)
-        || on(q, p.0, pa)
-        || on(q, p.1, pb)
+        || is_on_side(p, q.0, qa)
+        || is_on_side(p, q.1, qb)
+        || is_on_side(q, p.0, pa)
+        || is_on_side(q, p.1, pb)
 }
 
 #[cfg(test)]
@@ -145,6 +185,14 @@ mod tests {
         ));
         assert!(!valid("POLYGON((0 0,1 1,2 2,0 0))"));
         assert!(!valid("LINESTRING(0 0,0 0)"));
+        assert!(!valid("POLYGON((0 0,4 0,4 4,0 4,0 0),(0 1,3 2,2 4,0 1))"));
+        assert!(valid("POLYGON((0 0,4 0,4 4,0 4,0 0),(0 1,3 2,2 3,0 1))"));
+        assert!(!valid(
+            "POLYGON((0 0,10 0,10 10,0 10,0 0),(2 2,5 2,2 5,2 2),(5 2,8 2,8 5,5 2),(2 5,4 8,8 5,2 5))"
+        ));
+        assert!(valid(
+            "POLYGON((0 0,10 0,10 10,0 10,0 0),(5 5,3 6,3 4,5 5),(5 5,7 4,7 6,5 5),(5 5,4 7,6 7,5 5))"
+        ));
         assert!(!valid(
             "MULTIPOLYGON(((0 0,2 0,2 2,0 0)),((0 0,2 0,2 2,0 0)))"
         ));

@@ -174,7 +174,10 @@ fn distance(c: &Call) -> SqlResult<Value> {
     }
     let go_on = |points: usize| c.ctx.session.go_on(points);
     let distance = measure::distance(&a.geometry, &b.geometry, go_on)?;
-    Ok(distance.map_or(Value::Null, Value::Double))
+    match distance {
+        Some(distance) if !distance.is_finite() => Err(errors::invalid_gis_data(NAME)),
+        distance => Ok(distance.map_or(Value::Null, Value::Double)),
+    }
 }
 
 /// The least distance of two points.

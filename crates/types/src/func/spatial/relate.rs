@@ -1,7 +1,7 @@
 //! ST_Contains and its kin by shapes, MBRContains and its kin by bounding rectangles.
 //!
 //! Neighbours: `geometry::matrix`, `geometry::relate`. **Invariant**: an empty geometry has no rectangle,
-//! so the answer is NULL; only MBREquals has one.
+//! so the answer is NULL; only MBREquals and ST_Equals have one.
 
 use super::read;
 use crate::error::SqlResult;
@@ -43,7 +43,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     shapes!("st_contains", contains),
     shapes!("st_crosses", crosses),
     shapes!("st_disjoint", |m, a, b| intersects(m, a, b).map(|yes| !yes)),
-    shapes!("st_equals", equals),
+    def("st_equals", 2, 2, PURE, int_null::<1>, equal),
     shapes!("st_intersects", intersects),
     shapes!("st_overlaps", overlaps),
     shapes!("st_touches", touches),
@@ -69,11 +69,24 @@ type Holds = fn(&Matrix, &Geometry, &Geometry) -> Option<bool>;
 fn meet(c: &Call, function: &str, holds: Holds) -> SqlResult<Value> {
     let (a, b) = read::cartesian_pair(c, function)?;
     let (a, b) = (a.geometry, b.geometry);
-    if a.is_empty() || b.is_empty() {
-        return Ok(Value::Null);
+    match a.is_empty() || b.is_empty() {
+        true => Ok(Value::Null),
+        false => judge(c, &a, &b, holds),
     }
-    let found = matrix(&a, &b, |segments| c.ctx.session.go_on(segments))?;
-    Ok(holds(&found, &a, &b).map_or(Value::Null, Value::bool))
+}
+
+fn judge(c: &Call, a: &Geometry, b: &Geometry, holds: Holds) -> SqlResult<Value> {
+    let found = matrix(a, b, |segments| c.ctx.session.go_on(segments))?;
+    Ok(holds(&found, a, b).map_or(Value::Null, Value::bool))
+}
+
+/// ST_Equals: nothing equals nothing.
+fn equal(c: &Call) -> SqlResult<Value> {
+    let (a, b) = read::cartesian_pair(c, "st_equals")?;
+    match (a.geometry.is_empty(), b.geometry.is_empty()) {
+        (false, false) => judge(c, &a.geometry, &b.geometry, equals),
+        (a, b) => Ok(Value::bool(a == b)),
+    }
 }
 
 fn contains(m: &Matrix, _: &Geometry, _: &Geometry) -> Option<bool> {
@@ -86,8 +99,10 @@ fn within(m: &Matrix, _: &Geometry, _: &Geometry) -> Option<bool> {
     Some(m.at(Interior, Interior).is_some() && outside.is_none())
 }
 
+/// A line without length is no point, and a polygon without area has no interior to compare.
 fn equals(m: &Matrix, a: &Geometry, b: &Geometry) -> Option<bool> {
-    Some(contains(m, a, b)? && within(m, a, b)?)
+    let same_points = contains(m, a, b)? && within(m, a, b)?;
+    Some(a == b || same_points && a.dimension() == b.dimension())
 }
 
 fn borders_meet(m: &Matrix) -> bool {
