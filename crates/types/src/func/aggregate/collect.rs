@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `crate::geometry` has the shapes.
 //! **Invariants**: geometries of one shape become that shape's multi, others a collection; NULL is passed over; all
-//! are in one system.
+//! are in one system; outer rings run against the clock, inner ones with it.
 
 use std::any::Any;
 
@@ -11,7 +11,8 @@ use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::errors;
 use crate::func::{ArgType, RetCtx, Signature};
-use crate::geometry::{Geometry, GeometryType, Shape, Spatial};
+use crate::geometry::measure::is_against_clock;
+use crate::geometry::{Coord, Geometry, GeometryType, Shape, Spatial};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
@@ -62,7 +63,7 @@ impl AggState for Collected {
         let spatial = Spatial::parse(bytes).ok_or_else(|| errors::invalid_gis_data(NAME))?;
         self.agree(spatial.srid)?;
         self.bytes += (size_of::<Geometry>() + bytes.len()) as u64;
-        self.items.push(spatial.geometry);
+        self.items.push(turned(spatial.geometry));
         Ok(())
     }
 
@@ -92,6 +93,27 @@ impl AggState for Collected {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+}
+
+/// With outer rings against the clock and inner ones with it.
+fn turned(mut geometry: Geometry) -> Geometry {
+    let turn = |rings: &mut Vec<Vec<Coord>>| {
+        for (nth, ring) in rings.iter_mut().enumerate() {
+            if is_against_clock(ring) == Some(nth != 0) {
+                ring.reverse();
+            }
+        }
+    };
+    match &mut geometry {
+        Geometry::Polygon(rings) => turn(rings),
+        Geometry::MultiPolygon(all) => all.iter_mut().for_each(turn),
+        Geometry::Collection(items) => {
+            let all = std::mem::take(items).into_iter();
+            items.extend(all.map(turned));
+        }
+        _ => {}
+    }
+    geometry
 }
 
 /// All as one geometry.
