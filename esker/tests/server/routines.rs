@@ -285,6 +285,8 @@ fn privileges_on_single_routines() {
     );
     let mut u = connect_as(&server, "u");
     assert_eq!(u.code("SELECT d.f()"), Some(1370));
+    let denied = "execute command denied to user 'u'@'%' for routine 'd.f'";
+    assert_eq!(u.rows("SHOW ERRORS")[0][2].as_deref(), Some(denied));
     // A view calls with the rights of its definer.
     assert_eq!(u.value("SELECT n FROM d.v"), "3");
     c.run("GRANT EXECUTE ON FUNCTION d.F TO u; GRANT EXECUTE ON FUNCTION g TO u; GRANT ALL ON PROCEDURE p TO u WITH GRANT OPTION");

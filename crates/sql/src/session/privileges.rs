@@ -93,9 +93,10 @@ impl SessionContext {
         (self.access.user.clone(), self.host.as_str().into())
     }
 
-    /// 1370.
+    /// 1370, which names the host of the account.
     pub(super) fn routine_denied(&self, command: &str, routine: &str) -> SqlError {
-        errors::routine_denied(command, self.who(), routine)
+        let account = (self.access.user.clone(), self.access.host.clone());
+        errors::routine_denied(command, account, routine)
     }
 
     /// Checks a global privilege.
