@@ -56,11 +56,24 @@ const FOLDERS: [(&str, &str); 6] = [
     ("wal", "wait/io/file/innodb/innodb_log_file"),
     ("tmp", "wait/io/file/innodb/innodb_temp_file"),
     ("manifest", "wait/io/file/esker/manifest"),
-    ("binlog", "wait/io/file/sql/binlog"),
-    ("relay", "wait/io/file/sql/relaylog"),
+    ("binlog", BINLOG),
+    ("relay", RELAY_LOG),
 ];
+const BINLOG: &str = "wait/io/file/sql/binlog";
+const RELAY_LOG: &str = "wait/io/file/sql/relaylog";
 const LOGS: &str = "wait/io/file/sql/query_log";
 const OTHERS: &str = "wait/io/file/sql/misc";
+
+/// Digits of a binary log's number, at least.
+const LOG_DIGITS: usize = 6;
+
+/// A log that `log_bin` or `relay_log` has put elsewhere: known by its number, and one of a relay by its name.
+fn named_log(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_str()?;
+    let is_number = extension.len() >= LOG_DIGITS && extension.bytes().all(|b| b.is_ascii_digit());
+    let is_relay = path.file_stem()?.to_str()?.contains("relay");
+    (is_number || extension == "index").then_some(if is_relay { RELAY_LOG } else { BINLOG })
+}
 
 /// What a file is for, by the folder that it is in. A channel's relay log has a folder of its own.
 fn event_of(path: &Path) -> &'static str {
@@ -71,7 +84,8 @@ fn event_of(path: &Path) -> &'static str {
     });
     let is_log = path.extension().is_some_and(|e| e == "log");
     let otherwise = if is_log { LOGS } else { OTHERS };
-    events.next().unwrap_or(otherwise)
+    let event = events.next().or_else(|| named_log(path));
+    event.unwrap_or(otherwise)
 }
 
 /// Instruments of files, and whether they are timed.
@@ -172,6 +186,9 @@ mod tests {
         assert_eq!(event("/d/extents/0001.ext"), FOLDERS[0].1);
         assert_eq!(event("/d/wal/00.wal"), FOLDERS[1].1);
         assert_eq!(event("/d/relay/channel/relay-bin.000001"), FOLDERS[5].1);
+        assert_eq!(event("/d/binlog.000001"), BINLOG);
+        assert_eq!(event("/logs/mysql-bin.index"), BINLOG);
+        assert_eq!(event("/logs/host-relay-bin.1000000"), RELAY_LOG);
         assert_eq!(event("/d/audit.log"), LOGS);
         assert_eq!(event("/d/accounts"), OTHERS);
         assert_eq!(event("accounts"), OTHERS);
