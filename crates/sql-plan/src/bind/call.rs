@@ -202,13 +202,16 @@ fn takes_number(function: &str, nth: usize) -> bool {
     match function {
         "if" | "elt" | "make_set" | "export_set" | "format" | "from_unixtime" => nth == 0,
         "repeat" | "left" | "right" => nth == 1,
+        "st_x" | "st_y" | "st_latitude" | "st_longitude" | "st_srid" => nth == 1,
         "abs" | "acos" | "asin" | "atan" | "atan2" | "bin" | "bit_count" | "ceil" | "ceiling"
         | "char" | "cos" | "cot" | "degrees" | "exp" | "floor" | "from_days" | "inet_ntoa"
         | "interval" | "ln" | "log" | "log10" | "log2" | "makedate" | "maketime" | "mod"
-        | "oct" | "period_add" | "period_diff" | "pow" | "power" | "radians" | "rand" | "round"
-        | "sec_to_time" | "sign" | "sin" | "space" | "sqrt" | "tan" | "truncate" => true,
+        | "oct" | "period_add" | "period_diff" | "point" | "pow" | "power" | "radians" | "rand"
+        | "round" | "sec_to_time" | "sign" | "sin" | "space" | "sqrt" | "tan" | "truncate" => true,
         _ if starts("date_add_") || starts("date_sub_") => nth == 1,
         _ if starts("timestampadd_") => nth == 0,
+        _ if starts("st_") && function.ends_with("fromtext") => nth == 1,
+        _ if starts("st_") && function.ends_with("fromwkb") => nth == 1,
         _ => starts("char_using_"),
     }
 }
