@@ -86,6 +86,25 @@ pub fn free_port() -> u16 {
     panic!("no free port");
 }
 
+/// A source and a replica that follows it, below `dir`.
+pub fn source_and_replica(dir: &Path) -> (Server, Server) {
+    let start = |name: &str, id| {
+        let id = format!("--server-id={id}");
+        Server::start(&dir.join(name), &["--log-bin=ON", "--gtid-mode=ON", &id])
+    };
+    let (source, replica) = (start("source", 1), start("replica", 2));
+    let account =
+        "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl";
+    source.connect().run(account);
+    replica.connect().run(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
+         SOURCE_PASSWORD = 'secret-word', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, \
+         GET_SOURCE_PUBLIC_KEY = 1; START REPLICA",
+        source.port
+    ));
+    (source, replica)
+}
+
 /// A running server.
 pub struct Server {
     child: Child,

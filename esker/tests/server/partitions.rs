@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Dice, Server, eventually, has_client, output, setting};
+use crate::common::{
+    Ask, Dice, Server, eventually, has_client, output, setting, source_and_replica,
+};
 
 /// Rows of `p`, in four partitions.
 const ROWS: u64 = 2_000;
@@ -93,22 +95,8 @@ fn kill_9_leaves_partitions_as_they_were_or_as_they_shall_be() {
 #[test]
 fn replicas_partition_as_their_source_does() {
     let dir = tempfile::tempdir().expect("folder");
-    let args = ["--skip-ssl", "--log-bin=ON", "--gtid-mode=ON"];
-    let source = Server::start(
-        &dir.path().join("source"),
-        &[&args[..], &["--server-id=1"]].concat(),
-    );
-    let replica = Server::start(
-        &dir.path().join("replica"),
-        &[&args[..], &["--server-id=2"]].concat(),
-    );
+    let (source, replica) = source_and_replica(dir.path());
     let mut c = source.connect();
-    c.run("CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl");
-    replica.connect().run(&format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
-         SOURCE_PASSWORD = 'secret-word', SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1; START REPLICA",
-        source.port
-    ));
     c.run(&tables());
     for sql in [
         "UPDATE d.p SET a = a + 5000 WHERE a % 7 = 0",

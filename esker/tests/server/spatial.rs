@@ -6,7 +6,7 @@ use std::process::Command;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Dice, Server, eventually, has_client, output};
+use crate::common::{Ask, Dice, Server, eventually, has_client, output, source_and_replica};
 
 /// A column of every type; rows of every shape, with the SRID's bytes that a text could not carry.
 const TABLES: &str = "CREATE DATABASE d; USE d; \
@@ -70,22 +70,8 @@ fn a_dump_of_geometries_makes_them_again() {
 #[test]
 fn replicas_have_the_geometries_of_their_source() {
     let dir = tempfile::tempdir().expect("folder");
-    let options = ["--log-bin=ON", "--gtid-mode=ON"];
-    let source = Server::start(
-        &dir.path().join("source"),
-        &[&options[..], &["--server-id=1"]].concat(),
-    );
-    let replica = Server::start(
-        &dir.path().join("replica"),
-        &[&options[..], &["--server-id=2"]].concat(),
-    );
+    let (source, replica) = source_and_replica(dir.path());
     let mut c = source.connect();
-    c.run("CREATE USER repl IDENTIFIED BY 'pw'; GRANT REPLICATION SLAVE ON *.* TO repl");
-    replica.connect().run(&format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
-         SOURCE_PASSWORD = 'pw', GET_SOURCE_PUBLIC_KEY = 1, SOURCE_AUTO_POSITION = 1; START REPLICA",
-        source.port
-    ));
     c.run(TABLES);
     c.run(
         "UPDATE t SET g = l WHERE id = 1; UPDATE t SET p = ST_SRID(POINT(7, 7), 4326) WHERE id = 3; \

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server, eventually, has_client};
+use crate::common::{Ask, Server, eventually, has_client, source_and_replica};
 
 /// A shop: films whose texts are kept in a second table, and rows that get their times by themselves.
 const SHOP: &str = "CREATE DATABASE shop; USE shop;
@@ -135,21 +135,9 @@ fn order_survives_a_crash() {
 #[test]
 fn replicas_apply_rows_and_fire_nothing() {
     let dir = tempfile::tempdir().expect("folder");
-    let source_args = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=1"];
-    let source = Server::start(&dir.path().join("source"), &source_args);
-    let replica_args = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=2"];
-    let replica = Server::start(&dir.path().join("replica"), &replica_args);
-    let mut c = source.connect();
-    c.run("CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl");
+    let (source, replica) = source_and_replica(dir.path());
+    let (mut c, mut r) = (source.connect(), replica.connect());
     c.run(SHOP);
-    let mut r = replica.connect();
-    r.run(&format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
-         SOURCE_PASSWORD = 'secret-word', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, \
-         GET_SOURCE_PUBLIC_KEY = 1",
-        source.port
-    ));
-    r.run("START REPLICA");
     c.run(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT, UNIQUE (v)); CREATE TABLE sums (n INT PRIMARY KEY, v INT);
          INSERT INTO sums VALUES (1, 0);
