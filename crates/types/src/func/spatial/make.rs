@@ -150,7 +150,8 @@ fn made(
     if !finite {
         return Err(errors::invalid_gis_data(function));
     }
-    if !is_of(geometry.shape(), code) {
+    let holds = |wanted: Shape| wanted.holds(geometry.shape());
+    if !Shape::of_code(code).is_some_and(holds) {
         return Err(read::unexpected(format, geometry.shape(), function));
     }
     let geometry = if swapped {
@@ -161,16 +162,6 @@ fn made(
     let spatial = Spatial { srid, geometry };
     read::check_range(&spatial, function, RangeOf::Text)?;
     Ok(Value::Str(spatial.to_bytes()))
-}
-
-/// Is it what a function's name says? A collection of one shape is a collection, too.
-fn is_of(shape: Shape, code: u8) -> bool {
-    match shape {
-        Shape::MultiPoint | Shape::MultiLineString | Shape::MultiPolygon if code == COLLECTION => {
-            true
-        }
-        _ => code == ANY || code == shape.code(),
-    }
 }
 
 fn from_text(c: &Call, function: &str, code: u8) -> SqlResult<Value> {
