@@ -1,4 +1,4 @@
-//! HANDLER: what other sessions do to its table, privileges, counters, and that nobody waits for an idle one. What it
+//! HANDLER: what other sessions do to its table, privileges, counters, and that an idle one blocks no session. What it
 //! reads is in `tests/sql/query/handler.slt`.
 
 use esker_server::client::Client;
@@ -29,7 +29,7 @@ fn it_begins_anew_in_a_table_that_others_have_changed() {
     // What others do to rows moves nothing.
     other.run("DELETE FROM t WHERE a = 2; INSERT INTO t VALUES (2, 21)");
     assert_eq!(c.lines("HANDLER t READ a NEXT"), ["2|21"]);
-    // Nobody waits for a handler that is idle.
+    // An idle handler holds no metadata lock.
     other.run("ALTER TABLE t ADD c INT DEFAULT 5");
     assert_eq!(c.lines("HANDLER t READ a NEXT"), ["1|10|5"]);
     assert_eq!(c.lines("HANDLER t READ a NEXT"), ["2|21|5"]);

@@ -411,7 +411,7 @@ fn procedures_stay_while_a_transaction_has_called_them() {
     other.run("SET lock_wait_timeout = 1");
     let seen =
         "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'PROCEDURE'";
-    // Outside of a transaction a CALL goes on as it began, and nobody waits for it.
+    // Outside of a transaction a CALL goes on as it began, and holds no metadata lock.
     assert_eq!(c.value(seen), "0");
     c.run("BEGIN; CALL held()");
     assert_eq!(c.value(seen), "1");
