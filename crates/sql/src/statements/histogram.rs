@@ -1,7 +1,11 @@
 //! Latencies by bucket, as MySQL divides them: 50 buckets for a factor of ten, the first below 10 microseconds.
 //!
 //! Neighbours: `digests` keeps one per text and shard; PERFORMANCE_SCHEMA shows all buckets.
-//! **Invariant**: a histogram holds buckets up to its slowest statement only.
+//! **Invariants**
+//! - A histogram holds buckets up to its slowest statement only.
+//! - Counting a statement takes no logarithm: [`BEGINS`] has been computed before.
+
+use std::sync::LazyLock;
 
 /// How many buckets there are.
 pub(crate) const BUCKETS: usize = 450;
@@ -12,14 +16,19 @@ const PER_DECADE: f64 = 50.0;
 /// Where the second bucket begins, microseconds.
 const FIRST_END: f64 = 10.0;
 
+/// Where each bucket but the first begins, in microseconds. A statement that takes whole microseconds is in the last
+/// bucket that does not begin behind it.
+static BEGINS: LazyLock<[u64; BUCKETS - 1]> =
+    LazyLock::new(|| std::array::from_fn(|nth| begin_of(nth + 1).ceil() as u64));
+
+/// Where a bucket behind the first begins, microseconds.
+fn begin_of(bucket: usize) -> f64 {
+    FIRST_END * 10_f64.powf((bucket - 1) as f64 / PER_DECADE)
+}
+
 /// The bucket of a latency.
 fn bucket_of(micros: u64) -> usize {
-    if (micros as f64) < FIRST_END {
-        return 0;
-    }
-    let nth = (micros as f64 / FIRST_END).log10() * PER_DECADE;
-    // A value at the border may come out a hair below it.
-    (1 + (nth + 1e-9) as usize).min(BUCKETS - 1)
+    BEGINS.partition_point(|&begin| begin <= micros)
 }
 
 /// Picoseconds at which a bucket begins and ends.
@@ -28,7 +37,7 @@ pub(crate) fn bucket_ends(bucket: usize) -> (u64, u64) {
     let begin = |nth: usize| match nth {
         0 => 0,
         BUCKETS => u64::MAX,
-        nth => (FIRST_END * PICOSECONDS * 10_f64.powf((nth - 1) as f64 / PER_DECADE)) as u64,
+        nth => (PICOSECONDS * begin_of(nth)) as u64,
     };
     (begin(bucket), begin(bucket + 1))
 }
