@@ -34,6 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub(crate) use serve::serve;
 
 use crate::dispatch::{self, Next};
+use crate::headers::Headers;
 use crate::listener::Shared;
 use crate::parameters::Parameters;
 use crate::silence::{Silence, TooLong};
@@ -70,6 +71,8 @@ impl From<tokio::time::error::Elapsed> for Gone {
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) frames: FrameWriter,
+    /// What its last results began with.
+    pub(crate) headers: Headers,
     reader: FrameReader,
     /// What the handshake agreed on.
     agreed: Option<Algorithm>,

@@ -4,21 +4,21 @@
 //! **Invariants**: rows are pulled in batches of about [`BATCH`] bytes, so a result of any size
 //! takes bounded memory; each batch leaves only when what it depends on is durable.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::Seq;
 use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session, StateChange};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, ValueRef};
-use esker_wire::codec::put_lenenc;
 use esker_wire::constants::{cap, status};
 use esker_wire::response::{
-    Column, OkPacket, put_gtids, put_schema, put_state_changed, put_variable, write_eof,
-    write_prepare_ok,
+    OkPacket, put_gtids, put_schema, put_state_changed, put_variable, write_eof, write_prepare_ok,
 };
 use esker_wire::row::{Format, RowEncoder};
 
 use crate::connection::{Connection, Gone};
+use crate::headers::definition;
 
 /// Bytes of rows gathered before they are sent.
 const BATCH: usize = 64 * 1024;
@@ -140,42 +140,23 @@ pub(crate) fn eof(conn: &mut Connection, session: &Session, extra: u16) {
     conn.frames.end();
 }
 
-fn column(conn: &mut Connection, results: Option<Collation>, meta: &ColumnMeta) {
-    column_of(meta).write(results, conn.frames.begin());
-    conn.frames.end();
-}
-
-fn column_of(meta: &ColumnMeta) -> Column<'_> {
-    Column {
-        schema: &meta.schema,
-        table: &meta.table,
-        org_table: &meta.org_table,
-        name: &meta.name,
-        org_name: &meta.org_name,
-        ty: &meta.ty,
-        flags: meta.flags,
-    }
-}
-
 fn column_list(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
     let results = session.results_collation();
-    for c in columns {
-        column(conn, results, c);
+    for meta in columns {
+        definition(meta).write(results, conn.frames.begin());
+        conn.frames.end();
     }
 }
 
-fn header(conn: &mut Connection, session: &Session, columns: &[ColumnMeta], extra: u16) {
-    put_lenenc(conn.frames.begin(), columns.len() as u64);
-    conn.frames.end();
-    column_list(conn, session, columns);
-    if !deprecate_eof(conn) {
-        eof(conn, session, extra);
-    }
+/// The number of columns, and their definitions.
+fn header(conn: &mut Connection, session: &Session, columns: &Arc<[ColumnMeta]>) {
+    let results = session.results_collation();
+    conn.headers.put(columns, results, &mut conn.frames);
 }
 
 /// What to send of a result set.
 pub(crate) struct Rows<'a> {
-    pub(crate) columns: &'a [ColumnMeta],
+    pub(crate) columns: &'a Arc<[ColumnMeta]>,
     pub(crate) format: Format,
     /// The statement may block: pull on a thread of its own.
     pub(crate) threaded: bool,
@@ -188,7 +169,10 @@ pub(crate) async fn rows(
     rows: &Rows<'_>,
     depends_on: Seq,
 ) -> Result<bool, Gone> {
-    header(conn, session, rows.columns, 0);
+    header(conn, session, rows.columns);
+    if !deprecate_eof(conn) {
+        eof(conn, session, 0);
+    }
     let mut depends_on = depends_on;
     loop {
         let threaded = rows.threaded || session.has_left_worker();
@@ -332,7 +316,7 @@ pub(crate) fn prepared(conn: &mut Connection, session: &Session, p: &Prepared) {
 pub(crate) fn fields(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
     let results = session.results_collation();
     for meta in columns {
-        column_of(meta).write(results, conn.frames.begin());
+        definition(meta).write(results, conn.frames.begin());
         // The default value: NULL.
         conn.frames.payload().push(0xfb);
         conn.frames.end();
@@ -341,10 +325,8 @@ pub(crate) fn fields(conn: &mut Connection, session: &Session, columns: &[Column
 }
 
 /// The answer to an execution that opened a cursor.
-pub(crate) fn cursor_opened(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
-    put_lenenc(conn.frames.begin(), columns.len() as u64);
-    conn.frames.end();
-    column_list(conn, session, columns);
+pub(crate) fn cursor_opened(conn: &mut Connection, session: &Session, columns: &Arc<[ColumnMeta]>) {
+    header(conn, session, columns);
     if deprecate_eof(conn) {
         end_of_rows(conn, session, status::CURSOR_EXISTS);
     } else {

@@ -23,6 +23,7 @@ use super::handshake::{NoLogin, change_user, login};
 use super::{Connection, Gone};
 use crate::dispatch::{self, Next};
 use crate::dump;
+use crate::headers::Headers;
 use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::parameters::Parameters;
 use crate::reply;
@@ -44,6 +45,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     let mut conn = Connection {
         stream: Stream::Plain(socket),
         frames: FrameWriter::default(),
+        headers: Headers::default(),
         reader: FrameReader::default(),
         agreed: None,
         compression: None,
