@@ -7,7 +7,8 @@
 //! **Invariants**
 //! - After a round the new trees are, entry by entry, what they would be if the table had been read at the round's
 //!   snapshot. So a duplicate that a round meets is one of two rows that were there at the same time.
-//! - A round takes everything back before it puts anything in: two rows that exchange a unique value are no duplicate.
+//! - Where keys of different rows may be equal a round takes everything back before it puts anything in: two rows that
+//!   exchange a unique value are no duplicate. Elsewhere it goes over the changes once.
 //! - An entry that is taken back was put in by this statement: the same row always has the same entries.
 //! - Where the table gets foreign keys, no row was without a parent at the round's snapshot.
 //! - Nothing here touches the table, its locks or its rows: an error ends the schema change and nothing else.
@@ -72,6 +73,14 @@ impl Derived<'_> {
         match self {
             Derived::Entries { .. } => Stage::FollowIndex,
             Derived::Copies(_) => Stage::FollowTable,
+        }
+    }
+
+    /// May a row get the key that another one has had?
+    fn has_unique_keys(&self) -> bool {
+        match self {
+            Derived::Entries { new, which, .. } => which.iter().any(|&at| new.indexes[at].unique),
+            Derived::Copies(_) => true,
         }
     }
 
@@ -140,11 +149,26 @@ fn entries(
     Ok(all)
 }
 
-/// The half of a round.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    TakeBack,
-    PutIn,
+/// What is done while going over the changes.
+#[derive(Clone, Copy)]
+struct Pass {
+    takes_back: bool,
+    puts_in: bool,
+}
+
+impl Pass {
+    const TAKE_BACK: Pass = Pass {
+        takes_back: true,
+        puts_in: false,
+    };
+    const PUT_IN: Pass = Pass {
+        takes_back: false,
+        puts_in: true,
+    };
+    const BOTH: Pass = Pass {
+        takes_back: true,
+        puts_in: true,
+    };
 }
 
 /// New trees, and how far they have followed.
@@ -211,8 +235,13 @@ impl<'a> CatchUp<'a> {
 
     /// To what is `seen`, which is everything up to `upto`.
     fn follow(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
-        self.half(upto, seen, Half::TakeBack)?;
-        let rows = self.half(upto, seen, Half::PutIn)?;
+        let rows = match self.derived.has_unique_keys() {
+            true => {
+                self.pass(upto, seen, Pass::TAKE_BACK)?;
+                self.pass(upto, seen, Pass::PUT_IN)?
+            }
+            false => self.pass(upto, seen, Pass::BOTH)?,
+        };
         Ok(rows + self.follow_parents(upto, seen)?)
     }
 
@@ -245,7 +274,7 @@ impl<'a> CatchUp<'a> {
         Ok(count)
     }
 
-    fn half(&self, upto: Seq, seen: Seen<'_>, half: Half) -> SqlResult<u64> {
+    fn pass(&self, upto: Seq, seen: Seen<'_>, pass: Pass) -> SqlResult<u64> {
         let tree = &self.table.primary().tree;
         let changes = self.base.changes(tree, upto);
         let mut changes = changes.map_err(|e| engine_error(&e))?;
@@ -261,22 +290,22 @@ impl<'a> CatchUp<'a> {
                 Some(stored) => self.quietly(|| self.derived.image(key, &stored, count))?,
                 None => Image::default(),
             };
-            let after = match (now, half) {
-                (None, _) => Image::default(),
-                (Some(stored), Half::TakeBack) => {
-                    self.quietly(|| self.derived.image(key, stored, count))?
-                }
-                (Some(stored), Half::PutIn) => {
+            let after = match now {
+                None => Image::default(),
+                Some(stored) if pass.puts_in => {
                     self.derived.check(stored)?;
                     if let Some(keys) = self.keys {
                         keys.check(seen, stored)?;
                     }
                     self.derived.image(key, stored, count)?
                 }
+                Some(stored) => self.quietly(|| self.derived.image(key, stored, count))?,
             };
-            match half {
-                Half::TakeBack => writer.take_back(&before, &after)?,
-                Half::PutIn => writer.put_in(&before, &after)?,
+            if pass.takes_back {
+                writer.take_back(&before, &after)?;
+            }
+            if pass.puts_in {
+                writer.put_in(&before, &after)?;
             }
             writer.end_row()?;
         }
