@@ -26,6 +26,7 @@ def options(parser):
     parser.set_defaults(memory_mib=1024)
     parser.add_argument("--threads", type=int, default=64)
     parser.add_argument("--calm", type=int, default=15, help="seconds before each change")
+    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
     parser.add_argument("--probe", action="store_true", help="a reader that stays and an ALTER that waits, instead")
 
 
@@ -64,10 +65,13 @@ def changes(server, args):
         calm = time.monotonic()
         time.sleep(args.calm)
         begin = time.monotonic()
-        server.sql("USE sbtest; " + sql)
+        answer = server.sql("USE sbtest; " + sql, check=False)
         end = time.monotonic()
         time.sleep(1.5)
         (calm_tps, calm_ms), (tps, longest_ms) = load.between(calm, begin), load.between(begin, end)
+        if answer.returncode:
+            print(f"# {server.name}: {name} failed after {end - begin:.1f} s: {answer.stderr.strip()}", flush=True)
+            continue
         results.append({"server": server.name, "change": name, "seconds": end - begin, "calm_tps": calm_tps, "tps": tps,
                         "share": tps / max(calm_tps, 1e-9), "calm_longest_ms": calm_ms, "longest_ms": longest_ms})
     load.stop()
