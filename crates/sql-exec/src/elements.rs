@@ -5,15 +5,18 @@
 //! **Invariants**: the keys are those of all rows that have one of the elements, each once and in order; the condition
 //! is evaluated again for each row; what is kept is charged to the statement.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{Direction, View};
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
+use esker_sql_plan::bind::{Elements, Wanted, wanted_by};
 use esker_sql_plan::expr::FoundKeys;
 use esker_sql_plan::plan::ElementSearch;
+use esker_types::Value;
 
-use super::memory::{Purpose, charge};
+use super::memory::{Purpose, charge, refund};
 use crate::{ExecCtx, ExecEnv};
 
 /// What a kept key takes beyond its bytes.
@@ -21,43 +24,113 @@ const KEY_BYTES: u64 = 32;
 /// Kept keys are charged in portions of so many bytes.
 const CHARGED_BYTES: u64 = 64 * 1024;
 
-/// Clustered keys of the rows that have one of the elements, in their order.
-pub(crate) fn rows_with(
+/// Where keys are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub def: &'a TableDef,
+    pub index: &'a IndexDef,
+    pub view: View,
+}
+
+/// Keys as they are found.
+#[derive(Default)]
+struct Found {
+    keys: Vec<Box<[u8]>>,
+    /// Bytes that are not charged yet, and that are.
+    held: u64,
+    charged: u64,
+}
+
+impl Found {
+    fn add(&mut self, key: &[u8], env: &ExecEnv<'_>) -> ExecResult<()> {
+        self.held += key.len() as u64 + KEY_BYTES;
+        if self.held >= CHARGED_BYTES {
+            self.charge(env)?;
+        }
+        self.keys.push(key.into());
+        Ok(())
+    }
+
+    fn charge(&mut self, env: &ExecEnv<'_>) -> ExecResult<()> {
+        charge(env, self.held, Purpose::Hash)?;
+        self.charged += std::mem::take(&mut self.held);
+        Ok(())
+    }
+}
+
+/// Clustered keys of the rows that a search finds, in their order; `row` is what is read so far.
+pub(crate) fn found_rows(
     search: &ElementSearch,
-    (def, index): (&TableDef, &IndexDef),
-    view: View,
+    place: Place<'_>,
+    row: &[Value],
     (exec, env): (&ExecCtx<'_>, &ExecEnv<'_>),
 ) -> ExecResult<FoundKeys> {
-    if let Some(keys) = env.calls.found(search.id) {
-        return Ok(keys);
+    if place.view == View::Snapshot {
+        place
+            .def
+            .check_visible(place.index, exec.txn().snapshot())?;
     }
-    if view == View::Snapshot {
-        def.check_visible(index, exec.txn().snapshot())?;
+    match &search.elements {
+        Elements::Keys(elements) => {
+            if let Some(keys) = env.calls.found(search.id) {
+                return Ok(keys);
+            }
+            let found = rows_with(elements, place, (exec, env))?;
+            let keys = Arc::new(found.keys);
+            env.calls.put_found(search.id, keys.clone());
+            Ok(keys)
+        }
+        Elements::Of(how, e) => {
+            let value = e.eval_ref(row, env)?;
+            let found = match wanted_by(*how, &value, &e.ty, env.ctx) {
+                Wanted::Nothing => Found::default(),
+                Wanted::Anything => all_rows(place, (exec, env))?,
+                Wanted::Keys(elements) => rows_with(&elements, place, (exec, env))?,
+            };
+            // The next opening finds others.
+            refund(env, found.charged);
+            Ok(Arc::new(found.keys))
+        }
     }
-    let codec = index.elements.as_ref();
+}
+
+/// The rows that have one of the elements.
+fn rows_with(
+    elements: &[Vec<u8>],
+    place: Place<'_>,
+    (exec, env): (&ExecCtx<'_>, &ExecEnv<'_>),
+) -> ExecResult<Found> {
+    let codec = place.index.elements.as_ref();
     let codec = codec.expect("elements are looked for in multi-valued indexes");
-    let mut keys: Vec<Box<[u8]>> = Vec::new();
-    let mut held = 0;
-    for element in &search.elements {
+    let mut found = Found::default();
+    for element in elements {
         let range = codec.element_range(element);
         let (lower, upper) = (range.lower(), range.upper());
-        let txn = exec.txn();
-        let entries = txn.scan(&index.tree, lower, upper, Direction::Forward, view);
+        let (txn, tree) = (exec.txn(), &place.index.tree);
+        let entries = txn.scan(tree, lower, upper, Direction::Forward, place.view);
         let mut entries = entries.map_err(|e| engine_error(&e))?;
         while let Some((key, value)) = entries.next().map_err(|e| engine_error(&e))? {
             exec.tick()?;
-            let key = codec.clustered_of(key, value)?;
-            held += key.len() as u64 + KEY_BYTES;
-            if held >= CHARGED_BYTES {
-                charge(env, std::mem::take(&mut held), Purpose::Hash)?;
-            }
-            keys.push(key.into());
+            found.add(codec.clustered_of(key, value)?, env)?;
         }
     }
-    charge(env, held, Purpose::Hash)?;
-    keys.sort_unstable();
-    keys.dedup();
-    let keys = Arc::new(keys);
-    env.calls.put_found(search.id, keys.clone());
-    Ok(keys)
+    found.charge(env)?;
+    found.keys.sort_unstable();
+    found.keys.dedup();
+    Ok(found)
+}
+
+/// All rows, where a value does not say which of them a condition can be true for.
+fn all_rows(place: Place<'_>, (exec, env): (&ExecCtx<'_>, &ExecEnv<'_>)) -> ExecResult<Found> {
+    let (txn, tree) = (exec.txn(), &place.def.primary().tree);
+    let all = Bound::Unbounded;
+    let rows = txn.scan(tree, all, all, Direction::Forward, place.view);
+    let mut rows = rows.map_err(|e| engine_error(&e))?;
+    let mut found = Found::default();
+    while let Some((key, _)) = rows.next().map_err(|e| engine_error(&e))? {
+        exec.tick()?;
+        found.add(key, env)?;
+    }
+    found.charge(env)?;
+    Ok(found)
 }

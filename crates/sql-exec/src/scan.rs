@@ -207,7 +207,8 @@ impl ScanState {
                     Some(_) => View::Latest,
                     None => exec.view,
                 };
-                let found = elements::rows_with(search, (def, index), view, (exec, env))?;
+                let place = elements::Place { def, index, view };
+                let found = elements::found_rows(search, place, row, (exec, env))?;
                 self.input = Input::Found(found, 0);
                 return Ok(());
             }

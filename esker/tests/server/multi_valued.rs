@@ -107,6 +107,35 @@ fn compare(c: &mut Client, condition: &str) {
     assert_eq!(c.value(&count), rows.to_string(), "{condition}");
 }
 
+/// Values of another table's rows find the same rows with the index and without.
+fn compare_joins(c: &mut Client, numbers: &mut Numbers) {
+    c.run("CREATE TABLE s (id INT AUTO_INCREMENT PRIMARY KEY, v JSON)");
+    for _ in 0..60 {
+        let value = match numbers.below(3) {
+            0 => numbers.element(),
+            _ => numbers.list(),
+        };
+        c.run(&format!("INSERT INTO s (v) VALUES ('{value}')"));
+    }
+    for condition in [
+        "v MEMBER OF (d->'$.z')",
+        "JSON_CONTAINS(d->'$.z', v)",
+        "JSON_OVERLAPS(d->'$.z', v)",
+        "JSON_OVERLAPS(CAST(v AS CHAR), d->'$.z')",
+    ] {
+        let ask = |hint: &str| {
+            format!(
+                "SELECT s.id, t.id FROM s STRAIGHT_JOIN t {hint} INDEX (z) ON {condition} ORDER BY 1, 2"
+            )
+        };
+        let plan = c.lines(&format!("EXPLAIN {}", ask("FORCE")));
+        assert!(plan[1].contains("|z|"), "{plan:?}");
+        let found = c.lines(&ask("FORCE"));
+        assert!(!found.is_empty(), "{condition}");
+        assert_eq!(found, c.lines(&ask("IGNORE")), "{condition}");
+    }
+}
+
 fn check(c: &mut Client) {
     let lines = c.lines("CHECK TABLE t");
     assert!(
@@ -152,6 +181,7 @@ fn the_index_finds_what_a_scan_finds_under_random_changes() {
     for _ in 0..50 {
         compare(&mut c, &numbers.condition());
     }
+    compare_joins(&mut c, &mut numbers);
     let condition = "1 MEMBER OF (d->'$.z')";
     c.run("BEGIN");
     let locked =
@@ -159,6 +189,59 @@ fn the_index_finds_what_a_scan_finds_under_random_changes() {
     let plain = format!("SELECT id, n FROM t IGNORE INDEX (z) WHERE {condition} ORDER BY id");
     assert_eq!(c.lines(&locked), c.lines(&plain));
     c.run("ROLLBACK");
+}
+
+#[test]
+fn no_two_rows_have_an_element_of_a_unique_index_in_common() {
+    let (mut server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0, d JSON)");
+    c.run("ALTER TABLE t ADD UNIQUE KEY z ((CAST(d->'$.z' AS UNSIGNED ARRAY)))");
+    let mut numbers = Numbers(11);
+    let (mut taken, mut written) = (0, 0);
+    for _ in 0..STEPS {
+        match c.code(&numbers.change()) {
+            Some(1062) => taken += 1,
+            other => {
+                assert_eq!(other, None);
+                written += 1;
+            }
+        }
+        compare(&mut c, &numbers.condition());
+    }
+    assert!(
+        taken > STEPS / 50 && written > STEPS / 4,
+        "{taken} {written}"
+    );
+    let shared = "SELECT COUNT(*) FROM t a JOIN t b ON a.id < b.id AND JSON_OVERLAPS(a.d->'$.z', b.d->'$.z')";
+    assert_eq!(c.value(shared), "0");
+    check(&mut c);
+    server.kill();
+    server.restart();
+    let mut c = connect(&server);
+    assert_eq!(c.value(shared), "0");
+    check(&mut c);
+}
+
+#[test]
+fn two_sessions_do_not_get_an_element_of_a_unique_index_both() {
+    let (server, _dir) = server();
+    let (mut one, mut two) = (connect(&server), connect(&server));
+    one.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, d JSON, UNIQUE KEY z ((CAST(d AS SIGNED ARRAY))))",
+    );
+    one.run("BEGIN");
+    one.run("INSERT INTO t VALUES (1, '[1, 2, 3]')");
+    two.run("SET innodb_lock_wait_timeout = 1");
+    assert_eq!(two.code("INSERT INTO t VALUES (2, '[4, 3]')"), Some(1205));
+    two.run("INSERT INTO t VALUES (3, '[5]')");
+    one.run("ROLLBACK");
+    two.run("INSERT INTO t VALUES (2, '[4, 3]')");
+    one.run("BEGIN");
+    one.run("DELETE FROM t WHERE id = 2");
+    assert_eq!(two.code("INSERT INTO t VALUES (4, '[4]')"), Some(1205));
+    one.run("COMMIT");
+    two.run("INSERT INTO t VALUES (4, '[4]')");
 }
 
 #[test]

@@ -458,12 +458,16 @@ impl TableDef {
         columns.filter(|(_, column)| !column.is_hidden())
     }
 
-    /// Indexes that may be shown, as [`Self::shown_columns`].
-    pub fn shown_indexes(&self, generated_key: bool) -> &[IndexDef] {
-        match !generated_key && self.has_generated_key() {
+    /// Indexes that may be shown, as [`Self::shown_columns`]: unique ones first.
+    pub fn shown_indexes(&self, generated_key: bool) -> Vec<&IndexDef> {
+        let shown = match !generated_key && self.has_generated_key() {
             true => &self.indexes[1..],
             false => self.visible_indexes(),
-        }
+        };
+        let mut shown: Vec<&IndexDef> = shown.iter().collect();
+        // Multi-valued ones stand behind all that are in order.
+        shown.sort_by_key(|index| !index.unique);
+        shown
     }
 
     /// The index that clients see as the primary key: without one, the first unique index of whole columns that are

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use super::access_counts::AccessCounts;
 use super::def::TableDef;
 use super::sample::Samples;
-use crate::codec::{UTC, damaged};
+use crate::codec::{RowReader, UTC, damaged};
 use crate::exec_error::engine_error;
 
 /// `auto_increment_increment` and `auto_increment_offset`.
@@ -283,7 +283,7 @@ pub fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
     let leads = |parts: &[super::IndexPart]| parts.first().map(|p| p.col) == table.auto_column;
     let mut indexes = table.ordered().iter().filter(|i| !i.parts.is_empty());
     let Some(index) = indexes.find(|i| leads(&i.parts) && i.codec.is_reversible(0)) else {
-        return Ok(0);
+        return largest_of_all(engine, table);
     };
     let direction = match index.parts[0].desc {
         true => Direction::Forward,
@@ -296,11 +296,33 @@ pub fn largest_stored(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
     let Some((key, _)) = entries.next().map_err(|e| engine_error(&e))? else {
         return Ok(0);
     };
-    Ok(match index.codec.decode_part(0, key, &UTC) {
-        Some((ValueRef::Int(v), _)) => u64::try_from(v).unwrap_or(0),
-        Some((ValueRef::UInt(v), _)) => v,
+    let first = index.codec.decode_part(0, key, &UTC);
+    Ok(first.map_or(0, |(value, _)| as_number(value)))
+}
+
+/// The same, where only a multi-valued index has the column first, which has nothing in the column's order.
+fn largest_of_all(engine: &Engine, table: &TableDef) -> SqlResult<u64> {
+    let Some(auto) = table.auto_column else {
+        return Ok(0);
+    };
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let (all, tree) = (Bound::Unbounded, &table.primary().tree);
+    let rows = txn.scan(tree, all, all, Direction::Forward, View::Latest);
+    let mut rows = rows.map_err(|e| engine_error(&e))?;
+    let mut largest = 0;
+    while let Some((_, row)) = rows.next().map_err(|e| engine_error(&e))? {
+        let row = RowReader::new(&table.layout, &UTC, row)?;
+        largest = largest.max(as_number(row.field(auto)));
+    }
+    Ok(largest)
+}
+
+fn as_number(value: ValueRef<'_>) -> u64 {
+    match value {
+        ValueRef::Int(v) => u64::try_from(v).unwrap_or(0),
+        ValueRef::UInt(v) => v,
         _ => 0,
-    })
+    }
 }
 
 fn last_row_id(engine: &Engine, tree: &Tree) -> SqlResult<u64> {

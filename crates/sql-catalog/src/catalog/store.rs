@@ -365,11 +365,9 @@ fn read_elements(bytes: &[u8], def: &mut TableDef) -> SqlResult<()> {
             .parts
             .iter()
             .any(|part| def.columns[part.col].is_array());
-        if has_array && !index.unique {
-            index.elements = ElementCodec::new(&def.columns, &index.parts);
+        if has_array {
+            index.elements = ElementCodec::new(&def.columns, &index.parts, index.unique);
             found += 1;
-        } else if has_array {
-            return Err(damaged("catalog row: multi-valued index"));
         }
     }
     match found == wanted && def.indexes.is_sorted_by_key(IndexDef::is_inverted) {

@@ -4,12 +4,13 @@
 //! true for. **Invariants**: elements are those of the documents, and their keys are equal where the documents' are
 //! equal for JSON, so a condition is true only for rows that have one of the keys.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::{ast, parse_expression};
 use esker_types::json::{self, JsonRef, View};
-use esker_types::{SqlResult, SqlType, TypeKind, Value};
+use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value};
 
 use super::computed::bind_alone;
 use super::expr::bind_expr;
@@ -64,44 +65,96 @@ pub fn bind_array(
     call::apply(env, scope, operator("cast as array"), args)
 }
 
-/// Keys of elements of which a row has one if a condition is true for it; `document` says what is a document of the
-/// index. Not known for most conditions.
+/// How a condition compares a document with what it looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// MEMBER OF.
+    Member,
+    /// JSON_CONTAINS.
+    Contains,
+    /// JSON_OVERLAPS.
+    Overlaps,
+}
+
+/// What is looked for in a multi-valued index.
+#[derive(Debug)]
+pub enum Elements {
+    /// Keys of constants.
+    Keys(Vec<Vec<u8>>),
+    /// What the value says that an expression has when the scan opens.
+    Of(Membership, Expr),
+}
+
+/// What a value says of the rows for which a condition can be true.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// There are none.
+    Nothing,
+    /// They may be anywhere.
+    Anything,
+    /// They have one of these keys.
+    Keys(Vec<Vec<u8>>),
+}
+
+/// Elements of which a row has one if a condition is true for it; `is_document` says what is a document of the index,
+/// `is_known` what has a value when the scan opens. Not known for most conditions.
 pub(crate) fn wanted_elements(
     env: &BindEnv<'_>,
     cond: &Expr,
     is_document: impl Fn(&Expr) -> bool,
-) -> Option<Vec<Vec<u8>>> {
+    is_known: &dyn Fn(&Expr) -> bool,
+) -> Option<Elements> {
     let ExprKind::Func(call) = &cond.kind else {
         return None;
     };
     let [a, b] = call.args.as_slice() else {
         return None;
     };
-    let (document, sought) = match call.def.name {
-        "member of" => (b, a),
-        "json_contains" => (a, b),
-        "json_overlaps" if is_document(a) => (a, b),
-        "json_overlaps" => (b, a),
+    let (how, document, sought) = match call.def.name {
+        "member of" => (Membership::Member, b, a),
+        "json_contains" => (Membership::Contains, a, b),
+        "json_overlaps" if is_document(a) => (Membership::Overlaps, a, b),
+        "json_overlaps" => (Membership::Overlaps, b, a),
         _ => return None,
     };
-    let sought = constant_document(env, sought, call.def.name == "member of")?;
     if !is_document(document) {
         return None;
     }
+    match sought.as_const() {
+        Some(value) => match wanted_by(how, value, &sought.ty, env.ctx) {
+            Wanted::Keys(keys) => Some(Elements::Keys(keys)),
+            Wanted::Nothing | Wanted::Anything => None,
+        },
+        None if is_known(sought) => Some(Elements::Of(how, sought.clone())),
+        None => None,
+    }
+}
+
+/// What a value of this type says.
+pub fn wanted_by(how: Membership, value: &Value, ty: &SqlType, ctx: &EvalCtx<'_>) -> Wanted {
+    if value.is_null() {
+        return Wanted::Nothing;
+    }
+    let Some(sought) = as_document(value, ty, how == Membership::Member, ctx) else {
+        return Wanted::Anything;
+    };
     let root = JsonRef::new(&sought);
-    let items = match (root.view(), call.def.name) {
-        (View::Object(_), _) | (View::Array(_), "member of") => return None,
+    let keys = |doc| Wanted::Keys(json::element_keys(doc).into_iter().collect());
+    let items = match (root.view(), how) {
+        (View::Object(_), _) | (View::Array(_), Membership::Member) => return Wanted::Anything,
         (View::Array(items), _) => items,
-        _ if is_sought(root) => return Some(json::element_keys(root).into_iter().collect()),
-        _ => return None,
+        _ if is_sought(root) => return keys(root),
+        _ => return Wanted::Anything,
     };
     // Of elements that must all be there, one finds the row.
-    if call.def.name == "json_contains" {
-        let one = items.iter().find(|item| is_sought(*item))?;
-        return Some(json::element_keys(one).into_iter().collect());
+    if how == Membership::Contains {
+        let one = items.iter().find(|item| is_sought(*item));
+        return one.map_or(Wanted::Anything, keys);
     }
-    let has_all = items.len() <= MAX_ELEMENTS && items.iter().all(is_sought);
-    has_all.then(|| json::element_keys(root).into_iter().collect())
+    match items.len() <= MAX_ELEMENTS && items.iter().all(is_sought) {
+        true => keys(root),
+        false => Wanted::Anything,
+    }
 }
 
 /// Is what equals the value found by its key?
@@ -114,18 +167,25 @@ fn is_sought(item: JsonRef<'_>) -> bool {
     }
 }
 
-/// A constant as a document: a text is one, or a value that is not.
-fn constant_document(env: &BindEnv<'_>, e: &Expr, is_value: bool) -> Option<Vec<u8>> {
-    match e.as_const()? {
-        Value::Json(document) => Some(document.to_vec()),
-        Value::Null => None,
+/// A value as a document: a text is one, or a value that is not.
+fn as_document<'v>(
+    value: &'v Value,
+    ty: &SqlType,
+    is_value: bool,
+    ctx: &EvalCtx<'_>,
+) -> Option<Cow<'v, [u8]>> {
+    let encoded = match value {
+        Value::Json(document) => return Some(Cow::Borrowed(document)),
         Value::Str(text) if !is_value => {
-            let is_text = e.ty.is_string() && !e.ty.collation.is_binary();
-            let parsed = json::parse(text, env.ctx.session).ok()?;
-            is_text.then(|| json::encode(&parsed).ok()).flatten()
+            let is_text = ty.is_string() && !ty.collation.is_binary();
+            let parsed = is_text.then(|| json::parse(text, ctx.session).ok())??;
+            json::encode(&parsed)
         }
-        value => json::encode(&json::from_value(value.as_ref(), &e.ty)).ok(),
-    }
+        // Labels of ENUM and SET are texts, too; what else is no document is an error of the condition.
+        _ if !is_value => return None,
+        value => json::encode(&json::from_value(value.as_ref(), ty)),
+    };
+    encoded.ok().map(Cow::Owned)
 }
 
 /// The document of a multi-valued index of a block's table, with the block's slots.

@@ -65,7 +65,7 @@ use crate::bind::virt::VirtualTable;
 use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, StoredFunction, UserVars};
 use crate::plan::PlanTrace;
 
-pub use array::bind_array;
+pub use array::{Elements, Membership, Wanted, bind_array, wanted_by};
 pub use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
 pub use filter::bind_filter;

@@ -23,7 +23,9 @@ use super::edge::{always_located, tells_apart, usable};
 use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
 use super::{Access, AccessKind, ElementSearch, KeyOperand, cost, estimate, stats};
-use crate::bind::array::{indexed_document, is_same_document, wanted_elements};
+use crate::bind::array::{
+    Elements, Membership, indexed_document, is_same_document, wanted_elements,
+};
 use crate::bind::fulltext::wanted_match;
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
@@ -245,7 +247,7 @@ impl<'a> Target<'a> {
             }
         }
         paths.extend(conds.iter().filter_map(|cond| self.searched(cond)));
-        self.by_elements(env, conds, &mut paths);
+        self.by_elements(env, conds, known, &mut paths);
         if paths.iter().any(|p| p.forced) {
             paths.retain(|p| p.forced);
         }
@@ -333,7 +335,13 @@ impl<'a> Target<'a> {
     }
 
     /// Adds the paths of conditions that multi-valued indexes serve.
-    fn by_elements(&self, env: &BindEnv<'_>, conds: &[Expr], paths: &mut Vec<Path>) {
+    fn by_elements(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+        paths: &mut Vec<Path>,
+    ) {
         let first = self.def.ordered().len();
         for (nth, index) in self.def.inverted().iter().enumerate() {
             let Some(codec) = &index.elements else {
@@ -346,7 +354,8 @@ impl<'a> Target<'a> {
             let Ok(Some(document)) = document else {
                 continue;
             };
-            let wanted = |cond| wanted_elements(env, cond, |e| is_same_document(e, &document));
+            let is_document = |e: &Expr| is_same_document(e, &document);
+            let wanted = |cond| wanted_elements(env, cond, is_document, known);
             for elements in conds.iter().filter_map(wanted) {
                 let search = ElementSearch {
                     id: env.subquery_id(),
@@ -357,7 +366,22 @@ impl<'a> Target<'a> {
         }
     }
 
-    fn element_path(&self, index: usize, search: ElementSearch, forced: bool) -> Path {
+    /// Rows that have one of the elements, and how many these are.
+    fn rows_with(&self, index: usize, elements: &Elements) -> (f64, f64) {
+        let keys = match elements {
+            Elements::Keys(keys) => keys,
+            Elements::Of(how, _) => {
+                let count = match how {
+                    Membership::Member | Membership::Contains => 1.0,
+                    Membership::Overlaps => cost::OVERLAPPING_ELEMENTS,
+                };
+                let of_one = match self.def.indexes[index].unique {
+                    true => 1.0,
+                    false => stats::rows_per_key(self.rows, 1, 1),
+                };
+                return (count * of_one, count);
+            }
+        };
         let codec = self.def.indexes[index].elements.as_ref();
         let rows_with = |element: &Vec<u8>| {
             codec.map_or(self.rows, |codec| {
@@ -365,12 +389,17 @@ impl<'a> Target<'a> {
             })
         };
         // Of many elements some stand for all.
-        let every = search.elements.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
-        let looked_at = search.elements.iter().step_by(every);
+        let every = keys.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
+        let looked_at = keys.iter().step_by(every);
         let rows = looked_at.map(|element| rows_with(element) * every as f64);
-        let rows = rows.sum::<f64>().clamp(1.0, self.rows);
+        (rows.sum(), keys.len() as f64)
+    }
+
+    fn element_path(&self, index: usize, search: ElementSearch, forced: bool) -> Path {
+        let (rows, count) = self.rows_with(index, &search.elements);
+        let rows = rows.max(1.0).min(self.rows.max(1.0));
         let row_cost = cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek();
-        let cost = rows * row_cost + search.elements.len() as f64 * self.seek();
+        let cost = rows * row_cost + count * self.seek();
         let access = Access {
             index,
             kind: AccessKind::Elements(Arc::new(search)),

@@ -63,5 +63,7 @@ pub(super) const UNCONNECTED_PENALTY: f64 = 2.0;
 
 /// Least rows of an estimate: a product of selectivities never reaches zero.
 pub(super) const MIN_ROWS: f64 = 0.01;
+/// Elements that JSON_OVERLAPS is thought to look for in a multi-valued index, where they are not constant.
+pub(super) const OVERLAPPING_ELEMENTS: f64 = 4.0;
 /// Of the rows of a table, those that a full-text search is thought to find.
 pub(super) const SEARCHED_FRACTION: f64 = 0.01;

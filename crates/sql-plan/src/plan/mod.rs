@@ -51,11 +51,11 @@ use esker_sql_syntax::ast;
 use esker_types::SqlResult;
 use esker_types::cmp::CmpKind;
 
-use crate::bind::JsonTable;
 use crate::bind::virt::{Pushed, VirtualTable};
 use crate::bind::{
     AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
 };
+use crate::bind::{Elements, JsonTable};
 use crate::expr::{Expr, Match};
 
 pub use block::plan_bound;
@@ -502,13 +502,13 @@ pub enum AccessKind {
     Elements(Arc<ElementSearch>),
 }
 
-/// What is looked for in a multi-valued index.
+/// A search in a multi-valued index.
 #[derive(Debug)]
 pub struct ElementSearch {
     /// Number in the statement: of the keys that are found.
     pub id: u32,
-    /// Keys of the elements.
-    pub elements: Vec<Vec<u8>>,
+    /// What is looked for.
+    pub elements: Elements,
 }
 
 /// The value a key part is compared with.

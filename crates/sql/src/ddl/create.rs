@@ -399,7 +399,7 @@ pub(super) fn new_index(
         generated: index.generated,
         codec: KeyCodec::new(columns, &index.parts, index.unique, index.primary),
         words: word_codec(columns, index),
-        elements: ElementCodec::new(columns, &index.parts),
+        elements: ElementCodec::new(columns, &index.parts, index.unique),
         parts: index.parts.clone(),
         comment: index.comment.clone(),
         using: index.using.clone(),

@@ -320,7 +320,7 @@ impl Draft {
         }
         let is_functional = |p: &DraftPart| matches!(p.column, PartColumn::Id(_));
         let unnamed = spec.name.is_none() && !primary;
-        let functional = (unnamed && parts.first().is_some_and(is_functional))
+        let functional = (unnamed && parts.iter().any(is_functional))
             .then(|| Arc::from(self.functional_name(spec)));
         let name: Option<Arc<str>> = match &spec.name {
             _ if primary => Some(PRIMARY.into()),
@@ -601,10 +601,7 @@ fn check_array(spec: &ast::IndexSpec, part: &ast::KeyPart, expr: &ast::Expr) -> 
             "more than one multi-valued key part per index",
         ));
     }
-    match spec.kind {
-        IndexKind::Unique => Err(SqlError::not_supported("UNIQUE multi-valued indexes")),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// 3106.

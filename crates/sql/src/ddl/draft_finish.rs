@@ -543,7 +543,7 @@ fn check_auto_column(columns: &[ColumnDef], indexes: &[BuiltIndex]) -> SqlResult
     };
     let leads = indexes
         .iter()
-        .any(|i| !i.multi_valued && i.parts.first().is_some_and(|p| p.col == auto));
+        .any(|i| i.parts.first().is_some_and(|p| p.col == auto));
     if autos.next().is_some() || !leads {
         let text = "Incorrect table definition; there can be only one auto column and it must be \
                     defined as a key";

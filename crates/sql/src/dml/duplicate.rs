@@ -9,6 +9,7 @@ use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::RowReader;
 use esker_types::cast::write_text;
 use esker_types::collation::char_offset;
+use esker_types::json::{JsonRef, elements_text};
 use esker_types::{SqlError, ValueRef};
 
 /// 1062 for the row that could not be stored; `row` reads in the session's zone.
@@ -18,7 +19,12 @@ pub(crate) fn duplicate_entry(table: &TableDef, index: &IndexDef, row: &RowReade
         if at > 0 {
             entry.push('-');
         }
-        push_value(&mut entry, row.field(part.col), part);
+        match row.field(part.col) {
+            ValueRef::Json(document) if index.is_multi_valued() => {
+                entry.push_str(&elements_text(JsonRef::new(document)));
+            }
+            value => push_value(&mut entry, value, part),
+        }
     }
     duplicate(format!(
         "Duplicate entry '{entry}' for key '{}.{}'",

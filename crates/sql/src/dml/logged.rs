@@ -14,7 +14,7 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 
 use super::DmlEnv;
-use super::write::Entry;
+use super::write::{Entry, WordEntry};
 use crate::binlog::Capture;
 
 /// A row that REPLACE has deleted, where nothing else can be in the way of the new one: the events say that it was
@@ -112,24 +112,17 @@ impl DmlEnv<'_> {
             return Ok(());
         };
         let scratch = &*self.scratch;
-        let entries = |all| if keys.entries { all } else { &[][..] };
-        note_keys(
-            &mut capture,
-            table,
-            keys.clustered,
-            entries(scratch.old_entries()),
-        );
+        let (old, new) = match keys.entries {
+            true => (scratch.old_entries(), scratch.new_entries()),
+            false => Default::default(),
+        };
+        note_keys(&mut capture, table, keys.clustered, old);
         let clustered = if keys.moved {
             &scratch.key
         } else {
             keys.clustered
         };
-        note_keys(
-            &mut capture,
-            table,
-            clustered,
-            entries(scratch.new_entries()),
-        );
+        note_keys(&mut capture, table, clustered, new);
         capture.update(self.txn, table, &scratch.old_row, &scratch.row)
     }
 
@@ -160,11 +153,19 @@ fn log_of<'l>(log: &'l mut Log<'_>, table: &TableDef) -> Option<LogRef<'l>> {
 }
 
 /// Tells the binary log which keys a row has given up or taken.
-fn note_keys(capture: &mut Capture, table: &TableDef, clustered: &[u8], entries: &[Entry]) {
+fn note_keys(
+    capture: &mut Capture,
+    table: &TableDef,
+    clustered: &[u8],
+    (entries, words): (&[Entry], &[WordEntry]),
+) {
     capture.key(table.primary().id, clustered);
     for (index, entry) in table.secondary().iter().zip(entries) {
         if entry.is_changed_key() {
             capture.key(index.id, entry.key());
         }
+    }
+    for (tree, key) in words.iter().filter_map(|word| word.claimed(table)) {
+        capture.key(tree, key);
     }
 }

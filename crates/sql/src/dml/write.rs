@@ -51,13 +51,25 @@ impl Entry {
     }
 }
 
-/// An entry of a full-text index.
+/// An entry of an inverted index.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct WordEntry {
-    /// Position among the full-text indexes.
+pub(super) struct WordEntry {
+    /// Position among the inverted indexes.
     nth: usize,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Nobody else may have the key: the index is UNIQUE.
+    claims: bool,
+    /// Its key was locked for this row.
+    locked: bool,
+}
+
+impl WordEntry {
+    /// The key, if nobody else may have it, and the tree it is in.
+    pub(super) fn claimed(&self, table: &TableDef) -> Option<(TreeId, &[u8])> {
+        let index = table.inverted().get(self.nth)?;
+        self.claims.then_some((index.id, &*self.key))
+    }
 }
 
 /// All entries of a row.
@@ -87,14 +99,14 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Entries of the row that was written last, in the secondary indexes.
-    pub(super) fn new_entries(&self) -> &[Entry] {
-        &self.new_entries.secondary
+    /// Entries of the row that was written last, in the secondary and in the inverted indexes.
+    pub(super) fn new_entries(&self) -> (&[Entry], &[WordEntry]) {
+        (&self.new_entries.secondary, &self.new_entries.words)
     }
 
     /// Those of the row that was there before.
-    pub(super) fn old_entries(&self) -> &[Entry] {
-        &self.old_entries.secondary
+    pub(super) fn old_entries(&self) -> (&[Entry], &[WordEntry]) {
+        (&self.old_entries.secondary, &self.old_entries.words)
     }
 
     /// Gives back unusually large buffers.
@@ -231,7 +243,7 @@ impl Writer<'_> {
     fn give_way(
         &mut self,
         table: &TableDef,
-        (clustered, entries): (Option<&[u8]>, &[Entry]),
+        (clustered, entries, words): (Option<&[u8]>, &[Entry], &[WordEntry]),
         place: SavepointId,
         is_key_new: bool,
     ) -> Option<Attempt> {
@@ -245,6 +257,9 @@ impl Writer<'_> {
         self.txn.rollback_to(place);
         for (index, entry) in secondary.filter(|(_, entry)| entry.locked) {
             self.txn.release(index.id, &entry.key);
+        }
+        for word in words.iter().filter(|word| word.locked) {
+            self.txn.release(table.inverted()[word.nth].id, &word.key);
         }
         if let Some(clustered) = clustered.filter(|_| is_key_new) {
             self.txn.release(primary, clustered);
@@ -293,17 +308,16 @@ impl Writer<'_> {
         fresh: bool,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
-        let (entries, words): (&mut [Entry], &[WordEntry]) = match table.indexes.len() {
-            1 => (&mut [], &[]),
+        let (entries, words): (&mut [Entry], &mut [WordEntry]) = match table.indexes.len() {
+            1 => (&mut [], &mut []),
             _ => {
                 scratch.new.compute(table, clustered, row)?;
-                (&mut scratch.new.secondary, &scratch.new.words)
+                (&mut scratch.new.secondary, &mut scratch.new.words)
             }
         };
         let new = (clustered, row);
         let written = self.until_free(|writer| {
-            let entries = &mut *entries;
-            writer.try_insert(table, new, fresh, (entries, words))
+            writer.try_insert(table, new, fresh, (&mut *entries, &mut *words))
         });
         counted(table, RowEvent::Insert, written)
     }
@@ -313,7 +327,7 @@ impl Writer<'_> {
         table: &TableDef,
         (clustered, row): (&[u8], &[u8]),
         fresh: bool,
-        (entries, words): (&mut [Entry], &[WordEntry]),
+        (entries, words): (&mut [Entry], &mut [WordEntry]),
     ) -> Result<Attempt, ExecError> {
         let is_key_new = match fresh {
             true => self.lock_as(table.primary().id, clustered, LockMode::Exclusive)?,
@@ -322,14 +336,15 @@ impl Writer<'_> {
                 Claim::Taken(()) => return Ok(taken(0, clustered.to_vec())),
             },
         };
-        if let Some(conflict) = self.find_conflict(table, None, entries)? {
+        let keys = (&mut *entries, &mut *words);
+        if let Some(conflict) = self.find_conflict(table, None, keys)? {
             return Ok(Attempt::Written(Written::Conflict(conflict)));
         }
         let place = self.txn.savepoint();
         self.put_entries(table, clustered, entries)?;
         self.put_words(table, words)?;
         self.txn.put(&table.primary().tree, clustered, row)?;
-        let keys = (Some(clustered), &*entries);
+        let keys = (Some(clustered), &*entries, &*words);
         let in_gap = self.give_way(table, keys, place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
     }
@@ -349,24 +364,44 @@ impl Writer<'_> {
         &self,
         table: &TableDef,
         own: Option<&[u8]>,
-        entries: &mut [Entry],
+        (entries, words): (&mut [Entry], &mut [WordEntry]),
     ) -> Result<Option<Conflict>, ExecError> {
         for (at, entry) in entries.iter_mut().enumerate() {
             entry.locked = false;
             if !(entry.changed && entry.in_value) {
                 continue;
             }
-            let index = at + 1;
-            let claim = self.claim(table.indexes[index].id, &entry.key, || {
-                let holder = self.holder(table, index, &entry.key)?;
-                Ok(holder.filter(|holder| Some(holder.as_slice()) != own))
-            })?;
-            match claim {
+            match self.claim_entry(table, at + 1, &entry.key, own)? {
                 Claim::Free { new } => entry.locked = new,
-                Claim::Taken(clustered) => return Ok(Some(Conflict { index, clustered })),
+                Claim::Taken(conflict) => return Ok(Some(conflict)),
+            }
+        }
+        let first = entries.len() + 1;
+        for word in words.iter_mut() {
+            word.locked = false;
+            if !word.claims {
+                continue;
+            }
+            match self.claim_entry(table, first + word.nth, &word.key, own)? {
+                Claim::Free { new } => word.locked = new,
+                Claim::Taken(conflict) => return Ok(Some(conflict)),
             }
         }
         Ok(None)
+    }
+
+    fn claim_entry(
+        &self,
+        table: &TableDef,
+        index: usize,
+        key: &[u8],
+        own: Option<&[u8]>,
+    ) -> Result<Claim<Conflict>, ExecError> {
+        self.claim(table.indexes[index].id, key, || {
+            let holder = self.holder(table, index, key)?;
+            let other = holder.filter(|holder| Some(holder.as_slice()) != own);
+            Ok(other.map(|clustered| Conflict { index, clustered }))
+        })
     }
 
     fn put_entries(
@@ -410,11 +445,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn lock_unique(&self, table: &TableDef, entries: &[Entry]) -> Result<(), ExecError> {
-        for (index, entry) in table.secondary().iter().zip(entries) {
+    fn lock_unique(&self, table: &TableDef, entries: &RowEntries) -> Result<(), ExecError> {
+        for (index, entry) in table.secondary().iter().zip(&entries.secondary) {
             if entry.changed && entry.in_value {
                 self.lock(index.id, &entry.key)?;
             }
+        }
+        for (tree, key) in entries.words.iter().filter_map(|word| word.claimed(table)) {
+            self.lock(tree, key)?;
         }
         Ok(())
     }
@@ -429,7 +467,7 @@ impl Writer<'_> {
     ) -> Result<(), ExecError> {
         if table.indexes.len() > 1 {
             scratch.old.compute(table, clustered, row)?;
-            self.lock_unique(table, &scratch.old.secondary)?;
+            self.lock_unique(table, scratch.old)?;
             self.delete_entries(table, &scratch.old.secondary)?;
             self.delete_words(table, &scratch.old.words)?;
         }
@@ -481,10 +519,11 @@ impl Writer<'_> {
         }
         let (old, new) = (&*scratch.old, &mut *scratch.new);
         let own = Some(change.clustered);
-        if let Some(conflict) = self.find_conflict(table, own, &mut new.secondary)? {
+        let entries = (&mut *new.secondary, &mut *new.words);
+        if let Some(conflict) = self.find_conflict(table, own, entries)? {
             return Ok(Attempt::Written(Written::Conflict(conflict)));
         }
-        self.lock_unique(table, &old.secondary)?;
+        self.lock_unique(table, old)?;
         let place = self.txn.savepoint();
         self.delete_entries(table, &old.secondary)?;
         self.delete_words(table, &old.words)?;
@@ -496,7 +535,8 @@ impl Writer<'_> {
         self.txn
             .put(&primary.tree, change.new_clustered, change.new)?;
         let new_key = moved.then_some(change.new_clustered);
-        let in_gap = self.give_way(table, (new_key, &new.secondary), place, is_key_new);
+        let keys = (new_key, &*new.secondary, &*new.words);
+        let in_gap = self.give_way(table, keys, place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
     }
 }
@@ -621,11 +661,14 @@ impl RowEntries {
         self.words.clear();
         let mut buffer = Vec::new();
         for (nth, index) in table.inverted().iter().enumerate() {
+            let claims = index.elements.as_ref().is_some_and(|e| e.claims(&row));
             index.entries(&row, clustered, &mut buffer, |key, value| {
                 self.words.push(WordEntry {
                     nth,
                     key: key.to_vec(),
                     value: value.to_vec(),
+                    claims,
+                    locked: false,
                 });
                 Ok(())
             })?;

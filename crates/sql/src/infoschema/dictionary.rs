@@ -53,7 +53,7 @@ pub(super) static SOURCES: &[Source] = &[
         ],
         |viewer| {
             each(viewer, |t, rows| {
-                let indexes = t.shown_indexes(viewer.generated_keys).iter();
+                let indexes = t.shown_indexes(viewer.generated_keys).into_iter();
                 for index in indexes.filter(|i| i.unique) {
                     let cells = ["def", &*t.schema, &*index.name, &*t.name];
                     rows.push(cells.map(text).to_vec());

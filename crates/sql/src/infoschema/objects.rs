@@ -617,7 +617,7 @@ fn key_columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             .shown_on_column(&table.schema, &table.name, column)
             .is_empty()
     };
-    let indexes = table.shown_indexes(viewer.generated_keys).iter();
+    let indexes = table.shown_indexes(viewer.generated_keys).into_iter();
     for index in indexes.filter(|i| i.unique) {
         let is_shown = |p: &esker_sql_catalog::catalog::IndexPart| {
             let column = &table.columns[p.col];
@@ -656,7 +656,7 @@ fn table_constraints(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>
             yes_no(enforced),
         ]);
     };
-    let indexes = table.shown_indexes(viewer.generated_keys).iter();
+    let indexes = table.shown_indexes(viewer.generated_keys).into_iter();
     for index in indexes.filter(|i| i.unique) {
         push(
             &index.name,

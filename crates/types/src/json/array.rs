@@ -4,10 +4,10 @@
 //! **Invariants**: the type refuses values and changes none, so what MEMBER OF, JSON_CONTAINS and JSON_OVERLAPS call
 //! equal has one key; a row's keys are bounded by [`MAX_BYTES`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::key::sort_key;
-use super::print::unquoted;
+use super::print::{print, unquoted};
 use super::view::{JsonRef, View};
 use crate::cast::{IntStatus, parse_int, round_f64};
 use crate::decimal::{Decimal, ParseStatus};
@@ -47,6 +47,23 @@ pub fn element_keys(doc: JsonRef<'_>) -> BTreeSet<Vec<u8>> {
         View::Array(items) => items.iter().map(key).collect(),
         _ => BTreeSet::from([key(doc)]),
     }
+}
+
+/// The distinct elements of a document, in their order, as an array's text.
+pub fn elements_text(doc: JsonRef<'_>) -> String {
+    let mut texts = BTreeMap::new();
+    let mut add = |item| {
+        let (mut key, mut text) = (Vec::new(), Vec::new());
+        sort_key(item, &mut key);
+        print(item, &mut text);
+        texts.insert(key, String::from_utf8_lossy(&text).into_owned());
+    };
+    match doc.view() {
+        View::Array(items) => items.iter().for_each(add),
+        _ => add(doc),
+    }
+    let texts: Vec<String> = texts.into_values().collect();
+    format!("[{}]", texts.join(", "))
 }
 
 /// Checks that a document is an array of such elements, or one of them.

@@ -32,7 +32,7 @@ mod tests;
 mod text;
 mod view;
 
-pub use array::{ElementType, check_elements, element_keys};
+pub use array::{ElementType, check_elements, element_keys, elements_text};
 pub use contains::{contains, overlaps};
 pub use dom::{Json, object};
 pub use encode::{encode, encode_scalar, encode_watched};

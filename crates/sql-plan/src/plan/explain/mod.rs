@@ -28,6 +28,7 @@ use super::{
     AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
     Source,
 };
+use crate::bind::{Elements, Membership};
 use crate::expr::{Expr, ExprKind};
 pub(super) use bounds::ranges;
 use esker_sql_catalog::result::ColumnMeta;
@@ -558,9 +559,15 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
                     line.refs = Some("const".to_owned());
                 }
                 AccessKind::Elements(search) => {
-                    let is_one = search.elements.len() == 1;
-                    line.access = Some(if is_one { "ref" } else { "range" });
-                    line.refs = is_one.then(|| "const".to_owned());
+                    line.refs = match &search.elements {
+                        Elements::Keys(keys) => (keys.len() == 1).then(|| "const".to_owned()),
+                        Elements::Of(Membership::Overlaps, _) => None,
+                        Elements::Of(_, e) => Some(names.reference(e)),
+                    };
+                    line.access = Some(match line.refs {
+                        Some(_) => "ref",
+                        None => "range",
+                    });
                     line.possible = line.key.clone();
                 }
                 AccessKind::Ranges(spec) => {

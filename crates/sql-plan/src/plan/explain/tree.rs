@@ -12,7 +12,7 @@ use super::document::{Json, Members, text};
 use super::operator::{Actual, Line};
 use super::text::Names;
 use super::{Explainee, Inner, Outside, ParallelEstimate, block_queries, first_id, scan_line};
-use crate::bind::JoinType;
+use crate::bind::{Elements, JoinType};
 use crate::expr::Expr;
 use crate::plan::block::limit_value;
 use crate::plan::profile::{Measured, Profile, Stage};
@@ -441,8 +441,11 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
             ("search", which, "full_text_search")
         }
         AccessKind::Elements(search) => {
-            let count = search.elements.len();
-            let over = format!(" over {count} element{}", if count == 1 { "" } else { "s" });
+            let over = match &search.elements {
+                Elements::Keys(keys) if keys.len() == 1 => " over 1 element".to_owned(),
+                Elements::Keys(keys) => format!(" over {} elements", keys.len()),
+                Elements::Of(_, e) => format!(" over elements of {}", names.text(e)),
+            };
             ("range scan", over, "index_range_scan")
         }
         AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),

@@ -269,7 +269,7 @@ impl Altered<'_> {
                     using: built.using.clone(),
                     codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),
                     words: create::word_codec(&columns, built),
-                    elements: ElementCodec::new(&columns, &built.parts),
+                    elements: ElementCodec::new(&columns, &built.parts, built.unique),
                     parts: built.parts.clone(),
                     ..old.clone()
                 },

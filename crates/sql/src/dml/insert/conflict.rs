@@ -22,9 +22,11 @@ use crate::dml::write::{Conflict, Writer};
 use esker_types::SqlError;
 
 impl CompiledInsert {
-    /// Is this the last unique index, so that nothing else can be in the way of the row?
+    /// Is this the last unique index, so that nothing else can be in the way of the row? Several rows can have keys
+    /// that it has in a multi-valued index.
     fn is_last_unique(&self, index: usize) -> bool {
-        !self.table().indexes[index + 1..].iter().any(|i| i.unique)
+        let indexes = &self.table().indexes[index..];
+        !indexes[0].is_multi_valued() && !indexes[1..].iter().any(|i| i.unique)
     }
 }
 
