@@ -62,7 +62,7 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.schema_name()?;
         let mut options = Vec::new();
-        while let Some(option) = self.database_option()? {
+        while let Some(option) = self.database_option(false)? {
             options.push(option);
         }
         Ok(Statement::CreateDatabase {
@@ -77,23 +77,33 @@ impl Parser<'_> {
         let mut name = None;
         let mut options = Vec::new();
         // Without a name the options follow at once.
-        match self.database_option()? {
+        match self.database_option(true)? {
             Some(option) => options.push(option),
             None => {
                 name = Some(self.schema_name()?);
-                match self.database_option()? {
+                match self.database_option(true)? {
                     Some(option) => options.push(option),
                     None => return self.fail(),
                 }
             }
         }
-        while let Some(option) = self.database_option()? {
+        while let Some(option) = self.database_option(true)? {
             options.push(option);
         }
         Ok(Statement::AlterDatabase { name, options })
     }
 
-    fn database_option(&mut self) -> SqlResult<Option<DatabaseOption>> {
+    fn zero_or_one(&mut self) -> SqlResult<bool> {
+        let on = match self.bytes(self.cur) {
+            b"0" => false,
+            b"1" => true,
+            _ => return self.fail(),
+        };
+        self.advance();
+        Ok(on)
+    }
+
+    fn database_option(&mut self, is_alter: bool) -> SqlResult<Option<DatabaseOption>> {
         let default = self.eat_kw(Kw::DEFAULT);
         if self.eat_charset_words()? {
             self.eat_eq();
@@ -110,10 +120,10 @@ impl Parser<'_> {
         if default {
             return self.fail();
         }
-        if self.at(Kw::READ) && self.peek_is(Kw::ONLY) {
+        if is_alter && self.at(Kw::READ) && self.peek_is(Kw::ONLY) {
             self.expect_seq(&[Kw::READ, Kw::ONLY])?;
             self.eat_eq();
-            let on = !self.eat_kw(Kw::DEFAULT) && self.number()? != 0;
+            let on = !self.eat_kw(Kw::DEFAULT) && self.zero_or_one()?;
             return Ok(Some(DatabaseOption::ReadOnly(on)));
         }
         if self.at(Kw::COMMENT) && matches!(self.peek().tok, Tok::Eq | Tok::Str) {

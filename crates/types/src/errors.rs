@@ -680,3 +680,23 @@ pub fn data_truncated(column: &str, row: u64) -> SqlError {
 pub fn invalid_performance_schema_usage() -> SqlError {
     SqlError::new(1683, "HY000", "Invalid performance_schema usage.")
 }
+
+/// 3989
+pub fn schema_is_read_only(name: impl Display) -> SqlError {
+    let text = format!("Schema '{name}' is in read only mode.");
+    SqlError::new(3989, "HY000", text)
+}
+
+/// 1148 for `DISCARD TABLESPACE` and `IMPORT TABLESPACE` of a table whose rows are in no file of its own.
+pub fn not_file_per_table(verb: &str, schema: &str, table: &str) -> SqlError {
+    let text = format!(
+        "InnoDB: Cannot {verb} table `{schema}/{table}` because it is in a general tablespace. It must be file-per-table."
+    );
+    SqlError::new(1148, "42000", text)
+}
+
+/// 3007
+pub fn tablespace_of_temporary() -> SqlError {
+    let text = "Cannot DISCARD/IMPORT tablespace associated with temporary table";
+    SqlError::new(3007, "HY000", text)
+}

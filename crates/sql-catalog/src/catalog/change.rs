@@ -345,11 +345,13 @@ impl<'a> Change<'a> {
         // Statistics of which no row is kept may be renewed: then there is nothing to wait for.
         let seq = commit.seq.unwrap_or(0);
         self.fresh.drain(..).for_each(|mark| mark.set(seq));
-        let version = self.next.version;
+        let (version, has_read_only) = (self.next.version, self.next.has_read_only());
         self.catalog
             .current
             .store(Arc::new(std::mem::take(&mut self.next)));
         self.catalog.version.store(version, Ordering::Release);
+        let read_only = &self.catalog.has_read_only;
+        read_only.store(has_read_only, Ordering::Release);
         let abandoned = std::mem::take(&mut self.abandoned);
         let engine = self.catalog.engine.clone();
         drop(self);

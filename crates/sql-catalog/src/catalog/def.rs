@@ -49,6 +49,8 @@ pub struct SchemaDef {
     pub name: Arc<str>,
     /// Default collation of its tables (with the character set).
     pub collation: Collation,
+    /// READ ONLY = 1: nothing in it may be changed.
+    pub read_only: bool,
 }
 
 /// From which snapshot on a table's or index's trees are complete. Older snapshots would miss rows

@@ -44,7 +44,7 @@ mod trigger;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, Txn, View};
@@ -124,6 +124,10 @@ impl Snapshot {
         self.schemas.get(name)
     }
 
+    fn has_read_only(&self) -> bool {
+        self.schemas.values().any(|schema| schema.def.read_only)
+    }
+
     /// A table.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
         self.schemas.get(schema)?.tables.get(name)
@@ -189,6 +193,8 @@ struct Inner {
     current: ArcSwap<Snapshot>,
     /// The version of `current`, written after it.
     version: AtomicU64,
+    /// Is one of its databases read only? Written after it, too.
+    has_read_only: AtomicBool,
     /// One change at a time.
     changing: Mutex<()>,
 }
@@ -238,6 +244,7 @@ impl Catalog {
             tree,
             locks,
             version: AtomicU64::new(snapshot.version),
+            has_read_only: AtomicBool::new(snapshot.has_read_only()),
             current: ArcSwap::from_pointee(snapshot),
             changing: Mutex::new(()),
         };
@@ -297,6 +304,20 @@ impl Catalog {
     /// A database, if it exists.
     pub fn schema(&self, name: &str) -> Option<Arc<SchemaDef>> {
         self.snapshot().schema(name).map(|s| s.def.clone())
+    }
+
+    /// May things in a database be changed? To be asked under a lock that keeps the database from being altered.
+    ///
+    /// # Errors
+    /// 3989: it is read only.
+    #[inline]
+    pub fn check_writable(&self, schema: &str) -> SqlResult<()> {
+        match self.inner.has_read_only.load(Ordering::Acquire) {
+            true if self.schema(schema).is_some_and(|s| s.read_only) => {
+                Err(errors::schema_is_read_only(schema))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A table, or error 1146 or 1049.

@@ -68,6 +68,9 @@ pub fn show_create_database(def: &SchemaDef) -> String {
         let _ = write!(out, " COLLATE {}", def.collation.name());
     }
     out.push_str(" */ /*!80016 DEFAULT ENCRYPTION='N' */");
+    if def.read_only {
+        out.push_str(" /* READ ONLY = 1 */");
+    }
     out
 }
 

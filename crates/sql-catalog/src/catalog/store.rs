@@ -216,6 +216,9 @@ pub(super) fn schema_value(def: &SchemaDef) -> Vec<u8> {
     let mut w = Writer::default();
     w.byte(SCHEMA_FORMAT);
     w.int(u64::from(def.collation.0));
+    if def.read_only {
+        w.flag(true);
+    }
     w.out
 }
 
@@ -224,10 +227,13 @@ pub(super) fn read_schema(name: &[u8], bytes: &[u8]) -> SqlResult<SchemaDef> {
     let mut r = Reader::new(bytes);
     expect_format(&mut r, SCHEMA_FORMAT)?;
     let collation = read_collation(&mut r)?;
+    // Only what is read only says so.
+    let read_only = r.end().is_err() && r.flag()?;
     r.end()?;
     Ok(SchemaDef {
         name: name.into(),
         collation,
+        read_only,
     })
 }
 

@@ -181,6 +181,7 @@ fn schema(catalog: &Catalog) {
     let def = SchemaDef {
         name: "d".into(),
         collation: Collation::UTF8MB4_0900_AI_CI,
+        read_only: false,
     };
     change.put_schema(def).expect("put");
     change.commit().expect("commits");

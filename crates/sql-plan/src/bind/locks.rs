@@ -13,6 +13,7 @@ use esker_engine::{LockMode, WaitPolicy};
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
 
+use super::Names;
 use super::block::{LockReason, LockSpec};
 use super::scope::Scope;
 
@@ -62,6 +63,7 @@ impl LockRules {
     /// The locks on the tables of a block.
     pub(super) fn of_block(
         &self,
+        names: &dyn Names,
         scope: &Scope<'_>,
         clauses: &[ast::Locking],
     ) -> SqlResult<BlockLocks> {
@@ -78,7 +80,13 @@ impl LockRules {
         let mut locks = BlockLocks::default();
         for table in &scope.tables {
             let asked = asked_for(clauses, &table.alias)?;
+            let base = table.base_def().filter(|def| !def.temporary);
             let is_stored = table.base_def().is_some();
+            if let (Some(def), Some(asked)) = (base, &asked)
+                && asked.mode == LockMode::Exclusive
+            {
+                names.check_writable(&def.schema)?;
+            }
             if let (Some(restricted), Some(asked)) = (&table.restricted, &asked)
                 && asked.mode == LockMode::Exclusive
             {

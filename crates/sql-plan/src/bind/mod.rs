@@ -127,6 +127,10 @@ pub trait Names {
     fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {
         Ok(())
     }
+    /// May rows of a database's tables be locked exclusively? 3989 when not.
+    fn check_writable(&self, _schema: &str) -> SqlResult<()> {
+        Ok(())
+    }
     /// What may not be done with a table or view that is read; None: it may be read and locked whole.
     fn restricted(&self, _schema: &str, _table: &str) -> Option<Rc<Restricted>> {
         None

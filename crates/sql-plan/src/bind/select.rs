@@ -154,7 +154,7 @@ pub(super) fn bind_select(
     let selected = outputs.iter_mut().map(|o| &mut o.expr);
     let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));
 
-    let locks = env.locks.of_block(&scope, around.locking)?;
+    let locks = env.locks.of_block(env.names, &scope, around.locking)?;
     if locks.are_asked {
         scope.note_volatility(Volatility::Volatile);
     }

@@ -75,6 +75,9 @@ fn lock_all(
         };
         let object = catalog.locks().table(&name.schema, &name.name);
         locks.acquire(&object, mode, MdlDuration::Statement)?;
+        if *write {
+            catalog.check_writable(&name.schema)?;
+        }
         // It may have been dropped while we waited.
         check_exists(catalog, name)?;
     }

@@ -117,6 +117,8 @@ pub struct DdlCtx<'a> {
     pub publish_wait: PublishWait,
     /// The statement for the binary log; taken by the change that it makes.
     pub logged: Option<LoggedStatement>,
+    /// The statement comes from a source: databases that are read only here are changed, too.
+    pub applies: bool,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
     /// How far it is, for others to see.
@@ -247,9 +249,25 @@ impl<'a> DdlCtx<'a> {
         lock_tables::admit_schema_change(self.catalog, self.locks)
     }
 
+    /// Locks a database: for changes of what is in it, or exclusively for its own.
+    ///
+    /// # Errors
+    /// 3989: nothing in it may be changed.
     fn lock_schema(&mut self, schema: &str, mode: MdlMode) -> Result<(), ExecError> {
         let object = self.catalog.locks().schema(schema);
-        self.locks.acquire(&object, mode, MdlDuration::Statement)
+        self.locks.acquire(&object, mode, MdlDuration::Statement)?;
+        match mode {
+            MdlMode::Exclusive => Ok(()),
+            _ => Ok(self.check_writable(schema)?),
+        }
+    }
+
+    /// 3989, but for what a source has done.
+    fn check_writable(&self, schema: &str) -> SqlResult<()> {
+        match self.applies {
+            true => Ok(()),
+            false => self.catalog.check_writable(schema),
+        }
     }
 
     fn lock_table(&mut self, name: &TableName, mode: MdlMode) -> Result<(), ExecError> {

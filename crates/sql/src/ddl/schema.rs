@@ -33,16 +33,40 @@ fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collat
             DatabaseOption::Encryption(_) => {
                 return Err(SqlError::not_supported("ENCRYPTION of a database"));
             }
-            DatabaseOption::ReadOnly(false) => {}
-            DatabaseOption::ReadOnly(true) => {
-                return Err(SqlError::not_supported("READ ONLY of a database"));
-            }
+            DatabaseOption::ReadOnly(_) => {}
             DatabaseOption::Comment(_) => {
                 return Err(SqlError::not_supported("COMMENT of a database"));
             }
         }
     }
     pick_collation(charset, named, default)
+}
+
+/// Whether the database is read only from now on; `was`: it is so far.
+///
+/// # Errors
+/// 1302; 3989: it is, and shall be changed and stay so.
+fn read_only(name: &str, options: &[DatabaseOption], was: bool) -> SqlResult<bool> {
+    let mut asked = None;
+    for option in options {
+        let DatabaseOption::ReadOnly(on) = option else {
+            continue;
+        };
+        if asked.is_some_and(|before| before != *on) {
+            let [before, now] = [!on, *on].map(u8::from);
+            let text =
+                format!("Conflicting declarations: 'READ ONLY={before}' and 'READ ONLY={now}'");
+            return Err(SqlError::new(1302, "HY000", text));
+        }
+        asked = Some(*on);
+    }
+    let only_that = options
+        .iter()
+        .all(|option| matches!(option, DatabaseOption::ReadOnly(_)));
+    match was && !only_that && asked != Some(false) {
+        true => Err(errors::schema_is_read_only(name)),
+        false => Ok(asked.unwrap_or(was)),
+    }
 }
 
 pub(super) fn create(
@@ -70,6 +94,7 @@ pub(super) fn create(
         });
     }
     if exists {
+        ctx.check_writable(name)?;
         lock_tables_of(ctx, name)?;
     }
     let mut change = ctx.change()?;
@@ -79,6 +104,7 @@ pub(super) fn create(
     change.put_schema(SchemaDef {
         name: name.into(),
         collation,
+        read_only: false,
     })?;
     let seq = change.commit()?;
     Ok(DdlDone {
@@ -105,11 +131,17 @@ pub(super) fn alter(
         .catalog
         .schema(&name)
         .ok_or_else(|| errors::no_such_database(&name))?;
+    let read_only = read_only(&name, options, old.read_only)?;
     let collation = collation(options, old.collation)?;
+    if read_only != old.read_only {
+        // Nobody is in the middle of changing it.
+        lock_tables_of(ctx, &name)?;
+    }
     let mut change = ctx.change()?;
     change.put_schema(SchemaDef {
         name: old.name.clone(),
         collation,
+        read_only,
     })?;
     let seq = change.commit()?;
     Ok(DdlDone {
@@ -137,6 +169,7 @@ pub(super) fn drop(
         ctx.note(1008, text);
         return Ok(DdlDone::default());
     }
+    ctx.check_writable(name)?;
     let tables = lock_tables_of(ctx, name)?;
     let all = ctx
         .catalog

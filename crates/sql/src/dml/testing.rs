@@ -221,6 +221,7 @@ impl Bench {
             auto_step: self.auto_step,
             generates_primary_key: false,
             require_primary_key: false,
+            applies: false,
             fails_fast: false,
             publish_wait: crate::ddl::PublishWait {
                 window: std::time::Duration::from_secs(1),

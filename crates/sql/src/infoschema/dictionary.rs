@@ -203,7 +203,8 @@ fn columns_extensions(viewer: &Viewer) -> Rows {
 fn schemata(viewer: &Viewer) -> Rows {
     let schemas = viewer.instance.schemas();
     let seen = schemas.iter().filter(|s| viewer.sees_schema(&s.name));
-    seen.map(|s| vec![text("def"), text(&s.name), text("")])
+    let options = |read_only| text(if read_only { "READ ONLY=1" } else { "" });
+    seen.map(|s| vec![text("def"), text(&s.name), options(s.read_only)])
         .collect()
 }
 

@@ -497,6 +497,7 @@ impl Session {
         }
         match self.vars.foreign_key_checks {
             true => self.lock_relatives(keys, version),
+            self.check_schema_writable(table)?;
             false => Ok(true),
         }
     }
@@ -504,6 +505,15 @@ impl Session {
     fn lock_relatives(&mut self, keys: &ForeignKeyPlan, version: u64) -> Result<bool, ExecError> {
         let is_explicit = self.locks.has_explicit();
         for Relative { table, is_changed } in keys.relatives() {
+    /// 3989, but for what a source has done.
+    fn check_schema_writable(&self, table: &TableDef) -> Result<(), ExecError> {
+        if self.is_applying() {
+            return Ok(());
+        }
+        let catalog = &self.context.instance.catalog;
+        Ok(catalog.check_writable(&table.schema)?)
+    }
+
             let mode = match is_changed {
                 true => MdlMode::SharedWrite,
                 false => MdlMode::SharedRead,
@@ -522,6 +532,9 @@ impl Session {
         }
         for (schema, name) in keys.missing() {
             let catalog = &self.context.instance.catalog;
+            if *is_changed {
+                self.check_schema_writable(table)?;
+            }
             let object = catalog.locks().table(schema, name);
             if !is_explicit {
                 let until = MdlDuration::Transaction;

@@ -321,6 +321,10 @@ impl Names for SessionNames<'_> {
         }
     }
 
+    fn check_writable(&self, schema: &str) -> SqlResult<()> {
+        self.context.instance.catalog.check_writable(schema)
+    }
+
     fn restricted(&self, schema: &str, table: &str) -> Option<Rc<Restricted>> {
         if self.temporary(schema, table).is_some() {
             return None;

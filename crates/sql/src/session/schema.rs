@@ -71,6 +71,7 @@ impl Session {
         let share = instance.variable_u64("esker_ddl_least_share");
         let throttle = Throttle::new(share as u32, &instance.counters.ddl_pauses);
         let require_primary_key = self.requires_primary_key();
+        let applies = self.is_applying();
         let mut ctx = DdlCtx {
             throttle: &throttle,
             engines,
@@ -95,6 +96,7 @@ impl Session {
                 .named("sql_generate_invisible_primary_key")
                 .is_on(),
             require_primary_key,
+            applies,
             check_killed: &killed,
             progress: &process.progress,
         };

@@ -434,9 +434,11 @@ fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlR
         .require_some_in(&session.context.host, &name.text)?;
     let schema = session.context.instance.find_schema(&name.text)?;
     let collation = session.context.instance.schema_collation(&schema);
+    let def = session.context.instance.catalog.schema(&schema);
     let mut text = esker_sql_catalog::catalog::show_create_database(&SchemaDef {
         name: schema.clone(),
         collation,
+        read_only: def.is_some_and(|def| def.read_only),
     });
     if if_not_exists {
         text = text.replacen("DATABASE ", "DATABASE /*!32312 IF NOT EXISTS*/ ", 1);
