@@ -535,3 +535,50 @@ fn the_binary_log_has_definitions_and_rows() {
     c.run("SET GLOBAL log_bin_trust_function_creators = ON");
     c.run(plain);
 }
+
+/// Each way to use a routine in an open transaction, with what would change it: it waits for the end.
+#[test]
+fn routines_that_open_transactions_use_are_not_changed() {
+    let (server, _dir) = server();
+    let (mut one, mut two) = (connect(&server), connect(&server));
+    one.run(
+        "CREATE TABLE noted (a INT);
+         CREATE PROCEDURE p() INSERT INTO noted VALUES (1);
+         CREATE PROCEDURE q() CALL p();
+         CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1;
+         CREATE TABLE u (a INT); CREATE TRIGGER tr BEFORE INSERT ON u FOR EACH ROW CALL p()",
+    );
+    two.run("SET lock_wait_timeout = 1");
+    for (begin, uses) in [
+        ("BEGIN", "CALL p()"),
+        ("BEGIN", "CALL q()"),
+        ("BEGIN", "INSERT INTO u VALUES (1)"),
+        ("SET autocommit = 0", "CALL p()"),
+        ("SET autocommit = 0", "CALL q()"),
+    ] {
+        one.run(begin);
+        one.run(uses);
+        for change in [
+            "DROP PROCEDURE p",
+            "CREATE PROCEDURE p() SELECT 1",
+            "CREATE PROCEDURE IF NOT EXISTS p() SELECT 1",
+            "DROP DATABASE d",
+        ] {
+            assert_eq!(two.code(change), Some(1205), "{begin}; {uses} | {change}");
+        }
+        one.run("COMMIT; SET autocommit = 1");
+        assert_eq!(two.code("CREATE PROCEDURE p() SELECT 1"), Some(1304));
+    }
+    // What commits at its end keeps nothing.
+    one.run("CALL p()");
+    two.run("ALTER PROCEDURE p COMMENT 'x'");
+    one.run("XA START 'x'; CALL p(); XA END 'x'; XA PREPARE 'x'");
+    assert_eq!(two.code("DROP PROCEDURE p"), Some(1205));
+    one.run("XA ROLLBACK 'x'");
+    two.run("DROP PROCEDURE p");
+    one.run("BEGIN");
+    assert_eq!(one.value("SELECT f()"), "1");
+    assert_eq!(two.code("DROP DATABASE d"), Some(1205));
+    one.run("COMMIT");
+    two.run("DROP DATABASE d");
+}

@@ -237,13 +237,13 @@ impl LockSet {
         }
     }
 
-    /// Moves the locks on tables that were taken for the transaction to a set of their own, for a transaction that
-    /// outlives its session.
-    pub fn detach_tables(&mut self) -> LockSet {
+    /// Moves the locks on tables and routines that were taken for the transaction to a set of their own, for a
+    /// transaction that outlives its session.
+    pub fn detach(&mut self) -> LockSet {
         let detached = LockSet::new(&self.manager);
         let goes = |h: &mut Held| {
-            let table = matches!(h.object.key(), MdlKey::Table(..));
-            table && h.duration == MdlDuration::Transaction
+            let stays = matches!(h.object.key(), MdlKey::Table(..) | MdlKey::Routine(..));
+            stays && h.duration == MdlDuration::Transaction
         };
         let moved: Vec<Held> = self.owner.held().extract_if(.., goes).collect();
         *detached.owner.held() = moved;

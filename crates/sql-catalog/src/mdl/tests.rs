@@ -389,7 +389,7 @@ fn locks_on_tables_outlive_the_session_in_a_set_of_their_own() {
         MdlMode::IntentionExclusive,
         MdlDuration::Transaction,
     ));
-    let detached = session.detach_tables();
+    let detached = session.detach();
     session.release_all();
     let mut ddl = LockSet::new(&manager);
     assert!(ddl.try_acquire(&other, MdlMode::Exclusive, MdlDuration::Statement));

@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP of procedures and functions in the catalog.
 //!
 //! Neighbours: the session has checked names and privileges and compiled the body.
-//! **Invariants**: a routine's database is locked against being dropped while the routine comes or goes; a function is
-//! changed and dropped when no transaction has called it that is still open.
+//! **Invariants**: a routine's database is locked against being dropped while the routine comes or goes; a routine is
+//! made, changed and dropped, alone or with its database, when no transaction has called it that is still open.
 
 use esker_sql_catalog::catalog::{RoutineDef, RoutineKey};
 use esker_sql_catalog::exec_error::ExecError;
@@ -36,6 +36,7 @@ fn locked_create(
     if ctx.catalog.schema(&def.schema).is_none() {
         return Err(errors::unknown_database(&def.schema).into());
     }
+    lock_unused(ctx, def.kind, (&def.schema, &def.name))?;
     if ctx.catalog.routine(&def.schema, &def.key()).is_some() {
         let exists = errors::already_exists(def.kind.text(), &def.name);
         if !if_not_exists {
@@ -94,6 +95,16 @@ fn begin(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<(), ExecError> {
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
     ctx.lock_schema(schema, MdlMode::IntentionExclusive)
+}
+
+/// Waits for the transactions that have called one of the routines of a database, which is locked.
+pub(super) fn lock_unused_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<(), ExecError> {
+    let snapshot = ctx.catalog.snapshot();
+    let routines = snapshot.schema(schema).map(|s| s.routines.values());
+    for def in routines.into_iter().flatten() {
+        lock_unused(ctx, def.kind, (schema, &def.name))?;
+    }
+    Ok(())
 }
 
 /// Waits for the transactions that have called it.

@@ -14,7 +14,7 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::foreign::{self, Wanted};
 use super::names::{self, TableName};
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, routine};
 
 /// The collation that the options ask for.
 fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collation> {
@@ -171,6 +171,7 @@ pub(super) fn drop(
     }
     ctx.check_writable(name)?;
     let tables = lock_tables_of(ctx, name)?;
+    routine::lock_unused_of(ctx, name)?;
     let all = ctx
         .catalog
         .snapshot()

@@ -303,7 +303,7 @@ impl Session {
         };
         let detaches = self.values.named("xa_detach_on_prepare").is_on();
         let keeper = (!detaches).then(|| self.connection_id());
-        let locks = self.locks.detach_tables();
+        let locks = self.locks.detach();
         let by = (
             self.context.user.clone(),
             self.context.instance.now_micros(),

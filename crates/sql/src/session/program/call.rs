@@ -109,6 +109,7 @@ impl Session {
         self.check_recursion(machine, &loaded.def)?;
         let program = loaded.program.clone();
         self.check_traits(program.traits)?;
+        self.hold_procedure(name)?;
         let mut arguments = Vec::with_capacity(args.len());
         for (nth, (arg, way)) in args.iter().zip(&program.modes).enumerate() {
             let frame = machine.frames.last().expect("its program runs");
@@ -233,9 +234,10 @@ impl Session {
         }
     }
 
-    /// Keeps others from changing a procedure that the open transaction calls.
+    /// Keeps others from changing a procedure until the transaction that calls it ends; what commits at its end keeps
+    /// nothing.
     fn hold_procedure(&mut self, name: &ObjectName) -> Result<(), ExecError> {
-        if !self.in_transaction() {
+        if self.commits_at_end() {
             return Ok(());
         }
         let (schema, routine) = self.context.full_name(name)?;
