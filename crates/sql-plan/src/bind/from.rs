@@ -92,6 +92,9 @@ fn bind_ref(
             Named::Table(named) => {
                 let mut bound = add(scope, *named)?;
                 let condition = partitions::of_table(env, scope, bound.first, &table.partitions)?;
+                if condition.is_some() {
+                    scope.tables[bound.first].partitions = table.partitions.clone();
+                }
                 bound.conditions.extend(condition);
                 Ok(bound)
             }

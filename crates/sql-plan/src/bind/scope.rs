@@ -71,6 +71,8 @@ pub struct ScopeTable {
     pub columns: Vec<ScopeColumn>,
     /// Index hints.
     pub hints: Vec<ast::IndexHint>,
+    /// The partitions that are named: all rows are in them, also those that are stored.
+    pub partitions: Vec<ast::Ident>,
     /// What other hints say.
     pub told: TableHints,
     /// Slots of the columns that are used, by column.
@@ -254,6 +256,7 @@ impl<'p> Scope<'p> {
             kind: TableKind::Row,
             columns,
             hints: Vec::new(),
+            partitions: Vec::new(),
             told: TableHints::default(),
             slots: RefCell::new((base..base + n).map(Some).collect()),
             key_slot: None,
@@ -575,6 +578,7 @@ impl ScopeTable {
             kind,
             columns,
             hints,
+            partitions: Vec::new(),
             told: TableHints::default(),
             slots,
             key_slot,

@@ -388,6 +388,7 @@ pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> Scop
         kind: table.kind.clone(),
         columns: table.columns.clone(),
         hints: table.hints.clone(),
+        partitions: table.partitions.clone(),
         told: table.told,
         slots: RefCell::new(slots.iter().map(|slot| slot.map(&place)).collect()),
         key_slot: table.key_slot.map(&place),

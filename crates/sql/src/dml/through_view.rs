@@ -245,6 +245,14 @@ impl InsertTarget {
         })
     }
 
+    /// The partitions that rows have to be in: those that the statement names, or the view.
+    pub(super) fn partitions<'a>(&'a self, named: &'a [Ident]) -> &'a [Ident] {
+        match &self.inside {
+            Some((scope, at)) if named.is_empty() => &scope.tables[*at].partitions,
+            _ => named,
+        }
+    }
+
     /// May the statement do `need` with these columns?
     pub(super) fn admit(
         &self,

@@ -16,7 +16,7 @@ use esker_sql_exec::SubqueryStates;
 use esker_sql_exec::{TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need, Scope};
 use esker_sql_plan::plan::QueryPlan;
-use esker_sql_syntax::ast::{Ident, TableRef, Update};
+use esker_sql_syntax::ast::{TableRef, Update};
 use esker_types::{Level, SqlResult, Value, errors};
 
 use super::change::{Assignment, Changed, RowChanger};
@@ -40,26 +40,6 @@ pub struct CompiledUpdate {
     ignore: bool,
     foreign: ForeignKeyPlan,
     beside: Beside,
-}
-
-/// The partitions that the statement names of a table.
-fn named_partitions<'s>(tables: &'s [TableRef], alias: &str) -> &'s [Ident] {
-    let found = tables.iter().find_map(|table| partitions_in(table, alias));
-    found.unwrap_or_default()
-}
-
-fn partitions_in<'s>(table: &'s TableRef, alias: &str) -> Option<&'s [Ident]> {
-    match table {
-        TableRef::Table(table) => {
-            let name = table.alias.as_ref().unwrap_or(&table.name.name);
-            (*name.text == *alias).then_some(&*table.partitions)
-        }
-        TableRef::Join(join) => {
-            partitions_in(&join.left, alias).or_else(|| partitions_in(&join.right, alias))
-        }
-        TableRef::List(tables) => tables.iter().find_map(|table| partitions_in(table, alias)),
-        TableRef::Derived { .. } | TableRef::Json { .. } => None,
-    }
 }
 
 impl CompiledUpdate {
@@ -132,7 +112,8 @@ impl CompiledUpdate {
             let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
             let alias = &target.scope.tables[table].alias;
             let exprs = TableExprs::compile(env.ctx, &def)?;
-            let exprs = exprs.within(env.ctx, &def, named_partitions(&update.tables, alias))?;
+            let partitions = &target.scope.tables[table].partitions;
+            let exprs = exprs.within(env.ctx, &def, partitions)?;
             let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
             let check = through_view::check_of(&target.scope, table).map(Arc::new);
             changers.push(RowChanger::new(def, exprs, assignments, slot_of).checked_by(check));

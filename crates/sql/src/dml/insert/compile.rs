@@ -85,7 +85,7 @@ impl CompiledInsert {
             exprs: TableExprs::compile(env.ctx, &table)?.within(
                 env.ctx,
                 &table,
-                &insert.partitions,
+                target.partitions(&insert.partitions),
             )?,
             foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
             relaxed: relaxed(&table),
@@ -345,7 +345,11 @@ fn compile_changer(
         assignments.push(Assignment { col, cell });
     }
     let exprs = TableExprs::compile(env.ctx, &target.table)?;
-    let exprs = exprs.within(env.ctx, &target.table, &insert.partitions)?;
+    let exprs = exprs.within(
+        env.ctx,
+        &target.table,
+        target.partitions(&insert.partitions),
+    )?;
     let check = target.view.as_ref().and_then(|view| view.check.clone());
     let changer = RowChanger::new(target.table.clone(), exprs, assignments, |col| col as u32);
     Ok(Some(changer.checked_by(check)))

@@ -201,7 +201,7 @@ impl CompiledLoad {
             exprs: TableExprs::compile(env.ctx, &table)?.within(
                 env.ctx,
                 &table,
-                &load.partitions,
+                target.partitions(&load.partitions),
             )?,
             unassigned: (0..table.columns.len())
                 .filter(|c| !columns.contains(c))
