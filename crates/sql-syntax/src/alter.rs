@@ -11,6 +11,7 @@ use super::index::TableConstraint;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
+use super::partition::tablespace_verb;
 
 impl Parser<'_> {
     /// ALTER [ONLINE] [IGNORE] TABLE, after TABLE.
@@ -33,6 +34,12 @@ impl Parser<'_> {
         }
         while !self.at_end() {
             self.alter_item(&mut alter)?;
+            if let Some(AlterAction::Tablespace(_)) = alter.actions.last() {
+                match alter.actions.len() {
+                    1 => break,
+                    _ => return self.fail(),
+                }
+            }
             if let Some(AlterAction::Partition(action)) = alter.actions.last()
                 && action.stands_alone()
             {
@@ -158,12 +165,7 @@ impl Parser<'_> {
             Kw::DISCARD | Kw::IMPORT => {
                 self.advance();
                 self.expect_kw(Kw::TABLESPACE)?;
-                let discard = kw == Kw::DISCARD;
-                if discard {
-                    AlterAction::DiscardTablespace
-                } else {
-                    AlterAction::ImportTablespace
-                }
+                AlterAction::Tablespace(tablespace_verb(kw))
             }
             _ => match self.table_option()? {
                 Some(option) => AlterAction::Option(option),

@@ -322,9 +322,9 @@ impl Parser<'_> {
                 PartitionAction::Exchange(name, table, how != Some(Kw::WITHOUT))
             }
             Kw::DISCARD | Kw::IMPORT => {
-                self.partition_names()?;
+                let names = self.partition_names()?;
                 self.expect_kw(Kw::TABLESPACE)?;
-                PartitionAction::Other("TABLESPACE of partitions")
+                PartitionAction::Tablespace(names, tablespace_verb(kw))
             }
             _ => return self.fail(),
         })
@@ -368,5 +368,13 @@ impl Parser<'_> {
             true => Ok(PartitionNames::All),
             false => Ok(PartitionNames::Listed(self.list(Self::ident)?)),
         }
+    }
+}
+
+/// What DISCARD and IMPORT do with a tablespace.
+pub(super) fn tablespace_verb(kw: Kw) -> &'static str {
+    match kw {
+        Kw::DISCARD => "discard",
+        _ => "import",
     }
 }

@@ -415,10 +415,8 @@ pub enum AlterAction {
     EnableKeys,
     /// FORCE: rebuild.
     Force,
-    /// DISCARD TABLESPACE.
-    DiscardTablespace,
-    /// IMPORT TABLESPACE.
-    ImportTablespace,
+    /// DISCARD or IMPORT TABLESPACE: the verb in lower case.
+    Tablespace(&'static str),
     /// Table option.
     Option(TableOption),
     /// Something about partitions; stands alone but for options, or last (PARTITION BY, REMOVE PARTITIONING).

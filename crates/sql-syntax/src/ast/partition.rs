@@ -135,7 +135,9 @@ pub enum PartitionAction {
     Rebuild(PartitionNames),
     /// EXCHANGE PARTITION … WITH TABLE; whether rows are held against the partition.
     Exchange(Ident, ObjectName, bool),
-    /// DISCARD, IMPORT PARTITION … TABLESPACE, SECONDARY_LOAD, SECONDARY_UNLOAD: the words.
+    /// DISCARD or IMPORT PARTITION … TABLESPACE: the verb in lower case.
+    Tablespace(PartitionNames, &'static str),
+    /// SECONDARY_LOAD, SECONDARY_UNLOAD: the words.
     Other(&'static str),
 }
 

@@ -192,8 +192,13 @@ impl<'a> Edit<'a> {
                 None => Err(cannot_drop(&name.text)),
             },
             AlterAction::AddForeignKey(key) => self.draft.add_foreign_key(key, &self.old.schema),
-            AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
-            AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
+            AlterAction::Tablespace(_) if self.old.temporary => {
+                Err(errors::tablespace_of_temporary())
+            }
+            AlterAction::Tablespace(verb) => {
+                let (schema, name) = (&self.old.schema, &self.old.name);
+                Err(errors::not_file_per_table(verb, schema, name))
+            }
             // Rows are in the order of the clustered key, as InnoDB's are.
             AlterAction::OrderBy(columns) => {
                 columns.iter().try_for_each(|c| self.column(c).map(|_| ()))

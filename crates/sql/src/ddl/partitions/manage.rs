@@ -65,6 +65,11 @@ pub(in crate::ddl) fn manage(
         }),
         (Some(_), None) => Err(errors::management_without_partitions()),
         (Some(PartitionAction::Remove), Some(_)) => Ok(Managed::default()),
+        (Some(PartitionAction::Tablespace(names, verb)), Some(partitioning)) => {
+            let unknown = |name: &Ident| errors::unknown_partition(&name.text, table.name);
+            choose(partitioning, names, unknown)?;
+            Err(errors::not_file_per_table(verb, &old.schema, &old.name))
+        }
         (Some(action), Some(old)) => {
             let managed = apply(table, old, action)?;
             Ok(Managed {
@@ -114,9 +119,10 @@ fn apply(
         }),
         PartitionAction::Other(what) => Err(SqlError::not_supported(what)),
         // Read before.
-        PartitionAction::By(_) | PartitionAction::Remove | PartitionAction::Exchange(..) => {
-            Ok(only(old.clone()))
-        }
+        PartitionAction::By(_)
+        | PartitionAction::Remove
+        | PartitionAction::Exchange(..)
+        | PartitionAction::Tablespace(..) => Ok(only(old.clone())),
     }
 }
 
