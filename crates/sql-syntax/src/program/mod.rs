@@ -20,7 +20,7 @@ use super::ast::{
     Body, BodyTraits, ConditionValue, CursorQuery, DataType, Expr, Formula, Ident, Place, Target,
     Variable,
 };
-use super::lexer::Tok;
+use super::lexer::{Lexer, Tok};
 use super::parser::Parser;
 
 /// Most variables and parameters of a body: a frame is made for each call.
@@ -254,9 +254,38 @@ impl Parser<'_> {
             root: root?,
             slots: scope.slots,
             cursors: scope.cursors,
-            text: self.source(start, self.prev_end),
+            text: self.kept_source(start, self.prev_end),
             traits: scope.traits,
         })
+    }
+
+    /// The source text of a body, which is kept as text: introduced literals with bytes that are none become
+    /// hexadecimal.
+    fn kept_source(&self, start: usize, end: usize) -> Box<str> {
+        if std::str::from_utf8(&self.src[start..end]).is_ok() {
+            return self.source(start, end);
+        }
+        let mut lexer = Lexer::new(&self.src[..end], start, self.opts.sql_mode);
+        let (mut out, mut copied) = (String::new(), start);
+        let mut token = lexer.next_token();
+        while token.tok != Tok::Eof {
+            let is_introducer = token.tok == Tok::Introducer;
+            token = lexer.next_token();
+            let (begin, mut value, mut behind) = (token.start, Vec::new(), token.start);
+            while is_introducer && token.tok == Tok::Str {
+                value.extend(self.unescape(&self.src[token.start..token.end]));
+                behind = token.end;
+                token = lexer.next_token();
+            }
+            if std::str::from_utf8(&value).is_err() {
+                out.push_str(&String::from_utf8_lossy(&self.src[copied..begin]));
+                let digits = value.iter().map(|byte| format!("{byte:02X}"));
+                out.push_str(&format!(" X'{}'", digits.collect::<String>()));
+                copied = behind;
+            }
+        }
+        out.push_str(&String::from_utf8_lossy(&self.src[copied..end]));
+        out.trim_ascii().into()
     }
 
     fn scope(&mut self) -> &mut ProgramScope {

@@ -65,6 +65,21 @@ fn a_routine_keeps_what_was_written() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_kept_as_digits() {
+    let kept = |sql: &[u8]| match parse(sql, ParseOptions::default()).map(|p| p.stmt) {
+        Ok(Statement::CreateRoutine(create)) => create.body.text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let sql = b"CREATE PROCEDURE p() SELECT _binary'\xff\\n' 'b' AS a, 'c', _binary'd' /* \xfe */";
+    assert_eq!(
+        &*kept(sql),
+        "SELECT _binary X'FF0A62' AS a, 'c', _binary'd'"
+    );
+    let text = "CREATE PROCEDURE p() SELECT _binary'\u{e9}', '\u{e9}'";
+    assert_eq!(&*kept(text.as_bytes()), "SELECT _binary'\u{e9}', '\u{e9}'");
+}
+
+#[test]
 fn variables_win_over_columns_and_inner_ones_over_outer_ones() {
     let block = block(
         "BEGIN DECLARE a, b INT DEFAULT 1; BEGIN DECLARE A INT; SELECT a, b, t.a, a FROM t WHERE a < b LIMIT b; END; END",
