@@ -274,3 +274,40 @@ fn a_dump_has_the_events() {
     output(&mut load);
     assert_eq!(shown(&mut c), before);
 }
+
+/// The process list says what a body is at; what it warns of is logged; nobody kills the scheduler.
+#[test]
+fn runs_are_seen_and_warnings_are_logged() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = server(dir.path(), &[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE EVENT d.shown ON SCHEDULE EVERY 1 HOUR DO
+         BEGIN DECLARE x INT DEFAULT 1000; INSERT INTO d.t (what) VALUES ('begun'); SELECT SLEEP(x); END",
+    );
+    let running =
+        "SELECT info FROM information_schema.processlist WHERE command = 'Connect' AND db = 'd'";
+    eventually("the statement is shown", || {
+        server.connect().lines(running) == ["SELECT SLEEP(x)"]
+    });
+    let scheduler = "SELECT id FROM information_schema.processlist WHERE user = 'event_scheduler'";
+    let id = c.value(scheduler);
+    assert_eq!(c.code(&format!("KILL {id}")), Some(1094));
+    assert_eq!(c.code(&format!("KILL QUERY {id}")), Some(1094));
+    c.run("CREATE EVENT d.warns ON SCHEDULE AT NOW() DO SIGNAL SQLSTATE '01000' SET MESSAGE_TEXT = 'mind the gap'");
+    let log = dir.path().join("log");
+    eventually("the warning is logged", || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.contains("[root@localhost][d.warns] mind the gap")
+    });
+    assert_eq!(
+        c.code("PREPARE s FROM 'CREATE EVENT d.x ON SCHEDULE EVERY ? DAY DO SELECT 1'"),
+        Some(6413)
+    );
+    assert_eq!(
+        c.code("PREPARE s FROM 'ALTER EVENT d.shown ON SCHEDULE AT ?'"),
+        Some(6413)
+    );
+    let long = c.value("SELECT id FROM information_schema.processlist WHERE command = 'Connect'");
+    c.run(&format!("KILL {long}"));
+}

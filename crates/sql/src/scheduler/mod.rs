@@ -21,6 +21,7 @@ use esker_types::temporal::MICROS_PER_SEC;
 use parking_lot::{Condvar, Mutex};
 
 use crate::instance::Instance;
+use crate::session::registry::DAEMON;
 use crate::session::{ClientInfo, Session};
 use queue::Queue;
 pub(crate) use queue::zone_of;
@@ -190,7 +191,7 @@ fn watch(up: &Up) {
         };
         let now = instance.now_micros();
         session.context.process.update(now, |detail| {
-            detail.command = "Daemon";
+            detail.command = DAEMON;
             detail.state = state;
         });
         let until = |seconds: i64| {

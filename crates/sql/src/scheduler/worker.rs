@@ -67,6 +67,11 @@ impl Job {
         let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
         let mut session = self.session(Account::clone(&account))?;
         let ran = session.run_event(&self.def);
+        for warning in session.warnings_left() {
+            let (user, host) = &self.def.settings.definer;
+            let (schema, name) = (&self.def.schema, &self.def.name);
+            tracing::warn!("Event Scheduler: [{user}@{host}][{schema}.{name}] {warning}");
+        }
         // Whoever sees that the run is over sees what it has done.
         let engine = &self.instance.engine;
         let durable = engine.wait_durable(engine.visible_seq()).block();

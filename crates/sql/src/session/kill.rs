@@ -40,7 +40,7 @@ impl Session {
 
     /// KILL of another session (or this one).
     fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
-        let target = self.context.instance.registry.find(id)?;
+        let target = self.context.instance.registry.find_to_kill(id)?;
         if target.detail().user != self.context.user {
             let not_owner =
                 |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));

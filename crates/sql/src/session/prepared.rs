@@ -164,6 +164,14 @@ impl Session {
             let text = "Prepared statement contains too many placeholders";
             return Err(SqlError::new(1390, "HY000", text));
         }
+        let is_event = matches!(
+            parsed.stmt,
+            Statement::CreateEvent(_) | Statement::AlterEvent(_)
+        );
+        if is_event && parsed.params > 0 {
+            let text = "Dynamic parameters can only be used in DML statements.";
+            return Err(SqlError::new(6413, "HY000", text));
+        }
         let description = self.describe(&parsed.stmt, parsed.params as usize)?;
         let bytes = STATEMENT_BYTES + text.len() as u64 + parsed.tree_bytes;
         let instance = &self.context.instance;

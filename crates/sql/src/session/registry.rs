@@ -25,7 +25,10 @@ use crate::ddl::Progress;
 use crate::statements::{self, ByCommand, History};
 
 /// Longest statement text kept for the process list, bytes.
-const MAX_INFO: usize = 64 * 1024;
+pub(super) const MAX_INFO: usize = 64 * 1024;
+
+/// The command of what serves the server itself and ends with it.
+pub(crate) const DAEMON: &str = "Daemon";
 
 const ALIVE: u8 = 0;
 const KILL_QUERY: u8 = 1;
@@ -211,6 +214,12 @@ impl Process {
             Ok(text) => info.push_str(text),
             Err(_) => info.push_str(&String::from_utf8_lossy(&sql[..sql.len().min(MAX_INFO)])),
         }
+    }
+
+    /// Shows another text as the statement that runs: what one says inside of a program. Gives the one before.
+    pub fn show_text(&self, text: String) -> String {
+        let mut detail = self.detail.lock();
+        detail.info.replace(text).unwrap_or_default()
     }
 
     /// Shows that the session waits for its client. Returns how long the last state lasted,
@@ -535,10 +544,21 @@ impl Registry {
     /// # Errors
     /// 1094.
     pub fn find(&self, id: u64) -> SqlResult<Arc<Process>> {
-        self.processes
-            .read()
-            .get(&id)
-            .cloned()
+        self.find_where(id, |_| true)
+    }
+
+    /// A session that may be stopped: as in MySQL no daemon is.
+    ///
+    /// # Errors
+    /// 1094.
+    pub(super) fn find_to_kill(&self, id: u64) -> SqlResult<Arc<Process>> {
+        self.find_where(id, |process| process.detail().command != DAEMON)
+    }
+
+    fn find_where(&self, id: u64, fits: fn(&Process) -> bool) -> SqlResult<Arc<Process>> {
+        let found = self.processes.read().get(&id).cloned();
+        found
+            .filter(|process| fits(process))
             .ok_or_else(|| SqlError::new(1094, "HY000", format!("Unknown thread id: {id}")))
     }
 

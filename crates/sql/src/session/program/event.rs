@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{EventDef, ProgramSettings, RoutineDef};
 use esker_sql_catalog::variables::VarId;
 use esker_types::program::{DataAccess, RoutineKind};
-use esker_types::{SqlResult, Value};
+use esker_types::{Level, SqlResult, Value};
 
 use super::super::Session;
 use super::machine::{Frame, Machine};
@@ -40,6 +40,14 @@ impl Session {
                 return Ok(());
             }
         }
+    }
+}
+
+impl Session {
+    /// What the last statement has warned of.
+    pub(crate) fn warnings_left(&self) -> impl Iterator<Item = &str> {
+        let warnings = self.warnings.iter().filter(|w| w.level != Level::Error);
+        warnings.map(|w| &*w.message)
     }
 }
 

@@ -14,6 +14,7 @@ use esker_types::{Level, SqlError, Value, errors};
 
 use super::super::counts::command_of;
 use super::super::cursor::{Collector, PULL};
+use super::super::registry::MAX_INFO;
 use super::super::run::Done;
 use super::super::{Session, Work};
 use super::machine::{Flow, Frame, Machine, OpenCursor};
@@ -31,8 +32,19 @@ struct Rows {
 }
 
 impl Session {
-    /// Runs an SQL statement of the innermost program.
+    /// Runs an SQL statement of the innermost program, which the process list shows meanwhile: a CALL, as in MySQL,
+    /// until another statement begins.
     pub(super) fn run_sql(&mut self, machine: &mut Machine, sql: &Sql) -> Result<Flow, ExecError> {
+        let process = self.context.process.clone();
+        let outer = process.show_text(sql.text[..sql.text.floor_char_boundary(MAX_INFO)].into());
+        let flow = self.run_shown(machine, sql);
+        if !matches!(flow, Ok(Flow::Call(_))) {
+            process.show_text(outer);
+        }
+        flow
+    }
+
+    fn run_shown(&mut self, machine: &mut Machine, sql: &Sql) -> Result<Flow, ExecError> {
         if let Statement::Call { name, args } = &*sql.statement {
             return self.call_inside(machine, sql, (name, args));
         }
