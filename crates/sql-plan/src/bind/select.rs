@@ -369,6 +369,7 @@ fn stored_as(expr: &ast::Expr) -> StoredAs {
             _ => StoredAs::Value,
         },
         ast::Expr::Column(_) | ast::Expr::Subquery(_) => StoredAs::Same,
+        ast::Expr::Param(_) => StoredAs::Variable,
         _ => StoredAs::Value,
     }
 }

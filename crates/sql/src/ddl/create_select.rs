@@ -31,6 +31,8 @@ use crate::dml::{generated_value, implicit_value, validate};
 const MAX_VARCHAR_CHARS: u64 = 512;
 /// Digits and sign of an integer expression that fits into INT.
 const INT_CHARS: u32 = 11;
+/// Those of a variable that does.
+const INT_DIGITS: u32 = 9;
 
 /// The name of the new table, locked; None: there is a table already, which was noted.
 ///
@@ -207,12 +209,16 @@ pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
         TypeKind::Char | TypeKind::VarChar if u64::from(ty.length) > MAX_VARCHAR_CHARS => {
             text_of(bytes_of(ty), ty)
         }
+        TypeKind::Year if stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
+        _ if ty.is_integer() && stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
         _ if stored_as == StoredAs::Value => stored_value(ty),
-        TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_) if stored_as == StoredAs::Choice => {
+        TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_)
+            if matches!(stored_as, StoredAs::Choice | StoredAs::Variable) =>
+        {
             stored_value(ty)
         }
         kind if is_text(kind) => match stored_as {
-            StoredAs::Rows => text_of(bytes_of(ty), ty),
+            StoredAs::Rows | StoredAs::Variable => text_of(bytes_of(ty), ty),
             StoredAs::Choice => text_of(u64::from(u32::MAX), ty),
             _ => text_of(u64::from(ty.length), ty),
         },
@@ -234,16 +240,7 @@ pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
 fn stored_value(ty: &SqlType) -> SqlType {
     let kind = match &ty.kind {
         TypeKind::Year => TypeKind::Year,
-        _ if ty.is_integer() || ty.kind == TypeKind::Bit => {
-            let kind = match ty.length {
-                0..=INT_CHARS => TypeKind::Int,
-                _ => TypeKind::BigInt,
-            };
-            return SqlType {
-                unsigned: ty.is_unsigned(),
-                ..SqlType::new(kind)
-            };
-        }
+        _ if ty.is_integer() || ty.kind == TypeKind::Bit => return stored_number(ty, INT_CHARS),
         TypeKind::Double if ty.decimals < NOT_FIXED_DECIMALS => {
             return SqlType {
                 decimals: ty.decimals,
@@ -256,6 +253,18 @@ fn stored_value(ty: &SqlType) -> SqlType {
         kind => kind.clone(),
     };
     SqlType { kind, ..ty.clone() }
+}
+
+/// INT for integers of so many characters, BIGINT for longer ones.
+fn stored_number(ty: &SqlType, chars: u32) -> SqlType {
+    let kind = match ty.length <= chars {
+        true => TypeKind::Int,
+        false => TypeKind::BigInt,
+    };
+    SqlType {
+        unsigned: ty.is_unsigned() || ty.kind == TypeKind::Year,
+        ..SqlType::new(kind)
+    }
 }
 
 /// A literal has more digits than a column may.

@@ -261,8 +261,14 @@ impl Session {
         query: &Query,
         params: &[Value],
     ) -> Result<(Arc<QueryPlan>, Vec<Option<ColumnDef>>), ExecError> {
+        // Variables of a program have types for the new table, which their values have not.
+        let types = self.program.types.clone();
+        let types = types.filter(|types| types.len() == params.len());
         let plan = self.bind(Purpose::Run, |scope| {
-            let env = scope.env(Params::Values(params));
+            let env = scope.env(match &types {
+                Some(types) => Params::Types(types),
+                None => Params::Values(params),
+            });
             env.changes_rows.set(true);
             env.locks
                 .read_for(Some(LockReason::SourceAboveReadCommitted));
