@@ -208,7 +208,11 @@ impl CompiledInsert {
                         if !run.resolve(conflict, steps.row_number)? {
                             run.auto.give_back();
                             run.auto.end_row();
-                            return Ok(StoreStep::Done);
+                            return Ok(match self.on_conflict {
+                                // The same row is there already, which counts as if it came.
+                                OnConflict::Replace => StoreStep::Stored(run.row.clone()),
+                                _ => StoreStep::Done,
+                            });
                         }
                     }
                 }
