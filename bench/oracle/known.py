@@ -150,6 +150,8 @@ MYSQL = [
           r"(MIN|MAX)\((\w+\.\w+)\) OVER \((PARTITION BY .* )?ORDER BY \2\b", answers=lambda esker, oracle: len(esker) == len(oracle)),
     Known("INTERSECT behind EXCEPT: MySQL computes some from left to right", r"EXCEPT.*INTERSECT", answers=lambda esker, oracle: len(oracle) < len(esker)),
     Known("MySQL does not support LIMIT or windows in some subqueries", "", (0, 1235)),
+    Known("a function in a key is called once more by MySQL's optimizer: what it writes is there twice", r"CREATE .* WHERE id = [^;]*function_\d+\(.*prog_log",
+          answers=lambda esker, oracle: len(esker) < len(oracle)),
     Known("HAVING with a grouped constant of a derived table: MySQL does not find it", " HAVING ", (0, 1054)),
 ]
 

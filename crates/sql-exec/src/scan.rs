@@ -81,6 +81,15 @@ enum Input {
     Shared(SharedRows, RowCursor),
 }
 
+/// Computes keys. What they are made of is evaluated again for each row that they find: until then bad values are
+/// warnings for statements that change rows, too, as in MySQL.
+fn leniently<R>(env: &ExecEnv<'_>, compute: impl FnOnce() -> R) -> R {
+    let strict = env.ctx.diagnostics.strict_write.replace(false);
+    let computed = compute();
+    env.ctx.diagnostics.strict_write.set(strict);
+    computed
+}
+
 impl ScanState {
     pub fn new(plan: &ScanPlan) -> Self {
         let mut state = Self::default();
@@ -174,7 +183,9 @@ impl ScanState {
             AccessKind::Full => vec![KeyRange::ALL],
             AccessKind::Point(operands) | AccessKind::Ref(operands) => {
                 self.key.clear();
-                if !ranges::encode_operands(&index.codec, operands, row, env, &mut self.key)? {
+                let (codec, key) = (&index.codec, &mut self.key);
+                let encode = || ranges::encode_operands(codec, operands, row, env, key);
+                if !leniently(env, encode)? {
                     self.input = Input::Done;
                     return Ok(());
                 }
@@ -213,7 +224,7 @@ impl ScanState {
                 return Ok(());
             }
             AccessKind::Ranges(spec) => {
-                let mut ranges = spec.build(&index.codec, row, env)?;
+                let mut ranges = leniently(env, || spec.build(&index.codec, row, env))?;
                 if access.reverse {
                     ranges.reverse();
                 }

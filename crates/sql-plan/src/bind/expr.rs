@@ -90,6 +90,9 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
                 IsTest::Null => numeric_operand(env, scope, expr)?,
                 IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
             });
+            if *test == IsTest::Null && !negated && is_never_null(env, &arg) {
+                return Ok(Expr::boolean(false));
+            }
             let test = match test {
                 IsTest::Null => Test::Null,
                 IsTest::True => Test::True,
@@ -544,4 +547,17 @@ pub(super) fn with_aliases<T>(
     let result = f();
     scope.aliases.rule.set(before);
     result
+}
+
+/// Is it a constant that cannot be NULL? As in MySQL, `IS NULL` does not evaluate such a one, and warns of nothing.
+fn is_never_null(env: &BindEnv<'_>, e: &Expr) -> bool {
+    if e.ty.nullable || !e.is_constant() {
+        return false;
+    }
+    let diagnostics = &env.ctx.diagnostics;
+    let (mark, strict) = (diagnostics.mark(), diagnostics.strict_write.replace(false));
+    let value = e.eval(&[], &env.fold_env());
+    diagnostics.strict_write.set(strict);
+    diagnostics.undo_to(mark);
+    value.is_ok_and(|value| !value.is_null())
 }

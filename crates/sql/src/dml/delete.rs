@@ -25,7 +25,7 @@ use super::{Beside, DmlDone, DmlEnv, strict_writes};
 /// A compiled DELETE.
 pub struct CompiledDelete {
     search: Search,
-    ignore: bool,
+    pub(super) ignore: bool,
     tables: Vec<Arc<TableDef>>,
     /// By target: the first target that is the same table under another name, or itself.
     first: Vec<usize>,

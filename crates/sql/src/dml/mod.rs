@@ -211,6 +211,15 @@ impl Compiled {
         }
     }
 
+    /// IGNORE: bad values are warnings.
+    pub(crate) fn ignores(&self) -> bool {
+        match self {
+            Self::Insert(insert) => insert.ignore,
+            Self::Update(update) => update.ignore,
+            Self::Delete(delete) => delete.ignore,
+        }
+    }
+
     /// Do triggers run for anything that it does to rows?
     pub(crate) fn fires(&self) -> bool {
         match self {

@@ -37,7 +37,7 @@ pub struct CompiledUpdate {
     tables: Vec<Arc<TableDef>>,
     /// A table is updated under two names.
     has_twins: bool,
-    ignore: bool,
+    pub(super) ignore: bool,
     foreign: ForeignKeyPlan,
     beside: Beside,
 }
@@ -110,7 +110,6 @@ impl CompiledUpdate {
         for (table, assignments) in by_table {
             let target_table = target.add_target(table).map(|t| t.def.clone());
             let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
-            let alias = &target.scope.tables[table].alias;
             let exprs = TableExprs::compile(env.ctx, &def)?;
             let partitions = &target.scope.tables[table].partitions;
             let exprs = exprs.within(env.ctx, &def, partitions)?;

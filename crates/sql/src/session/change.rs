@@ -390,13 +390,16 @@ impl Session {
         }
         self.check_unused(compiled.targets())?;
         let beside = compiled.beside();
-        self.calling(compiled.targets(), beside, |session| {
+        let is_strict = self.vars.sql_mode.is_strict() && !compiled.ignores();
+        let before = std::mem::replace(&mut self.program.changes_strictly, is_strict);
+        let done = self.calling(compiled.targets(), beside, |session| {
             match compiled.fires() {
                 true => session.change_firing(compiled, params),
                 false => session.change_rows(params, mode, |env| compiled.run(env)),
             }
-        })
-        .map(Some)
+        });
+        self.program.changes_strictly = before;
+        done.map(Some)
     }
 
     /// Runs what changes rows of tables that are locked; an error or a wait leaves none of its writes.
@@ -494,17 +497,14 @@ impl Session {
             if !self.is_current(table, version) {
                 return Ok(false);
             }
+            self.check_schema_writable(table)?;
         }
         match self.vars.foreign_key_checks {
             true => self.lock_relatives(keys, version),
-            self.check_schema_writable(table)?;
             false => Ok(true),
         }
     }
 
-    fn lock_relatives(&mut self, keys: &ForeignKeyPlan, version: u64) -> Result<bool, ExecError> {
-        let is_explicit = self.locks.has_explicit();
-        for Relative { table, is_changed } in keys.relatives() {
     /// 3989, but for what a source has done.
     fn check_schema_writable(&self, table: &TableDef) -> Result<(), ExecError> {
         if self.is_applying() {
@@ -514,6 +514,9 @@ impl Session {
         Ok(catalog.check_writable(&table.schema)?)
     }
 
+    fn lock_relatives(&mut self, keys: &ForeignKeyPlan, version: u64) -> Result<bool, ExecError> {
+        let is_explicit = self.locks.has_explicit();
+        for Relative { table, is_changed } in keys.relatives() {
             let mode = match is_changed {
                 true => MdlMode::SharedWrite,
                 false => MdlMode::SharedRead,
@@ -529,12 +532,12 @@ impl Session {
             if !self.is_current(table, version) {
                 return Ok(false);
             }
-        }
-        for (schema, name) in keys.missing() {
-            let catalog = &self.context.instance.catalog;
             if *is_changed {
                 self.check_schema_writable(table)?;
             }
+        }
+        for (schema, name) in keys.missing() {
+            let catalog = &self.context.instance.catalog;
             let object = catalog.locks().table(schema, name);
             if !is_explicit {
                 let until = MdlDuration::Transaction;

@@ -337,7 +337,11 @@ impl Session {
         let warnings = (std::mem::take(&mut self.warnings), self.warning_total);
         self.warning_total = 0;
         let calling = self.program.calling.take();
+        let (strict, around) = (self.program.strict, self.program.strict_around);
+        self.program.strict_around |= strict | self.program.changes_strictly;
+        self.program.strict = false;
         let ran = run(self);
+        (self.program.strict, self.program.strict_around) = (strict, around);
         self.program.calling = calling;
         self.context.last_insert_id.set(ids.0);
         self.context.insert_id.set(ids.1);

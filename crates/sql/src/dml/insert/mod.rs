@@ -95,7 +95,7 @@ pub struct CompiledInsert {
     /// The view by which the statement names it.
     view: Option<InsertedView>,
     on_conflict: OnConflict,
-    ignore: bool,
+    pub(super) ignore: bool,
     /// DELAYED was written: it has no effect but warning 3005.
     delayed: bool,
     /// Target columns, in the order of the values.

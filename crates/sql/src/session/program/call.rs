@@ -88,12 +88,17 @@ impl Session {
     }
 
     fn argument(&mut self, arg: &Expr, params: &[Value]) -> Result<(Value, SqlType), ExecError> {
-        if is_plain(arg) {
-            return self.evaluate(arg, params);
+        let is_plain = is_plain(arg);
+        if !is_plain {
+            self.use_transaction();
         }
-        self.use_transaction();
-        let value = self.evaluate(arg, params)?;
-        self.end_statement(true)?;
+        self.program.strict = self.vars.sql_mode.is_strict();
+        let value = self.evaluate(arg, params);
+        self.program.strict = false;
+        let value = value?;
+        if !is_plain {
+            self.end_statement(true)?;
+        }
         Ok(value)
     }
 
@@ -104,12 +109,12 @@ impl Session {
         sql: &Sql,
         (name, args): (&ObjectName, &[Expr]),
     ) -> Result<Flow, ExecError> {
+        self.hold_procedure(name)?;
         let mut loaded = self.load_procedure(name)?;
         check_count(&loaded, args.len())?;
         self.check_recursion(machine, &loaded.def)?;
         let program = loaded.program.clone();
         self.check_traits(program.traits)?;
-        self.hold_procedure(name)?;
         let mut arguments = Vec::with_capacity(args.len());
         for (nth, (arg, way)) in args.iter().zip(&program.modes).enumerate() {
             let frame = machine.frames.last().expect("its program runs");

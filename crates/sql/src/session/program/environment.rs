@@ -127,6 +127,8 @@ impl Session {
         self.program.inside.clear();
         self.program.calling = None;
         self.program.strict = false;
+        self.program.changes_strictly = false;
+        self.program.strict_around = false;
         self.program.types = None;
         self.program.into = None;
         self.program.handled = None;

@@ -258,7 +258,12 @@ impl Session {
         match op {
             Op::Sql(sql) => self.run_sql(machine, sql),
             Op::Assign { to, value } => {
-                let value = self.value_for(frame, value)?;
+                let value = match frame.has_type(to) {
+                    true => self.value_for(frame, value),
+                    // What CASE compares is no value that is kept.
+                    false => self.formula(frame, value),
+                };
+                let value = value.inspect_err(|e| frame.forget(to, e))?;
                 self.assign(frame, to, value)?;
                 Ok(Flow::Next)
             }

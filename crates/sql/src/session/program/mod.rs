@@ -49,6 +49,11 @@ pub(super) struct ProgramState {
     pub(super) types: Option<Arc<[SqlType]>>,
     /// Bad values in the expression that is evaluated are errors.
     pub(super) strict: bool,
+    /// They are in the rows that the statement changes.
+    pub(super) changes_strictly: bool,
+    /// They are in the statement around the functions and triggers that run, and so, as in MySQL, in all that these
+    /// evaluate.
+    pub(super) strict_around: bool,
     /// Where GET DIAGNOSTICS leaves its values for a program.
     pub(super) into: Option<Vec<(Value, SqlType)>>,
     /// What the handler that runs handles.

@@ -34,6 +34,23 @@ impl Frame {
         }
     }
 
+    /// Does what is set have a type of its own?
+    pub(super) fn has_type(&self, to: &Destination) -> bool {
+        match to {
+            Destination::Local(slot) => self.program.slots[*slot].ty.is_some(),
+            Destination::User(_) | Destination::New(_) => true,
+        }
+    }
+
+    /// As in MySQL, a variable that could not be set is NULL.
+    pub(super) fn forget(&mut self, to: &Destination, e: &ExecError) {
+        if let (Destination::Local(slot), ExecError::Sql(_)) = (to, e)
+            && self.has_type(to)
+        {
+            self.values[*slot] = Value::Null;
+        }
+    }
+
     /// Parameters of a statement, and their types.
     pub(super) fn params(&self, sources: &[Source]) -> (Vec<Value>, Vec<SqlType>) {
         sources.iter().map(|source| self.source(*source)).unzip()
@@ -79,10 +96,13 @@ impl Session {
         }
         let (params, types) = frame.params(&formula.sources);
         self.program.types = Some(Arc::from(types));
+        let strict = self.program.strict;
+        self.program.strict |= self.program.strict_around;
         let value = match is_plain(&formula.expr) {
             true => self.evaluate(&formula.expr, &params),
             false => self.evaluate_alone(&formula.expr, &params),
         };
+        self.program.strict = strict;
         self.program.types = None;
         value
     }
@@ -140,14 +160,18 @@ impl Session {
             Destination::Local(slot) => {
                 let program = frame.program.clone();
                 let variable = &program.slots[*slot];
-                frame.values[*slot] = match &variable.ty {
-                    Some(ty) => self.converted(value, &from, (ty, &variable.name))?,
-                    None => {
-                        frame.kept_types.insert(*slot, from);
-                        value
-                    }
+                let Some(ty) = &variable.ty else {
+                    frame.kept_types.insert(*slot, from);
+                    frame.values[*slot] = value;
+                    return Ok(());
                 };
-                Ok(())
+                let converted = self.converted(value, &from, (ty, &variable.name));
+                let (value, result) = match converted {
+                    Ok(value) => (value, Ok(())),
+                    Err(e) => (Value::Null, Err(e)),
+                };
+                frame.values[*slot] = value;
+                result
             }
             Destination::New(column) => {
                 let Some(mut row) = frame.row.take() else {
