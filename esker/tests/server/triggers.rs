@@ -276,7 +276,7 @@ fn a_trigger_waits_for_rows_and_can_be_killed() {
         c.code("INSERT INTO d.t VALUES (5), (6)")
     };
     let waiting =
-        "SELECT id FROM information_schema.processlist WHERE info LIKE 'INSERT INTO d.t %'";
+        "SELECT id FROM information_schema.processlist WHERE info LIKE 'UPDATE sums SET n = n + %'";
     let one = std::thread::spawn(insert);
     let mut other = server.connect();
     let mut is_waiting = || {
