@@ -10,6 +10,7 @@ use crate::event::query::{self, Query};
 use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
 use crate::gtid::{Gtid, GtidSet, Source};
 use crate::spool::Spooled;
+use crate::tally::Weight;
 use crate::writeset::History;
 use crate::{Result, damaged};
 
@@ -50,6 +51,8 @@ pub struct Deriver {
     numbers: Numbers,
     history: History,
     executed: GtidSet,
+    /// What the last transaction takes.
+    weight: Weight,
 }
 
 /// Where events go.
@@ -73,6 +76,7 @@ impl Deriver {
             numbers,
             history,
             executed,
+            weight: Weight::default(),
         }
     }
 
@@ -135,12 +139,14 @@ impl Deriver {
         bodies.extend(rest.iter().map(|part| self.body(attachment, part)));
         bodies.extend(after);
         let head = &attachment.head;
+        let plain = bytes_of(&bodies, target.checksum);
         if head.compressed && head.what == What::Transaction {
             bodies = self.compress(attachment, bodies)?;
         }
         let total = bytes_of(&bodies, target.checksum);
         let start = target.events.len();
         let gtid = self.begin(attachment, group, total, target);
+        self.weigh(attachment, (total, plain), gtid.as_ref());
         let begun = target.events.len();
         for body in &bodies {
             body.write(target);
@@ -171,11 +177,32 @@ impl Deriver {
         let inside = events * event::event_bytes(0, checksum) as u64 + body_bytes;
         let total = inside + bytes_of(&before, checksum) + bytes_of(&after, checksum);
         let gtid = self.begin(attachment, group, total, target);
+        self.weigh(attachment, (total, total), gtid.as_ref());
         for body in &before {
             body.write(target);
         }
         let server_id = self.stamp(attachment, 0, 0).server_id;
         Ok((gtid, Ending { after, server_id }))
+    }
+
+    fn weigh(
+        &mut self,
+        attachment: &Attachment<'_>,
+        (written, plain): (u64, u64),
+        gtid: Option<&Gtid>,
+    ) {
+        self.weight = Weight {
+            is_compressed: written < plain,
+            written,
+            plain,
+            gtid: gtid.cloned(),
+            micros: attachment.head.commit_micros,
+        };
+    }
+
+    /// What the last transaction takes.
+    pub(crate) fn take_weight(&mut self) -> Weight {
+        std::mem::take(&mut self.weight)
     }
 
     /// The statement that makes the table which the transaction fills.

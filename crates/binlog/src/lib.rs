@@ -5,7 +5,7 @@
 //! their own ([`spool`]); [`derive`] makes complete events of it, with GTID, dependencies (`writeset`) and positions;
 //! [`files`] keeps them in files that MySQL's own tools read; [`stream`] sends them to consumers; [`relay`] keeps
 //! what another server sends, and [`apply`] makes transactions of it. [`event`] has the encoder and decoder of every
-//! event, [`gtid`] the algebra of GTID sets.
+//! event, [`gtid`] the algebra of GTID sets, [`tally`] counts what transactions take.
 //! Formats: `docs/formats/binlog.md` and `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
 //! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!
@@ -25,6 +25,7 @@ pub mod image;
 pub mod relay;
 pub mod spool;
 pub mod stream;
+pub mod tally;
 pub mod writeset;
 
 pub use attachment::{Attachment, Origin, What};

@@ -39,23 +39,51 @@ pub fn write(events: &[u8], level: i32, out: &mut Vec<u8>) -> Result<bool> {
     Ok(true)
 }
 
+/// What stands before the payload.
+struct Fields {
+    size: Option<usize>,
+    compression: u64,
+    uncompressed: Option<u64>,
+}
+
+impl Fields {
+    fn read(r: &mut Reader<'_>) -> Result<Self> {
+        let mut fields = Self {
+            size: None,
+            compression: NOT_COMPRESSED,
+            uncompressed: None,
+        };
+        loop {
+            let kind = r.packed()?;
+            if kind == END {
+                return Ok(fields);
+            }
+            let mut value = Reader::new(r.packed_bytes()?);
+            match kind {
+                SIZE => fields.size = Some(value.packed_len()?),
+                COMPRESSION => fields.compression = value.packed()?,
+                UNCOMPRESSED_SIZE => fields.uncompressed = Some(value.packed()?),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How many bytes a body says that its events have without compression; `None`: they are not compressed.
+pub(crate) fn plain_bytes(body: &[u8]) -> Result<Option<u64>> {
+    let fields = Fields::read(&mut Reader::new(body))?;
+    let is_compressed = fields.compression == ZSTD;
+    Ok(fields.uncompressed.filter(|_| is_compressed))
+}
+
 /// The events inside a body.
 pub fn parse(body: &[u8]) -> Result<Vec<u8>> {
     let mut r = Reader::new(body);
-    let (mut size, mut compression, mut uncompressed) = (None, NOT_COMPRESSED, None);
-    loop {
-        let kind = r.packed()?;
-        if kind == END {
-            break;
-        }
-        let mut value = Reader::new(r.packed_bytes()?);
-        match kind {
-            SIZE => size = Some(value.packed_len()?),
-            COMPRESSION => compression = value.packed()?,
-            UNCOMPRESSED_SIZE => uncompressed = Some(value.packed()?),
-            _ => {}
-        }
-    }
+    let Fields {
+        size,
+        compression,
+        uncompressed,
+    } = Fields::read(&mut r)?;
     let payload = match size {
         Some(size) => r.take(size)?,
         None => r.rest(),

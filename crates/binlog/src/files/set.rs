@@ -362,6 +362,7 @@ impl FileSet {
     /// All events of a transaction, committed at `time`, are in the file or on the way there.
     fn end_transaction(&mut self, lsn: u64, time: u32, gtid: Option<&Gtid>) -> Result<()> {
         self.lsn = lsn;
+        self.published.count(self.deriver.take_weight());
         self.places.push(Place {
             lsn,
             file: self.number(),

@@ -18,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use super::names::FileNumber;
 use super::places::{Place, Places};
 use crate::gtid::GtidSet;
+use crate::tally::{Tally, Weight};
 
 /// A file that readers may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -82,6 +83,7 @@ pub struct Published {
     changed: Condvar,
     /// Somebody has begun to wait.
     asked: Condvar,
+    tally: Mutex<Tally>,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +111,21 @@ impl Shown {
 }
 
 impl Published {
+    /// A transaction has come to the files.
+    pub(super) fn count(&self, one: Weight) {
+        self.tally.lock().add(one);
+    }
+
+    /// What transactions take since the start, or since it was forgotten.
+    pub fn tally(&self) -> Tally {
+        self.tally.lock().clone()
+    }
+
+    /// Begins to count anew.
+    pub fn forget_tally(&self) {
+        *self.tally.lock() = Tally::default();
+    }
+
     /// Lets time pass in which what is to be shown gathers: until somebody waits for it, at most this long.
     pub fn gather(&self, at_most: Duration) {
         let until = Instant::now() + at_most;

@@ -18,6 +18,7 @@ use crate::apply::{Place, RelayPlace};
 use crate::event::format::FormatDescription;
 use crate::event::{Checksum, EventType, Header, Stamp};
 use crate::files::{FIRST_EVENT, FileNumber, MAGIC, Names, Scan, index};
+use crate::tally::Tally;
 use crate::{Result, damaged};
 
 /// Bytes that gather before they are written.
@@ -273,7 +274,8 @@ impl RelayLog {
         };
         let next = FileNumber(writing.number.0 + 1);
         let (fs, names) = (&self.shared.fs, &self.shared.names);
-        let tracker = Tracker::at(received);
+        let mut tracker = Tracker::at(received);
+        tracker.tally = std::mem::take(&mut writing.tracker.tally);
         *writing = create(&**fs, names, &self.config, next, tracker, None)?;
         self.write(&mut writing)?;
         self.purge_before(next)?;
@@ -363,6 +365,16 @@ impl RelayLog {
         let writing = self.writing.lock();
         let (file, position) = writing.tracker.source();
         (file.to_owned(), position)
+    }
+
+    /// What transactions that have come take.
+    pub fn tally(&self) -> Tally {
+        self.writing.lock().tracker.tally.clone()
+    }
+
+    /// Begins to count them anew.
+    pub fn forget_tally(&self) {
+        self.writing.lock().tracker.tally = Tally::default();
     }
 
     /// Where the last event that is written ends.

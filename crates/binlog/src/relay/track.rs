@@ -10,8 +10,9 @@ use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::group::GtidEvent;
 use crate::event::query::Query;
-use crate::event::{EventType, Header};
+use crate::event::{EventType, Header, payload};
 use crate::gtid::GtidSet;
+use crate::tally::{Tally, Weight};
 
 /// What has been received as whole transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +30,7 @@ pub struct Received {
 struct Open {
     id: Id,
     has_begin: bool,
+    weight: Weight,
 }
 
 /// Follows the events.
@@ -38,6 +40,8 @@ pub(super) struct Tracker {
     file: String,
     position: u64,
     open: Option<Open>,
+    /// What whole transactions take.
+    pub(super) tally: Tally,
 }
 
 impl Tracker {
@@ -48,6 +52,7 @@ impl Tracker {
             position: received.end.source_pos,
             received,
             open: None,
+            tally: Tally::default(),
         }
     }
 
@@ -93,13 +98,27 @@ impl Tracker {
         match kind {
             EventType::Gtid | EventType::AnonymousGtid | EventType::GtidTagged => {
                 self.cut_off();
-                let id = GtidEvent::parse(kind, body)?
-                    .gtid
-                    .map_or(Id::Position, Id::Gtid);
-                self.begin(id, false);
+                let event = GtidEvent::parse(kind, body)?;
+                let weight = Weight {
+                    gtid: event.gtid.clone(),
+                    micros: event.commit_micros,
+                    ..Weight::default()
+                };
+                self.begin(event.gtid.map_or(Id::Position, Id::Gtid), false);
+                self.weigh(weight);
             }
-            EventType::Query => self.query(body)?,
-            EventType::Xid | EventType::XaPrepare | EventType::TransactionPayload => self.finish(),
+            EventType::Query => {
+                self.add_bytes(header);
+                self.query(body)?;
+            }
+            EventType::TransactionPayload => {
+                self.add_payload(header, body)?;
+                self.finish();
+            }
+            EventType::Xid | EventType::XaPrepare => {
+                self.add_bytes(header);
+                self.finish();
+            }
             EventType::Rotate => {
                 self.cut_off();
                 let next = Rotate::parse(body)?;
@@ -113,7 +132,10 @@ impl Tracker {
             | EventType::WriteRows
             | EventType::UpdateRows
             | EventType::PartialUpdateRows
-            | EventType::DeleteRows => self.content(),
+            | EventType::DeleteRows => {
+                self.content();
+                self.add_bytes(header);
+            }
             _ => {}
         }
         Ok(())
@@ -137,8 +159,10 @@ impl Tracker {
         let text = Query::parse(body)?.text.trim_ascii();
         match Delimiter::of(text) {
             Delimiter::Begin | Delimiter::XaStart => {
-                let id = self.open.take().map_or(Id::Position, |open| open.id);
-                self.begin(id, true);
+                self.content();
+                if let Some(open) = &mut self.open {
+                    open.has_begin = true;
+                }
             }
             Delimiter::Commit | Delimiter::Rollback => self.finish(),
             Delimiter::Statement => self.statement(),
@@ -154,7 +178,36 @@ impl Tracker {
     }
 
     fn begin(&mut self, id: Id, has_begin: bool) {
-        self.open = Some(Open { id, has_begin });
+        self.open = Some(Open {
+            id,
+            has_begin,
+            weight: Weight::default(),
+        });
+    }
+
+    fn weigh(&mut self, weight: Weight) {
+        if let Some(open) = &mut self.open {
+            open.weight = weight;
+        }
+    }
+
+    /// Counts an event of the open transaction.
+    fn add_bytes(&mut self, header: &Header) {
+        if let Some(open) = &mut self.open {
+            open.weight.written += u64::from(header.length);
+            open.weight.plain += u64::from(header.length);
+        }
+    }
+
+    /// The same for all of its events, compressed.
+    fn add_payload(&mut self, header: &Header, body: &[u8]) -> Result<()> {
+        let plain = payload::plain_bytes(body)?;
+        if let Some(open) = &mut self.open {
+            open.weight.written += u64::from(header.length);
+            open.weight.plain += plain.unwrap_or(header.length.into());
+            open.weight.is_compressed = plain.is_some();
+        }
+        Ok(())
     }
 
     /// An event of a transaction, which may have begun without a GTID.
@@ -165,8 +218,11 @@ impl Tracker {
     }
 
     fn finish(&mut self) {
-        let open = self.open.take();
-        match open.map_or(Id::Position, |open| open.id) {
+        let Some(open) = self.open.take() else {
+            return;
+        };
+        self.tally.add(open.weight);
+        match open.id {
             Id::Gtid(gtid) => self.received.gtids.add(&gtid),
             Id::Maria(gtid) => self.received.maria.add(gtid),
             Id::Position => {}

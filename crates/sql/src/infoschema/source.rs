@@ -105,12 +105,7 @@ pub(crate) fn truncate(spec: &TableSpec, instance: &Instance) -> bool {
 /// Does a table without a source have what MySQL counts, and lets one forget? Nothing is counted here.
 fn is_always_empty(schema: &str, table: &str) -> bool {
     schema == "performance_schema"
-        && (table.starts_with("events_")
-            || table.contains("_summary_")
-            || matches!(
-                table,
-                "binary_log_transaction_compression_stats" | "host_cache"
-            ))
+        && (table.starts_with("events_") || table.contains("_summary_") || table == "host_cache")
 }
 
 /// What tables about the session that looks at them show.
@@ -232,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_always_empty_can_be_emptied() {
         for (table, expected) in [
-            ("binary_log_transaction_compression_stats", true),
+            ("host_cache", true),
             ("events_waits_summary_global_by_event_name", true),
             ("replication_connection_status", false),
             ("log_status", false),
