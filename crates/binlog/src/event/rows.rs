@@ -10,6 +10,7 @@
 //! Neighbours: `image` writes and reads values; `table_map` must have been read before. **Invariants**: an event is
 //! built by [`begin`], one or two [`write_image`] for each row, and [`end_statement`] on the statement's last event.
 
+use esker_types::json::{self, JsonRef, Step};
 use esker_types::{Value, ValueRef};
 
 use super::EventType;
@@ -30,6 +31,10 @@ const FLAGS_AT: usize = 6;
 const NO_EXTRA: u16 = 2;
 /// In the options of type 39: documents may have edits.
 const HAS_EDITS: u64 = 1;
+/// Kinds of edits.
+const REPLACE: u8 = 0;
+const INSERT: u8 = 1;
+const REMOVE: u8 = 2;
 
 /// A set of columns, lowest bit first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +149,67 @@ pub fn write_image<'v>(
         match value(col) {
             ValueRef::Null => out[nulls_at + nth / 8] |= 1 << (nth % 8),
             value => shape.columns[col].write(value, out)?,
+        }
+    }
+    Ok(())
+}
+
+/// The edits that make `new` of `old`, as they lie in an image, if they are shorter than the document.
+fn edits_between(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    let mut edits = Vec::new();
+    let is_whole = json::differ(JsonRef::new(old), JsonRef::new(new), &mut |path, step| {
+        let (kind, value) = match step {
+            Step::Replace(value) => (REPLACE, Some(value)),
+            Step::Insert(value) => (INSERT, Some(value)),
+            Step::Remove => (REMOVE, None),
+        };
+        edits.u8(kind);
+        edits.packed_bytes(path);
+        if let Some(value) = value {
+            edits.packed_bytes(&value.to_document());
+        }
+        edits.len() < new.len()
+    });
+    is_whole.then_some(edits)
+}
+
+/// Appends the second image of an update of type 39: documents of which less has changed than is left have edits.
+pub fn write_edited_image<'v>(
+    shape: &Shape,
+    columns: &Bitmap,
+    (old, new): (
+        impl Fn(usize) -> ValueRef<'v>,
+        impl Fn(usize) -> ValueRef<'v>,
+    ),
+    out: &mut Vec<u8>,
+) -> std::result::Result<(), NotInImage> {
+    let documents = (0..columns.bits).filter(|col| shape.columns[*col].form == Form::Json);
+    let edits: Vec<(usize, Option<Vec<u8>>)> = documents
+        .map(|col| match (old(col), new(col)) {
+            (ValueRef::Json(old), ValueRef::Json(new)) if columns.has(col) => {
+                (col, edits_between(old, new))
+            }
+            _ => (col, None),
+        })
+        .collect();
+    if edits.iter().all(|(_, edits)| edits.is_none()) {
+        out.packed(0);
+        return write_image(shape, columns, new, out);
+    }
+    out.packed(HAS_EDITS);
+    let bits = edits.iter().map(|(_, edits)| edits.is_some());
+    out.bytes(Bitmap::from_bits(bits).bytes());
+    let nulls_at = out.len();
+    out.resize(nulls_at + columns.count().div_ceil(8), 0);
+    for (nth, col) in columns.iter().enumerate() {
+        let edited = edits.iter().find(|(at, _)| *at == col);
+        match (edited.and_then(|(_, edits)| edits.as_ref()), new(col)) {
+            (Some(edits), _) => {
+                out.u32(edits.len() as u32);
+                out.bytes(edits);
+            }
+            (None, ValueRef::Null) => out[nulls_at + nth / 8] |= 1 << (nth % 8),
+            (None, value) => shape.columns[col].write(value, out)?,
         }
     }
     Ok(())
@@ -356,9 +422,9 @@ fn read_edits(bytes: &[u8]) -> Result<Vec<JsonEdit>> {
     let mut edits = Vec::new();
     while !r.is_empty() {
         let kind = match r.u8()? {
-            0 => JsonEditKind::Replace,
-            1 => JsonEditKind::Insert,
-            2 => JsonEditKind::Remove,
+            REPLACE => JsonEditKind::Replace,
+            INSERT => JsonEditKind::Insert,
+            REMOVE => JsonEditKind::Remove,
             _ => return Err(damaged("row event: unknown edit of a document")),
         };
         let path = r.packed_bytes()?.to_vec();

@@ -299,6 +299,7 @@ impl SessionVars {
                     "NOBLOB" => RowImage::NoBlob,
                     _ => RowImage::Full,
                 },
+                edits_documents: !v.named("binlog_row_value_options").as_text().is_empty(),
                 statements: v.named("binlog_rows_query_log_events").is_on(),
                 compressed: v.named("binlog_transaction_compression").is_on(),
                 origin: origin_of(v),

@@ -35,6 +35,8 @@ pub struct LogVars {
     pub on: bool,
     /// binlog_row_image.
     pub image: RowImage,
+    /// binlog_row_value_options = PARTIAL_JSON.
+    pub edits_documents: bool,
     /// binlog_rows_query_log_events.
     pub statements: bool,
     /// binlog_transaction_compression.

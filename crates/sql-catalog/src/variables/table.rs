@@ -195,6 +195,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("binlog_row_event_max_size", G, FIX, VarKind::UInt { min: 256, max: 18_446_744_073_709_551_360 }, "8192"),
     var("binlog_row_image", B, SET, VarKind::Enum(&["MINIMAL", "NOBLOB", "FULL"]), "FULL"),
     var("binlog_row_metadata", G, SET, VarKind::Enum(&["MINIMAL", "FULL"]), "MINIMAL"),
+    var("binlog_row_value_options", B, SET, VarKind::Enum(&["", "PARTIAL_JSON"]), ""),
     var("binlog_rows_query_log_events", B, SET, VarKind::Bool, "OFF"),
     var("binlog_transaction_compression", B, SET, VarKind::Bool, "OFF"),
     var("block_encryption_mode", B, SET, VarKind::Enum(BlockMode::NAMES), "aes-128-ecb"),

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use esker_binlog::attachment::push_event;
 use esker_binlog::event::rows::{self, Bitmap, RowFlags};
 use esker_binlog::event::{EventType, FLAG_IGNORABLE};
+use esker_binlog::image::NotInImage;
 use esker_binlog::writeset::key_hash;
 use esker_engine::{TreeId, Txn};
 use esker_sql_catalog::catalog::TableDef;
@@ -60,6 +61,8 @@ pub struct Capture {
     /// The statement is logged.
     is_on: bool,
     image: Option<RowImage>,
+    /// Documents that were changed may have edits instead (`binlog_row_value_options`).
+    edits_documents: bool,
     flags: RowFlags,
     event_bytes: usize,
     time: u32,
@@ -95,6 +98,7 @@ impl Capture {
         debug_assert!(self.open.is_none() && self.events.is_empty());
         self.is_on = true;
         self.image = Some(start.vars.image);
+        self.edits_documents = start.vars.edits_documents;
         self.flags = start.vars.flags;
         self.event_bytes = start.event_bytes;
         self.time = start.time;
@@ -279,13 +283,20 @@ impl Capture {
             RowImage::Full => Arc::clone(known.all()),
             _ => Arc::new(known.changed(wanted, table, old, new)?),
         };
-        self.prepare(txn, at, EventType::UpdateRows, (before, Some(after)))?;
+        let kind = match self.edits_documents {
+            true => EventType::PartialUpdateRows,
+            false => EventType::UpdateRows,
+        };
+        self.prepare(txn, at, kind, (before, Some(after)))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
             return Ok(());
         };
         image(known, table, &open.before, old, &mut open.body)?;
         let after = open.after.as_deref().unwrap_or(&open.before);
-        image(known, table, after, new, &mut open.body)
+        match self.edits_documents {
+            true => edited_image(known, table, after, (old, new), &mut open.body),
+            false => image(known, table, after, new, &mut open.body),
+        }
     }
 
     fn table(&mut self, table: &TableDef) -> usize {
@@ -382,6 +393,26 @@ fn image(
 ) -> Result<(), ExecError> {
     let row = RowReader::new(&table.layout, &UTC, row)?;
     let field = |nth: usize| row.field(known.place(nth));
-    rows::write_image(known.shape(), columns, field, out)
-        .map_err(|e| SqlError::new(1594, "HY000", format!("Binary log: {e}")).into())
+    rows::write_image(known.shape(), columns, field, out).map_err(|e| not_written(&e))
+}
+
+/// The same for what a row has become, with edits for documents that have changed little.
+fn edited_image(
+    known: &Logged,
+    table: &TableDef,
+    columns: &Bitmap,
+    (old, new): (&[u8], &[u8]),
+    out: &mut Vec<u8>,
+) -> Result<(), ExecError> {
+    let old = RowReader::new(&table.layout, &UTC, old)?;
+    let new = RowReader::new(&table.layout, &UTC, new)?;
+    let fields = (
+        |nth: usize| old.field(known.place(nth)),
+        |nth: usize| new.field(known.place(nth)),
+    );
+    rows::write_edited_image(known.shape(), columns, fields, out).map_err(|e| not_written(&e))
+}
+
+fn not_written(e: &NotInImage) -> ExecError {
+    SqlError::new(1594, "HY000", format!("Binary log: {e}")).into()
 }

@@ -50,6 +50,7 @@ const UTF8MB4_DEFAULTS: [&str; 2] = ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"]
 const RESTRICTED: &[&str] = &[
     "binlog_format",
     "binlog_row_image",
+    "binlog_row_value_options",
     "default_collation_for_utf8mb4",
     "gtid_next",
     "insert_id",
@@ -171,6 +172,9 @@ impl Session {
         for (code, text) in deprecated::of_setting(name, &value) {
             self.warn(Level::Warning, code, text);
         }
+        if name == "binlog_row_value_options" && !value.as_text().is_empty() {
+            self.warn_of_whole_images(scope);
+        }
         if name.starts_with("character_set_") {
             // An alias is known by what was written only.
             let written = given.map(printed).unwrap_or_default().to_ascii_lowercase();
@@ -179,6 +183,20 @@ impl Session {
             self.warn_of(found.as_slice());
         } else if name.starts_with("collation_") {
             self.warn_of(Deprecation::of_collation(value.as_text()).as_slice());
+        }
+    }
+
+    /// 3647: what a row was is logged whole.
+    fn warn_of_whole_images(&mut self, scope: Option<VarScope>) {
+        let image = match scope {
+            Some(VarScope::Session) | None => self.values.named("binlog_row_image").clone(),
+            Some(_) => self.context.instance.globals.named("binlog_row_image"),
+        };
+        if image.as_text() == "FULL" {
+            let text = "When binlog_row_image=FULL, the option binlog_row_value_options=PARTIAL_JSON will be used only \
+                        for the after-image. Full values will be written in the before-image, so the saving in disk \
+                        space due to binlog_row_value_options is limited to less than 50%.";
+            self.warn(Level::Warning, 3647, text.to_owned());
         }
     }
 

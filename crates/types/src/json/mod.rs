@@ -3,9 +3,9 @@
 //! In flow order: `text` (text to tree, with `diagnose` for what is wrong with a text), `dom` (the tree), `encode`
 //! (tree to bytes, docs/formats/json.md), `view` (bytes read in place), `print` (bytes to text), `order` (comparison,
 //! hash), `key` (sort keys), `path` (path expressions) and `seek` (what they find), `modify` (changes of a tree),
-//! `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to JSON), `convert` (JSON to SQL values), `table`
-//! (JSON_VALUE, JSON_TABLE), `array` (elements of multi-valued indexes) and `schema` (JSON Schema).
-//! Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
+//! `differ` (what makes one document of another), `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to
+//! JSON), `convert` (JSON to SQL values), `table` (JSON_VALUE, JSON_TABLE), `array` (elements of multi-valued indexes)
+//! and `schema` (JSON Schema). Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
 //! `cast` and `cmp` call `convert` and `order`.
 //!
 //! **Invariants**: a document has at most [`MAX_DEPTH`] levels; members of an object are sorted by length of the
@@ -16,6 +16,7 @@ mod array;
 mod contains;
 pub mod convert;
 mod diagnose;
+mod differ;
 mod dom;
 mod encode;
 mod key;
@@ -34,6 +35,7 @@ mod view;
 
 pub use array::{ElementType, check_elements, element_keys, elements_text};
 pub use contains::{contains, overlaps};
+pub use differ::{Step, differ};
 pub use dom::{Json, object};
 pub use encode::{encode, encode_scalar, encode_watched};
 pub use key::sort_key;

@@ -159,6 +159,18 @@ impl<'a> JsonRef<'a> {
         })
     }
 
+    /// Are both the same to the byte? Containers of other sizes may differ here and have the same contents.
+    pub fn is_same(self, other: JsonRef<'_>) -> bool {
+        let bytes =
+            |value: JsonRef<'_>| -> Option<(u8, usize)> { Some((value.tag, value.size()?)) };
+        match (bytes(self), bytes(other)) {
+            (Some(one), Some(another)) if one == another => {
+                self.data.get(..one.1) == other.data.get(..one.1)
+            }
+            _ => false,
+        }
+    }
+
     /// As a tree.
     pub fn to_json(self) -> Json {
         match self.view() {
