@@ -232,6 +232,7 @@ fn all_types(table_id: u64) -> Shape {
         schema: "binlog".into(),
         table: "t1".into(),
         columns: columns.collect(),
+        is_related: false,
         has_generated_key: false,
         primary_key: vec![(0, 0)],
     }
@@ -263,6 +264,7 @@ fn collations(table_id: u64) -> Shape {
         schema: "binlog".into(),
         table: "dc".into(),
         columns,
+        is_related: false,
         has_generated_key: false,
         primary_key: vec![(6, 1), (0, 0)],
     }

@@ -213,6 +213,7 @@ fn table() -> impl Strategy<Value = Table> {
                 schema: "d".into(),
                 table: "t".into(),
                 columns: columns.iter().enumerate().map(column).collect(),
+                is_related: false,
                 has_generated_key: false,
                 primary_key: vec![(0, 0)],
             },

@@ -17,6 +17,8 @@ use esker_types::TypeKind;
 const MAX_COLUMNS: usize = 4096;
 /// What MySQL sets in every map.
 const FLAGS: u16 = 1;
+/// The table's rows may depend on those of other databases, through foreign keys.
+const RELATED: u16 = 2;
 /// The first column is a generated invisible primary key.
 const GENERATED_KEY: u16 = 4;
 
@@ -45,10 +47,14 @@ pub enum Detail {
 /// Appends the body of the map of a table.
 pub fn write(shape: &Shape, detail: Detail, out: &mut Vec<u8>) {
     out.uint(shape.table_id, 6);
-    out.u16(match shape.has_generated_key {
-        true => FLAGS | GENERATED_KEY,
-        false => FLAGS,
-    });
+    let mut flags = FLAGS;
+    for (flag, is_set) in [
+        (RELATED, shape.is_related),
+        (GENERATED_KEY, shape.has_generated_key),
+    ] {
+        flags |= if is_set { flag } else { 0 };
+    }
+    out.u16(flags);
     for name in [&shape.schema, &shape.table] {
         out.short_bytes(name.as_bytes());
         out.u8(0);
@@ -186,6 +192,13 @@ fn write_primary_key(parts: &[(usize, u32)], out: &mut Vec<u8>) {
             }
         }
     });
+}
+
+/// Does a body say that the table is related to others?
+pub fn is_related(body: &[u8]) -> Result<bool> {
+    let mut r = Reader::new(body);
+    r.uint(6)?;
+    Ok(r.u16()? & RELATED != 0)
 }
 
 /// A map that was read.

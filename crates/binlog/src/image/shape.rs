@@ -21,6 +21,8 @@ pub struct Shape {
     pub table: Arc<str>,
     /// Columns.
     pub columns: Vec<ShapeColumn>,
+    /// It has foreign keys, or other tables have some that name it.
+    pub is_related: bool,
     /// The first column is a generated invisible primary key.
     pub has_generated_key: bool,
     /// Columns of the primary key, each with the length of its prefix in characters; 0: the whole column.

@@ -17,6 +17,7 @@ use esker_binlog::apply::filter::named_table;
 use esker_binlog::apply::state::{CHECKPOINT_EVERY, RING};
 use esker_binlog::apply::{EventSource, Group, Id, PartKind, Place, Shape};
 use esker_binlog::event::query::{Query, Settings as QuerySettings};
+use esker_binlog::event::table_map;
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::writeset::{WriteSet, key_hash};
 
@@ -398,6 +399,10 @@ fn databases(group: &Group) -> esker_binlog::Result<WriteSet> {
         let body = group.body(part);
         match part.kind {
             PartKind::TableMap => {
+                if table_map::is_related(body)? {
+                    // What its foreign keys do is in other databases, perhaps.
+                    return Ok(WriteSet::Everything);
+                }
                 let (_, database, _) = named_table(body)?;
                 hashes.push(key_hash(0, database.as_bytes()));
             }

@@ -52,6 +52,7 @@ impl Logged {
             schema: Arc::clone(&table.schema),
             table: Arc::clone(&table.name),
             columns: columns.iter().copied().map(column).collect(),
+            is_related: is_related(table),
             has_generated_key: table.has_generated_key(),
             primary_key: parts
                 .iter()
@@ -152,6 +153,10 @@ impl Logged {
     }
 }
 
+fn is_related(table: &TableDef) -> bool {
+    !table.foreign_keys.is_empty() || !table.referenced_by.is_empty()
+}
+
 /// The tables that a session has changed lately.
 pub(super) struct KnownTables {
     detail: Detail,
@@ -182,7 +187,11 @@ impl KnownTables {
 
     /// The place of a table. It holds until as many others have been looked for as are kept.
     pub(super) fn find(&mut self, table: &TableDef) -> usize {
-        let is_it = |known: &Logged| (known.id, known.version) == (table.id, table.version);
+        // A child that comes or goes leaves its parent's version as it is.
+        let is_it = |known: &Logged| {
+            (known.id, known.version) == (table.id, table.version)
+                && known.shape.is_related == is_related(table)
+        };
         if let Some(at) = self.tables.iter().position(is_it) {
             return at;
         }
