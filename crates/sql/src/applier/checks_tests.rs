@@ -4,7 +4,7 @@ use esker_binlog::event::EventType;
 use esker_binlog::event::query::Query;
 
 use super::tests::{Server, await_status, settings};
-use super::{Failure, Settings};
+use super::{Failure, KeyCheck, Settings};
 
 /// A source with a table and three transactions.
 fn source() -> Server {
@@ -71,6 +71,32 @@ fn a_channel_that_requires_rows_refuses_statements_that_change_them() {
 }
 
 #[test]
+fn an_account_sets_no_variables_where_only_rows_come() {
+    let source = source();
+    let mut c = source.client(1);
+    c.ok("SET sql_require_primary_key = ON");
+    c.ok("CREATE TABLE a.w (id INT PRIMARY KEY)");
+    let events = source.events();
+    for (key_check, expected) in [(KeyCheck::Stream, Some(1227)), (KeyCheck::Off, None)] {
+        let replica = Server::replica(&[]);
+        let rights = "REPLICATION_APPLIER, CREATE, INSERT, UPDATE";
+        let mut there = replica.client(9);
+        there.ok("CREATE USER app@localhost");
+        there.ok(&format!("GRANT {rights} ON *.* TO app@localhost"));
+        let checked = Settings {
+            checks_user: Some(("app".to_owned(), "localhost".to_owned())),
+            row_format: true,
+            key_check,
+            ..settings()
+        };
+        let failure = outcome(&replica, &events, checked);
+        let code = failure.as_ref().map(|failure| failure.code);
+        // That CREATE TABLE says what sql_require_primary_key was.
+        assert_eq!(code, expected, "{key_check:?}: {failure:?}");
+    }
+}
+
+#[test]
 fn a_channel_applies_what_its_account_may_do() {
     let source = source();
     let events = source.events();
@@ -85,6 +111,10 @@ fn a_channel_applies_what_its_account_may_do() {
         ("CREATE USER app@localhost", Some(3928)),
         (
             "GRANT REPLICATION_APPLIER ON *.* TO app@localhost",
+            Some(1227),
+        ),
+        (
+            "GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@localhost",
             Some(1044),
         ),
         ("GRANT CREATE ON a.* TO app@localhost", Some(1142)),

@@ -14,7 +14,7 @@ use esker_sql_catalog::catalog::ChannelRow;
 use esker_types::{SqlError, errors};
 
 use super::checks::{changes_rows, not_in_row_format};
-use super::context::{set_statement, set_variable};
+use super::context::{KeyCheck, set_statement, set_variable};
 use super::hands::Hand;
 use super::keys::event_type;
 use super::shared::name_of;
@@ -244,6 +244,12 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     if hand.settings != set {
         session
             .apply_text(set.as_bytes())
+    if let Some(account) = &shared.settings.checks_user
+        && needs_rights(&shared.settings, &settings)
+    {
+        let admitted = session.admit_settings_of(account);
+        admitted.map_err(|e| fail(&e, Some(&query)))?;
+    }
             .map_err(|e| fail(&e, Some(&query)))?;
         hand.settings = set;
     }
@@ -265,6 +271,13 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
 #[derive(Default)]
 struct Open<'a> {
     statement: RowStatement<'a>,
+/// Must PRIVILEGE_CHECKS_USER be allowed to set variables, for a statement with these settings? With
+/// REQUIRE_ROW_FORMAT none comes that concerns others, such as `pseudo_thread_id`.
+fn needs_rights(channel: &super::Settings, settings: &Settings) -> bool {
+    let follows = channel.key_check == KeyCheck::Stream;
+    !channel.row_format || (follows && settings.require_primary_key.is_some())
+}
+
     last: Option<(RowKind, &'a Part)>,
 }
 

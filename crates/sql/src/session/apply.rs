@@ -349,6 +349,14 @@ impl Session {
         account: &(String, String),
         sql: &[u8],
     ) -> SqlResult<()> {
+    /// May an account set what comes with statements?
+    ///
+    /// # Errors
+    /// 1227; 1449: there is none.
+    pub(crate) fn admit_settings_of(&mut self, account: &(String, String)) -> SqlResult<()> {
+        self.acting_as(account, |session| session.context.require_restricted())
+    }
+
         self.acting_as(account, |session| session.apply_text(sql))
     }
 
