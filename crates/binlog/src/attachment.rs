@@ -35,6 +35,8 @@ const COMPRESSED: u8 = 16;
 const HAS_XID: u8 = 32;
 const ANONYMOUS: u8 = 64;
 const HAS_TAG: u8 = 128;
+/// In place of a number: the next free one. Numbers begin at 1.
+const NEXT_FREE: u64 = 0;
 
 /// How the events of an attachment are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub enum What {
 pub enum Numbering {
     /// The next free one of this server, with this tag; none if GTIDs are off.
     Automatic(Tag),
+    /// The next free one of another source; none if GTIDs are off.
+    Next(Source),
     /// None.
     Anonymous,
     /// This one. The session has made sure that nothing else has it.
@@ -140,9 +144,14 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     let mut flag = |bit, is_set: bool| flags |= if is_set { bit } else { 0 };
     let tag = match &head.numbering {
         Numbering::Automatic(tag) => Some(tag).filter(|tag| !tag.is_empty()),
-        Numbering::Anonymous | Numbering::Given(_) => None,
+        Numbering::Anonymous | Numbering::Given(_) | Numbering::Next(_) => None,
     };
-    flag(HAS_GTID, matches!(head.numbering, Numbering::Given(_)));
+    let of_source = match &head.numbering {
+        Numbering::Given(gtid) => Some((&gtid.source, gtid.gno)),
+        Numbering::Next(source) => Some((source, NEXT_FREE)),
+        Numbering::Automatic(_) | Numbering::Anonymous => None,
+    };
+    flag(HAS_GTID, of_source.is_some());
     flag(ANONYMOUS, head.numbering == Numbering::Anonymous);
     flag(HAS_TAG, tag.is_some());
     flag(HAS_ORIGIN, head.origin.is_some());
@@ -158,10 +167,10 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     if let Some(tag) = tag {
         out.short_bytes(tag.as_str().as_bytes());
     }
-    if let Numbering::Given(gtid) = &head.numbering {
-        out.bytes(&gtid.source.sid.0);
-        out.short_bytes(gtid.source.tag.as_str().as_bytes());
-        out.u64(gtid.gno);
+    if let Some((source, gno)) = of_source {
+        out.bytes(&source.sid.0);
+        out.short_bytes(source.tag.as_str().as_bytes());
+        out.u64(gno);
     }
     if let Some(origin) = &head.origin {
         out.u64(origin.commit_micros);
@@ -278,7 +287,13 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
     let numbering = match (has(ANONYMOUS), has(HAS_TAG), has(HAS_GTID)) {
         (true, ..) => Numbering::Anonymous,
         (_, true, _) => Numbering::Automatic(parse_tag(&mut r)?),
-        (.., true) => Numbering::Given(parse_gtid(&mut r)?),
+        (.., true) => match parse_gtid(&mut r)? {
+            Gtid {
+                source,
+                gno: NEXT_FREE,
+            } => Numbering::Next(source),
+            gtid => Numbering::Given(gtid),
+        },
         _ => Numbering::default(),
     };
     let origin = match has(HAS_ORIGIN) {

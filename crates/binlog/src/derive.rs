@@ -8,7 +8,7 @@ use crate::attachment::{Attachment, Numbering, Part, What};
 use crate::event::group::GtidEvent;
 use crate::event::query::{self, Query};
 use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
-use crate::gtid::{Gtid, GtidSet, Source};
+use crate::gtid::{Gtid, GtidSet, Source, Tag};
 use crate::spool::Spooled;
 use crate::tally::Weight;
 use crate::writeset::History;
@@ -254,23 +254,24 @@ impl Deriver {
     }
 
     fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
-        let tag = match &attachment.head.numbering {
+        let own = |tag: &Tag| Source {
+            sid: self.writer.source.sid,
+            tag: tag.clone(),
+        };
+        let source = match &attachment.head.numbering {
             // A number that is used up meanwhile, by a transaction that took the next free one of this server, is never
             // given twice: the next free one then.
             Numbering::Given(gtid) if !self.executed.contains(gtid) => {
                 return Ok(Some(gtid.clone()));
             }
-            Numbering::Given(gtid) => &gtid.source.tag,
-            Numbering::Automatic(tag) => tag,
+            Numbering::Given(gtid) => own(&gtid.source.tag),
+            Numbering::Automatic(tag) => own(tag),
+            Numbering::Next(source) => source.clone(),
             Numbering::Anonymous => return Ok(None),
         };
         if !self.writer.gtid_mode {
             return Ok(None);
         }
-        let source = Source {
-            sid: self.writer.source.sid,
-            tag: tag.clone(),
-        };
         let gno = self
             .executed
             .first_free(&source, 1)

@@ -1,8 +1,8 @@
 //! What one consumer gets: events from a place on, framed as packets, for as long as it listens.
 //!
-//! In flow order: `start` finds the place, `reader` reads the file there, [`Stream`] says what is sent, and `mariadb`
-//! what becomes of it for a replica of that make. Neighbours: `files` shows how far a file may be read; `sql` knows who
-//! may have a stream; the server sends the packets.
+//! In flow order: `start` finds the place, `reader` reads the file there, [`Stream`] says what is sent, `leaves` what
+//! may be, and `mariadb` what becomes of it for a replica of that make. Neighbours: `files` shows how far a file may be
+//! read; `sql` knows who may have a stream; the server sends the packets.
 //!
 //! ```text
 //! ROTATE (made up) | FORMAT_DESCRIPTION | events … | ROTATE (made up) | FORMAT_DESCRIPTION | events … | HEARTBEAT …
@@ -16,6 +16,7 @@
 //! - Memory is bounded: [`CHUNK`](reader::CHUNK) for the file, and what the sink is asked to gather. A longer event
 //!   passes in pieces; a longer statement that MariaDB gets does not.
 
+mod leaves;
 mod mariadb;
 mod reader;
 mod start;
@@ -36,6 +37,7 @@ use crate::event::{
 };
 use crate::files::{FIRST_EVENT, FileInfo, FileNumber, Names, Newer, Published, Reading, View};
 use crate::gtid::{GtidSet, Sid};
+pub use leaves::Leaves;
 use mariadb::{MariaDb, Sent};
 use reader::{CHUNK, Reader};
 
@@ -95,6 +97,8 @@ pub struct Log {
     pub server_id: u32,
     /// Whose GTIDs the server gives.
     pub sid: Sid,
+    /// Which transactions may leave at the moment.
+    pub leaves: Arc<dyn Fn() -> Leaves + Send + Sync>,
 }
 
 /// Why there is no stream, or no more of it; the text is MySQL's for error 1236.
@@ -397,6 +401,9 @@ impl Stream {
         if kind.is_some_and(|kind| matches!(kind, EventType::Rotate | EventType::Stop)) {
             self.skips = false;
         }
+        if let Some(kind) = kind.filter(|_| self.mariadb.is_none()) {
+            self.check_mode(kind)?;
+        }
         if let (From::Gtids(_), Some(kind)) = (&self.request.from, kind) {
             self.skips = self.is_known(kind, length, limit)?;
         }
@@ -536,10 +543,7 @@ impl Stream {
                 }
             }
             EventType::AnonymousGtid => {
-                let (file, at) = (self.log.names.name(self.number), self.reader.offset());
-                Err(Refused(format!(
-                    "Cannot replicate anonymous transaction when AUTO_POSITION = 1, at file {file}, position {at}."
-                )))
+                Err(self.may_not_leave("anonymous transaction when AUTO_POSITION = 1"))
             }
             EventType::PreviousGtids => Ok(false),
             _ => Ok(self.skips),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use esker_vfs::sim::{SimEnv, SimFs};
 
-use super::{From, Log, PacketSink, Progress, Refused, Request, Stream};
+use super::{From, Leaves, Log, PacketSink, Progress, Refused, Request, Stream};
 use crate::attachment::{Head, Numbering, What, head_bytes, push_event};
 use crate::derive::Writer;
 use crate::event::query::{Query, Settings};
@@ -63,6 +63,7 @@ impl Rig {
             published: set.published(),
             server_id: 5,
             sid,
+            leaves: Arc::new(|| Leaves::All),
         };
         Self {
             fs,

@@ -5,12 +5,14 @@
 //!  ▲               ▲                                                │ anything fails
 //!  └─ STOP, attempts used up, fatal ── Backoff (SOURCE_CONNECT_RETRY) ◀┘
 //! ```
-//! `source` asks a source for its stream. Neighbours: `esker_sql` has the channels and starts receivers through
-//! [`Host`](esker_sql::Host); the [`client`](crate::client) logs in. **Invariants**
+//! `source` asks a source for its stream, `modes` whether its transactions fit to this server's `gtid_mode`.
+//! Neighbours: `esker_sql` has the channels and starts receivers through [`Host`](esker_sql::Host); the
+//! [`client`](crate::client) logs in. **Invariants**
 //! - A receiver is a thread that waits for nothing longer than `replica_net_timeout`, and ends when its connection is
 //!   shut down from outside.
 //! - Attempts are at most SOURCE_RETRY_COUNT since the last event.
 
+mod modes;
 mod source;
 
 use std::io;
@@ -30,10 +32,10 @@ use source::Source;
 const SOURCE_FATAL: u16 = 1236;
 /// The same, as the replica tells it.
 const GOT_FATAL: u16 = 13114;
-/// Source and replica have the same number.
-const EQUAL_IDS: u16 = 13117;
+/// Source and replica do not fit together.
+const FATAL: u16 = 13117;
 /// The relay log cannot be written.
-const RELAY_WRITE: u16 = 1595;
+const RELAY_WRITE: u16 = 13122;
 /// An event is damaged.
 const BAD_CHECKSUM: u16 = 1743;
 /// Source and replica have no compression in common.
@@ -119,6 +121,11 @@ fn receive(reception: &Reception, attempts: &mut u64) -> Result<(), Ended> {
 
 fn open(reception: &Reception) -> Result<Client, Ended> {
     reception.enter(ReceiverState::Connecting);
+    let namespace = &reception.settings.network_namespace;
+    if !namespace.is_empty() {
+        let text = format!("Fatal error: failed to set network namespace '{namespace}'");
+        return Err(Ended::Fatal(FATAL, text));
+    }
     let settings = &reception.settings;
     let tls = match (
         settings.ssl,
@@ -244,6 +251,9 @@ fn source_error(packet: &[u8]) -> Ended {
                 e.message
             );
             Ended::Fatal(GOT_FATAL, text)
+        Some(kind @ (EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid)) => {
+            modes::check_transaction(reception, kind)?;
+        }
         }
         Ok(e) => Ended::Lost(e.code, e.message),
         Err(e) => Ended::Lost(CANNOT_CONNECT, e.to_string()),

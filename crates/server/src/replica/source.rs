@@ -9,7 +9,7 @@ use esker_binlog::files::FIRST_EVENT;
 use esker_binlog::relay::RelayLog;
 use esker_sql::replica::{ReceiverState, Reception, StartFrom};
 
-use super::{CANNOT_CONNECT, EQUAL_IDS, Ended};
+use super::{CANNOT_CONNECT, Ended, FATAL, modes};
 use crate::client::{Client, ClientError};
 
 const COM_BINLOG_DUMP: u8 = 0x12;
@@ -22,6 +22,8 @@ const WANTS_ACK: u8 = 1;
 /// The request has a set of GTIDs.
 const THROUGH_GTID: u16 = 4;
 const NANOS: f64 = 1e9;
+/// A variable that the source does not have.
+pub(super) const UNKNOWN_VARIABLE: u16 = 1193;
 /// Longest host name that is told, bytes.
 const MAX_HOST: usize = 60;
 
@@ -44,6 +46,9 @@ impl Source {
         let instance = reception.instance();
         let own_id = instance.variable_u64("server_id") as u32;
         check_identity(&mut client, reception, own_id, is_mariadb)?;
+        if !is_mariadb {
+            modes::check_source(&mut client, reception)?;
+        }
         let checksum = negotiate(&mut client, reception, is_mariadb)?;
         let is_semi_sync = reception.wants_semi_sync() && ask_to_wait(&mut client)?;
         reception.set_semi_sync(is_semi_sync);
@@ -100,7 +105,6 @@ impl Source {
 
 /// Asks for semi-synchronous replication; false: the source does not have it.
 fn ask_to_wait(client: &mut Client) -> Result<bool, Ended> {
-    const UNKNOWN_VARIABLE: u16 = 1193;
     for name in [
         "rpl_semi_sync_source_enabled",
         "rpl_semi_sync_master_enabled",
@@ -137,7 +141,7 @@ fn check_identity(
             "Fatal error: The replica I/O thread stops because source and replica have equal MySQL server {what}; \
              these {what} must be different for replication to work."
         );
-        Err(Ended::Fatal(EQUAL_IDS, text))
+        Err(Ended::Fatal(FATAL, text))
     };
     if id == own_id {
         return equal("ids");

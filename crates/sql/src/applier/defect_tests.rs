@@ -10,7 +10,7 @@ use esker_binlog::event::query::Query;
 use esker_binlog::event::{EventType, FLAG_ARTIFICIAL};
 
 use super::tests::{MODES, Server, await_status, settings};
-use super::{Applier, EventSource, load};
+use super::{Anonymous, Applier, EventSource, Settings, load};
 
 fn is(event: &Incoming, kind: EventType) -> bool {
     event.header.event_type() == Some(kind)
@@ -178,7 +178,11 @@ fn memory_does_not_grow_over_many_transactions() {
             next: state.end.relay.offset + 1,
             last,
         };
-        let applier = Applier::start(&replica.instance, "", state, Box::new(again), settings());
+        let names_them = Settings {
+            anonymous: Anonymous::Local,
+            ..settings()
+        };
+        let applier = Applier::start(&replica.instance, "", state, Box::new(again), names_them);
         let applier = applier.expect("a thread");
         let most = Cell::new(0);
         let status = await_status(&applier, |status| {

@@ -44,7 +44,8 @@ use std::time::Duration;
 pub use esker_binlog::apply::filter::Filters;
 pub use esker_binlog::apply::state::ChannelState;
 pub use esker_binlog::apply::{EventSource, Incoming, MariaGtidSet, Place, RelayPlace};
-use esker_binlog::gtid::GtidSet;
+use esker_binlog::attachment::Numbering;
+use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_types::{SqlResult, errors};
 use parking_lot::Mutex;
 
@@ -72,6 +73,29 @@ pub enum Until {
     RelayPosition(RelayPlace),
 }
 
+/// What becomes of transactions without GTIDs (`ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Anonymous {
+    /// They stay without, and stop a channel where `gtid_mode` is ON.
+    #[default]
+    Off,
+    /// They get GTIDs of this server.
+    Local,
+    /// They get GTIDs of this UUID.
+    Uuid(Sid),
+}
+
+impl Anonymous {
+    /// How one of them is numbered.
+    fn numbering(self) -> Numbering {
+        match self {
+            Self::Off => Numbering::Anonymous,
+            Self::Local => Numbering::default(),
+            Self::Uuid(sid) => Numbering::Next(Source::untagged(sid)),
+        }
+    }
+}
+
 /// What a channel is told when it starts. The rest is in variables.
 pub struct Settings {
     /// Which databases and tables concern it.
@@ -88,6 +112,8 @@ pub struct Settings {
     pub row_format: bool,
     /// `PRIVILEGE_CHECKS_USER`: user and host.
     pub checks_user: Option<(String, String)>,
+    /// `ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS`.
+    pub anonymous: Anonymous,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
 }

@@ -7,6 +7,7 @@
 
 use esker_binlog::Origin;
 use esker_binlog::apply::{Group, Id, Part, PartKind, RowKind, Shape, state};
+use esker_binlog::attachment::Numbering;
 use esker_binlog::event::query::{Query, Settings};
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
@@ -58,12 +59,15 @@ impl Run<'_> {
             server_version: group.original_version,
             server_id: group.server_id,
         };
-        let gtid = match &group.id {
-            Id::Gtid(gtid) => Some(gtid),
-            Id::Maria(_) | Id::Position => None,
+        let numbering = match &group.id {
+            Id::Gtid(gtid) => Numbering::Given(gtid.clone()),
+            Id::Maria(_) => Numbering::default(),
+            // Nothing is logged.
+            Id::Position if group.shape == Shape::Empty => Numbering::default(),
+            Id::Position => self.shared.settings.anonymous.numbering(),
         };
         let applying = Applying::new(row, origin);
-        let is_new = self.hand.session.begin_applying(applying, gtid);
+        let is_new = self.hand.session.begin_applying(applying, &numbering);
         let is_new = is_new.map_err(|e| self.trouble(None, &e))?;
         let shape = if is_new { group.shape } else { Shape::Empty };
         match shape {
@@ -240,16 +244,16 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;
     let settings = Settings::parse(query.settings).map_err(damaged)?;
-    let set = set_statement(&settings, shared.settings.key_check);
-    if hand.settings != set {
-        session
-            .apply_text(set.as_bytes())
     if let Some(account) = &shared.settings.checks_user
         && needs_rights(&shared.settings, &settings)
     {
         let admitted = session.admit_settings_of(account);
         admitted.map_err(|e| fail(&e, Some(&query)))?;
     }
+    let set = set_statement(&settings, shared.settings.key_check);
+    if hand.settings != set {
+        session
+            .apply_text(set.as_bytes())
             .map_err(|e| fail(&e, Some(&query)))?;
         hand.settings = set;
     }
@@ -267,10 +271,6 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     done.map_err(|e| fail(&e, Some(&query)))
 }
 
-/// The statement whose row events are being gathered.
-#[derive(Default)]
-struct Open<'a> {
-    statement: RowStatement<'a>,
 /// Must PRIVILEGE_CHECKS_USER be allowed to set variables, for a statement with these settings? With
 /// REQUIRE_ROW_FORMAT none comes that concerns others, such as `pseudo_thread_id`.
 fn needs_rights(channel: &super::Settings, settings: &Settings) -> bool {
@@ -278,6 +278,10 @@ fn needs_rights(channel: &super::Settings, settings: &Settings) -> bool {
     !channel.row_format || (follows && settings.require_primary_key.is_some())
 }
 
+/// The statement whose row events are being gathered.
+#[derive(Default)]
+struct Open<'a> {
+    statement: RowStatement<'a>,
     last: Option<(RowKind, &'a Part)>,
 }
 

@@ -196,6 +196,7 @@ pub(super) fn settings() -> Settings {
         key_check: super::KeyCheck::default(),
         row_format: false,
         checks_user: None,
+        anonymous: Anonymous::Off,
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
     }
 }

@@ -86,6 +86,10 @@ impl Instance {
         Some(Gtid { source, gno })
     }
 
+            Numbering::Next(source) => {
+                let source = source.clone();
+                return Some(Gtid { source, gno });
+            }
     /// gtid_purged; empty without binary log.
     pub(crate) fn gtid_purged(&self) -> GtidSet {
         self.binlog
@@ -97,8 +101,8 @@ impl Instance {
     /// Carries a global variable that has been set over to the writer, if it is about the binary log.
     ///
     /// # Errors
-    /// 1788: gtid_mode goes through its values one by one; of the files. The variable is to have its value of `before`
-    /// again then.
+    /// 1788, 3111: gtid_mode goes through its values one by one, and channels depend on it; of the files. The variable
+    /// is to have its value of `before` again then.
     pub(crate) fn admit_global(&self, name: &str, before: &VarValue) -> SqlResult<()> {
         let value = self.globals.named(name);
         if name == "gtid_mode"
@@ -115,6 +119,9 @@ impl Instance {
                 .semi_sync()
                 .configure(&self.globals, &self.engine);
             return Ok(());
+        }
+        if name == "gtid_mode" {
+            self.admit_gtid_mode(value.as_text())?;
         }
         if !self.binlog.is_on() {
             return Ok(());

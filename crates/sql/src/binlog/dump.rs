@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use esker_binlog::event::Checksum;
 use esker_binlog::gtid::GtidSet;
-use esker_binlog::stream::{From, Log, Progress, Refused, Stream};
+use esker_binlog::stream::{From, Leaves, Log, Progress, Refused, Stream};
 use esker_engine::{Charge, MemoryUse};
+use esker_sql_catalog::variables::VarValue;
 use esker_sql_plan::expr::UserVars;
 use esker_types::{SqlError, SqlResult, Value};
 
@@ -76,6 +77,20 @@ pub struct Dump {
     /// Set for a replica that acknowledges.
     member: Option<Member>,
     streaming: Streaming,
+}
+
+/// What `gtid_mode` says of transactions that are to leave.
+fn leaves(instance: &Arc<Instance>) -> Arc<dyn Fn() -> Leaves + Send + Sync> {
+    let instance = Arc::downgrade(instance);
+    Arc::new(move || {
+        let instance = instance.upgrade();
+        let mode = instance.map(|instance| instance.globals.named("gtid_mode"));
+        match mode.as_ref().map(VarValue::as_text) {
+            Some("ON") => Leaves::Named,
+            Some("OFF") => Leaves::Anonymous,
+            _ => Leaves::All,
+        }
+    })
 }
 
 impl Session {
@@ -177,6 +192,7 @@ impl Session {
                 published,
                 server_id,
                 sid,
+                leaves: leaves(instance),
             }),
             _ => Err(fatal("Binary log is not open")),
         }

@@ -268,6 +268,7 @@ impl Channel {
             key_check: configured.key_check,
             row_format: configured.row_format,
             checks_user: configured.checks_user,
+            anonymous: configured.anonymous,
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
                 let host = instance.as_ref().and_then(|instance| instance.host());

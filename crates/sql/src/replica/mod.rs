@@ -34,7 +34,7 @@ pub use reception::{ReceiverState, Reception, StartFrom};
 pub use settings::ChannelSettings;
 pub(crate) use status::{named, remaining_delay, rewritten};
 
-use crate::applier::{self, Filters};
+use crate::applier::{self, Anonymous, Filters};
 use crate::instance::Instance;
 
 /// Most channels of a server, as MySQL.
@@ -108,6 +108,40 @@ fn does_not_exist(name: &str) -> SqlError {
 
 impl Instance {
     /// Opens the channels that the database knows, and starts them unless `skip_replica_start` says otherwise. One that
+    /// May `gtid_mode` have this value, as channels are configured?
+    ///
+    /// # Errors
+    /// 3111, 3992.
+    pub(crate) fn admit_gtid_mode(&self, mode: &str) -> SqlResult<()> {
+        for channel in self.channels.all() {
+            let (settings, name) = (channel.settings(), channel.name());
+            if settings.auto_failover && mode != "ON" {
+                let text = format!(
+                    "The @@GLOBAL.GTID_MODE = {mode} cannot be executed because Asynchronous Replication Connection \
+                     Failover is enabled i.e. CHANGE REPLICATION SOURCE TO SOURCE_CONNECTION_AUTO_FAILOVER = 1."
+                );
+                return Err(SqlError::new(3992, "HY000", text));
+            }
+            let why = if settings.anonymous != Anonymous::Off && mode != "ON" {
+                format!(
+                    "replication channel '{name}' is configured with ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS set to \
+                     LOCAL or to a UUID. Execute CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = \
+                     OFF FOR CHANNEL '{name}' before you set @@GLOBAL.GTID_MODE = '{mode}'"
+                )
+            } else if settings.auto_position && mode == "OFF" {
+                format!(
+                    "replication channel '{name}' is configured in AUTO_POSITION mode. Execute CHANGE REPLICATION \
+                     SOURCE TO SOURCE_AUTO_POSITION = 0 FOR CHANNEL '{name}' before you set @@GLOBAL.GTID_MODE = OFF."
+                )
+            } else {
+                continue;
+            };
+            let text = format!("SET @@GLOBAL.GTID_MODE = {mode} is not allowed because {why}.");
+            return Err(SqlError::new(3111, "HY000", text));
+        }
+        Ok(())
+    }
+
     /// cannot be opened is logged.
     pub fn start_replication(self: &Arc<Self>) {
         let skips = self.variable_is_on("skip_replica_start");

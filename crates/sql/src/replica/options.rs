@@ -7,7 +7,7 @@ use esker_binlog::gtid::GtidSet;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::settings::{ChannelSettings, MAX_ZSTD_LEVEL};
-use crate::applier::{Filters, KeyCheck};
+use crate::applier::{Anonymous, Filters, KeyCheck};
 
 /// Longest SOURCE_DELAY, seconds.
 const MAX_DELAY: u32 = (1 << 31) - 1;
@@ -98,15 +98,15 @@ fn row_format(text: &str) -> SqlResult<bool> {
     }
 }
 
-/// OFF, LOCAL, or a UUID, which is refused: numbers of others' GTIDs are not given out here.
-fn names_anonymous(name: &str, text: &str) -> SqlResult<bool> {
+/// OFF, LOCAL, or a UUID.
+fn anonymous(text: &str) -> SqlResult<Anonymous> {
     match text.to_ascii_uppercase().as_str() {
-        "OFF" => Ok(false),
-        "LOCAL" => Ok(true),
-        _ if format!("{text}:1").parse::<GtidSet>().is_ok() => {
-            Err(SqlError::not_supported(format_args!("{name} = a UUID")))
-        }
-        _ => Err(errors::incorrect_value("UUID", text)),
+        "OFF" => Ok(Anonymous::Off),
+        "LOCAL" => Ok(Anonymous::Local),
+        _ => text
+            .parse()
+            .map(Anonymous::Uuid)
+            .map_err(|_| errors::incorrect_value("UUID", text)),
     }
 }
 
@@ -225,7 +225,7 @@ impl ChannelSettings {
             "GTID_ONLY" => self.gtid_only = flag(name, text)?,
             "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => self.key_check = key_check(name, text)?,
             "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" => {
-                self.names_anonymous = names_anonymous(name, text)?;
+                self.anonymous = anonymous(text)?;
             }
             "SOURCE_CONNECTION_AUTO_FAILOVER" if text == "0" => {}
             name if WITHOUT_EFFECT.contains(&name) && text.is_empty() => {}
@@ -280,7 +280,7 @@ impl ChannelSettings {
                         @@GLOBAL.GTID_MODE = OFF.";
             return refused(1777, text.to_owned());
         }
-        if self.auto_position && self.names_anonymous {
+        if self.auto_position && self.anonymous != Anonymous::Off {
             let text = "The options ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> and SOURCE_AUTO_POSITION = 1 \
                         cannot be used together.";
             return refused(4014, text.to_owned());
@@ -327,6 +327,15 @@ pub(super) fn change_filters(
             "REPLICATE_DO_TABLE" => filters.do_table = pairs(members, '.')?,
             "REPLICATE_IGNORE_TABLE" => filters.ignore_table = pairs(members, '.')?,
             "REPLICATE_WILD_DO_TABLE" => filters.wild_do_table = plain(),
+        if self.auto_failover {
+            self.check_failover(asks, gtid_mode)?;
+        }
+        let names_anonymous = asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS");
+        if names_anonymous && self.anonymous != Anonymous::Off && gtid_mode != "ON" {
+            let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
+                        executed because @@GLOBAL.GTID_MODE <> ON.";
+            return refused(4015, text.to_owned());
+        }
             "REPLICATE_WILD_IGNORE_TABLE" => filters.wild_ignore_table = plain(),
             "REPLICATE_REWRITE_DB" => filters.rewrite_db = pairs(members, ',')?,
             name => return Err(SqlError::not_supported(name)),

@@ -9,7 +9,7 @@
 use esker_types::{SqlResult, errors};
 
 use super::options::{account, change_filters, flag, key_check, number};
-use crate::applier::{Filters, KeyCheck};
+use crate::applier::{Anonymous, Filters, KeyCheck};
 
 const VERSION: u8 = 1;
 const DEFAULT_PORT: u16 = 3306;
@@ -64,8 +64,12 @@ pub struct ChannelSettings {
     pub gtid_only: bool,
     /// User and host of the account that must have the rights for what is applied.
     pub checks_user: Option<(String, String)>,
-    /// Transactions without GTIDs get some of this server.
-    pub names_anonymous: bool,
+    /// Where the source does not answer, the channel goes over to another one that is listed.
+    pub auto_failover: bool,
+    /// Sources that it may go over to, the heaviest first.
+    pub sources: Vec<OtherSource>,
+    /// What becomes of transactions without GTIDs.
+    pub anonymous: Anonymous,
     /// Seconds that the applier stays behind.
     pub delay: u32,
     /// Servers whose transactions are left out.
@@ -104,7 +108,9 @@ impl Default for ChannelSettings {
             row_format: false,
             gtid_only: false,
             checks_user: None,
-            names_anonymous: false,
+            auto_failover: false,
+            sources: Vec::new(),
+            anonymous: Anonymous::Off,
             delay: 0,
             ignored_servers: Vec::new(),
             key_check: KeyCheck::default(),
@@ -157,7 +163,8 @@ impl ChannelSettings {
             ("zstd_level", self.zstd_level.to_string()),
             ("row_format", flag(self.row_format)),
             ("gtid_only", flag(self.gtid_only)),
-            ("names_anonymous", flag(self.names_anonymous)),
+            ("auto_failover", flag(self.auto_failover)),
+            ("names_anonymous", anonymous_text(self.anonymous)),
             ("delay", self.delay.to_string()),
             ("key_check", self.key_check.name().to_owned()),
             ("filters_since", self.filters_since.to_string()),
@@ -214,7 +221,9 @@ impl ChannelSettings {
             "zstd_level" => self.zstd_level = number(name, text)?,
             "row_format" => self.row_format = flag(name, text)?,
             "gtid_only" => self.gtid_only = flag(name, text)?,
-            "names_anonymous" => self.names_anonymous = flag(name, text)?,
+            "auto_failover" => self.auto_failover = flag(name, text)?,
+            "source" => self.sources.push(other_source(name, text)?),
+            "names_anonymous" => self.anonymous = kept_anonymous(name, text)?,
             "checks_user" => self.checks_user = account(text),
             "delay" => self.delay = number(name, text)?,
             "key_check" => self.key_check = key_check(name, text)?,
@@ -319,6 +328,38 @@ mod tests {
         settings.change("", &options).expect("options");
         let rules = [
             ("REPLICATE_DO_TABLE".into(), vec!["`a b`.t".into()]),
+fn other_source(name: &str, text: &str) -> SqlResult<OtherSource> {
+    let parts: Vec<&str> = text.split('\0').collect();
+    let [host, port, weight] = parts[..] else {
+        return Err(errors::wrong_arguments(name));
+    };
+    Ok(OtherSource {
+        host: host.to_owned(),
+        port: number(name, port)?,
+        weight: number(name, weight)?,
+    })
+}
+
+/// As it is kept: 0, 1 for LOCAL, or a UUID.
+fn anonymous_text(anonymous: Anonymous) -> String {
+    match anonymous {
+        Anonymous::Off => "0".to_owned(),
+        Anonymous::Local => "1".to_owned(),
+        Anonymous::Uuid(sid) => sid.to_string(),
+    }
+}
+
+fn kept_anonymous(name: &str, text: &str) -> SqlResult<Anonymous> {
+    match text {
+        "0" => Ok(Anonymous::Off),
+        "1" => Ok(Anonymous::Local),
+        uuid => uuid
+            .parse()
+            .map(Anonymous::Uuid)
+            .map_err(|_| errors::wrong_arguments(name)),
+    }
+}
+
             ("REPLICATE_REWRITE_DB".into(), vec!["(a, b)".into()]),
         ];
         settings.change_filters(&rules, true, 7).expect("rules");

@@ -14,7 +14,7 @@ use super::channel::{Channel, Start, no_source};
 use super::does_not_exist;
 use super::options::{NewPlace, change_filters};
 use super::settings::ChannelSettings;
-use crate::applier::{self, Until};
+use crate::applier::{self, Anonymous, Until};
 use crate::binlog::{parse_set, show_events};
 use crate::instance::Instance;
 use crate::session::Session;
@@ -304,6 +304,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
         if !starts {
             let name = channel.name();
             let text = format!("Replication thread(s) for channel '{name}' are already running.");
+        admit_start(instance, &channel, &start)?;
             notes.push((3083, text));
         }
         channel.start(instance, start)?;
@@ -315,6 +316,46 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
 fn account(start: &mut Start, option: &str, value: &[u8]) -> SqlResult<()> {
     let text = String::from_utf8_lossy(value).into_owned();
     match option {
+/// Does `gtid_mode`, and how a channel is to stop, fit to what it is configured for?
+///
+/// # Errors
+/// 3112, 4013, 4019.
+fn admit_start(instance: &Instance, channel: &Channel, start: &Start) -> SqlResult<()> {
+    let settings = channel.settings();
+    let mode = instance.variable_text("gtid_mode");
+    let refused = |code, text: String| Err(SqlError::new(code, "HY000", text));
+    let whose = match channel.name() {
+        "" => String::new(),
+        name => format!(" for channel '{name}'"),
+    };
+    if start.receives && settings.auto_position && mode == "OFF" {
+        let text = format!(
+            "The replication receiver thread{whose} cannot start in AUTO_POSITION mode: this server uses \
+             @@GLOBAL.GTID_MODE = OFF."
+        );
+        return refused(3112, text);
+    }
+    if settings.anonymous == Anonymous::Off {
+        return Ok(());
+    }
+    if mode != "ON" {
+        let text = format!(
+            "Replication cannot start{whose} with ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> as this server \
+             uses @@GLOBAL.GTID_MODE <> ON."
+        );
+        return refused(4013, text);
+    }
+    if matches!(
+        start.until,
+        Some(Until::AfterGtids(_) | Until::BeforeGtids(_))
+    ) {
+        let text = "The SQL_AFTER_GTIDS or SQL_BEFORE_GTIDS clauses for START REPLICA cannot be used when the \
+                    replication channel is configured with ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID>.";
+        return refused(4019, text.to_owned());
+    }
+    Ok(())
+}
+
         "USER" => start.user = Some(text),
         "PASSWORD" => start.password = Some(text),
         "DEFAULT_AUTH" => {}
@@ -363,8 +404,15 @@ fn change_source(
     let file = place.file.clone().unwrap_or_default();
     let position = place.position.unwrap_or(esker_binlog::files::FIRST_EVENT);
     let mut notes = of_secrets(options, &settings);
-    if asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS") && settings.names_anonymous {
-        notes.push((4017, NAMES_ANONYMOUS.to_owned()));
+    if asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS") && settings.anonymous != Anonymous::Off {
+        notes.push((Level::Note, 4017, NAMES_ANONYMOUS.to_owned()));
+    }
+    if place.warns_of_heartbeat {
+        notes.push((Level::Warning, 1703, SHORT_HEARTBEAT.to_owned()));
+    }
+    if asks("SOURCE_HEARTBEAT_PERIOD") || asks("MASTER_HEARTBEAT_PERIOD") {
+        let timeout = instance.variable_u64("replica_net_timeout");
+        notes.extend(settings.has_long_heartbeat(timeout).then(long_heartbeat));
     }
     match known {
         Some(channel) => {

@@ -18,10 +18,10 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use esker_binlog::Origin;
+use esker_binlog::attachment::Numbering;
 use esker_binlog::event::EventType;
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
-use esker_binlog::gtid::Gtid;
 use esker_engine::{EngineError, Isolation, Seq, WaitCanceller};
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
@@ -193,11 +193,11 @@ impl Session {
     /// What follows is a transaction of another server. False: one of this GTID is executed.
     ///
     /// # Errors
-    /// Killed while another session owns the GTID.
+    /// Killed while another session owns the GTID; 1781, 1782: `gtid_mode` does not let it be.
     pub(crate) fn begin_applying(
         &mut self,
         applying: Applying,
-        gtid: Option<&Gtid>,
+        numbering: &Numbering,
     ) -> SqlResult<bool> {
         debug_assert!(!self.in_transaction());
         // A kill that was meant for the last one is not for this one.
@@ -205,10 +205,7 @@ impl Session {
         self.context.pace.enter(Mode::Thread);
         self.begin_statement(None)?;
         self.applying = Some(applying);
-        let instance = &self.context.instance;
-        let keeps_gtids =
-            instance.binlog.is_on() && instance.globals.named("gtid_mode").as_text() != "OFF";
-        self.own_gtid(gtid.filter(|_| keeps_gtids))
+        self.own_gtid(numbering)
     }
 
     /// Begins the transaction itself.
@@ -349,15 +346,15 @@ impl Session {
         account: &(String, String),
         sql: &[u8],
     ) -> SqlResult<()> {
+        self.acting_as(account, |session| session.apply_text(sql))
+    }
+
     /// May an account set what comes with statements?
     ///
     /// # Errors
     /// 1227; 1449: there is none.
     pub(crate) fn admit_settings_of(&mut self, account: &(String, String)) -> SqlResult<()> {
         self.acting_as(account, |session| session.context.require_restricted())
-    }
-
-        self.acting_as(account, |session| session.apply_text(sql))
     }
 
     fn acting_as(

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use esker_binlog::attachment::Numbering;
-use esker_binlog::gtid::{Gtid, Tag};
+use esker_binlog::gtid::{Gtid, Source, Tag};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
@@ -33,9 +33,20 @@ const WAIT_STEP: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Next {
     Automatic(Tag),
+    /// Of another source, for what an applier names.
+    Of(Source),
     Anonymous,
-    Given { gtid: Gtid, is_owned: bool },
+    Given {
+        gtid: Gtid,
+        is_owned: bool,
+    },
     Used(Gtid),
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self::Automatic(Tag::default())
+    }
 }
 
 /// gtid_next of a session.
@@ -50,7 +61,7 @@ pub(crate) struct GtidNext {
 impl Default for GtidNext {
     fn default() -> Self {
         Self {
-            next: Next::Automatic(Tag::default()),
+            next: Next::default(),
             is_logged: Cell::new(false),
             numbered: RefCell::default(),
         }
@@ -60,7 +71,10 @@ impl Default for GtidNext {
 impl GtidNext {
     /// Has the session said nothing special?
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.next, Next::Automatic(_) | Next::Anonymous)
+        matches!(
+            self.next,
+            Next::Automatic(_) | Next::Of(_) | Next::Anonymous
+        )
     }
 
     /// What the last record was to get, once.
@@ -90,12 +104,7 @@ impl SessionContext {
         };
         let word = text.trim().to_ascii_uppercase();
         if word == "ANONYMOUS" {
-            if mode == "ON" {
-                let text =
-                    "@@SESSION.GTID_NEXT cannot be set to ANONYMOUS when @@GLOBAL.GTID_MODE = ON.";
-                return Err(SqlError::new(1782, "HY000", text));
-            }
-            return Ok(Next::Anonymous);
+            return admit_next(Next::Anonymous, mode);
         }
         if let Some(rest) = word.strip_prefix("AUTOMATIC") {
             let tag = match rest.trim_start().strip_prefix(':') {
@@ -105,15 +114,27 @@ impl SessionContext {
             return tag.map(Next::Automatic).ok_or_else(malformed);
         }
         let gtid: Gtid = text.trim().parse().map_err(|_| malformed())?;
-        if mode == "OFF" {
-            let text =
-                "@@SESSION.GTID_NEXT cannot be set to UUID:NUMBER when @@GLOBAL.GTID_MODE = OFF.";
-            return Err(SqlError::new(1781, "HY000", text));
-        }
-        Ok(Next::Given {
-            gtid,
-            is_owned: false,
-        })
+        let is_owned = false;
+        admit_next(Next::Given { gtid, is_owned }, mode)
+    }
+}
+
+/// What is wanted, if `gtid_mode` lets it be.
+///
+/// # Errors
+/// 1781, 1782.
+fn admit_next(next: Next, gtid_mode: &str) -> SqlResult<Next> {
+    let refused = |code, text| Err(SqlError::new(code, "HY000", text));
+    match (&next, gtid_mode) {
+        (Next::Anonymous, "ON") => refused(
+            1782,
+            "@@SESSION.GTID_NEXT cannot be set to ANONYMOUS when @@GLOBAL.GTID_MODE = ON.",
+        ),
+        (Next::Given { .. }, "OFF") => refused(
+            1781,
+            "@@SESSION.GTID_NEXT cannot be set to UUID:NUMBER when @@GLOBAL.GTID_MODE = OFF.",
+        ),
+        _ => Ok(next),
     }
 }
 
@@ -173,6 +194,7 @@ impl Session {
         let shown = match &next {
             Next::Automatic(tag) if tag.is_empty() => "AUTOMATIC".to_owned(),
             Next::Automatic(tag) => format!("AUTOMATIC:{}", tag.as_str()),
+            Next::Of(source) => format!("AUTOMATIC:{source}"),
             Next::Anonymous => "ANONYMOUS".to_owned(),
             Next::Given { gtid, .. } | Next::Used(gtid) => gtid.to_string(),
         };
@@ -186,19 +208,42 @@ impl Session {
         Ok(shown)
     }
 
-    /// The next transaction is to have this GTID; without one it gets the next of this server. False: it is executed.
-    pub(super) fn own_gtid(&mut self, gtid: Option<&Gtid>) -> SqlResult<bool> {
+    /// How the next transaction, of another server, is to be numbered. False: it is executed.
+    ///
+    /// # Errors
+    /// 1781, 1782: gtid_mode does not let it be.
+    pub(super) fn own_gtid(&mut self, wanted: &Numbering) -> SqlResult<bool> {
         self.end_gtid(false);
         self.context.gtid_next = GtidNext::default();
-        let Some(gtid) = gtid else { return Ok(true) };
-        let is_owned = self.take_gtid(gtid)?;
-        if is_owned {
-            self.context.gtid_next.next = Next::Given {
+        let next = match wanted {
+            Numbering::Automatic(tag) => Next::Automatic(tag.clone()),
+            Numbering::Next(source) => Next::Of(source.clone()),
+            Numbering::Anonymous => Next::Anonymous,
+            Numbering::Given(gtid) => Next::Given {
                 gtid: gtid.clone(),
-                is_owned,
-            };
+                is_owned: false,
+            },
+        };
+        let instance = &self.context.instance;
+        let next = admit_next(next, instance.globals.named("gtid_mode").as_text())?;
+        if !instance.binlog.is_on() {
+            return Ok(true);
         }
-        Ok(is_owned)
+        let mut is_new = true;
+        self.context.gtid_next.next = match next {
+            Next::Given { gtid, .. } => {
+                is_new = self.take_gtid(&gtid)?;
+                match is_new {
+                    true => Next::Given {
+                        gtid,
+                        is_owned: true,
+                    },
+                    false => Next::default(),
+                }
+            }
+            next => next,
+        };
+        Ok(is_new)
     }
 
     /// False: it is executed.
@@ -272,6 +317,7 @@ impl Session {
         let gtid_next = &self.context.gtid_next;
         let numbering = match &gtid_next.next {
             Next::Automatic(tag) => Numbering::Automatic(tag.clone()),
+            Next::Of(source) => Numbering::Next(source.clone()),
             Next::Anonymous => Numbering::Anonymous,
             Next::Given { gtid, .. } => {
                 gtid_next.is_logged.set(true);

@@ -7,8 +7,10 @@ use esker_types::Value;
 use super::super::source::Source;
 use super::super::{Viewer, text};
 use super::moment_if;
-use crate::applier::{Failure, Filters};
-use crate::replica::{Channel, ChannelView, ReceiverState, named, remaining_delay, rewritten};
+use crate::applier::{Anonymous, Failure, Filters};
+use crate::replica::{
+    Channel, ChannelView, OtherSource, ReceiverState, named, remaining_delay, rewritten,
+};
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
@@ -201,8 +203,11 @@ fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
     rows(viewer, |_, view| {
         let settings = &view.settings;
         let checks = settings.checks_user.as_ref();
-        let named = settings.names_anonymous;
-        let uuid = || text(viewer.instance.variable_text("server_uuid"));
+        let (named, uuid) = match settings.anonymous {
+            Anonymous::Off => ("OFF", Value::Null),
+            Anonymous::Local => ("LOCAL", text(viewer.instance.variable_text("server_uuid"))),
+            Anonymous::Uuid(sid) => ("UUID", text(sid.to_string())),
+        };
         vec![
             number(settings.delay),
             checks.map_or(Value::Null, |(user, host)| {

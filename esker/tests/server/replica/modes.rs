@@ -1,0 +1,126 @@
+//! `gtid_mode` of source and replica: who may follow whom, and what becomes of transactions without GTIDs.
+
+use super::{REPLICA, catch_up, change, contents, status, write};
+use crate::common::{Ask, Server, eventually};
+
+const UUID: &str = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa";
+const BY_POSITION: &str = "SOURCE_LOG_FILE = '', SOURCE_LOG_POS = 4";
+
+/// A source whose transactions have no GTIDs.
+fn without_gtids(dir: &std::path::Path) -> Server {
+    let options = [
+        "--log-bin=ON",
+        "--server-id=1",
+        "--enforce-gtid-consistency=ON",
+    ];
+    let server = Server::start(&dir.join("source"), &options);
+    server.connect().run(
+        "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; CREATE DATABASE d; \
+         CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+    );
+    server
+}
+
+#[test]
+fn transactions_without_gtids_get_those_of_a_uuid() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = without_gtids(dir.path());
+    let mut there = source.connect();
+    let mut replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    change(&mut c, source.port, BY_POSITION);
+    c.run("START REPLICA");
+    eventually("it may not follow", || status(&mut c)[34] == "13117");
+    let text = "The replication receiver thread cannot start because the source has GTID_MODE = OFF and this server \
+                has GTID_MODE = ON.";
+    assert_eq!(status(&mut c)[35], text);
+    c.run(&format!(
+        "STOP REPLICA; CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = '{UUID}'"
+    ));
+    assert_eq!(c.code("SET GLOBAL gtid_mode = ON_PERMISSIVE"), Some(3111));
+    let until = format!("START REPLICA UNTIL SQL_AFTER_GTIDS = '{UUID}:1'");
+    assert_eq!(c.code(&until), Some(4019));
+    let kind = "SELECT assign_gtids_to_anonymous_transactions_type, assign_gtids_to_anonymous_transactions_value FROM \
+                performance_schema.replication_applier_configuration";
+    assert_eq!(c.lines(kind), [format!("UUID|{UUID}")]);
+    // Two statements about the account, two about the table.
+    c.run("START REPLICA");
+    write(&mut there, 0..10);
+    catch_up(&replica, &contents(&mut there));
+    let given = |c: &mut esker_server::client::Client, last: u32| {
+        let contains = format!(
+            "SELECT GTID_SUBSET('{UUID}:1-{last}', @@GLOBAL.gtid_executed), \
+             GTID_SUBSET('{UUID}:{}', @@GLOBAL.gtid_executed)",
+            last + 1
+        );
+        assert_eq!(
+            c.lines(&contains),
+            ["1|0"],
+            "{:?}",
+            c.lines("SELECT @@GLOBAL.gtid_executed")
+        );
+    };
+    given(&mut c, 14);
+    // The number goes on where it was.
+    replica.kill();
+    write(&mut there, 10..15);
+    replica.restart();
+    catch_up(&replica, &contents(&mut there));
+    given(&mut replica.connect(), 19);
+}
+
+#[test]
+fn a_changed_mode_stops_receivers_and_appliers() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = without_gtids(dir.path());
+    let mut there = source.connect();
+    let options = [&REPLICA[..], &["--gtid-mode=ON_PERMISSIVE"]].concat();
+    let replica = Server::start(&dir.path().join("replica"), &options);
+    let mut c = replica.connect();
+    change(&mut c, source.port, BY_POSITION);
+    c.run("START REPLICA");
+    write(&mut there, 0..5);
+    catch_up(&replica, &contents(&mut there));
+    // They stay without where that may be.
+    assert_eq!(c.lines("SELECT @@GLOBAL.gtid_executed"), [""]);
+    c.run("STOP REPLICA SQL_THREAD");
+    let received = status(&mut c)[6].clone();
+    write(&mut there, 5..6);
+    eventually("it has come", || status(&mut c)[6] != received);
+    c.run("SET GLOBAL gtid_mode = ON");
+    write(&mut there, 6..7);
+    eventually("nothing without GTID is taken", || {
+        status(&mut c)[34] == "13122"
+    });
+    assert_eq!(
+        status(&mut c)[35],
+        "Relay log write failure: could not queue event from source"
+    );
+    c.run("START REPLICA SQL_THREAD");
+    eventually("nor applied", || status(&mut c)[36] == "1782");
+    c.run("STOP REPLICA; SET GLOBAL gtid_mode = ON_PERMISSIVE; START REPLICA");
+    catch_up(&replica, &contents(&mut there));
+    // With GTIDs, where this server has none.
+    c.run("STOP REPLICA; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = OFF; START REPLICA");
+    write(&mut there, 7..8);
+    catch_up(&replica, &contents(&mut there));
+    there.run("SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE");
+    write(&mut there, 8..9);
+    eventually("nothing with GTID is taken", || {
+        status(&mut c)[34] == "13122"
+    });
+    c.run("STOP REPLICA; START REPLICA");
+    eventually("it may not follow", || status(&mut c)[34] == "13117");
+    assert_eq!(
+        c.code("CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1"),
+        Some(3081)
+    );
+    c.run("STOP REPLICA");
+    for options in [
+        "SOURCE_AUTO_POSITION = 1",
+        "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL",
+    ] {
+        let code = c.code(&format!("CHANGE REPLICATION SOURCE TO {options}"));
+        assert!(matches!(code, Some(1777 | 4015)), "{options}: {code:?}");
+    }
+}
