@@ -287,10 +287,39 @@ pub trait SessionInfo {
     fn wait_for_source(&self, _wait: &SourceWait) -> SqlResult<Option<i64>> {
         Ok(None)
     }
+    /// Changes which sources channels may go over to. False: it is listed already, or not at all.
+    ///
+    /// # Errors
+    /// Missing rights; those of the engine.
+    fn change_sources(&self, _change: &SourceChange) -> SqlResult<bool> {
+        Ok(false)
+    }
     /// Who knows about sets of GTIDs, if somebody does.
     fn gtids(&self) -> Option<&dyn GtidFunctions> {
         None
     }
+}
+
+/// A source that a channel may go over to, when its own is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedSource {
+    /// Name of the channel.
+    pub channel: String,
+    /// Host.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// A change of these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceChange {
+    /// One more, with its weight: the heaviest comes first.
+    Add(ListedSource, u8),
+    /// One less.
+    Delete(ListedSource),
+    /// All go.
+    Reset,
 }
 
 /// What SOURCE_POS_WAIT() waits for.

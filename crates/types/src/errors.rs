@@ -562,6 +562,17 @@ pub fn out_of_range(what: impl Display, place: impl Display) -> SqlError {
     SqlError::new(1690, "22003", text)
 }
 
+/// 1123: the arguments of a loadable function do not fit.
+pub fn function_cannot_begin(name: impl Display, why: impl Display) -> SqlError {
+    let text = format!("Can't initialize function '{name}'; {why}");
+    SqlError::new(1123, "HY000", text)
+}
+
+/// 3200: a loadable function has failed.
+pub fn function_failed(name: impl Display, why: impl Display) -> SqlError {
+    SqlError::new(3200, "HY000", format!("{name} UDF failed; {why}"))
+}
+
 /// 1264: an error where the mode is strict, else a warning.
 pub fn out_of_range_for_column(ctx: &EvalCtx<'_>, column: &str, row: u64) -> SqlResult<()> {
     let text = format!("Out of range value for column '{column}' at row {row}");

@@ -95,7 +95,7 @@ fn run(reception: &Reception) {
             Err(Ended::Fatal(code, text)) => return reception.failed(code, &text),
             Err(Ended::Lost(code, text)) => (code, text),
         };
-        let delay = settings.connect_retry;
+        let (delay, (host, port)) = (settings.connect_retry, reception.target());
         let text = format!(
             "Error connecting to source '{}@{}:{}'. This was attempt {attempts}/{}, with a delay of {delay} seconds \
              between attempts. Message: {text}",
@@ -103,7 +103,14 @@ fn run(reception: &Reception) {
         );
         reception.failed(code, &text);
         if settings.retry_count > 0 && attempts >= settings.retry_count {
-            return;
+            match reception.goes_over() {
+                Ok(true) => {
+                    attempts = 0;
+                    continue;
+                }
+                Ok(false) => return,
+                Err(e) => return reception.failed(e.code, &e.message),
+            }
         }
         reception.enter(ReceiverState::Backoff);
         if reception.pause(Duration::from_secs(delay.into())) {
@@ -137,8 +144,10 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
         (true, false, false) => TlsMode::VerifyCa,
         (true, false, true) => TlsMode::Required,
     };
+    let (host, port) = reception.target();
+    let path = |name: &str| (!name.is_empty()).then(|| name.into());
     let target = Connect {
-        endpoint: Endpoint::Tcp(settings.host.clone(), settings.port),
+        endpoint: Endpoint::Tcp(host, port),
         user: settings.user.clone(),
         password: settings.password.clone(),
         database: None,
@@ -194,7 +203,9 @@ fn stream(reception: &Reception, mut source: Source, attempts: &mut u64) -> Resu
         match source.client.received()? {
             Some(packet) => {
                 take(reception, &packet, &mut source)?;
-                *attempts = 0;
+                if std::mem::take(attempts) > 0 {
+                    reception.has_come_over();
+                }
             }
             None => {
                 let is_owed = std::mem::take(&mut source.is_owed);

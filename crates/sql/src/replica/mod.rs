@@ -3,10 +3,10 @@
 //! In flow order: `options` (what CHANGE REPLICATION SOURCE and FILTER say), `settings` (what is kept of it, and its
 //! form in the catalog), `at_start`
 //! (rules among the options of a start), `reception` (what a receiver and its channel know of each other), `channel`
-//! (a channel: relay log, receiver, applier), `statements` (of sessions), `status` (SHOW REPLICA STATUS), `wait`
-//! (SOURCE_POS_WAIT). Neighbours: the server's receivers have the sockets and are begun through
-//! [`Host`](crate::Host); [`applier`](crate::applier) applies.
-//! Reasons: `docs/decisions/replica.md`.
+//! (a channel: relay log, receiver, applier), `failover` (other sources that it may go over to), `statements` (of
+//! sessions), `status` (SHOW REPLICA STATUS), `wait` (SOURCE_POS_WAIT). Neighbours: the server's receivers have the
+//! sockets and are begun through [`Host`](crate::Host); [`applier`](crate::applier) applies. Reasons:
+//! `docs/decisions/replica.md`.
 //!
 //! **Invariants**
 //! - Passwords are in the catalog alone: nothing shows or logs them.
@@ -14,6 +14,7 @@
 
 mod at_start;
 mod channel;
+mod failover;
 mod options;
 mod reception;
 mod settings;
@@ -31,7 +32,7 @@ pub(crate) use at_start::RulesAtStart;
 use channel::Start;
 pub(crate) use channel::{Channel, ChannelView};
 pub use reception::{ReceiverState, Reception, StartFrom};
-pub use settings::ChannelSettings;
+pub use settings::{ChannelSettings, OtherSource};
 pub(crate) use status::{named, remaining_delay, rewritten};
 
 use crate::applier::{self, Anonymous, Filters};

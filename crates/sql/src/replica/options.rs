@@ -227,7 +227,7 @@ impl ChannelSettings {
             "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" => {
                 self.anonymous = anonymous(text)?;
             }
-            "SOURCE_CONNECTION_AUTO_FAILOVER" if text == "0" => {}
+            "SOURCE_CONNECTION_AUTO_FAILOVER" => self.auto_failover = flag(name, text)?,
             name if WITHOUT_EFFECT.contains(&name) && text.is_empty() => {}
             name => return Err(SqlError::not_supported(name)),
         }
@@ -272,6 +272,35 @@ impl ChannelSettings {
         let refused = |code, text: String| Err(SqlError::new(code, "HY000", text));
         if self.auto_position && place.is_named() {
             let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
+    /// Can a channel go over to another source?
+    ///
+    /// # Errors
+    /// 3990, 3991, 3993.
+    fn check_failover(&self, asks: &dyn Fn(&str) -> bool, gtid_mode: &str) -> SqlResult<()> {
+        let asks_for_it = asks("SOURCE_CONNECTION_AUTO_FAILOVER");
+        let (code, text) = match (self.auto_position, asks_for_it) {
+            (_, true) if gtid_mode != "ON" => (
+                3990,
+                "Failed to enable Asynchronous Replication Connection Failover feature. The CHANGE REPLICATION SOURCE \
+                 TO SOURCE_CONNECTION_AUTO_FAILOVER = 1 can only be set when @@GLOBAL.GTID_MODE = ON.",
+            ),
+            (true, _) => return Ok(()),
+            (false, true) => (
+                3991,
+                "Failed to enable Asynchronous Replication Connection Failover feature. The CHANGE REPLICATION SOURCE \
+                 TO SOURCE_CONNECTION_AUTO_FAILOVER = 1 can only be set when SOURCE_AUTO_POSITION option of CHANGE \
+                 REPLICATION SOURCE TO is enabled.",
+            ),
+            (false, false) => (
+                3993,
+                "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 0 cannot be executed because Asynchronous \
+                 Replication Connection Failover is enabled i.e. CHANGE REPLICATION SOURCE TO \
+                 SOURCE_CONNECTION_AUTO_FAILOVER = 1.",
+            ),
+        };
+        Err(SqlError::new(code, "HY000", text))
+    }
+
                         SOURCE_AUTO_POSITION is active.";
             return refused(1776, text.to_owned());
         }
@@ -298,6 +327,15 @@ impl ChannelSettings {
         }
         for (code, name, is_on) in [
             (4067, "SOURCE_AUTO_POSITION", self.auto_position),
+        if self.auto_failover {
+            self.check_failover(asks, gtid_mode)?;
+        }
+        let names_anonymous = asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS");
+        if names_anonymous && self.anonymous != Anonymous::Off && gtid_mode != "ON" {
+            let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
+                        executed because @@GLOBAL.GTID_MODE <> ON.";
+            return refused(4015, text.to_owned());
+        }
             (4066, "REQUIRE_ROW_FORMAT", self.row_format),
         ] {
             if !is_on {
@@ -327,15 +365,6 @@ pub(super) fn change_filters(
             "REPLICATE_DO_TABLE" => filters.do_table = pairs(members, '.')?,
             "REPLICATE_IGNORE_TABLE" => filters.ignore_table = pairs(members, '.')?,
             "REPLICATE_WILD_DO_TABLE" => filters.wild_do_table = plain(),
-        if self.auto_failover {
-            self.check_failover(asks, gtid_mode)?;
-        }
-        let names_anonymous = asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS");
-        if names_anonymous && self.anonymous != Anonymous::Off && gtid_mode != "ON" {
-            let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
-                        executed because @@GLOBAL.GTID_MODE <> ON.";
-            return refused(4015, text.to_owned());
-        }
             "REPLICATE_WILD_IGNORE_TABLE" => filters.wild_ignore_table = plain(),
             "REPLICATE_REWRITE_DB" => filters.rewrite_db = pairs(members, ',')?,
             name => return Err(SqlError::not_supported(name)),

@@ -72,9 +72,16 @@ pub(crate) struct ReceiverView {
     pub(crate) is_semi_sync: bool,
 }
 
+/// Where a receiver connects to.
+struct Target {
+    at: (String, u16),
+    /// The sources that were tried since events came.
+    tried: Vec<(String, u16)>,
+}
+
 /// One life of a receiver, from START to STOP REPLICA.
 pub struct Reception {
-    /// How to reach the source, and as whom.
+    /// How to reach the source, and as whom; where it is says [`Self::target`].
     pub settings: ChannelSettings,
     /// Where events go.
     pub relay: Arc<RelayLog>,
@@ -84,6 +91,7 @@ pub struct Reception {
     view: Mutex<ReceiverView>,
     ended: Condvar,
     is_stopping: AtomicBool,
+    target: Mutex<Target>,
     /// Ends the connection, so that nobody waits for its next packet.
     hang_up: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -104,6 +112,7 @@ impl Reception {
             heartbeat_micros: 0,
             is_semi_sync: false,
         };
+        let target = (settings.host.clone(), settings.port);
         Self {
             settings,
             relay,
@@ -113,6 +122,10 @@ impl Reception {
             view: Mutex::new(view),
             ended: Condvar::new(),
             is_stopping: AtomicBool::new(false),
+            target: Mutex::new(Target {
+                tried: vec![target.clone()],
+                at: target,
+            }),
             hang_up: Mutex::new(None),
         }
     }
@@ -153,6 +166,39 @@ impl Reception {
         known.union(&state.all_gtids());
         known.union(&received.gtids);
         Ok(StartFrom::Gtids(known))
+    }
+
+    /// Host and port of the source.
+    pub fn target(&self) -> (String, u16) {
+        self.target.lock().at.clone()
+    }
+
+    /// The source does not answer: goes over to the next one that is listed. False: there is none, or none is wanted.
+    ///
+    /// # Errors
+    /// What is configured cannot be kept.
+    pub fn goes_over(&self) -> esker_types::SqlResult<bool> {
+        let Some(channel) = self.channel.upgrade() else {
+            return Ok(false);
+        };
+        let mut target = self.target.lock();
+        let next = channel.go_over(&self.instance, &target.tried)?;
+        let Some(next) = next else { return Ok(false) };
+        tracing::info!(
+            "replication channel '{}': the source is {}:{} now",
+            self.name,
+            next.0,
+            next.1
+        );
+        target.tried.push(next.clone());
+        target.at = next;
+        Ok(true)
+    }
+
+    /// Events come: what was tried before may be tried again.
+    pub fn has_come_over(&self) {
+        let mut target = self.target.lock();
+        target.tried = vec![target.at.clone()];
     }
 
     /// The receiver has come this far.

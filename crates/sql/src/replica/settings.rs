@@ -19,6 +19,17 @@ const DEFAULT_ZSTD_LEVEL: u8 = 3;
 /// Highest SOURCE_ZSTD_COMPRESSION_LEVEL.
 pub(super) const MAX_ZSTD_LEVEL: u8 = 22;
 
+/// A source that a channel may go over to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherSource {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// From 1 to 100: the heaviest comes first.
+    pub weight: u8,
+}
+
 /// How a channel is configured.
 #[derive(Clone, PartialEq)]
 pub struct ChannelSettings {
@@ -208,6 +219,9 @@ impl ChannelSettings {
             "password" => text.clone_into(&mut self.password),
             "connect_retry" => self.connect_retry = number(name, text)?,
             "retry_count" => self.retry_count = number(name, text)?,
+        let others = self.sources.iter();
+        let other = |one: &OtherSource| format!("{}\0{}\0{}", one.host, one.port, one.weight);
+        fields.extend(others.map(|one| ("source", other(one))));
             "auto_position" => self.auto_position = flag(name, text)?,
             "maria_gtid" => self.maria_gtid = flag(name, text)?,
             "ssl" => self.ssl = flag(name, text)?,
@@ -314,20 +328,6 @@ mod tests {
         let mut settings = ChannelSettings::default();
         let options = [
             option("SOURCE_HOST", "db1"),
-            option("SOURCE_PASSWORD", "p\0'w"),
-            option("SOURCE_HEARTBEAT_PERIOD", "1.5"),
-            option("SOURCE_AUTO_POSITION", "1"),
-            option("IGNORE_SERVER_IDS", "(3, 2,3)"),
-            option("SOURCE_BIND", "127.0.0.1"),
-            option("SOURCE_COMPRESSION_ALGORITHMS", "zstd,ZLIB"),
-            option("SOURCE_ZSTD_COMPRESSION_LEVEL", "7"),
-            option("REQUIRE_ROW_FORMAT", "1"),
-            option("PRIVILEGE_CHECKS_USER", "u\0localhost"),
-            option("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS", "local"),
-        ];
-        settings.change("", &options).expect("options");
-        let rules = [
-            ("REPLICATE_DO_TABLE".into(), vec!["`a b`.t".into()]),
 fn other_source(name: &str, text: &str) -> SqlResult<OtherSource> {
     let parts: Vec<&str> = text.split('\0').collect();
     let [host, port, weight] = parts[..] else {
@@ -360,10 +360,29 @@ fn kept_anonymous(name: &str, text: &str) -> SqlResult<Anonymous> {
     }
 }
 
+            option("SOURCE_PASSWORD", "p\0'w"),
+            option("SOURCE_HEARTBEAT_PERIOD", "1.5"),
+            option("SOURCE_AUTO_POSITION", "1"),
+            option("IGNORE_SERVER_IDS", "(3, 2,3)"),
+            option("SOURCE_BIND", "127.0.0.1"),
+            option("SOURCE_COMPRESSION_ALGORITHMS", "zstd,ZLIB"),
+            option("SOURCE_ZSTD_COMPRESSION_LEVEL", "7"),
+            option("REQUIRE_ROW_FORMAT", "1"),
+            option("PRIVILEGE_CHECKS_USER", "u\0localhost"),
+            option("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS", "local"),
+        ];
+        settings.change("", &options).expect("options");
+        let rules = [
+            ("REPLICATE_DO_TABLE".into(), vec!["`a b`.t".into()]),
             ("REPLICATE_REWRITE_DB".into(), vec!["(a, b)".into()]),
         ];
         settings.change_filters(&rules, true, 7).expect("rules");
         assert_eq!(settings.ignored_servers, [2, 3]);
+        settings.sources.push(OtherSource {
+            host: "db2".to_owned(),
+            port: 3307,
+            weight: 60,
+        });
         assert_eq!(
             settings.filters.do_table,
             [("a b".to_owned(), "t".to_owned())]

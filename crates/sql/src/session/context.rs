@@ -16,7 +16,7 @@ use esker_sql_exec::Reserved;
 use esker_sql_plan::expr::{StoredFunction, UserVars};
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
-use esker_types::ctx::{RegexpLimits, SourceWait};
+use esker_types::ctx::{RegexpLimits, SourceChange, SourceWait};
 use esker_types::func::SeededRand;
 use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, errors};
 
@@ -468,6 +468,9 @@ impl SessionInfo for SessionContext {
     }
     fn wait_for_source(&self, wait: &SourceWait) -> SqlResult<Option<i64>> {
         self.wait_for_channel(wait)
+    }
+    fn change_sources(&self, change: &SourceChange) -> SqlResult<bool> {
+        self.change_listed_sources(change)
     }
     fn gtids(&self) -> Option<&dyn esker_types::ctx::GtidFunctions> {
         Some(self)

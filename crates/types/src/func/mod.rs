@@ -3,7 +3,8 @@
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
 //! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
-//! `number_format`, `partition`, `control`, `info`, `monitor`, `json`, `xml`, `spatial`, `date`, and `aggregate`.
+//! `number_format`, `partition`, `control`, `info`, `failover`, `monitor`, `json`, `xml`, `spatial`, `date`, and
+//! `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
@@ -19,6 +20,7 @@ mod compress;
 mod control;
 mod date;
 mod encode;
+mod failover;
 mod hash;
 mod inet;
 mod info;
@@ -278,6 +280,7 @@ const MODULES: &[&[FuncDef]] = &[
     number_format::DEFS,
     control::DEFS,
     info::DEFS,
+    failover::DEFS,
     json::array::DEFS,
     json::build::DEFS,
     json::find::DEFS,

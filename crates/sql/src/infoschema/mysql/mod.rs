@@ -8,11 +8,17 @@
 mod grants;
 mod statistics;
 
+use super::performance;
 use super::source::Source;
 
 /// Every table that has rows.
 pub(super) static SOURCES: &[&[Source]] = &[&[
     Source::new("user", grants::USER, grants::users),
+    Source::new(
+        "replication_asynchronous_connection_failover",
+        &["Channel_name", "Host", "Port", "Weight"],
+        performance::other_sources,
+    ),
     Source::new("db", grants::DB, grants::databases),
     Source::new("tables_priv", grants::TABLES_PRIV, grants::tables),
     Source::new("columns_priv", grants::COLUMNS_PRIV, grants::columns),

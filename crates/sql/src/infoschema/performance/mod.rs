@@ -23,6 +23,7 @@ mod transactions;
 mod variables;
 
 pub use file_io::measured_files;
+pub(super) use replication::other_sources;
 
 use esker_types::{DateTime, Value};
 
@@ -43,8 +44,8 @@ pub(super) static SOURCES: &[&[Source]] = &[
     backup::SOURCES,
     file_io::SOURCES,
     replication::SOURCES,
-];
     compression::SOURCES,
+];
 
 /// A moment with its microseconds.
 fn moment(viewer: &Viewer, micros: i64) -> Value {

@@ -44,6 +44,11 @@ pub(super) static SOURCES: &[Source] = &[
             "CHANNEL_NAME",
             "SOURCE_UUID",
             "SERVICE_STATE",
+    Source::new(
+        "replication_asynchronous_connection_failover",
+        &["CHANNEL_NAME", "HOST", "PORT", "WEIGHT"],
+        other_sources,
+    ),
             "COUNT_RECEIVED_HEARTBEATS",
             "LAST_HEARTBEAT_TIMESTAMP",
             "RECEIVED_TRANSACTION_SET",
@@ -172,7 +177,11 @@ fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
             yes(settings.get_public_key),
             text(&settings.compression),
             number(settings.zstd_level),
-            one_if(false),
+            match settings.tls_ciphersuites.is_empty() {
+                true => Value::Null,
+                false => text(&settings.tls_ciphersuites),
+            },
+            one_if(settings.auto_failover),
             one_if(settings.gtid_only),
         ]
     })
@@ -189,6 +198,23 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
         let mut row = vec![
             text(receiver.map_or("", |receiver| &receiver.source_uuid)),
             text(state),
+pub(in crate::infoschema) fn other_sources(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for channel in viewer.instance.channels.all() {
+        let settings = channel.view().settings;
+        let row = |one: &OtherSource| {
+            vec![
+                text(channel.name()),
+                text(&one.host),
+                number(one.port),
+                number(one.weight),
+            ]
+        };
+        rows.extend(settings.sources.iter().map(row));
+    }
+    rows
+}
+
             number(receiver.map_or(0, |receiver| receiver.heartbeats)),
             moment_if(viewer, receiver.map(|receiver| receiver.heartbeat_micros)),
             text(channel.relay().received().gtids.to_string()),

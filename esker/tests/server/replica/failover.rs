@@ -1,0 +1,131 @@
+//! Replicas that go over to another source when theirs is gone.
+
+use super::{REPLICA, catch_up, change, contents, source, status, write};
+use crate::common::{Ask, Server};
+
+const ADD: &str = "asynchronous_connection_failover_add_source";
+const LISTED: &str = "SELECT host, port, weight FROM \
+                      performance_schema.replication_asynchronous_connection_failover";
+
+#[test]
+fn a_replica_goes_over_to_the_heaviest_source_that_is_there() {
+    let dir = tempfile::tempdir().expect("folder");
+    let start = |name: &str, id: &str| {
+        let options = ["--log-bin=ON", "--gtid-mode=ON", id];
+        Server::start(&dir.path().join(name), &options)
+    };
+    let mut first = source(dir.path());
+    let second = start("second", "--server-id=3");
+    let by_gtid = "SOURCE_AUTO_POSITION = 1";
+    change(&mut second.connect(), first.port, by_gtid);
+    second.connect().run("START REPLICA");
+    let mut replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    change(
+        &mut c,
+        first.port,
+        &format!("{by_gtid}, SOURCE_CONNECTION_AUTO_FAILOVER = 1"),
+    );
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_RETRY_COUNT = 1");
+    // Nobody listens at port 1, which is tried first.
+    c.run(&format!(
+        "SELECT {ADD}('', '127.0.0.1', {}, ''); SELECT {ADD}('', '127.0.0.1', 1, '', 90)",
+        second.port
+    ));
+    c.run("START REPLICA");
+    write(&mut first.connect(), 0..10);
+    let expected = contents(&mut first.connect());
+    catch_up(&replica, &expected);
+    catch_up(&second, &expected);
+    first.kill();
+    second.connect().run("STOP REPLICA");
+    write(&mut second.connect(), 10..20);
+    catch_up(&replica, &contents(&mut second.connect()));
+    assert_eq!(status(&mut c)[3], second.port.to_string());
+    // The list, and where the source is now, are kept.
+    replica.stop();
+    replica.restart();
+    write(&mut second.connect(), 20..30);
+    catch_up(&replica, &contents(&mut second.connect()));
+    let mut c = replica.connect();
+    let listed = [
+        "127.0.0.1|1|90".to_owned(),
+        format!("127.0.0.1|{}|50", second.port),
+    ];
+    assert_eq!(c.lines(LISTED), listed);
+}
+
+#[test]
+fn sources_are_listed_with_mysqls_errors() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    let option = "CHANGE REPLICATION SOURCE TO SOURCE_CONNECTION_AUTO_FAILOVER = 1";
+    assert_eq!(c.code(option), Some(3991));
+    c.run(&format!(
+        "{option}, SOURCE_AUTO_POSITION = 1, SOURCE_HOST = 'h'"
+    ));
+    for (sql, code) in [
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 0",
+            Some(3993),
+        ),
+        ("SET GLOBAL gtid_mode = ON_PERMISSIVE", Some(3992)),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', 'h', 3306, '', 60)",
+            None,
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', 'h', 3306, '', 60)",
+            Some(3200),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', 'g', 3306, '')",
+            None,
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', 'g', 3306, '', 101)",
+            Some(1123),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', 'g', 'x', '')",
+            Some(1123),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('', '', 1, '')",
+            Some(1123),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_add_source('')",
+            Some(1123),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_delete_source('', 'f', 3306, '')",
+            Some(3200),
+        ),
+        (
+            "SELECT asynchronous_connection_failover_delete_source('', 'h', 3306, '')",
+            None,
+        ),
+        (
+            "SELECT asynchronous_connection_failover_reset(1)",
+            Some(1123),
+        ),
+    ] {
+        assert_eq!(c.code(sql), code, "{sql}");
+    }
+    assert_eq!(c.lines(LISTED), ["g|3306|50"]);
+    let mut plain = {
+        c.run("CREATE USER plain IDENTIFIED BY 'pw'");
+        let opened =
+            esker_server::client::Client::connect("127.0.0.1", server.port, "plain", "pw", None);
+        opened.expect("a login")
+    };
+    let reset = "SELECT asynchronous_connection_failover_reset()";
+    assert_eq!(plain.code(reset), Some(1227));
+    assert_eq!(
+        c.lines(reset),
+        ["The UDF asynchronous_connection_failover_reset() executed successfully."]
+    );
+    assert_eq!(c.lines(LISTED), [""; 0]);
+}
