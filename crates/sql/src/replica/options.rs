@@ -10,6 +10,8 @@ use super::settings::{ChannelSettings, MAX_ZSTD_LEVEL};
 use crate::applier::{Anonymous, Filters, KeyCheck};
 
 /// Longest SOURCE_DELAY, seconds.
+/// Shortest heartbeat period but none, seconds.
+const MIN_HEARTBEAT: f64 = 0.001;
 const MAX_DELAY: u32 = (1 << 31) - 1;
 /// Longest heartbeat period, seconds.
 const MAX_HEARTBEAT: f64 = 4_294_967.0;
@@ -29,6 +31,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "NETWORK_NAMESPACE",
 ];
 
+    /// The heartbeat period was too short, and is 0.
+    pub(super) warns_of_heartbeat: bool,
 /// Where events are to come from, if a statement says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct NewPlace {
@@ -192,7 +196,9 @@ impl ChannelSettings {
                                 allowed (4294967 seconds).";
                     return Err(SqlError::new(1624, "HY000", text));
                 }
-                self.heartbeat = Some(seconds);
+                let is_known = seconds == 0.0 || seconds >= MIN_HEARTBEAT;
+                self.heartbeat = Some(if is_known { seconds } else { 0.0 });
+                place.warns_of_heartbeat = !is_known;
             }
             "SOURCE_BIND" => text.clone_into(&mut self.bind),
             "RELAY_LOG_FILE" => place.relay_file = Some(text.to_owned()),

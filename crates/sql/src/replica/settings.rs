@@ -167,6 +167,12 @@ impl ChannelSettings {
             ("ssl_ca", self.ssl_ca.clone()),
             ("ssl_cert", self.ssl_cert.clone()),
             ("ssl_key", self.ssl_key.clone()),
+    /// Do heartbeats come less often than a silence may last?
+    pub(super) fn has_long_heartbeat(&self, timeout: u64) -> bool {
+        self.heartbeat
+            .is_some_and(|seconds| seconds > timeout as f64)
+    }
+
             ("ssl_verify", flag(self.ssl_verify)),
             ("get_public_key", flag(self.get_public_key)),
             ("bind", self.bind.clone()),

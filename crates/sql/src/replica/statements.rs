@@ -22,8 +22,12 @@ use crate::show::Table;
 
 /// The rights to change channels: one is enough.
 const RIGHTS: &[&str] = &["SUPER", "REPLICATION_SLAVE_ADMIN"];
-/// Numbers and texts of notes.
-type Notes = Vec<(u16, String)>;
+/// Levels, numbers and texts of what is said of a statement.
+type Notes = Vec<(Level, u16, String)>;
+
+/// Warning 1703.
+const SHORT_HEARTBEAT: &str = "The requested value for the heartbeat period is less than 1 millisecond. The value is \
+    reset to 0, meaning that heartbeating will effectively be disabled.";
 
 /// Note 4017.
 const NAMES_ANONYMOUS: &str = "Using ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS creates limitations on the replication \
@@ -202,8 +206,8 @@ impl Session {
     }
 
     fn note(&mut self, notes: Notes) {
-        for (code, text) in notes {
-            self.warn(Level::Note, code, text);
+        for (level, code, text) in notes {
+            self.warn(level, code, text);
         }
     }
 
@@ -268,9 +272,9 @@ pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<
     }
 }
 
-fn already_stopped(channel: &str) -> (u16, String) {
+fn already_stopped(channel: &str) -> (Level, u16, String) {
     let text = format!("Replication thread(s) for channel '{channel}' are already stopped.");
-    (3084, text)
+    (Level::Note, 3084, text)
 }
 
 fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes> {
@@ -288,7 +292,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
     let mut notes = Notes::new();
     if !applies && !threads.until.is_empty() {
         let text = "SQL thread is not to be started so UNTIL options are ignored";
-        notes.push((1279, text.to_owned()));
+        notes.push((Level::Note, 1279, text.to_owned()));
     }
     for channel in channels {
         let mut start = Start {
@@ -304,8 +308,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
         if !starts {
             let name = channel.name();
             let text = format!("Replication thread(s) for channel '{name}' are already running.");
-        admit_start(instance, &channel, &start)?;
-            notes.push((3083, text));
+            notes.push((Level::Note, 3083, text));
         }
         channel.start(instance, start)?;
     }
@@ -459,6 +462,23 @@ fn relay_place(channel: &Channel, place: &NewPlace) -> SqlResult<Option<Place>> 
 }
 
 /// What MySQL says of passwords that travel, and of those that are kept.
+/// Warning 1704.
+fn long_heartbeat() -> (Level, u16, String) {
+    let text = "The requested value for the heartbeat period exceeds the value of `replica_net_timeout' seconds. A \
+                sensible value for the period should be less than the timeout.";
+    (Level::Warning, 1704, text.to_owned())
+}
+
+impl Instance {
+    /// What is said of a new value of `replica_net_timeout`: a channel's heartbeats come less often.
+    pub(crate) fn doubts_of_timeout(&self, seconds: u64) -> Option<(Level, u16, String)> {
+        let mut channels = self.channels.all().into_iter();
+        channels
+            .any(|channel| channel.settings().has_long_heartbeat(seconds))
+            .then(long_heartbeat)
+    }
+}
+
 fn of_secrets(options: &[(Box<str>, Option<Vec<u8>>)], settings: &ChannelSettings) -> Notes {
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&&**name));
     let mut notes = Notes::new();
@@ -472,12 +492,12 @@ fn of_secrets(options: &[(Box<str>, Option<Vec<u8>>)], settings: &ChannelSetting
     }
     if !settings.ssl {
         let text = "Sending passwords in plain text without SSL/TLS is extremely insecure.";
-        notes.push((1759, text.to_owned()));
+        notes.push((Level::Note, 1759, text.to_owned()));
     }
     let text = "Storing MySQL user name or password information in the connection metadata repository is not secure \
                 and is therefore not recommended. Please consider using the USER and PASSWORD connection options for \
                 START REPLICA; see the 'START REPLICA Syntax' in the MySQL Manual for more information.";
-    notes.push((1760, text.to_owned()));
+    notes.push((Level::Note, 1760, text.to_owned()));
     notes
 }
 

@@ -315,6 +315,13 @@ impl Session {
         if id.def().name.starts_with(FLUSH_POLICY) {
             self.context.instance.apply_flush_policy();
         }
+        if matches!(id.def().name, "replica_net_timeout" | "slave_net_timeout") {
+            let instance = &self.context.instance;
+            let seconds = instance.globals.get(id).as_u64();
+            if let Some((level, code, text)) = instance.doubts_of_timeout(seconds) {
+                self.warn(level, code, text);
+            }
+        }
         if id.def().name == "esker_scan_threads" {
             let instance = &self.context.instance;
             let threads = instance.variable_u64("esker_scan_threads") as usize;
