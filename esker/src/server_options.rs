@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use esker_server::client::{Compressions, Connect, Endpoint, TlsMode};
+use esker_server::client::{Compressions, Connect, Endpoint, TlsLimits, TlsMode};
 
 /// Environment variable with the password.
 const PASSWORD_ENV: &str = "ESKER_PASSWORD";
@@ -84,6 +84,8 @@ impl ServerOptions {
             tls: self.ssl_mode.into(),
             authorities: self.ssl_ca.clone(),
             identity: None,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
             asks_public_key: true,
             own_address: None,
             compressions: Compressions::default(),

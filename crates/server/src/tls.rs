@@ -23,7 +23,7 @@ pub const CERT_FILE: &str = "server-cert.pem";
 /// File of its key.
 pub const KEY_FILE: &str = "server-key.pem";
 
-fn read(env: &Env, path: &Path) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read(env: &Env, path: &Path) -> std::io::Result<Vec<u8>> {
     let file = env.fs.open(path, OpenMode::Read)?;
     let mut bytes = vec![0; usize::try_from(file.len()?).map_err(std::io::Error::other)?];
     file.read_exact_at(&mut bytes, 0)?;
@@ -104,7 +104,11 @@ pub fn acceptor(
         return Ok(None);
     }
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    choose_suites(&mut provider, &versions, settings)?;
+    choose_suites(
+        &mut provider,
+        &versions,
+        (&settings.ciphers, &settings.suites),
+    )?;
     let provider = Arc::new(provider);
     let (chain, key_der) = load(env, cert, key)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -149,8 +153,19 @@ pub(crate) fn certificates(
     }
 }
 
+/// The revocation lists of a PEM file.
+pub(crate) fn revocations(
+    env: &Env,
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, StartError> {
+    let pem = read(env, path).map_err(|e| unusable(path, e))?;
+    CertificateRevocationListDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unusable(path, e))
+}
+
 /// The protocol versions of `tls_version`.
-fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, StartError> {
+pub(crate) fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, StartError> {
     let words = list
         .split(',')
         .map(str::trim)
@@ -167,20 +182,16 @@ fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, StartE
         .collect()
 }
 
-/// Leaves the suites that the settings name.
-fn choose_suites(
+/// Leaves the suites of TLS 1.2 and TLS 1.3 that are named; an empty list names all.
+pub(crate) fn choose_suites(
     provider: &mut CryptoProvider,
     versions: &[&SupportedProtocolVersion],
-    settings: &TlsSettings,
+    (ciphers, suites): (&str, &str),
 ) -> Result<(), StartError> {
     let all: Vec<_> = std::mem::take(&mut provider.cipher_suites);
     for (version, name, list) in [
-        (&rustls::version::TLS12, "ssl_cipher", &settings.ciphers),
-        (
-            &rustls::version::TLS13,
-            "tls_ciphersuites",
-            &settings.suites,
-        ),
+        (&rustls::version::TLS12, "ssl_cipher", ciphers),
+        (&rustls::version::TLS13, "tls_ciphersuites", suites),
     ] {
         let wanted: Vec<_> = list.split([':', ',']).map(str::trim).collect();
         let ours = all.iter().filter(|suite| suite.version() == version);
@@ -237,11 +248,7 @@ fn client_verifier(
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     if !settings.revoked.is_empty() {
-        let path = Path::new(&settings.revoked);
-        let pem = read(env, path).map_err(|e| unusable(path, e))?;
-        let lists = CertificateRevocationListDer::pem_slice_iter(&pem)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| unusable(path, e))?;
+        let lists = revocations(env, Path::new(&settings.revoked))?;
         builder = builder.with_crls(lists).allow_unknown_revocation_status();
     }
     let verifier = builder.allow_unauthenticated().build();

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use esker_server::client::{Client, Compressions, Connect, Endpoint, TlsMode};
+use esker_server::client::{Client, Compressions, Connect, Endpoint, TlsLimits, TlsMode};
 
 use crate::common::{Ask, Server, eventually, has_client, output, serve_command};
 
@@ -19,6 +19,8 @@ fn over(socket: &Path) -> Client {
         authorities: None,
         identity: None,
         asks_public_key: true,
+        tls_limits: TlsLimits::default(),
+        public_key: None,
         own_address: None,
         compressions: Compressions::default(),
     })
@@ -50,6 +52,8 @@ fn the_operating_system_says_who_is_at_the_socket() {
             authorities: None,
             identity: None,
             asks_public_key: true,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
             own_address: None,
             compressions: Compressions::default(),
         })
@@ -282,6 +286,8 @@ fn certificates_are_read_again() {
             authorities: Some(authority.to_owned()),
             identity: None,
             asks_public_key: true,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
             own_address: None,
             compressions: Compressions::default(),
         })

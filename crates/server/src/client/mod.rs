@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
+use esker_vfs::Env;
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, NATIVE, native_response, sha2_response};
 use esker_wire::client::{Answer, ServerError, parse_answer, parse_column, parse_err};
 use esker_wire::client::{ServerGreeting, parse_greeting, parse_text_row};
@@ -26,6 +27,7 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;
 use thiserror::Error;
 
+use crate::tls;
 use transport::Transport;
 
 /// Largest answer packet taken, bytes.
@@ -79,12 +81,30 @@ pub struct Connect {
     pub authorities: Option<PathBuf>,
     /// Files of the client's own certificate and its key, for servers that ask for it.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Where the connection is not encrypted, the server may be asked for the key that encrypts the password.
+    /// What of TLS may be used, and which certificates of servers are void.
+    pub tls_limits: TlsLimits,
+    /// File of the key that encrypts the password where the connection is not encrypted.
+    pub public_key: Option<PathBuf>,
+    /// Where the connection is not encrypted and there is no such file, the server may be asked for the key that
+    /// encrypts the password.
     pub asks_public_key: bool,
     /// The address of this machine that the connection comes from; `None`: any.
     pub own_address: Option<String>,
     /// How the connection may be compressed.
     pub compressions: Compressions,
+}
+
+/// What a client takes of TLS; empty lists: everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsLimits {
+    /// Versions, with commas.
+    pub versions: String,
+    /// Suites of TLS 1.2, with colons.
+    pub ciphers: String,
+    /// Suites of TLS 1.3, with colons.
+    pub suites: String,
+    /// File of certificates that are void, though an authority has signed them.
+    pub revoked: Option<PathBuf>,
 }
 
 /// Which compressions a client takes; zstd with a level.
@@ -161,6 +181,8 @@ impl Client {
             tls: TlsMode::Disabled,
             authorities: None,
             identity: None,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
             asks_public_key: true,
             own_address: None,
             compressions: Compressions::default(),
@@ -184,6 +206,8 @@ impl Client {
             tls: TlsMode::Disabled,
             authorities: None,
             identity: None,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
             asks_public_key: true,
             own_address: None,
             compressions: Compressions::default(),
@@ -331,10 +355,7 @@ impl Client {
                     self.send()?;
                 }
                 Some(1) if packet.get(1) == Some(&4) => {
-                    if !target.asks_public_key && !self.stream.is_private() {
-                        return Err(ClientError::Tls(INSECURE.to_owned()));
-                    }
-                    self.full_login(password, &challenge)?;
+                    self.full_login(target, &challenge)?;
                 }
                 Some(1) => (),
                 Some(0xff) => return Err(ClientError::Server(parse_err(&packet)?)),
@@ -344,19 +365,26 @@ impl Client {
     }
 
     /// Sends the password itself: as it is where nobody can listen, else encrypted with the server's public key.
-    fn full_login(&mut self, password: &str, challenge: &[u8]) -> Result<(), ClientError> {
+    fn full_login(&mut self, target: &Connect, challenge: &[u8]) -> Result<(), ClientError> {
+        let password = &target.password;
         if self.stream.is_private() {
             let out = self.frames.begin();
             out.extend_from_slice(password.as_bytes());
             out.push(0);
             return self.send();
         }
-        self.frames.begin().push(2);
-        self.send()?;
-        let packet = self.read()?;
+        let pem = match &target.public_key {
+            Some(path) => tls::read(&Env::os(), path)
+                .map_err(|e| ClientError::Tls(format!("{}: {e}", path.display())))?,
+            None if !target.asks_public_key => return Err(ClientError::Tls(INSECURE.to_owned())),
+            None => {
+                self.frames.begin().push(2);
+                self.send()?;
+                self.read()?.get(1..).unwrap_or_default().to_vec()
+            }
+        };
         let bad = || ClientError::Wire(esker_wire::WireError::Bad("public key"));
-        let der = SubjectPublicKeyInfoDer::from_pem_slice(packet.get(1..).unwrap_or_default())
-            .map_err(|_| bad())?;
+        let der = SubjectPublicKeyInfoDer::from_pem_slice(&pem).map_err(|_| bad())?;
         let key = PublicEncryptingKey::from_der(&der).map_err(|_| bad())?;
         let key = OaepPublicEncryptingKey::new(key).map_err(|_| bad())?;
         let clear: Vec<u8> = password

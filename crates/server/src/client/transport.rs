@@ -177,7 +177,19 @@ fn connect_from(own: &str, address: SocketAddr, most: Duration) -> io::Result<Tc
 
 fn config(target: &Connect) -> Result<ClientConfig, ClientError> {
     let tls = |e: String| ClientError::Tls(e);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let limits = &target.tls_limits;
+    let mut versions = tls::versions(&limits.versions).map_err(unreadable)?;
+    if versions.is_empty() {
+        versions.extend(rustls::DEFAULT_VERSIONS.iter().copied());
+    }
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let suites = (limits.ciphers.as_str(), limits.suites.as_str());
+    tls::choose_suites(&mut provider, &versions, suites).map_err(unreadable)?;
+    let provider = Arc::new(provider);
+    let revoked = match &limits.revoked {
+        Some(path) => tls::revocations(&Env::os(), path).map_err(unreadable)?,
+        None => Vec::new(),
+    };
     let roots = match (target.tls, target.authorities.as_deref()) {
         (TlsMode::VerifyCa | TlsMode::VerifyIdentity, Some(path)) => Some(read_roots(path)?),
         (TlsMode::VerifyCa | TlsMode::VerifyIdentity, None) => {
@@ -187,7 +199,10 @@ fn config(target: &Connect) -> Result<ClientConfig, ClientError> {
     };
     let chain = roots
         .map(|roots| {
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            let roots = Arc::new(roots);
+            WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+                .with_crls(revoked)
+                .allow_unknown_revocation_status()
                 .build()
                 .map_err(|e| tls(e.to_string()))
         })
@@ -198,7 +213,7 @@ fn config(target: &Connect) -> Result<ClientConfig, ClientError> {
         checks_name: target.tls == TlsMode::VerifyIdentity,
     };
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&versions)
         .map_err(|e| tls(e.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));

@@ -25,7 +25,7 @@ use esker_binlog::event::{Event, EventType};
 use esker_sql::replica::{ReceiverState, Reception};
 use esker_wire::client::parse_err;
 
-use crate::client::{Client, ClientError, Compressions, Connect, Endpoint, TlsMode};
+use crate::client::{Client, ClientError, Compressions, Connect, Endpoint, TlsLimits, TlsMode};
 use source::Source;
 
 /// The source says that it cannot send what was asked for.
@@ -97,9 +97,9 @@ fn run(reception: &Reception) {
         };
         let (delay, (host, port)) = (settings.connect_retry, reception.target());
         let text = format!(
-            "Error connecting to source '{}@{}:{}'. This was attempt {attempts}/{}, with a delay of {delay} seconds \
-             between attempts. Message: {text}",
-            settings.user, settings.host, settings.port, settings.retry_count
+            "Error connecting to source '{}@{host}:{port}'. This was attempt {attempts}/{}, with a delay of {delay} \
+             seconds between attempts. Message: {text}",
+            settings.user, settings.retry_count
         );
         reception.failed(code, &text);
         if settings.retry_count > 0 && attempts >= settings.retry_count {
@@ -121,6 +121,11 @@ fn run(reception: &Reception) {
 
 /// One connection, until it ends; without error, if it was told to.
 fn receive(reception: &Reception, attempts: &mut u64) -> Result<(), Ended> {
+    let namespace = &reception.settings.network_namespace;
+    if !namespace.is_empty() {
+        let text = format!("Fatal error: failed to set network namespace '{namespace}'");
+        return Err(Ended::Fatal(FATAL, text));
+    }
     let client = open(reception)?;
     let source = Source::meet(client, reception)?;
     stream(reception, source, attempts)
@@ -128,11 +133,6 @@ fn receive(reception: &Reception, attempts: &mut u64) -> Result<(), Ended> {
 
 fn open(reception: &Reception) -> Result<Client, Ended> {
     reception.enter(ReceiverState::Connecting);
-    let namespace = &reception.settings.network_namespace;
-    if !namespace.is_empty() {
-        let text = format!("Fatal error: failed to set network namespace '{namespace}'");
-        return Err(Ended::Fatal(FATAL, text));
-    }
     let settings = &reception.settings;
     let tls = match (
         settings.ssl,
@@ -152,13 +152,20 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
         password: settings.password.clone(),
         database: None,
         tls,
-        authorities: (!settings.ssl_ca.is_empty()).then(|| settings.ssl_ca.clone().into()),
+        authorities: path(&settings.ssl_ca),
         identity: (!settings.ssl_cert.is_empty()).then(|| {
             (
                 settings.ssl_cert.clone().into(),
                 settings.ssl_key.clone().into(),
             )
         }),
+        tls_limits: TlsLimits {
+            versions: settings.tls_version.clone(),
+            ciphers: settings.ssl_cipher.clone(),
+            suites: settings.tls_ciphersuites.clone(),
+            revoked: path(&settings.ssl_crl),
+        },
+        public_key: path(&settings.public_key_path),
         asks_public_key: settings.get_public_key,
         own_address: (!settings.bind.is_empty()).then(|| settings.bind.clone()),
         compressions: compressions(reception),
@@ -244,6 +251,9 @@ fn take(reception: &Reception, packet: &[u8], source: &mut Source) -> Result<(),
             reception.heartbeat();
             return Ok(());
         }
+        Some(kind @ (EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid)) => {
+            modes::check_transaction(reception, kind)?;
+        }
         Some(EventType::FormatDescription) => {
             let format = FormatDescription::parse(event.body).map_err(damaged)?;
             source.checksum = format.checksum;
@@ -262,9 +272,6 @@ fn source_error(packet: &[u8]) -> Ended {
                 e.message
             );
             Ended::Fatal(GOT_FATAL, text)
-        Some(kind @ (EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid)) => {
-            modes::check_transaction(reception, kind)?;
-        }
         }
         Ok(e) => Ended::Lost(e.code, e.message),
         Err(e) => Ended::Lost(CANNOT_CONNECT, e.to_string()),

@@ -58,6 +58,13 @@ impl Instance {
         match id.def().name {
             "gtid_executed" => VarValue::Text(self.gtid_executed().to_string().into()),
             "gtid_purged" => VarValue::Text(self.gtid_purged().to_string().into()),
+            "relay_log_index" => match self.channels.get("") {
+                Ok(channel) => {
+                    let path = channel.relay().names().index();
+                    VarValue::Text(path.display().to_string().into())
+                }
+                Err(_) => self.globals.get(id),
+            },
             "gtid_owned" => VarValue::Text(self.binlog.owned.shown().into()),
             _ => self.globals.get(id),
         }
@@ -79,6 +86,10 @@ impl Instance {
             // Its number was used up: it got the next free one of this server.
             Numbering::Given(gtid) => gtid.source.tag.clone(),
             Numbering::Automatic(tag) => tag.clone(),
+            Numbering::Next(source) => {
+                let source = source.clone();
+                return Some(Gtid { source, gno });
+            }
             Numbering::Anonymous => return None,
         };
         let sid = self.globals.named("server_uuid").as_text().parse().ok()?;
@@ -86,10 +97,6 @@ impl Instance {
         Some(Gtid { source, gno })
     }
 
-            Numbering::Next(source) => {
-                let source = source.clone();
-                return Some(Gtid { source, gno });
-            }
     /// gtid_purged; empty without binary log.
     pub(crate) fn gtid_purged(&self) -> GtidSet {
         self.binlog
@@ -113,15 +120,15 @@ impl Instance {
                         up or down simultaneously on all servers. See the Manual for instructions.";
             return Err(SqlError::new(1788, "HY000", text));
         }
+        if name == "gtid_mode" {
+            self.admit_gtid_mode(value.as_text())?;
+        }
         if let Some(twin) = super::twins::twin(name) {
             self.globals.tell(twin, value);
             self.binlog
                 .semi_sync()
                 .configure(&self.globals, &self.engine);
             return Ok(());
-        }
-        if name == "gtid_mode" {
-            self.admit_gtid_mode(value.as_text())?;
         }
         if !self.binlog.is_on() {
             return Ok(());

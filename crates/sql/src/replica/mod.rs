@@ -108,7 +108,6 @@ fn does_not_exist(name: &str) -> SqlError {
 }
 
 impl Instance {
-    /// Opens the channels that the database knows, and starts them unless `skip_replica_start` says otherwise. One that
     /// May `gtid_mode` have this value, as channels are configured?
     ///
     /// # Errors
@@ -143,6 +142,7 @@ impl Instance {
         Ok(())
     }
 
+    /// Opens the channels that the database knows, and starts them unless `skip_replica_start` says otherwise. One that
     /// cannot be opened is logged.
     pub fn start_replication(self: &Arc<Self>) {
         let skips = self.variable_is_on("skip_replica_start");

@@ -3,16 +3,15 @@
 //! Neighbours: `statements` has them from the parser; `settings` keeps them. **Invariants**: old and new words of an
 //! option mean the same; an option that would have no effect here is refused unless it is empty.
 
-use esker_binlog::gtid::GtidSet;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::settings::{ChannelSettings, MAX_ZSTD_LEVEL};
 use crate::applier::{Anonymous, Filters, KeyCheck};
 
 /// Longest SOURCE_DELAY, seconds.
+const MAX_DELAY: u32 = (1 << 31) - 1;
 /// Shortest heartbeat period but none, seconds.
 const MIN_HEARTBEAT: f64 = 0.001;
-const MAX_DELAY: u32 = (1 << 31) - 1;
 /// Longest heartbeat period, seconds.
 const MAX_HEARTBEAT: f64 = 4_294_967.0;
 
@@ -20,19 +19,8 @@ const MAX_HEARTBEAT: f64 = 4_294_967.0;
 const MAX_ALGORITHMS: usize = 3;
 
 /// Options that this server has no use for. They may be set to nothing.
-const WITHOUT_EFFECT: &[&str] = &[
-    "SOURCE_SSL_CAPATH",
-    "SOURCE_SSL_CIPHER",
-    "SOURCE_SSL_CRL",
-    "SOURCE_SSL_CRLPATH",
-    "SOURCE_TLS_VERSION",
-    "SOURCE_TLS_CIPHERSUITES",
-    "SOURCE_PUBLIC_KEY_PATH",
-    "NETWORK_NAMESPACE",
-];
+const WITHOUT_EFFECT: &[&str] = &["SOURCE_SSL_CAPATH", "SOURCE_SSL_CRLPATH"];
 
-    /// The heartbeat period was too short, and is 0.
-    pub(super) warns_of_heartbeat: bool,
 /// Where events are to come from, if a statement says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct NewPlace {
@@ -43,6 +31,8 @@ pub(super) struct NewPlace {
     pub(super) relay_position: Option<u64>,
     /// It is another source.
     pub(super) is_other_source: bool,
+    /// The heartbeat period was too short, and is 0.
+    pub(super) warns_of_heartbeat: bool,
 }
 
 impl NewPlace {
@@ -174,7 +164,30 @@ impl ChannelSettings {
         Ok(place)
     }
 
+    /// The option of this name, if it is a text that is kept as it is.
+    fn text_option(&mut self, name: &str) -> Option<&mut String> {
+        Some(match name {
+            "SOURCE_USER" => &mut self.user,
+            "SOURCE_PASSWORD" => &mut self.password,
+            "SOURCE_BIND" => &mut self.bind,
+            "NETWORK_NAMESPACE" => &mut self.network_namespace,
+            "SOURCE_SSL_CA" => &mut self.ssl_ca,
+            "SOURCE_SSL_CERT" => &mut self.ssl_cert,
+            "SOURCE_SSL_KEY" => &mut self.ssl_key,
+            "SOURCE_SSL_CIPHER" => &mut self.ssl_cipher,
+            "SOURCE_SSL_CRL" => &mut self.ssl_crl,
+            "SOURCE_TLS_VERSION" => &mut self.tls_version,
+            "SOURCE_TLS_CIPHERSUITES" => &mut self.tls_ciphersuites,
+            "SOURCE_PUBLIC_KEY_PATH" => &mut self.public_key_path,
+            _ => return None,
+        })
+    }
+
     fn option(&mut self, name: &str, text: &str, place: &mut NewPlace) -> SqlResult<()> {
+        if let Some(kept) = self.text_option(name) {
+            text.clone_into(kept);
+            return Ok(());
+        }
         match name {
             "SOURCE_HOST" => {
                 place.is_other_source |= self.host != text;
@@ -185,8 +198,6 @@ impl ChannelSettings {
                 place.is_other_source |= self.port != port;
                 self.port = port;
             }
-            "SOURCE_USER" => text.clone_into(&mut self.user),
-            "SOURCE_PASSWORD" => text.clone_into(&mut self.password),
             "SOURCE_CONNECT_RETRY" => self.connect_retry = number(name, text)?,
             "SOURCE_RETRY_COUNT" => self.retry_count = number(name, text)?,
             "SOURCE_HEARTBEAT_PERIOD" => {
@@ -200,7 +211,6 @@ impl ChannelSettings {
                 self.heartbeat = Some(if is_known { seconds } else { 0.0 });
                 place.warns_of_heartbeat = !is_known;
             }
-            "SOURCE_BIND" => text.clone_into(&mut self.bind),
             "RELAY_LOG_FILE" => place.relay_file = Some(text.to_owned()),
             "RELAY_LOG_POS" => place.relay_position = Some(number(name, text)?),
             "SOURCE_LOG_FILE" => place.file = Some(text.to_owned()),
@@ -211,9 +221,6 @@ impl ChannelSettings {
             }
             "SOURCE_USE_GTID" => self.use_gtid(name, text)?,
             "SOURCE_SSL" => self.ssl = flag(name, text)?,
-            "SOURCE_SSL_CA" => text.clone_into(&mut self.ssl_ca),
-            "SOURCE_SSL_CERT" => text.clone_into(&mut self.ssl_cert),
-            "SOURCE_SSL_KEY" => text.clone_into(&mut self.ssl_key),
             "SOURCE_SSL_VERIFY_SERVER_CERT" => self.ssl_verify = flag(name, text)?,
             "GET_SOURCE_PUBLIC_KEY" => self.get_public_key = flag(name, text)?,
             "SOURCE_DELAY" => {
@@ -265,19 +272,6 @@ impl ChannelSettings {
         Ok(())
     }
 
-    /// Do the options of a statement fit together? `asks` tells whether it names one.
-    ///
-    /// # Errors
-    /// 1776, 1777, 4014, 4065, 4066, 4067.
-    pub(super) fn check(
-        &self,
-        channel: &str,
-        (place, asks): (&NewPlace, &dyn Fn(&str) -> bool),
-        gtid_mode: &str,
-    ) -> SqlResult<()> {
-        let refused = |code, text: String| Err(SqlError::new(code, "HY000", text));
-        if self.auto_position && place.is_named() {
-            let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
     /// Can a channel go over to another source?
     ///
     /// # Errors
@@ -307,6 +301,19 @@ impl ChannelSettings {
         Err(SqlError::new(code, "HY000", text))
     }
 
+    /// Do the options of a statement fit together? `asks` tells whether it names one.
+    ///
+    /// # Errors
+    /// 1776, 1777, 3990, 3991, 3993, 4014, 4015, 4065, 4066, 4067.
+    pub(super) fn check(
+        &self,
+        channel: &str,
+        (place, asks): (&NewPlace, &dyn Fn(&str) -> bool),
+        gtid_mode: &str,
+    ) -> SqlResult<()> {
+        let refused = |code, text: String| Err(SqlError::new(code, "HY000", text));
+        if self.auto_position && place.is_named() {
+            let text = "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when \
                         SOURCE_AUTO_POSITION is active.";
             return refused(1776, text.to_owned());
         }
@@ -319,6 +326,15 @@ impl ChannelSettings {
             let text = "The options ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> and SOURCE_AUTO_POSITION = 1 \
                         cannot be used together.";
             return refused(4014, text.to_owned());
+        }
+        if self.auto_failover {
+            self.check_failover(asks, gtid_mode)?;
+        }
+        let names_anonymous = asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS");
+        if names_anonymous && self.anonymous != Anonymous::Off && gtid_mode != "ON" {
+            let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
+                        executed because @@GLOBAL.GTID_MODE <> ON.";
+            return refused(4015, text.to_owned());
         }
         if !self.gtid_only {
             return Ok(());
@@ -333,15 +349,6 @@ impl ChannelSettings {
         }
         for (code, name, is_on) in [
             (4067, "SOURCE_AUTO_POSITION", self.auto_position),
-        if self.auto_failover {
-            self.check_failover(asks, gtid_mode)?;
-        }
-        let names_anonymous = asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS");
-        if names_anonymous && self.anonymous != Anonymous::Off && gtid_mode != "ON" {
-            let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
-                        executed because @@GLOBAL.GTID_MODE <> ON.";
-            return refused(4015, text.to_owned());
-        }
             (4066, "REQUIRE_ROW_FORMAT", self.row_format),
         ] {
             if !is_on {

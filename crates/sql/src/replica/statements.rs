@@ -96,7 +96,7 @@ fn admit(channel: &Channel, concerns: Concerns) -> SqlResult<()> {
         Concerns::Applier if applies => {
             let text = format!(
                 "This operation cannot be performed with a running replica sql thread; run STOP REPLICA SQL_THREAD FOR \
-                 CHANNEL '{name}' first"
+                 CHANNEL '{name}' first."
             );
             Err(SqlError::new(3085, "HY000", text))
         }
@@ -304,6 +304,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
         for (option, value) in &threads.connection {
             account(&mut start, option, value)?;
         }
+        admit_start(instance, &channel, &start)?;
         let starts = (receives && !channel.is_receiving()) || (applies && !channel.is_applying());
         if !starts {
             let name = channel.name();
@@ -315,10 +316,6 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
     Ok(notes)
 }
 
-/// Takes USER, PASSWORD, DEFAULT_AUTH or PLUGIN_DIR. The source says which method it wants; methods need no plugins.
-fn account(start: &mut Start, option: &str, value: &[u8]) -> SqlResult<()> {
-    let text = String::from_utf8_lossy(value).into_owned();
-    match option {
 /// Does `gtid_mode`, and how a channel is to stop, fit to what it is configured for?
 ///
 /// # Errors
@@ -359,6 +356,10 @@ fn admit_start(instance: &Instance, channel: &Channel, start: &Start) -> SqlResu
     Ok(())
 }
 
+/// Takes USER, PASSWORD, DEFAULT_AUTH or PLUGIN_DIR. The source says which method it wants; methods need no plugins.
+fn account(start: &mut Start, option: &str, value: &[u8]) -> SqlResult<()> {
+    let text = String::from_utf8_lossy(value).into_owned();
+    match option {
         "USER" => start.user = Some(text),
         "PASSWORD" => start.password = Some(text),
         "DEFAULT_AUTH" => {}
@@ -461,7 +462,6 @@ fn relay_place(channel: &Channel, place: &NewPlace) -> SqlResult<Option<Place>> 
     found.ok_or_else(missing).map(Some)
 }
 
-/// What MySQL says of passwords that travel, and of those that are kept.
 /// Warning 1704.
 fn long_heartbeat() -> (Level, u16, String) {
     let text = "The requested value for the heartbeat period exceeds the value of `replica_net_timeout' seconds. A \
@@ -479,6 +479,7 @@ impl Instance {
     }
 }
 
+/// What MySQL says of passwords that travel, and of those that are kept.
 fn of_secrets(options: &[(Box<str>, Option<Vec<u8>>)], settings: &ChannelSettings) -> Notes {
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&&**name));
     let mut notes = Notes::new();

@@ -261,7 +261,7 @@ fn row(
         ("Source_SSL_CA_File", t(&settings.ssl_ca)),
         ("Source_SSL_CA_Path", t("")),
         ("Source_SSL_Cert", t(&settings.ssl_cert)),
-        ("Source_SSL_Cipher", t("")),
+        ("Source_SSL_Cipher", t(&settings.ssl_cipher)),
         ("Source_SSL_Key", t(&settings.ssl_key)),
         ("Seconds_Behind_Source", lag(receiver, applier, places)),
         ("Source_SSL_Verify_Server_Cert", yes(settings.ssl_verify)),
@@ -289,20 +289,20 @@ fn row(
         ("Source_Bind", t(&settings.bind)),
         ("Last_IO_Error_Timestamp", io_time),
         ("Last_SQL_Error_Timestamp", sql_time),
-        ("Source_SSL_Crl", t("")),
+        ("Source_SSL_Crl", t(&settings.ssl_crl)),
         ("Source_SSL_Crlpath", t("")),
         ("Retrieved_Gtid_Set", t(&places.retrieved)),
         ("Executed_Gtid_Set", t(executed)),
         ("Auto_Position", number(u64::from(settings.auto_position))),
         ("Replicate_Rewrite_DB", t(rewritten(&filters.rewrite_db))),
         ("Channel_Name", t(name)),
-        ("Source_TLS_Version", t("")),
-        ("Source_public_key_path", t("")),
+        ("Source_TLS_Version", t(&settings.tls_version)),
+        ("Source_public_key_path", t(&settings.public_key_path)),
         (
             "Get_Source_public_key",
             number(u64::from(settings.get_public_key)),
         ),
-        ("Network_Namespace", t("")),
+        ("Network_Namespace", t(&settings.network_namespace)),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What a replica can only do right if events say it: definers, settings that change what a definition means, rows that
 //! IGNORE has let go.
 
-use super::{REPLICA, change, source};
+use super::{REPLICA, change, source, source_with};
 use crate::common::{Ask, Server, eventually};
 use esker_server::client::Client;
 
@@ -284,4 +284,88 @@ fn rules_of_a_start_say_what_is_applied() {
     );
     r.run("CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = ()");
     assert_eq!(r.lines(rules).len(), 1);
+}
+
+#[test]
+fn documents_that_have_changed_little_come_as_edits() {
+    let dir = tempfile::tempdir().expect("folder");
+    for image in ["FULL", "MINIMAL"] {
+        let folder = dir.path().join(image);
+        std::fs::create_dir_all(&folder).expect("folder");
+        let option = format!("--binlog-row-image={image}");
+        let options = ["--binlog-row-value-options=PARTIAL_JSON", &option];
+        let source = source_with(&folder, &options);
+        let replica = Server::start(&folder.join("replica"), &REPLICA);
+        let mut there = replica.connect();
+        change(&mut there, source.port, "SOURCE_AUTO_POSITION = 1");
+        there.run("START REPLICA");
+        let mut c = source.connect();
+        let long = "x".repeat(5000);
+        c.run(&format!(
+            "CREATE TABLE d.j (id INT PRIMARY KEY, a JSON, b JSON, v INT); \
+             INSERT INTO d.j VALUES (1, '{{\"n\": 1, \"list\": [1, 2, 3], \"long\": \"{long}\"}}', '{{\"z\": 1}}', 0), \
+             (2, '[1, {{\"k k\": \"{long}\"}}]', NULL, 0)"
+        ));
+        for set in [
+            "v = 1",
+            "a = JSON_SET(a, '$.n', v + 1)",
+            "a = JSON_REMOVE(a, '$.list[0]'), b = JSON_SET(b, '$.z', 2)",
+            "a = JSON_ARRAY_INSERT(a, '$[0]', 'new', '$[1]', JSON_OBJECT('y', NULL))",
+            "a = JSON_MERGE_PATCH(a, '{\"list\": [9, 2, 3], \"n\": null, \"more\": {\"x\": 1.5}}') WHERE id = 1",
+            "a = JSON_SET(a, '$[0]', 7), b = '[]' WHERE id = 2",
+            "b = JSON_ARRAY_APPEND(b, '$', 1, '$', 2) WHERE id = 2",
+            "a = NULL WHERE id = 2",
+            "a = '{}' WHERE id = 2",
+        ] {
+            c.run(&format!("UPDATE d.j SET {set}"));
+        }
+        let rows = "SELECT id, MD5(a), b, v FROM d.j ORDER BY id";
+        let expected = c.lines(rows);
+        eventually("the replica has the documents", || {
+            let mut there = replica.connect();
+            there.code("SELECT 1 FROM d.j LIMIT 1").is_none() && there.lines(rows) == expected
+        });
+        let events = c.rows("SHOW BINLOG EVENTS");
+        let sizes: Vec<u64> = events
+            .iter()
+            .filter(|row| row[2].as_deref() == Some("Update_rows_partial"))
+            .filter_map(|row| {
+                let number = |nth: usize| row[nth].as_deref()?.parse::<u64>().ok();
+                Some(number(4)? - number(1)?)
+            })
+            .collect();
+        assert!(sizes.len() >= 9, "{sizes:?}");
+        // With FULL what the rows were is there as well, twice 5,000 bytes.
+        let most = if image == "FULL" { 11_000 } else { 1000 };
+        assert!(sizes.iter().all(|size| *size < most), "{image}: {sizes:?}");
+    }
+}
+
+#[test]
+fn what_transactions_take_is_counted_in_both_logs() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut there = replica.connect();
+    change(&mut there, source.port, "SOURCE_AUTO_POSITION = 1");
+    there.run("START REPLICA");
+    let mut c = source.connect();
+    let shown = "SELECT log_type, compression_type, transaction_counter, \
+                 compressed_bytes_counter < uncompressed_bytes_counter, compression_percentage > 50, \
+                 last_transaction_id = CONCAT(@@server_uuid, ':', transaction_counter + 4) \
+                 FROM performance_schema.binary_log_transaction_compression_stats ORDER BY 1, 2 DESC";
+    c.run("TRUNCATE TABLE performance_schema.binary_log_transaction_compression_stats");
+    assert_eq!(c.lines(shown), [""; 0]);
+    c.run(
+        "CREATE TABLE d.z (id INT PRIMARY KEY, t TEXT); SET binlog_transaction_compression = ON; \
+         INSERT INTO d.z VALUES (1, REPEAT('a', 3000)); INSERT INTO d.z VALUES (2, REPEAT('b', 3000))",
+    );
+    eventually("it is counted", || {
+        c.lines(shown) == ["BINARY|ZSTD|2|1|1|0", "BINARY|NONE|1|0|0|1"]
+    });
+    eventually("it has come", || {
+        let rows = there.lines(shown).into_iter();
+        let relay: Vec<_> = rows.filter(|row| row.starts_with("RELAY")).collect();
+        relay == ["RELAY|ZSTD|2|1|1|0", "RELAY|NONE|5|0|0|0"]
+    });
 }

@@ -2,12 +2,15 @@
 //!
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
-//! the source say, `events` those by the clock, `options` those of CHANGE REPLICATION SOURCE.
+//! the source say, `events` those by the clock, `failover` other sources, `modes` what gtid_mode says, `options` those
+//! of CHANGE REPLICATION SOURCE.
 
 mod certificates;
 mod differences;
 mod events;
+mod failover;
 mod histories;
+mod modes;
 mod options;
 mod roles;
 mod sources;
@@ -154,7 +157,7 @@ fn statements_about_channels_have_mysqls_errors() {
             1064,
         ),
         (
-            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_CRL = 'crl.pem'",
+            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_CRLPATH = 'crl'",
             1235,
         ),
         (

@@ -68,6 +68,83 @@ fn options_are_kept_and_shown_and_those_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn heartbeats_that_are_too_short_or_too_long_are_warned_of() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    for (sql, code, period) in [
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 0.0005",
+            Some("1703"),
+            "0.000",
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 100",
+            Some("1704"),
+            "100.000",
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 50",
+            None,
+            "50.000",
+        ),
+        ("SET GLOBAL replica_net_timeout = 50", None, "50.000"),
+        (
+            "SET GLOBAL replica_net_timeout = 49",
+            Some("1704"),
+            "50.000",
+        ),
+    ] {
+        c.run(sql);
+        let warnings = c.rows("SHOW WARNINGS").into_iter();
+        let codes: Vec<_> = warnings.map(|row| row[1].clone()).collect();
+        let expected: Vec<_> = code.into_iter().map(|code| Some(code.to_owned())).collect();
+        assert_eq!(codes, expected, "{sql}");
+        let shown = "SELECT heartbeat_interval FROM performance_schema.replication_connection_configuration";
+        assert_eq!(c.lines(shown), [period], "{sql}");
+    }
+}
+
+#[test]
+fn what_of_tls_may_be_used_and_the_key_for_the_password() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let mut there = source.connect();
+    there.run("CREATE USER fresh IDENTIFIED BY 'secret-word'");
+    let replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    let tls = "SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_TLS_VERSION = 'TLSv1.2', \
+               SOURCE_SSL_CIPHER = 'ECDHE-ECDSA-AES128-GCM-SHA256'";
+    change(&mut c, source.port, tls);
+    c.run("START REPLICA");
+    write(&mut there, 0..5);
+    catch_up(&replica, &contents(&mut there));
+    let shown = "SELECT tls_version, ssl_cipher, tls_ciphersuites FROM \
+                 performance_schema.replication_connection_configuration";
+    let expected = "TLSv1.2|ECDHE-ECDSA-AES128-GCM-SHA256|NULL";
+    assert_eq!(c.lines(shown), [expected]);
+    for options in [
+        "SOURCE_TLS_VERSION = 'TLSv1.1'",
+        "SOURCE_TLS_VERSION = 'TLSv1.3', SOURCE_TLS_CIPHERSUITES = 'TLS_AES_128_CCM_SHA256'",
+        "SOURCE_SSL = 0, SOURCE_USER = 'fresh', SOURCE_PUBLIC_KEY_PATH = 'nothing.pem'",
+    ] {
+        c.run(&format!(
+            "STOP REPLICA; CHANGE REPLICATION SOURCE TO {options}"
+        ));
+        c.run("START REPLICA");
+        eventually("it is refused", || status(&mut c)[34] != "0");
+        let why = status(&mut c)[35].clone();
+        let names = ["TLSv1.1", "TLS_AES_128_CCM_SHA256", "nothing.pem"];
+        assert!(names.iter().any(|name| why.contains(name)), "{why}");
+    }
+    // No other network than the server's own can be entered.
+    c.run("STOP REPLICA; CHANGE REPLICATION SOURCE TO NETWORK_NAMESPACE = 'foo'; START REPLICA");
+    eventually("it says so", || status(&mut c)[34] == "13117");
+    let text = "Fatal error: failed to set network namespace 'foo'";
+    assert_eq!(status(&mut c)[35], text);
+}
+
+#[test]
 fn a_replica_follows_over_a_compressed_connection_from_an_address() {
     let dir = tempfile::tempdir().expect("folder");
     let source = source(dir.path());

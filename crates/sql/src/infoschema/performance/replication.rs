@@ -25,18 +25,29 @@ pub(super) static SOURCES: &[Source] = &[
             "SSL_ALLOWED",
             "SSL_CA_FILE",
             "SSL_CERTIFICATE",
+            "SSL_CIPHER",
             "SSL_KEY",
             "SSL_VERIFY_SERVER_CERTIFICATE",
+            "SSL_CRL_FILE",
             "CONNECTION_RETRY_INTERVAL",
             "CONNECTION_RETRY_COUNT",
             "HEARTBEAT_INTERVAL",
+            "TLS_VERSION",
+            "PUBLIC_KEY_PATH",
             "GET_PUBLIC_KEY",
+            "NETWORK_NAMESPACE",
             "COMPRESSION_ALGORITHM",
             "ZSTD_COMPRESSION_LEVEL",
+            "TLS_CIPHERSUITES",
             "SOURCE_CONNECTION_AUTO_FAILOVER",
             "GTID_ONLY",
         ],
         connection_configuration,
+    ),
+    Source::new(
+        "replication_asynchronous_connection_failover",
+        &["CHANNEL_NAME", "HOST", "PORT", "WEIGHT"],
+        other_sources,
     ),
     Source::new(
         "replication_connection_status",
@@ -44,11 +55,6 @@ pub(super) static SOURCES: &[Source] = &[
             "CHANNEL_NAME",
             "SOURCE_UUID",
             "SERVICE_STATE",
-    Source::new(
-        "replication_asynchronous_connection_failover",
-        &["CHANNEL_NAME", "HOST", "PORT", "WEIGHT"],
-        other_sources,
-    ),
             "COUNT_RECEIVED_HEARTBEATS",
             "LAST_HEARTBEAT_TIMESTAMP",
             "RECEIVED_TRANSACTION_SET",
@@ -169,12 +175,17 @@ fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
             yes(settings.ssl),
             text(&settings.ssl_ca),
             text(&settings.ssl_cert),
+            text(&settings.ssl_cipher),
             text(&settings.ssl_key),
             yes(settings.ssl_verify),
+            text(&settings.ssl_crl),
             number(settings.connect_retry),
             number(settings.retry_count),
             Value::Double(heartbeat),
+            text(&settings.tls_version),
+            text(&settings.public_key_path),
             yes(settings.get_public_key),
+            text(&settings.network_namespace),
             text(&settings.compression),
             number(settings.zstd_level),
             match settings.tls_ciphersuites.is_empty() {
@@ -187,17 +198,6 @@ fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
     })
 }
 
-fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
-    rows(viewer, |channel, view| {
-        let receiver = view.receiver.as_ref();
-        let state = match receiver.map(|receiver| receiver.state) {
-            None | Some(ReceiverState::Off) => "OFF",
-            Some(ReceiverState::Streaming) => "ON",
-            Some(_) => "CONNECTING",
-        };
-        let mut row = vec![
-            text(receiver.map_or("", |receiver| &receiver.source_uuid)),
-            text(state),
 pub(in crate::infoschema) fn other_sources(viewer: &Viewer) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for channel in viewer.instance.channels.all() {
@@ -215,6 +215,17 @@ pub(in crate::infoschema) fn other_sources(viewer: &Viewer) -> Vec<Vec<Value>> {
     rows
 }
 
+fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
+    rows(viewer, |channel, view| {
+        let receiver = view.receiver.as_ref();
+        let state = match receiver.map(|receiver| receiver.state) {
+            None | Some(ReceiverState::Off) => "OFF",
+            Some(ReceiverState::Streaming) => "ON",
+            Some(_) => "CONNECTING",
+        };
+        let mut row = vec![
+            text(receiver.map_or("", |receiver| &receiver.source_uuid)),
+            text(state),
             number(receiver.map_or(0, |receiver| receiver.heartbeats)),
             moment_if(viewer, receiver.map(|receiver| receiver.heartbeat_micros)),
             text(channel.relay().received().gtids.to_string()),
@@ -241,8 +252,8 @@ fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
             }),
             yes(settings.row_format),
             text(settings.key_check.name()),
-            text(if named { "LOCAL" } else { "OFF" }),
-            if named { uuid() } else { Value::Null },
+            text(named),
+            uuid,
         ]
     })
 }
