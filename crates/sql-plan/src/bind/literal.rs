@@ -202,7 +202,7 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
                 // A variable's collation counts for as much as a column's.
                 Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
                     coer: Coercibility::of_column(ty),
-                    ty: ty.clone().with_nullable(false),
+                    ty: ty.clone().with_nullable(true),
                     ..bound
                 },
                 _ => bound,

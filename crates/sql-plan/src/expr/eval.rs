@@ -107,8 +107,12 @@ impl Expr {
     fn compute(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         match &self.kind {
             ExprKind::Arith(arith) => {
-                let [a, b] = &arith.args;
-                let (a, b) = (a.eval_ref(row, env)?, b.eval_ref(row, env)?);
+                let [left, right] = &arith.args;
+                let a = left.eval_ref(row, env)?;
+                if a.is_null() && arith.leaves_out_right(&self.ty) {
+                    return Ok(Value::Null);
+                }
+                let b = right.eval_ref(row, env)?;
                 Ok(arith::eval(
                     env.ctx,
                     arith.op,

@@ -235,6 +235,17 @@ pub struct Arith {
     pub text: Box<str>,
 }
 
+impl Arith {
+    /// Is the right operand not evaluated where the left one is NULL? So MySQL does with decimals; else it evaluates
+    /// both, and warns of what is wrong with either.
+    pub(super) fn leaves_out_right(&self, ty: &SqlType) -> bool {
+        match self.op {
+            BinOp::IntDiv => !self.args.iter().all(|arg| arg.ty.is_integer()),
+            _ => ty.kind == TypeKind::Decimal,
+        }
+    }
+}
+
 /// A prefix arithmetic or bit operator.
 #[derive(Debug, Clone)]
 pub struct Unary {

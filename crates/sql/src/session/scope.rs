@@ -149,6 +149,8 @@ impl Session {
         f: impl FnOnce(&StatementEnv<'_>) -> R,
     ) -> (R, Raised) {
         let ctx = self.context.eval_ctx(&self.vars);
+        let is_strict = self.program.strict_around;
+        ctx.diagnostics.strict_write.set(is_strict);
         let killed = || self.context.check();
         let exec = ExecCtx::new(&self.txn, View::Snapshot, mode, self.limits(), &killed)
             .with_slow_rows(slow)

@@ -115,11 +115,13 @@ impl Session {
     ) -> (R, Raised) {
         let limits = self.limits();
         let settings = self.context.eval_settings(&self.vars);
+        let is_strict = self.program.strict_around;
         let temp = TempFiles::new(self.context.instance.temp.clone());
         let mut loan = Loan::of(self, false);
         let Loan { session, txn, .. } = &mut loan;
         let lender = Lender::new(session);
         let ctx = EvalCtx::new(settings, &lender);
+        ctx.diagnostics.strict_write.set(is_strict);
         let caller = Caller {
             session,
             capture: None,
