@@ -2,18 +2,17 @@
 //! bounds.
 //!
 //! In flow order: [`Backtracking`] (a compiled pattern), then [`Matcher`], [`Finder`] and [`Found`], which are that or
-//! what `pattern` has. Neighbours: `pattern` is the normal path, for it takes time in proportion to the text; crate
-//! `fancy-regex` backtracks; `regexp` has the SQL functions.
+//! what `pattern` has. Neighbours: `icu` translates; `pattern` is the normal path, for it takes time in proportion to
+//! the text; crate `fancy-regex` backtracks; `regexp` has the SQL functions.
 //! **Invariants**: a search that goes on for longer than `regexp_time_limit` allows is error 3699. It cannot be stopped
 //! meanwhile, so a text has at most [`MOST_TEXT`] bytes and a search at most [`MOST_STEPS`] steps.
 
 use std::ops::Range;
 
-use fancy_regex::{CompileError, Error, ParseError, Regex, RegexBuilder, RuntimeError};
+use fancy_regex::{CompileError, Error, Regex, RegexBuilder, RuntimeError};
 
-use super::pattern::{
-    Groups, Key, Pattern, Search, error, needs_backtracking, out_of_time, with_properties,
-};
+use super::icu::{illegal_argument, translate};
+use super::pattern::{Groups, Key, MAX_PATTERN, Pattern, Search, TOO_COMPLEX, error, out_of_time};
 use crate::ctx::SessionInfo;
 use crate::error::{SqlError, SqlResult};
 
@@ -22,12 +21,9 @@ const STEP: u64 = 10_000;
 /// Most steps, also where regexp_time_limit is 0.
 const MOST_STEPS: u64 = 2_000_000;
 /// Longest text, bytes: its parts without look-around are searched at every step.
-const MOST_TEXT: usize = 32 * 1024;
+pub(super) const MOST_TEXT: usize = 32 * 1024;
 /// Most bytes of the automata of those parts.
 const MOST_COMPILED: usize = 2 << 20;
-
-/// Begins an atomic group, which automata do not know either.
-const ATOMIC: &str = "(?>";
 
 /// A compiled pattern.
 pub(super) struct Backtracking {
@@ -42,36 +38,20 @@ fn refusal(e: &Error) -> SqlError {
             error(3698, "Overflow in the regular expression backtrack stack.")
         }
         Error::CompileError(e) if matches!(**e, CompileError::LookBehindNotConst) => error(
-            3694,
+            3695,
             "The look-behind assertion exceeds the limit in regular expression.",
         ),
-        Error::ParseError(_, ParseError::UnclosedOpenParen) => {
-            error(3691, "Mismatched parenthesis in regular expression.")
-        }
-        _ => error(
-            3688,
-            "Syntax error in regular expression on line 1, character 1.",
-        ),
+        Error::CompileError(e) if e.to_string().contains("Unicode property") => illegal_argument(),
+        _ => error(3700, TOO_COMPLEX),
     }
 }
 
 impl Backtracking {
-    fn compile(key: Key, session: &dyn SessionInfo) -> SqlResult<Self> {
+    fn compile(key: Key, text: &str, session: &dyn SessionInfo) -> SqlResult<Self> {
         session.go_on(MOST_COMPILED)?;
-        let flags = [
-            (key.ignore_case, 'i'),
-            (key.multi_line, 'm'),
-            (key.dot_all, 's'),
-        ];
-        let flags: String = flags
-            .iter()
-            .filter(|(is_on, _)| *is_on)
-            .map(|(_, flag)| flag)
-            .collect();
-        let text = with_properties(&key.pattern);
-        let text = match flags.is_empty() {
-            true => text,
-            false => format!("(?{flags}:{text})"),
+        let text = match key.ignore_case {
+            true => format!("(?i:{text})"),
+            false => text.to_owned(),
         };
         let steps = match key.steps {
             0 => MOST_STEPS,
@@ -117,14 +97,22 @@ impl Matcher {
     /// # Errors
     /// MySQL's, for what is wrong with the pattern or makes it too large.
     pub(super) fn compile(key: Key, session: &dyn SessionInfo) -> SqlResult<Self> {
-        match Pattern::compile(key.clone(), session) {
-            Ok(pattern) => Ok(Self::Linear(Box::new(pattern))),
-            Err(e) if needs_backtracking(&e) || key.pattern.contains(ATOMIC) => {
-                let pattern = Backtracking::compile(key, session)?;
-                Ok(Self::Backtracking(Box::new(pattern)))
-            }
-            Err(e) => Err(e),
+        if key.pattern.is_empty() {
+            return Err(illegal_argument());
         }
+        if key.pattern.len() > MAX_PATTERN {
+            return Err(error(3700, TOO_COMPLEX));
+        }
+        let read = translate(&key.pattern, key.modes, false)?;
+        let is_hard =
+            read.needs_backtracking || (key.before_terminator && read.ends_before_terminator);
+        if !is_hard {
+            let pattern = Pattern::compile(key, &read.text, session)?;
+            return Ok(Self::Linear(Box::new(pattern)));
+        }
+        let read = translate(&key.pattern, key.modes, true)?;
+        let pattern = Backtracking::compile(key, &read.text, session)?;
+        Ok(Self::Backtracking(Box::new(pattern)))
     }
 
     pub(super) fn key(&self) -> &Key {

@@ -2,7 +2,7 @@
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
-//! `pattern` and `backtrack`, compiled regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
+//! `icu`, `pattern` and `backtrack`, regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
 //! `number_format`, `partition`, `control`, `info`, `failover`, `monitor`, `json`, `xml`, `spatial`, `date`, and
 //! `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
@@ -22,6 +22,7 @@ mod date;
 mod encode;
 mod failover;
 mod hash;
+mod icu;
 mod inet;
 mod info;
 pub mod json;

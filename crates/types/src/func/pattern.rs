@@ -1,7 +1,7 @@
 //! Regular expressions: compiled patterns, and searches that can be stopped.
 //!
-//! Neighbours: `backtrack` does what automata cannot; `regexp` has the SQL functions; crate `regex-automata` parses,
-//! compiles, and makes the states of automata.
+//! Neighbours: `icu` checks and translates patterns; `backtrack` does what automata cannot; `regexp` has the SQL
+//! functions; crate `regex-automata` compiles, and makes the states of automata.
 //!
 //! A search is driven from here, byte by byte through a DFA whose states are made when they are first met, so that a
 //! statement can be killed in the middle of it: a text of some MB and a pattern whose states never repeat take minutes.
@@ -25,11 +25,12 @@ use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchError, MatchKind, PatternID};
 
+use super::icu::{Modes, illegal_argument};
 use crate::ctx::SessionInfo;
 use crate::error::{SqlError, SqlResult};
 
 /// Longest pattern, bytes: reading it takes time, too.
-const MAX_PATTERN: usize = 64 * 1024;
+pub(super) const MAX_PATTERN: usize = 64 * 1024;
 /// A pattern is compiled with room for so many bytes first, then for [`GROWTH`] times as many: so its size is known.
 const LEAST_COMPILED: usize = 4 * 1024;
 const GROWTH: usize = 4;
@@ -64,8 +65,9 @@ pub(super) fn out_of_time() -> SqlError {
 pub(super) struct Key {
     pub(super) pattern: String,
     pub(super) ignore_case: bool,
-    pub(super) multi_line: bool,
-    pub(super) dot_all: bool,
+    pub(super) modes: Modes,
+    /// The text ends with a line terminator, before which `$` matches as well.
+    pub(super) before_terminator: bool,
     /// regexp_time_limit.
     pub(super) steps: u64,
 }
@@ -90,24 +92,18 @@ struct Work {
 }
 
 impl Pattern {
+    /// Compiles a pattern that was translated to `text`.
+    ///
     /// # Errors
-    /// MySQL's, for what is wrong with the pattern or makes it too large.
-    pub(super) fn compile(key: Key, session: &dyn SessionInfo) -> SqlResult<Self> {
-        if key.pattern.is_empty() {
-            return Err(error(3685, "Illegal argument to a regular expression."));
-        }
-        if key.pattern.len() > MAX_PATTERN {
-            let message = "The regular expression pattern exceeds limits on size or complexity.";
-            return Err(error(3700, message));
-        }
-        let text = with_properties(&key.pattern);
+    /// MySQL's, for what makes the pattern too large or is not known.
+    pub(super) fn compile(key: Key, text: &str, session: &dyn SessionInfo) -> SqlResult<Self> {
         let limit = session.regexp_limits().bytes;
         let most = usize::try_from(limit).map_or(MOST_COMPILED, |limit| limit.min(MOST_COMPILED));
         let mut room = LEAST_COMPILED.min(most);
         loop {
             session.go_on(room.max(key.pattern.len()) * COMPILING)?;
-            match program(&key, &text, room, false) {
-                Ok(nfa) => return Self::of(key, &text, nfa, room),
+            match program(&key, text, room, false) {
+                Ok(nfa) => return Self::of(key, text, nfa, room),
                 Err(e) if e.size_limit().is_some() && room < most => {
                     room = room.saturating_mul(GROWTH).min(most);
                 }
@@ -172,10 +168,7 @@ fn program(
     room: usize,
     reverse: bool,
 ) -> Result<NFA, Box<thompson::BuildError>> {
-    let syntax = syntax::Config::new()
-        .case_insensitive(key.ignore_case)
-        .multi_line(key.multi_line)
-        .dot_matches_new_line(key.dot_all);
+    let syntax = syntax::Config::new().case_insensitive(key.ignore_case);
     let captures = match reverse {
         true => WhichCaptures::None,
         false => WhichCaptures::All,
@@ -188,104 +181,17 @@ fn program(
     compiled.map_err(Box::new)
 }
 
-/// ICU's POSIX classes, which are about all of Unicode, as properties: `[:alpha:]` inside and outside of brackets.
-pub(super) fn with_properties(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    while let Some(at) = rest.find(['\\', '[']) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let class = rest
-            .strip_prefix("[:")
-            .and_then(|r| r.split_once(":]"))
-            .and_then(|(name, after)| Some((property(name)?, after)));
-        if let Some((property, after)) = class {
-            out.push_str(&property);
-            rest = after;
-            continue;
-        }
-        // A backslash and what it stands before stay together.
-        let escaped = rest.strip_prefix('\\').and_then(|r| r.chars().next());
-        let len = 1 + escaped.map_or(0, char::len_utf8);
-        out.push_str(&rest[..len]);
-        rest = &rest[len..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// A POSIX class; `None` if there is none of this name.
-fn property(name: &str) -> Option<String> {
-    let (negated, name) = match name.strip_prefix('^') {
-        Some(name) => (true, name),
-        None => (false, name),
-    };
-    let members = match name {
-        "alpha" => r"\p{Alphabetic}",
-        "lower" => r"\p{Lowercase}",
-        "upper" => r"\p{Uppercase}",
-        "digit" => r"\p{Nd}",
-        "alnum" => r"\p{Alphabetic}\p{Nd}",
-        "punct" => r"\p{P}",
-        "space" => r"\p{White_Space}",
-        "blank" => r"\p{Zs}\t",
-        "cntrl" => r"\p{Cc}",
-        "xdigit" => r"\p{Nd}A-Fa-f\u{ff21}-\u{ff26}\u{ff41}-\u{ff46}",
-        "graph" => r"[^\p{White_Space}\p{Cc}\p{Cs}\p{Cn}]",
-        "print" => r"[^\p{Zl}\p{Zp}\p{Cc}\p{Cs}\p{Cn}]",
-        "word" => r"\w",
-        _ => return None,
-    };
-    Some(match negated {
-        true => format!("[^{members}]"),
-        false => format!("[{members}]"),
-    })
-}
-
+pub(super) const TOO_COMPLEX: &str =
+    "The regular expression pattern exceeds limits on size or complexity.";
 const OVERFLOW: &str = "Overflow in the regular expression backtrack stack.";
 
-const BACKTRACKING: &str = "look-around and back references in automata";
-
-/// Is it the error of a pattern that no automaton can search for?
-pub(super) fn needs_backtracking(e: &SqlError) -> bool {
-    e.code == SqlError::not_supported(BACKTRACKING).code
-}
-
-/// MySQL's error for a pattern that cannot be compiled; the parser says what is wrong in words only.
+/// MySQL's error for a pattern that cannot be compiled: its syntax has been checked.
 fn refusal(e: &thompson::BuildError) -> SqlError {
-    let Some(source) = std::error::Error::source(e) else {
-        return error(3698, OVERFLOW);
-    };
-    let text = source.to_string();
-    let says = |words: &str| text.contains(words);
-    if says("look-around") || says("backreferences") {
-        return SqlError::not_supported(BACKTRACKING);
+    match std::error::Error::source(e).map(ToString::to_string) {
+        None => error(3698, OVERFLOW),
+        Some(text) if text.contains("Unicode property") => illegal_argument(),
+        Some(_) => error(3700, TOO_COMPLEX),
     }
-    let (code, message) = if says("unclosed group") || says("unopened group") {
-        (3691, "Mismatched parenthesis in regular expression.")
-    } else if says("unclosed character class") {
-        (
-            3696,
-            "The regular expression contains an unclosed bracket expression.",
-        )
-    } else if says("invalid character class range") {
-        let message =
-            "The regular expression contains an [x-y] character range where x comes after y.";
-        (3697, message)
-    } else if says("invalid repetition count range") {
-        (
-            3693,
-            "The maximum is less than the minumum in a {min,max} interval.",
-        )
-    } else if says("capture group name") {
-        (3887, "A capture group has an invalid name.")
-    } else {
-        (
-            3688,
-            "Syntax error in regular expression on line 1, character 1.",
-        )
-    };
-    error(code, message)
 }
 
 /// Why a walk through a DFA ended without an answer.
@@ -533,6 +439,7 @@ impl Groups<'_> {
 mod tests {
     use std::cell::Cell;
 
+    use super::super::icu::translate;
     use super::*;
     use crate::ctx::NoSession;
     use crate::ctx::RegexpLimits;
@@ -559,7 +466,12 @@ mod tests {
             pattern: text.to_owned(),
             ..Key::default()
         };
-        Pattern::compile(key, &NoSession)
+        compiled(key, &NoSession)
+    }
+
+    fn compiled(key: Key, session: &dyn SessionInfo) -> SqlResult<Pattern> {
+        let read = translate(&key.pattern, key.modes, false)?;
+        Pattern::compile(key, &read.text, session)
     }
 
     fn first(text: &str, wanted: &str, from: usize) -> Option<Range<usize>> {
@@ -625,7 +537,7 @@ mod tests {
             pattern: pattern.to_owned(),
             ..Key::default()
         };
-        let large = Pattern::compile(key(r"\w{30}"), &Killed(Cell::new(2)));
+        let large = compiled(key(r"\w{30}"), &Killed(Cell::new(2)));
         assert_eq!(large.map(|_| ()).map_err(|e| e.code), Err(1317));
         let whole = super::tests::pattern("^a*$").expect("a pattern");
         let mut questions = 0;
@@ -643,10 +555,6 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused() {
         assert_eq!(pattern(r"(\w{100}){100}").err().map(|e| e.code), Some(3698));
-        assert_eq!(
-            pattern(&"a".repeat(MAX_PATTERN + 1)).err().map(|e| e.code),
-            Some(3700)
-        );
         let session = Killed(Cell::new(u32::MAX));
         // So is making ever new states.
         let varied = pattern("a(a|b){200}c").expect("a pattern");

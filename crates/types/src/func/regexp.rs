@@ -1,6 +1,7 @@
 //! REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR, REGEXP_REPLACE (REGEXP and RLIKE are the first).
 //!
-//! Neighbours: `pattern` compiles and matches, `backtrack` where look-around and back references need that.
+//! Neighbours: `icu` reads patterns, `pattern` compiles and matches, `backtrack` where look-around and back references
+//! need that.
 //!
 //! **Invariants**: positions are characters from 1; a compiled pattern is reused while it stays among the last
 //! [`CACHED`] of its thread.
@@ -8,8 +9,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::backtrack::{Finder, Found, Matcher};
+use super::backtrack::{Finder, Found, MOST_TEXT, Matcher};
 use super::call::{Call, int, string};
+use super::icu::ends_with_terminator;
 use super::pattern::{Key, error};
 use super::ret::{
     any_nullable, collation_of, compared_in, int as ret_int, string_type, text_chars,
@@ -120,15 +122,19 @@ fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Rc<Matcher>> {
             match flag {
                 'c' => key.ignore_case = false,
                 'i' => key.ignore_case = true,
-                'm' => key.multi_line = true,
-                'n' => key.dot_all = true,
-                'u' => {}
+                'm' => key.modes.multi_line = true,
+                'n' => key.modes.dot_all = true,
+                'u' => key.modes.unix_lines = true,
                 _ => {
                     let message = format!("Incorrect arguments to {name}");
                     return Err(error(1210, &message));
                 }
             }
         }
+    }
+    if key.pattern.contains(['$', 'Z']) {
+        let text = c.text(0);
+        key.before_terminator = text.len() <= MOST_TEXT && ends_with_terminator(&text);
     }
     cached(key, c)
 }
