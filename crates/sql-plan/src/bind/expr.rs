@@ -16,7 +16,9 @@ use super::aliases::AliasUse;
 use super::block::Volatility;
 use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
-use super::{BindEnv, call, compare, errors, fulltext, json, json_table, literal, print, subquery};
+use super::{
+    BindEnv, call, compare, errors, fulltext, json, json_table, literal, parameter, print, subquery,
+};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 
 /// Binds an expression that stands for one value.
@@ -409,13 +411,14 @@ fn bind_cast(
     data_type: &ast::DataType,
 ) -> SqlResult<Expr> {
     let mut ty = literal::cast_type(env, data_type)?;
-    let name = json::name_of(arg);
+    let (name, written) = (json::name_of(arg), arg);
     // BINARY and hexadecimal literals keep their bytes; numbers are numbers.
-    let arg = match number_literal(arg) {
+    let mut arg = match number_literal(arg) {
         Some(number) if ty.is_numeric() => number,
         _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
         _ => bind_expr(env, scope, arg)?,
     };
+    parameter::cast_as_moment(env, written, &mut arg, &ty);
     if data_type.length.is_none() && ty.is_string() {
         let mut length = cast_length(&arg.ty);
         if ty.collation.is_binary() && arg.ty.is_string() {

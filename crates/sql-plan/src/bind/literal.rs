@@ -328,7 +328,11 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         TypeName::Date => SqlType::new(TypeKind::Date),
         TypeName::Time => fraction(TypeKind::Time)?,
         TypeName::DateTime | TypeName::Timestamp => fraction(TypeKind::DateTime)?,
-        TypeName::Year => SqlType::new(TypeKind::Year),
+        // A number, not a column's year.
+        TypeName::Year => SqlType {
+            unsigned: true,
+            ..SqlType::new(TypeKind::Year)
+        },
         TypeName::Char | TypeName::VarChar => character_type(env, ty)?,
         // BINARY(n) pads with zero bytes.
         TypeName::Binary | TypeName::VarBinary => SqlType {

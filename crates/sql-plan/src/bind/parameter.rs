@@ -18,6 +18,8 @@ enum Needs {
     Moment,
     /// TIME(6), or DATETIME(6) of a text with a date.
     Time,
+    /// TIME(6), whatever it is.
+    Duration,
     /// A number of seconds with six digits.
     Seconds,
 }
@@ -30,6 +32,7 @@ fn needs(function: &str, nth: usize) -> Option<Needs> {
         (_, 0) if starts("date_add_") || starts("date_sub_") => Some(Needs::Moment),
         (_, 1) if starts("timestampadd_") => Some(Needs::Moment),
         ("timestamp", 1) | ("timediff", _) => Some(Needs::Time),
+        ("addtime" | "subtime", _) => Some(Needs::Duration),
         ("from_unixtime" | "sec_to_time", 0) => Some(Needs::Seconds),
         _ => None,
     }
@@ -46,14 +49,35 @@ pub(super) fn take_as_moments(
     if matches!(env.params, Params::Typed(..)) {
         return;
     }
+    let is_first = matches!(args.first(), Some(ast::Expr::Param(_)));
     for (nth, (arg, bound)) in args.iter().zip(bound).enumerate() {
         let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
             continue;
         };
-        let needs = needs(function, nth);
+        // The second takes its type from the first, if that has one.
+        let needs = needs(function, nth).filter(|needs| *needs != Needs::Duration || is_first);
         if let Some((value, ty)) = needs.and_then(|needs| typed(env, needs, value)) {
             *bound = Expr::constant(value, ty);
         }
+    }
+}
+
+/// Makes a moment of the parameter of CAST to DATE, TIME or DATETIME, if it is one.
+pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Expr, ty: &SqlType) {
+    let is_moment = matches!(
+        ty.kind,
+        TypeKind::Date | TypeKind::Time | TypeKind::DateTime
+    );
+    let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
+        return;
+    };
+    if !is_moment || matches!(env.params, Params::Typed(..)) {
+        return;
+    }
+    let given = matches!(value, Value::Date(_) | Value::DateTime(_) | Value::Time(_));
+    let moment = typed(env, Needs::Moment, value).filter(|_| !given);
+    if let Some((value, ty)) = moment {
+        *bound = Expr::constant(value, ty);
     }
 }
 
@@ -76,6 +100,10 @@ fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlTy
                 }
                 _ => moment(env, text),
             }
+        }
+        (Needs::Duration, value) => {
+            let time = cast::to_time(&env.ctx.quiet(), value).ok()??;
+            Some((Value::Time(time), with_six_digits(TypeKind::Time)))
         }
         (Needs::Moment, Value::Str(text)) => moment(env, text),
         (Needs::Moment, Value::Int(number)) => moment(env, number.to_string().as_bytes()),

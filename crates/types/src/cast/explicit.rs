@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use super::number::{datetime_number, time_number};
-use super::temporal::{date_flags, raise_overflow, today, truncates};
+use super::temporal::{date_flags, first_day_of_year, raise_overflow, today, truncates};
 use super::text::{to_str, write_f64};
 use super::{
     IntStatus, parse_int, quoted, quoted_bytes, round_f64, to_date, to_datetime, to_decimal,
@@ -40,6 +40,11 @@ pub fn cast(
         return cast_json(ctx, JsonRef::new(doc), ty, text);
     }
     let flags = date_flags(ctx);
+    let year = match ty.is_temporal() && ty.kind != TypeKind::Year {
+        true => first_day_of_year(v, from).map(Value::DateTime),
+        false => None,
+    };
+    let v = year.as_ref().unwrap_or(v);
     match &ty.kind {
         TypeKind::TinyInt
         | TypeKind::SmallInt

@@ -14,7 +14,7 @@ use crate::temporal::{
     Date, DateFlags, DateTime, NotTemporal, Parsed, ParsedKind, TemporalWarn, Time, check_date,
     datetime_from_number, parse_datetime, parse_time, time_from_number,
 };
-use crate::value::ValueRef;
+use crate::value::{Value, ValueRef};
 
 /// What the session's SQL mode allows of dates: zero parts unless NO_ZERO_IN_DATE, and so on.
 pub fn date_flags(ctx: &EvalCtx) -> DateFlags {
@@ -208,6 +208,18 @@ pub(super) fn warn_deprecated(ctx: &EvalCtx, p: &Parsed, v: ValueRef<'_>, row: u
         ),
     };
     ctx.warn(Level::Warning, code, text);
+}
+
+/// The first day of a year that comes from a YEAR column: where a date is asked for, the column is one. What YEAR()
+/// and CAST make, which is unsigned, is a number.
+pub fn first_day_of_year(v: &Value, ty: &SqlType) -> Option<DateTime> {
+    match (v, &ty.kind) {
+        (Value::Int(year), TypeKind::Year) if !ty.unsigned => {
+            let date = Date::new(u32::try_from(*year).ok()?, 1, 1)?;
+            Some(date.at_midnight())
+        }
+        _ => None,
+    }
 }
 
 /// The value as a date with time, in the session's zone. `None` for NULL and for what is no date.

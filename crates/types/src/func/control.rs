@@ -207,6 +207,9 @@ fn extreme_moment(c: &Call, wanted: Ordering) -> SqlResult<Value> {
 fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>> {
     let flags = cast::date_flags(c.ctx);
     let Value::Str(text) = &c.args[i] else {
+        if let Some(moment) = cast::first_day_of_year(&c.args[i], c.ty(i)) {
+            return Ok(Some(moment));
+        }
         let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
         return cast::to_datetime(c.ctx, &c.args[i], flags);
     };

@@ -178,6 +178,9 @@ fn exact_int(c: &Call) -> SqlResult<Value> {
     }
 }
 
+/// Decimals of a column at most.
+const MOST_DECIMALS: u32 = 30;
+
 fn ret_round(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     ret_rounded(args, ctx, true)
 }
@@ -204,7 +207,8 @@ fn ret_rounded(args: &[ArgType], _: &RetCtx, rounds: bool) -> SqlResult<Signatur
                 None => exact,
                 Some(wanted) => {
                     let old = u32::from(exact.decimals);
-                    let scale = wanted.clamp(0, i64::from(old)) as u32;
+                    // A literal may have more decimals than a column.
+                    let scale = wanted.clamp(0, i64::from(old.min(MOST_DECIMALS))) as u32;
                     // A number without decimals counts as cut, too.
                     let cut = scale < old || wanted <= 0;
                     let carry = u32::from(rounds && cut);

@@ -35,7 +35,8 @@ fn fields_of(format: &[u8]) -> Fields {
             Some(b'H' | b'h' | b'I' | b'i' | b'k' | b'l' | b'p' | b'r' | b'S' | b's' | b'T') => {
                 fields.time = true;
             }
-            Some(spec) if b"aMbcDdejmUuVvWwXxYy".contains(spec) => fields.date = true,
+            // A day alone makes no date of a time: it is hours.
+            Some(spec) if b"aMbcjmUuVvWwXxYy".contains(spec) => fields.date = true,
             _ => {}
         }
     }
@@ -162,8 +163,11 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A number of up to `width` digits, and how many it had.
+    /// A number of up to `width` digits, a plus sign among them, and how many it had.
     fn digits(&mut self, width: usize) -> Option<(u32, usize)> {
+        let signed = self.rest.strip_prefix(b"+").filter(|_| width > 1);
+        let width = width - usize::from(signed.is_some());
+        self.rest = signed.unwrap_or(self.rest);
         let len = self
             .rest
             .iter()
@@ -330,11 +334,15 @@ impl<'a> Reader<'a> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
             return None;
         }
+        let strict = mode.has(SqlMode::NO_ZERO_IN_DATE) || mode.has(SqlMode::NO_ZERO_DATE);
         if ret.kind == TypeKind::Time {
+            // A day alone is a date with zero parts.
+            if strict && !date.is_zero() {
+                return None;
+            }
             let hours = self.hour + self.day * 24;
             return Time::new(false, hours, self.minute, self.second, self.micro).map(Value::Time);
         }
-        let strict = mode.has(SqlMode::NO_ZERO_IN_DATE) || mode.has(SqlMode::NO_ZERO_DATE);
         let zero_part = date.has_zero_part() || date.year() == 0;
         if strict && zero_part || !date.has_zero_part() && !date.is_calendar_day() {
             return None;

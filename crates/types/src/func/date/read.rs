@@ -49,14 +49,20 @@ fn datetime(c: &Call, i: usize, flags: DateFlags) -> SqlResult<Option<DateTime>>
     if refused(c, i, flags) {
         return Ok(None);
     }
-    cast::to_datetime(c.ctx, &c.args[i], flags)
+    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+        Some(moment) => Ok(Some(moment)),
+        None => cast::to_datetime(c.ctx, &c.args[i], flags),
+    }
 }
 
 fn date_alone(c: &Call, i: usize, flags: DateFlags) -> SqlResult<Option<Date>> {
     if refused(c, i, flags) {
         return Ok(None);
     }
-    cast::to_date(c.ctx, &c.args[i], flags)
+    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+        Some(moment) => Ok(Some(moment.date())),
+        None => cast::to_date(c.ctx, &c.args[i], flags),
+    }
 }
 
 /// Argument `i` as a date with time; month and day may be 0.
@@ -91,7 +97,10 @@ pub(super) fn kind_of_text(text: &[u8]) -> ParsedKind {
 
 /// Argument `i` as a duration: the time of day of a date with time.
 pub(super) fn duration(c: &Call, i: usize) -> SqlResult<Option<Time>> {
-    cast::to_time(c.ctx, &c.args[i])
+    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+        Some(moment) => Ok(Some(moment.time())),
+        None => cast::to_time(c.ctx, &c.args[i]),
+    }
 }
 
 /// Argument `i` as a duration, and the date that came with it.
@@ -107,7 +116,7 @@ pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentO
         }
         _ => None,
     };
-    Ok(duration(c, i)?.map(|time| (moment, time)))
+    Ok(cast::to_time(c.ctx, &c.args[i])?.map(|time| (moment, time)))
 }
 
 /// Argument `i` as a date where it reads like one, else as a duration.

@@ -7,6 +7,7 @@
 
 use super::read::{day, duration, duration_or_moment, moment_or_duration};
 use super::{temporal, time_fraction};
+use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
 use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
@@ -145,6 +146,7 @@ fn day_and_kind(c: &Call, i: usize) -> SqlResult<Option<(DateTime, ParsedKind)>>
     let kind = match &c.args[i] {
         Value::Str(_) | Value::Label(..) => super::read::kind_of_text(&c.text(i)),
         Value::DateTime(_) | Value::Time(_) => ParsedKind::DateTime,
+        v if cast::first_day_of_year(v, c.ty(i)).is_some() => ParsedKind::DateTime,
         _ if moment.time() == Time::ZERO => ParsedKind::Date,
         _ => ParsedKind::DateTime,
     };
