@@ -373,6 +373,8 @@ pub struct EvalSettings {
     pub div_precision_increment: u8,
     /// default_week_format (0-7, default 0).
     pub default_week_format: u8,
+    /// sql_auto_is_null: `counter IS NULL` in WHERE finds the row of LAST_INSERT_ID().
+    pub auto_is_null: bool,
     /// lc_time_names.
     pub time_names: crate::func::TimeLocale,
     /// max_allowed_packet, bytes.

@@ -43,6 +43,7 @@ pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&Eva
         now_micros,
         div_precision_increment: 4,
         default_week_format: 0,
+        auto_is_null: false,
         time_names: crate::func::TimeLocale::default(),
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,

@@ -68,8 +68,7 @@ fn safe_updates_want_a_key_or_a_limit() {
 fn variables_promise_nothing_that_does_not_happen() {
     let (server, _dir) = server();
     let mut c = server.connect();
-    assert_eq!(c.code("SET sql_auto_is_null = 1"), Some(1231));
-    c.run("SET sql_auto_is_null = 0, SESSION foreign_key_checks = 0, unique_checks = 0");
+    c.run("SET SESSION foreign_key_checks = 0, unique_checks = 0");
     c.run("SET sql_notes = 0; DROP TABLE IF EXISTS d.nope");
     assert_eq!(c.value("SELECT @@warning_count"), "0");
     c.run("SET sql_notes = 1; DROP TABLE IF EXISTS d.nope");

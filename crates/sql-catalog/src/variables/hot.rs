@@ -97,6 +97,8 @@ pub struct SessionVars {
     pub div_precision_increment: u8,
     /// default_week_format.
     pub default_week_format: u8,
+    /// sql_auto_is_null.
+    pub auto_is_null: bool,
     /// lc_time_names.
     pub time_names: TimeLocale,
     /// max_execution_time; None = no limit.
@@ -261,6 +263,7 @@ impl SessionVars {
             group_concat_max_len: number("group_concat_max_len"),
             div_precision_increment: number("div_precision_increment") as u8,
             default_week_format: number("default_week_format") as u8,
+            auto_is_null: v.named("sql_auto_is_null").is_on(),
             time_names: TimeLocale::named(v.named("lc_time_names").as_text()),
             max_execution_time: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
             wait_timeout: seconds("wait_timeout"),

@@ -454,7 +454,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("slow_query_log_file", G, SET, VarKind::Text, "slow.log"),
     var("socket", G, FIX, VarKind::Text, ""),
     var("sort_buffer_size", B, SET, VarKind::UInt { min: 32_768, max: u64::MAX }, "33554432"),
-    one("sql_auto_is_null", B, SET, VarKind::Bool, "OFF"),
+    var("sql_auto_is_null", B, SET, VarKind::Bool, "OFF"),
     var("sql_big_selects", B, SET, VarKind::Bool, "ON"),
     var("sql_generate_invisible_primary_key", B, SET, VarKind::Bool, "OFF"),
     var("sql_log_bin", S, SET, VarKind::Bool, "ON"),

@@ -1,7 +1,8 @@
-//! WHERE, and what MySQL makes of `IS NULL` there for dates that are never NULL.
+//! WHERE, and what MySQL makes of `IS NULL` there for columns that are never NULL.
 //!
 //! ODBC has no zero date, so programs look for one with `date IS NULL`: as a conjunct of WHERE it finds
-//! `0000-00-00` in a DATE or DATETIME column that is NOT NULL; in OR, ON, HAVING and select lists it does not.
+//! `0000-00-00` in a DATE or DATETIME column that is NOT NULL; in OR, ON, HAVING and select lists it does not. With
+//! sql_auto_is_null, `counter IS NULL` alone finds the row that was inserted last.
 //!
 //! Neighbours: `select` and changes of rows bind their WHERE here, `expr` the condition itself.
 //! **Invariant**: where an outer join adds rows of NULL, these are found as well.
@@ -12,8 +13,8 @@ use esker_sql_syntax::ast;
 use esker_types::temporal::{Date, DateTime};
 use esker_types::{SqlResult, TypeKind, Value};
 
-use super::expr::bind_condition;
-use super::scope::Scope;
+use super::expr::{bind_condition, bind_expr};
+use super::scope::{ColumnAt, Scope};
 use super::{BindEnv, compare};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
@@ -23,8 +24,27 @@ use crate::expr::{CmpOp, Expr, ExprKind, Test};
 /// As [`bind_condition`].
 pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
     let mut bound = bind_condition(env, scope, &not_in(expr))?;
+    if let Some(last) = find_last_number(env, scope, &bound)? {
+        return Ok(last);
+    }
     find_zero_dates(env, scope, &mut bound)?;
     Ok(bound)
+}
+
+/// With sql_auto_is_null, the condition that `counter IS NULL` alone stands for.
+fn find_last_number(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &Expr) -> SqlResult<Option<Expr>> {
+    match &cond.kind {
+        ExprKind::Is {
+            arg,
+            test: Test::Null,
+            negated: false,
+        } if env.ctx.auto_is_null && is_counter(scope, arg) => {
+            let last = ast::Call::plain(ast::Ident::new("last_insert_id"), Vec::new());
+            let last = bind_expr(env, scope, &ast::Expr::Call(Box::new(last)))?;
+            compare::compare(env, CmpOp::Eq, (**arg).clone(), last).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The condition with `NOT IN (SELECT …)` for `IN (SELECT …) IS FALSE`, as views have it: as a conjunct the two are the
@@ -98,6 +118,18 @@ fn find_zero_dates(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &mut Expr) -> Sql
         *cond = is_zero;
     }
     Ok(())
+}
+
+/// Is it an AUTO_INCREMENT column that no outer join makes NULL?
+fn is_counter(scope: &Scope<'_>, e: &Expr) -> bool {
+    let ExprKind::Column(slot) = e.kind else {
+        return false;
+    };
+    let is_counter = |at: ColumnAt| {
+        let def = scope.tables[at.table].base_def();
+        def.is_some_and(|def| def.columns[at.column].auto_increment)
+    };
+    !e.ty.nullable && scope.column_of_slot(slot).is_some_and(is_counter)
 }
 
 /// Is it a column that is NOT NULL in its table?

@@ -62,6 +62,7 @@ pub(crate) fn eval_settings(sql_mode: SqlMode, time_zone: &TimeZone) -> EvalSett
         now_micros: NOW_MICROS,
         div_precision_increment: 4,
         default_week_format: 0,
+        auto_is_null: false,
         time_names: esker_types::func::TimeLocale::default(),
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,

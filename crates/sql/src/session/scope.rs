@@ -76,6 +76,7 @@ impl SessionContext {
             now_micros,
             div_precision_increment: vars.div_precision_increment,
             default_week_format: vars.default_week_format,
+            auto_is_null: vars.auto_is_null,
             time_names: vars.time_names,
             max_allowed_packet: vars.max_allowed_packet,
             group_concat_max_len: vars.group_concat_max_len,

@@ -102,6 +102,7 @@ pub fn with_facts<T>(facts: &Facts, f: impl FnOnce(&EvalCtx) -> T) -> T {
         now_micros: NOW,
         div_precision_increment: 4,
         default_week_format: 0,
+        auto_is_null: false,
         time_names: esker_types::func::TimeLocale::default(),
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
