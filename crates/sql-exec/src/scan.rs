@@ -20,7 +20,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{Cursor, Direction, View};
-use esker_sql_catalog::catalog::{AccessCounts, ReadCount, TableDef};
+use esker_sql_catalog::catalog::{AccessCounts, IndexDef, ReadCount, TableDef, Walk};
 use esker_sql_catalog::codec::{KeyRange, RowReader};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_plan::expr::{FoundKeys, OuterRow};
@@ -178,7 +178,11 @@ impl ScanState {
         env: &ExecEnv<'_>,
     ) -> ExecResult<()> {
         let index = &def.indexes[access.index];
-        self.reads.aim(counts_of(def, access));
+        let counts = counts_of(def, access);
+        if !matches!(access.kind, AccessKind::Ranges(_)) {
+            let (walk, keys) = walk_of(index, access);
+            self.reads.aim(counts, walk, keys);
+        }
         let ranges = match &access.kind {
             AccessKind::Full => vec![KeyRange::ALL],
             AccessKind::Point(operands) | AccessKind::Ref(operands) => {
@@ -225,6 +229,8 @@ impl ScanState {
             }
             AccessKind::Ranges(spec) => {
                 let mut ranges = leniently(env, || spec.build(&index.codec, row, env))?;
+                let (walk, keys) = walk_of_ranges(index, &ranges, access.reverse);
+                self.reads.aim(counts, walk, keys);
                 if access.reverse {
                     ranges.reverse();
                 }
@@ -372,6 +378,7 @@ impl ScanState {
                 }
                 Input::Found(keys, at) => {
                     let Some(key) = keys.get(*at) else {
+                        self.reads.end(1);
                         return Ok(false);
                     };
                     *at += 1;
@@ -384,6 +391,7 @@ impl ScanState {
                 Input::Locking(_) => {
                     let index = access.index;
                     let Some(verdict) = self.take_next_locked(plan, def, index, row, env)? else {
+                        self.reads.end_all();
                         return Ok(false);
                     };
                     verdict
@@ -395,6 +403,7 @@ impl ScanState {
                         entry.filter(|(key, _)| key.starts_with(&self.lookups.last))
                     else {
                         self.input = Input::Done;
+                        self.reads.end(1);
                         return Ok(false);
                     };
                     if access.index == 0 {
@@ -431,6 +440,7 @@ impl ScanState {
                     let entry = cursor.as_mut().expect("just opened").next();
                     let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
                         *cursor = None;
+                        self.reads.end(1);
                         continue;
                     };
                     if access.index == 0 {
@@ -569,6 +579,28 @@ fn read_row(
         .txn()
         .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));
     Ok(found.map_err(|e| engine_error(&e))?.is_some())
+}
+
+/// How an access that reads no ranges goes through its index, and how many keys it looks for.
+fn walk_of(index: &IndexDef, access: &Access) -> (Walk, u64) {
+    match (&access.kind, access.reverse) {
+        (AccessKind::Full, true) => (Walk::IndexBack, 0),
+        (AccessKind::Full, false) if index.primary => (Walk::Table, 0),
+        (AccessKind::Full, false) => (Walk::Index, 0),
+        (AccessKind::Point(_), _) => (Walk::Unique, 1),
+        _ => (Walk::Keys, 1),
+    }
+}
+
+/// The same for ranges.
+fn walk_of_ranges(index: &IndexDef, ranges: &[KeyRange], reverse: bool) -> (Walk, u64) {
+    let is_key = index.unique && index.parts.len() == 1;
+    let walk = match reverse {
+        _ if is_key && ranges.iter().all(KeyRange::has_one_prefix) => Walk::Unique,
+        true => Walk::KeysBack,
+        false => Walk::Keys,
+    };
+    (walk, ranges.len() as u64)
 }
 
 /// Where the rows of an access are counted.

@@ -1,12 +1,14 @@
 //! Rows that statements read and change, by table and index: striped counters.
 //!
 //! Neighbours: scans, short statements, parallel tasks and writers count;
-//! `performance_schema.table_io_waits_summary_by_…` shows.
+//! `performance_schema.table_io_waits_summary_by_…` shows; `handler_calls` is told what that is in MySQL's calls.
 //! **Invariants**: counting takes no lock, and threads that count at once mostly touch different cache lines; a scan
 //! counts what it has read in one addition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::handler_calls::{HandlerCall, Walk, Walked, note_call, note_walk};
 
 /// Counters side by side: more threads share them.
 const STRIPES: usize = 8;
@@ -39,6 +41,12 @@ impl AccessCounts {
     /// So many more.
     #[inline]
     pub fn note(&self, event: RowEvent, rows: u64) {
+        match event {
+            RowEvent::Fetch => {}
+            RowEvent::Insert => note_call(HandlerCall::Write, rows),
+            RowEvent::Update => note_call(HandlerCall::Update, rows),
+            RowEvent::Delete => note_call(HandlerCall::Delete, rows),
+        }
         self.0[own_stripe()].0[event as usize].fetch_add(rows, Ordering::Relaxed);
     }
 
@@ -75,15 +83,24 @@ fn own_stripe() -> usize {
 pub struct ReadCount {
     rows: u64,
     of: Option<Arc<AccessCounts>>,
+    walk: Walk,
+    /// Scans that began, those that ended, and the keys that they looked for.
+    scans: u64,
+    ended: u64,
+    keys: u64,
 }
 
 impl ReadCount {
-    /// From here on rows are counted there.
-    pub fn aim(&mut self, counts: &Arc<AccessCounts>) {
-        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, counts)) {
+    /// A scan begins that looks for so many keys; from here on rows are counted there.
+    pub fn aim(&mut self, counts: &Arc<AccessCounts>, walk: Walk, keys: u64) {
+        let is_same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, counts));
+        if !is_same || self.walk != walk {
             self.settle();
             self.of = Some(Arc::clone(counts));
+            self.walk = walk;
         }
+        self.scans += 1;
+        self.keys += keys;
     }
 
     /// One more row.
@@ -92,11 +109,32 @@ impl ReadCount {
         self.rows += 1;
     }
 
+    /// The scan has found that there are no more rows, behind each of so many keys.
+    #[inline]
+    pub fn end(&mut self, keys: u64) {
+        self.ended += keys;
+    }
+
+    /// The scan has come to its end behind all of its keys.
+    #[inline]
+    pub fn end_all(&mut self) {
+        self.ended = self.keys.max(self.scans);
+    }
+
     /// Counts what was read.
     pub fn settle(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         if let Some(of) = self.of.as_ref().filter(|_| rows > 0) {
             of.note(RowEvent::Fetch, rows);
+        }
+        let walked = Walked {
+            scans: std::mem::take(&mut self.scans),
+            ended: std::mem::take(&mut self.ended),
+            keys: std::mem::take(&mut self.keys),
+            rows,
+        };
+        if walked.scans > 0 {
+            note_walk(self.walk, walked);
         }
     }
 }
@@ -119,7 +157,7 @@ mod tests {
                 scope.spawn(|| {
                     counts.note(RowEvent::Insert, 2);
                     let mut reads = ReadCount::default();
-                    reads.aim(&counts);
+                    reads.aim(&counts, Walk::Table, 0);
                     reads.add();
                 });
             }
@@ -134,12 +172,12 @@ mod tests {
     fn rows_belong_to_where_they_were_read() {
         let (one, other) = (Arc::default(), Arc::default());
         let mut reads = ReadCount::default();
-        reads.aim(&one);
+        reads.aim(&one, Walk::Table, 0);
         reads.add();
-        reads.aim(&one);
+        reads.aim(&one, Walk::Table, 0);
         reads.add();
         assert_eq!(one.events()[0], 0, "not yet");
-        reads.aim(&other);
+        reads.aim(&other, Walk::Table, 0);
         reads.add();
         assert_eq!(one.events()[0], 2);
         reads.settle();

@@ -3,10 +3,11 @@
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
 //! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table),
 //! `event` (events) with `interval` (how often they run), `storage_engine` (what a table calls its engine) · `runtime`
-//! (what outlives them in memory), `access_counts` (rows read and changed), `sample`, `histogram` (statistics) ·
-//! `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]:
-//! an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a definition) · `show` (SHOW CREATE text)
-//! · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that
+//! (what outlives them in memory), `access_counts` (rows read and changed), `handler_calls` (as calls), `sample`,
+//! `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as
+//! rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a
+//! definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
+//! everything else reads it; `mdl` makes sure that
 //! a statement's tables do not change under it.
 //!
 //! **Invariants**
@@ -26,6 +27,7 @@ mod event;
 mod foreign;
 mod fulltext;
 mod generated;
+mod handler_calls;
 mod histogram;
 mod interval;
 mod partitioning;
@@ -60,6 +62,9 @@ pub use def::{
 };
 pub use event::{Due, EventDef, EventRuntime, Schedule, event_key, moment_in};
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
+pub use handler_calls::{
+    HandlerCall, HandlerCalls, Walk, Walked, note_call, note_walk, take_calls,
+};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use interval::EventInterval;
 pub use partitioning::{

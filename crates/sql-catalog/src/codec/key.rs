@@ -135,6 +135,19 @@ impl KeyRange {
         )
     }
 
+    /// Does it have the keys that begin with one prefix, and may this be told from its bounds alone?
+    pub fn has_one_prefix(&self) -> bool {
+        let (Bound::Included(lower), Bound::Excluded(upper)) = (&self.lower, &self.upper) else {
+            return false;
+        };
+        match (lower.split_last(), upper.split_last()) {
+            (Some((lower, before)), Some((upper, also))) => {
+                before == also && lower.checked_add(1) == Some(*upper)
+            }
+            _ => false,
+        }
+    }
+
     /// Everything.
     pub const ALL: KeyRange = KeyRange {
         lower: Bound::Unbounded,

@@ -31,6 +31,7 @@ use std::thread;
 
 use esker_engine::scan::{CountedTask, Outcome, ScanWork};
 use esker_engine::{EngineError, View};
+use esker_sql_catalog::catalog::{Walk, Walked, note_walk};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::Expr;
@@ -300,6 +301,13 @@ fn count(
         let verified = task.0.verify(rows, &mut || (exec.check_killed)().is_ok());
         verified.map_err(|e| engine_error(&e))?;
     }
+    let walked = Walked {
+        scans: 1,
+        ended: 1,
+        keys: 0,
+        rows,
+    };
+    note_walk(Walk::Table, walked);
     exec.txn().scans().note_counted(from_metadata);
     stats.note_counted(from_metadata);
     stats.note_passed([rows]);

@@ -67,6 +67,11 @@ impl RuntimeStats {
         self.read.fetch_add(rows, Ordering::Relaxed);
     }
 
+    /// Rows that were read so far.
+    pub(super) fn rows_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
     /// So many rows met the table's conditions, and passed the first stages, in their order.
     pub(super) fn note_passed(&self, rows: impl IntoIterator<Item = u64>) {
         for (all, more) in self.passed.iter().zip(rows) {

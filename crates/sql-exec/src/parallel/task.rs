@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
-use esker_sql_catalog::catalog::{RowEvent, TableDef};
+use esker_sql_catalog::catalog::{RowEvent, TableDef, Walk, Walked, note_walk};
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecResult, engine_error, interrupted};
 use esker_sql_catalog::result::Mode;
@@ -309,6 +309,7 @@ impl TableTask {
 
     /// Tells the profile of a statement that is measured what all tasks did.
     pub(super) fn report(&self, env: &ExecEnv<'_>) {
+        self.note_calls();
         if let Some(profile) = &env.states.profile {
             let (blocks_skipped, keys) = match &self.input {
                 Input::Table { rows, keys, .. } => (rows.blocks_skipped(), *keys),
@@ -321,6 +322,25 @@ impl TableTask {
             };
             self.stats.report(profile, self.node(), self.cut, work);
         }
+    }
+
+    /// What the tasks have read, as calls of the statement's thread.
+    fn note_calls(&self) {
+        let Input::Table { index, keys, .. } = &self.input else {
+            return;
+        };
+        let walk = match (keys, index) {
+            (Some(_), _) => Walk::Unique,
+            (None, 0) => Walk::Table,
+            (None, _) => Walk::Index,
+        };
+        let walked = Walked {
+            scans: 1,
+            ended: 1,
+            keys: keys.unwrap_or(0) as u64,
+            rows: self.stats.rows_read(),
+        };
+        note_walk(walk, walked);
     }
 
     fn node(&self) -> &Node {

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::access::KeyPart;
 use super::place::{self, Keys};
 use super::{AggKind, Output, ShortSelect};
-use esker_sql_catalog::catalog::{IndexDef, ReadCount, RowEvent};
+use esker_sql_catalog::catalog::{HandlerCall, IndexDef, ReadCount, RowEvent, Walk, note_call};
 use esker_sql_catalog::codec::{KeyCodec, KeyRange, RowReader};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::RowSink;
@@ -291,9 +291,9 @@ impl ShortSelect {
         let index = self.index();
         self.table.check_visible(index, txn.snapshot())?;
         if let Bound::Point(_) = bound {
-            self.table
-                .accesses(self.index, false)
-                .note(RowEvent::Fetch, 1);
+            let counts = self.table.accesses(self.index, false);
+            counts.note(RowEvent::Fetch, 1);
+            note_call(HandlerCall::ReadKey, 1);
         }
         match bound {
             Bound::Point(key) if index.primary => {
@@ -345,6 +345,22 @@ impl ShortSelect {
         .unwrap_or(Ok(true))
     }
 
+    /// How a range is gone through, and how many keys are looked for.
+    fn walk(&self, range: &KeyRange) -> (Walk, u64) {
+        let is_back = self.direction == Direction::Backward;
+        let index = self.index();
+        if index.unique && index.parts.len() == 1 && range.has_one_prefix() {
+            return (Walk::Unique, 1);
+        }
+        match (range.is_all(), is_back) {
+            (true, true) => (Walk::IndexBack, 0),
+            (true, false) if index.primary => (Walk::Table, 0),
+            (true, false) => (Walk::Index, 0),
+            (false, true) => (Walk::KeysBack, 1),
+            (false, false) => (Walk::Keys, 1),
+        }
+    }
+
     /// The rows of a range; the key at which `f` said no.
     fn scan(
         &self,
@@ -364,7 +380,8 @@ impl ShortSelect {
             )
             .map_err(|e| engine_error(&e))?;
         let mut reads = ReadCount::default();
-        reads.aim(self.table.accesses(self.index, range.is_all()));
+        let (walk, keys) = self.walk(range);
+        reads.aim(self.table.accesses(self.index, range.is_all()), walk, keys);
         while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
             reads.add();
             let goes_on = if index.primary {
@@ -390,6 +407,7 @@ impl ShortSelect {
                 return Ok(Some(key.to_vec()));
             }
         }
+        reads.end(1);
         Ok(None)
     }
 

@@ -453,6 +453,8 @@ impl Session {
         };
         if let Err(e) = &result {
             let e = e.clone();
+        // The end of its scans.
+        self.count_calls();
             self.fail(e);
             self.end_command();
         }

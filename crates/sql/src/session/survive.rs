@@ -1,7 +1,8 @@
 //! A panic inside a statement: a defect of the server that costs the statement and its transaction, not the session.
 //!
 //! Neighbours: `step`, `prepared`, `cursor`, `load` and `lookup` run their work in [`Session::survive`]; the server's
-//! panic hook has logged the place by the time the panic arrives here.
+//! panic hook has logged the place by the time the panic arrives here. What the work would be as calls of MySQL's
+//! storage engine interface is counted here, too.
 //!
 //! **Invariants**
 //! - Nobody knows how far the statement has come, so its whole transaction is rolled back (a branch of an XA
@@ -10,9 +11,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use esker_sql_catalog::catalog::take_calls;
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::Session;
+use super::{Counter, Session};
 
 /// ER_INTERNAL_ERROR.
 fn internal_error() -> SqlError {
@@ -27,14 +29,39 @@ impl Session {
     /// # Errors
     /// 1815 for a panic; the transaction is rolled back then.
     pub(super) fn survive<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> SqlResult<T> {
+        // What others have left on this thread.
+        let _ = take_calls();
         // What a panic leaves behind in the session is put right by `abandon`.
-        catch_unwind(AssertUnwindSafe(|| work(self))).map_err(|_| {
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
+        self.count_calls();
+        done.map_err(|_| {
             let abandoned = catch_unwind(AssertUnwindSafe(|| self.abandon()));
             if abandoned.is_err() {
                 self.context.process.kill(true);
             }
             internal_error()
         })
+    }
+
+    /// Counts the calls that a part of a statement would be in MySQL.
+    pub(super) fn count_calls(&self) {
+        const COUNTERS: [Counter; 9] = [
+            Counter::HandlerDelete,
+            Counter::HandlerReadFirst,
+            Counter::HandlerReadKey,
+            Counter::HandlerReadLast,
+            Counter::HandlerReadNext,
+            Counter::HandlerReadPrev,
+            Counter::HandlerReadRndNext,
+            Counter::HandlerUpdate,
+            Counter::HandlerWrite,
+        ];
+        if let Some(calls) = take_calls() {
+            let made = COUNTERS.into_iter().zip(calls);
+            for (counter, times) in made.filter(|(_, times)| *times > 0) {
+                self.count(counter, times);
+            }
+        }
     }
 
     /// Gives up the statement and its transaction.

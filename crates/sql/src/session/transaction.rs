@@ -15,8 +15,8 @@ use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::Session;
 use super::terms::Terms;
+use super::{Counter, Session};
 
 /// Savepoints of a transaction: names are bounded, so this bounds their memory.
 const MAX_SAVEPOINTS: usize = 1 << 14;
@@ -144,6 +144,7 @@ impl Session {
             // An implicit commit blocks, too.
             self.context.pace.leave();
         }
+        self.count_if_used(Counter::HandlerCommit);
         let result = match self.seal() {
             Ok(()) => self.txn.commit(),
             Err(e) => {
@@ -168,8 +169,16 @@ impl Session {
         }
     }
 
+    /// Counts the end of a transaction that has used tables, as MySQL does.
+    fn count_if_used(&self, counter: Counter) {
+        if !self.locks.is_empty() {
+            self.count(counter, 1);
+        }
+    }
+
     /// Rolls back whatever is open, an XA transaction that is not prepared included.
     pub(crate) fn rollback_transaction(&mut self) {
+        self.count_if_used(Counter::HandlerRollback);
         self.txn.rollback();
         self.filling = None;
         self.capture.forget_transaction();
@@ -284,6 +293,7 @@ impl Session {
             return Err(errors::out_of_memory("too many savepoints"));
         }
         let id = self.txn.savepoint();
+        self.count(Counter::HandlerSavepoint, 1);
         self.state.savepoints.push((name, id));
         Ok(())
     }
@@ -301,6 +311,7 @@ impl Session {
     pub(crate) fn rollback_to(&mut self, name: &str) -> SqlResult<()> {
         let at = self.find_savepoint(name)?;
         self.warn_of_temporary();
+        self.count(Counter::HandlerSavepointRollback, 1);
         self.txn.rollback_to(self.state.savepoints[at].1);
         self.state.savepoints.truncate(at + 1);
         Ok(())

@@ -26,10 +26,7 @@ const ZEROS: &str = "\
     Count_hit_query_past_global_connection_memory_status_limit Delayed_errors Delayed_insert_threads Delayed_writes \
     Deprecated_use_fk_on_non_standard_key_count Deprecated_use_i_s_processlist_count Error_log_buffered_bytes \
     Error_log_buffered_events Error_log_expired_events Error_log_latest_write Global_connection_memory \
-    Handler_commit Handler_delete Handler_discover Handler_external_lock Handler_mrr_init Handler_prepare \
-    Handler_read_first Handler_read_key Handler_read_last Handler_read_next Handler_read_prev Handler_read_rnd \
-    Handler_read_rnd_next Handler_rollback Handler_savepoint Handler_savepoint_rollback Handler_update \
-    Handler_write Innodb_buffer_pool_pages_flushed Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead \
+    Handler_discover Handler_external_lock Handler_mrr_init Handler_prepare Handler_read_rnd Innodb_buffer_pool_pages_flushed Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead \
     Innodb_buffer_pool_read_ahead_evicted Innodb_buffer_pool_read_ahead_rnd Innodb_buffer_pool_read_requests \
     Innodb_buffer_pool_resize_status_code Innodb_buffer_pool_resize_status_progress Innodb_buffer_pool_wait_free \
     Innodb_buffer_pool_write_requests Innodb_data_pending_fsyncs Innodb_data_pending_reads \

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use esker_engine::View;
-use esker_sql_catalog::catalog::{ColumnDef, IndexDef, ReadCount, TableDef, same_name};
+use esker_engine::{Direction, View};
+use esker_sql_catalog::catalog::{self, ColumnDef, IndexDef, ReadCount, TableDef, same_name};
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecError, ExecResult, engine_error};
 use esker_sql_catalog::result::{ColumnMeta, Mode, RowSink, StoredAs};
@@ -184,7 +184,13 @@ impl Session {
             .scan(&index.tree, lower, upper, walk.direction, View::Snapshot);
         let mut cursor = scan.map_err(|e| engine_error(&e))?;
         let mut reads = ReadCount::default();
-        reads.aim(table.accesses(bound.index.unwrap_or(0), bound.index.is_none()));
+        let (calls, keys) = match (bound.index, walk.direction) {
+            (None, _) => (catalog::Walk::Table, 0),
+            (Some(_), Direction::Forward) => (catalog::Walk::Keys, 1),
+            (Some(_), Direction::Backward) => (catalog::Walk::KeysBack, 1),
+        };
+        let counts = table.accesses(bound.index.unwrap_or(0), bound.index.is_none());
+        reads.aim(counts, calls, keys);
         while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
             reads.add();
             self.context.check()?;
