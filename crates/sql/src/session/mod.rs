@@ -243,6 +243,8 @@ pub struct Session {
     pub(crate) locks: LockSet,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) warning_total: u64,
+    /// Warnings and errors of the statement before, while one runs that asks for them.
+    counts_before: Option<(u64, u64)>,
     /// Did the last statement show the warnings of the one before?
     shows_diagnostics: bool,
     /// What the text of the running statement has of deprecated syntax.
@@ -351,6 +353,7 @@ impl Session {
             locks,
             warnings: Vec::new(),
             warning_total: 0,
+            counts_before: None,
             shows_diagnostics: false,
             deprecations: None,
             owed: 0,

@@ -27,7 +27,7 @@ use super::cursor::{Collector, PULL};
 use super::explain::RunningPlan;
 use super::export;
 use super::hints;
-use super::names::Purpose;
+use super::names::{Purpose, count_diagnostics};
 use super::plans::Deprecations;
 use super::program::Machine;
 use super::{Batch, Running, Session, Work};
@@ -128,6 +128,8 @@ impl Session {
             Statement::Explain(explain) => explain.analyzed_query(),
             _ => None,
         };
+        self.counts_before = asks_for_counts(statement)
+            .then(|| count_diagnostics(&self.warnings, self.warning_total));
         if keeps_diagnostics(statement) {
             self.shows_diagnostics = true;
         } else {
@@ -451,10 +453,10 @@ impl Session {
                 })
             }
         };
-        if let Err(e) = &result {
-            let e = e.clone();
         // The end of its scans.
         self.count_calls();
+        if let Err(e) = &result {
+            let e = e.clone();
             self.fail(e);
             self.end_command();
         }
@@ -630,18 +632,25 @@ impl Session {
     }
 }
 
-/// Statements that show the diagnostics area leave it alone.
-fn keeps_diagnostics(statement: &Statement) -> bool {
-    use esker_sql_syntax::ast::{QueryBody, SelectItem, ShowWhat};
-    if let Statement::Query(query) = statement
-        && let QueryBody::Select(select) = &query.body
-        && select.from.is_empty()
-    {
-        return select.items.iter().any(|item| {
+/// Does the statement ask how many warnings or errors the one before has had? It begins a diagnostics area of its own.
+fn asks_for_counts(statement: &Statement) -> bool {
+    use esker_sql_syntax::ast::{QueryBody, SelectItem};
+    let Statement::Query(query) = statement else {
+        return false;
+    };
+    let QueryBody::Select(select) = &query.body else {
+        return false;
+    };
+    select.from.is_empty()
+        && select.items.iter().any(|item| {
             matches!(item, SelectItem::Expr { expr: Expr::SysVar(var), .. }
                 if matches!(&*var.name, "warning_count" | "error_count"))
-        });
-    }
+        })
+}
+
+/// Statements that show the diagnostics area leave it alone.
+fn keeps_diagnostics(statement: &Statement) -> bool {
+    use esker_sql_syntax::ast::ShowWhat;
     match statement {
         Statement::Signal(signal) => return signal.resignal,
         Statement::GetDiagnostics(_) => return true,

@@ -16,7 +16,7 @@ use esker_sql_plan::plan::PlanTrace;
 use esker_types::ctx::Raised;
 use esker_types::{EvalCtx, EvalSettings, SqlResult, SqlType, Value};
 
-use super::names::{Purpose, SessionNames, count_diagnostics};
+use super::names::{Purpose, SessionNames};
 use super::{Session, SessionContext};
 
 /// What binding a statement may reach.
@@ -89,13 +89,14 @@ impl SessionContext {
 impl Session {
     /// The scope of one statement. For what [`Self::bind`] is not enough.
     pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
+        let counts = self.diagnostics_counts();
         StatementScope {
             ctx: self.context.eval_ctx(&self.vars),
             names: SessionNames::new(
                 &self.context,
                 &self.values,
                 &mut self.locks,
-                count_diagnostics(&self.warnings, self.warning_total),
+                counts,
                 (&self.profiles, &self.traces),
                 purpose,
             ),

@@ -529,8 +529,13 @@ impl Session {
 
     /// The session's value, computed ones included.
     pub(crate) fn session_variable(&self, id: VarId) -> VarValue {
-        let diagnostics = count_diagnostics(&self.warnings, self.warning_total);
-        session_variable(&self.context, &self.values, diagnostics, id)
+        session_variable(&self.context, &self.values, self.diagnostics_counts(), id)
+    }
+
+    /// What `@@warning_count` and `@@error_count` are.
+    pub(super) fn diagnostics_counts(&self) -> (u64, u64) {
+        let now = || count_diagnostics(&self.warnings, self.warning_total);
+        self.counts_before.unwrap_or_else(now)
     }
 
     /// USE changes what character_set_database and collation_database say.
