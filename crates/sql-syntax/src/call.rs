@@ -409,7 +409,7 @@ impl Parser<'_> {
         Ok(plain(&name, args))
     }
 
-    /// `WEIGHT_STRING(e [AS CHAR(n) | AS BINARY(n)])`.
+    /// `WEIGHT_STRING(e [AS CHAR(n) | AS BINARY(n)])`, or with numbers of bytes and characters, and flags.
     fn weight_string(&mut self) -> SqlResult<Expr> {
         self.open()?;
         let text = self.expr()?;
@@ -430,6 +430,12 @@ impl Parser<'_> {
             }
             args.push(Expr::Literal(Literal::Int(length)));
             self.expect(Tok::RParen)?;
+        } else if self.cur.tok == Tok::Comma {
+            name = "weight_string_sized";
+            for _ in 0..3 {
+                self.expect(Tok::Comma)?;
+                args.push(Expr::Literal(Literal::Int(self.number()?)));
+            }
         }
         self.expect(Tok::RParen)?;
         Ok(plain(name, args))

@@ -517,6 +517,11 @@ impl<'a> Printer<'a> {
                 self.around("weight_string(", text, &format!(" as {word}("))?;
                 self.around("", length, "))")
             }
+            // MySQL forgets the rest, too.
+            (Lowered::Weight, [text, _, chars, _]) => {
+                self.around("weight_string(", text, " as char(")?;
+                self.around("", chars, "))")
+            }
             (Lowered::Format, [Expr::Literal(Literal::Str { bytes, .. }), style]) => {
                 let kind = String::from_utf8_lossy(bytes);
                 self.around(&format!("get_format({kind}, "), style, ")")

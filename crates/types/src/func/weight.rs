@@ -1,7 +1,7 @@
 //! WEIGHT_STRING: the bytes by which a value is sorted.
 //!
-//! Neighbours: `collation` has the weights of texts; the parser gives `AS CHAR(n)` and `AS BINARY(n)` names of their
-//! own.
+//! Neighbours: `collation` has the weights of texts; the parser gives `AS CHAR(n)`, `AS BINARY(n)` and the form with
+//! numbers names of their own.
 //! **Invariants**: of two texts of one PAD SPACE collation that are cut to one length, the smaller has the smaller
 //! weight string; DECIMAL, DOUBLE and FLOAT values have none.
 
@@ -19,7 +19,11 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("weight_string", 1, 1, PURE, ret_weights, weight_string),
     def("weight_string_char", 2, 2, PURE, ret_cut, of_chars),
     def("weight_string_binary", 2, 2, PURE, ret_cut, of_bytes),
+    def("weight_string_sized", 4, 4, PURE, ret_sized, sized),
 ];
+
+/// A flag of the form with numbers: the weights are padded to so many bytes.
+const PAD_TO_LENGTH: i128 = 0x80;
 
 /// Most bytes of weights that a character has.
 const BYTES_PER_CHAR: u64 = 64;
@@ -38,6 +42,17 @@ fn ret_cut(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let length = const_int(args.get(1)).unwrap_or(0).unsigned_abs();
     let bytes = length.saturating_mul(BYTES_PER_CHAR).max(NUMBER);
     Ok(Signature::plain(string_type(bytes, Collation::BINARY)))
+}
+
+fn ret_sized(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let bytes = const_int(args.get(1)).unwrap_or(0).unsigned_abs();
+    match bytes {
+        0 => ret_weights(&args[..1], ctx),
+        bytes => {
+            let ret = string_type(bytes.max(NUMBER), Collation::BINARY);
+            Ok(Signature::plain(ret))
+        }
+    }
 }
 
 /// The weight of what is no text; `None`: it has none, or is a text.
@@ -119,6 +134,35 @@ fn of_chars(c: &Call) -> SqlResult<Value> {
     }
     let mut work = Work::new(c.ctx.session);
     string(collation.weight_string(&text, Some(missing), &mut work)?)
+}
+
+/// So many bytes of the weights of so many characters, of all where a number is 0.
+fn sized(c: &Call) -> SqlResult<Value> {
+    if let Some(weight) = of_number(c) {
+        return Ok(weight);
+    }
+    let (bytes, chars, flags) = (c.count(1)?, c.count(2)?, c.integer(3)?);
+    let (mut text, collation) = (text(c), collation(c));
+    if c.too_large("weight_string", bytes as u128)? {
+        return Ok(Value::Null);
+    }
+    if chars > 0 {
+        text.truncate(match collation.is_binary() {
+            true => chars.min(text.len()),
+            false => char_offset(&text, chars),
+        });
+    }
+    let pads = flags & PAD_TO_LENGTH != 0;
+    let mut work = Work::new(c.ctx.session);
+    let padding = pads.then_some(bytes);
+    let mut weights = collation.weight_string(&text, padding, &mut work)?;
+    if bytes > 0 {
+        weights.truncate(bytes);
+        if pads {
+            weights.resize(bytes, 0);
+        }
+    }
+    string(weights)
 }
 
 /// AS BINARY(n): the bytes, so many, with zeros behind.
