@@ -337,9 +337,9 @@ impl<'p> Scope<'p> {
         &self.tables[at.table].columns[at.column]
     }
 
-    /// Is it a column of a computed table?
-    pub(crate) fn is_virtual(&self, at: ColumnAt) -> bool {
-        matches!(self.tables[at.table].kind, TableKind::Virtual(_))
+    /// Is it a column of a computed table that is a view in MySQL?
+    pub(crate) fn is_system_view(&self, at: ColumnAt) -> bool {
+        matches!(&self.tables[at.table].kind, TableKind::Virtual(table) if table.is_view())
     }
 
     /// The column that has this slot.

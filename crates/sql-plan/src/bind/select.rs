@@ -340,8 +340,8 @@ fn item_meta(
 ) -> ColumnMeta {
     let name: Arc<str> = match (alias, expr) {
         (Some(alias), _) => alias.text.clone().into(),
-        // Columns of information_schema are called what they are called there, however they were written.
-        (None, ast::Expr::Column(column)) => match origin.filter(|at| scope.is_virtual(*at)) {
+        // Columns of such views are called what they are called there, however they were written.
+        (None, ast::Expr::Column(column)) => match origin.filter(|at| scope.is_system_view(*at)) {
             Some(at) => scope.column_at(at).name.clone(),
             None => column.name.text.clone().into(),
         },

@@ -34,6 +34,8 @@ pub trait VirtualTable: Send + Sync {
     fn schema(&self) -> &str;
     /// Table name as shown.
     fn name(&self) -> &str;
+    /// Are its columns called what they are called there, however a query writes them? So it is with views.
+    fn is_view(&self) -> bool;
     /// Columns in order.
     fn columns(&self) -> &[VirtualColumn];
     /// Its rows now.

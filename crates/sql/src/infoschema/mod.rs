@@ -179,6 +179,9 @@ impl VirtualTable for SystemTable {
     fn name(&self) -> &str {
         self.spec.name
     }
+    fn is_view(&self) -> bool {
+        self.spec.is_view()
+    }
     fn columns(&self) -> &[VirtualColumn] {
         &self.columns
     }

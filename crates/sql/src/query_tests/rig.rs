@@ -54,6 +54,9 @@ impl VirtualTable for Numbers {
     fn name(&self) -> &str {
         "numbers"
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn columns(&self) -> &[VirtualColumn] {
         &self.columns
     }

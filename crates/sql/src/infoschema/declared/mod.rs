@@ -119,7 +119,45 @@ pub struct KeySpec {
     pub columns: Vec<usize>,
 }
 
+/// Tables of INFORMATION_SCHEMA that are no views over the dictionary in MySQL.
+const NO_VIEWS: [&str; 15] = [
+    "COLLATIONS",
+    "COLUMN_PRIVILEGES",
+    "ENABLED_ROLES",
+    "APPLICABLE_ROLES",
+    "ENGINES",
+    "OPTIMIZER_TRACE",
+    "PLUGINS",
+    "PROCESSLIST",
+    "PROFILING",
+    "SCHEMA_PRIVILEGES",
+    "TABLE_PRIVILEGES",
+    "USER_PRIVILEGES",
+    "ROLE_COLUMN_GRANTS",
+    "ROLE_ROUTINE_GRANTS",
+    "ROLE_TABLE_GRANTS",
+];
+/// InnoDB's tables there that are such views.
+const INNODB_VIEWS: [&str; 4] = [
+    "INNODB_DATAFILES",
+    "INNODB_FOREIGN_COLS",
+    "INNODB_FIELDS",
+    "INNODB_TABLESPACES_BRIEF",
+];
+
 impl TableSpec {
+    /// Is it a view in MySQL, whose columns are called what the view calls them?
+    pub fn is_view(&self) -> bool {
+        match self.kind {
+            SpecKind::Table => false,
+            SpecKind::View => true,
+            SpecKind::SystemView if self.name.starts_with("INNODB_") => {
+                INNODB_VIEWS.contains(&self.name)
+            }
+            SpecKind::SystemView => !NO_VIEWS.contains(&self.name),
+        }
+    }
+
     /// The ordinal of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         let is_it = |c: &ColumnSpec| c.name.eq_ignore_ascii_case(name);
