@@ -13,6 +13,7 @@ use esker_types::{SqlError, SqlResult, errors};
 use super::Session;
 use super::partial_revokes::Grantor;
 use crate::binlog::AccountEvent;
+use crate::infoschema;
 
 impl Session {
     /// User and host of a name in a statement.
@@ -173,6 +174,15 @@ impl Session {
         let GrantScope::Table(schema, table) = scope else {
             return Ok(());
         };
+        if let Some(system) = infoschema::schema(schema)
+            && let Some(spec) = system.table(table)
+        {
+            let mut columns = asked.columns.iter().flat_map(|(_, names)| names);
+            return match columns.find(|column| spec.column(column).is_none()) {
+                Some(unknown) => Err(errors::unknown_column(unknown, table)),
+                None => Ok(()),
+            };
+        }
         let view = catalog.view(schema, table);
         let found = match &view {
             Some(_) => None,
