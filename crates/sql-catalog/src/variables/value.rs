@@ -356,15 +356,49 @@ pub fn check_client(charset: Charset) -> SqlResult<()> {
     }
 }
 
-/// The number of a flag `name=on`, and whether it is on.
-fn flag_of(names: &[&str], flag: &str) -> Option<(usize, bool)> {
-    let (name, state) = flag.trim().split_once('=')?;
+/// What a flag `name=on` makes of its state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FlagState {
+    On,
+    Off,
+    /// As it is compiled in.
+    Default,
+}
+
+/// The word for a flag's default, and alone for those of all flags that are not named.
+const ALL_DEFAULTS: &str = "default";
+
+/// The number of a flag `name=on`, and what it becomes.
+fn flag_of(names: &[&str], flag: &str) -> Option<(usize, FlagState)> {
+    let (name, state) = flag.split_once('=')?;
     let nth = names.iter().position(|n| n.eq_ignore_ascii_case(name))?;
-    match state.to_ascii_lowercase().as_str() {
-        "on" => Some((nth, true)),
-        "off" => Some((nth, false)),
-        _ => None,
+    let state = match state.to_ascii_lowercase().as_str() {
+        "on" => FlagState::On,
+        "off" => FlagState::Off,
+        ALL_DEFAULTS => FlagState::Default,
+        _ => return None,
+    };
+    Some((nth, state))
+}
+
+/// 1231 with what is wrong: a flag that is unknown or named twice, and all that follows.
+fn check_flags(def: &VarDef, names: &[&str], text: &str) -> SqlResult<()> {
+    let mut seen = vec![false; names.len()];
+    let mut said_default = false;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (flag, after) = rest.split_once(',').unwrap_or((rest, ""));
+        let is_fine = match flag.eq_ignore_ascii_case(ALL_DEFAULTS) {
+            true => !std::mem::replace(&mut said_default, true),
+            false => flag_of(names, flag)
+                .is_some_and(|(nth, _)| !std::mem::replace(&mut seen[nth], true)),
+        };
+        if !is_fine {
+            return Err(bad_value(def, rest));
+        }
+        rest = after;
     }
+    Ok(())
 }
 
 /// A value over the one before: flags that it does not name stay as they are.
@@ -372,11 +406,27 @@ pub fn over(def: &VarDef, value: VarValue, before: &VarValue) -> VarValue {
     let VarKind::Flags(names) = def.kind else {
         return value;
     };
-    let mut states = vec![false; names.len()];
-    for text in [before.as_text(), value.as_text()] {
-        for (nth, on) in text.split(',').filter_map(|flag| flag_of(names, flag)) {
-            states[nth] = on;
+    let flags = |text: &'_ str| -> Vec<_> {
+        let known = text.split(',').filter_map(|flag| flag_of(names, flag));
+        known.collect()
+    };
+    let mut defaults = vec![false; names.len()];
+    for (nth, state) in flags(def.default) {
+        defaults[nth] = state == FlagState::On;
+    }
+    let says_default = |flag: &str| flag.eq_ignore_ascii_case(ALL_DEFAULTS);
+    let mut states = defaults.clone();
+    if !value.as_text().split(',').any(says_default) {
+        for (nth, state) in flags(before.as_text()) {
+            states[nth] = state == FlagState::On;
         }
+    }
+    for (nth, state) in flags(value.as_text()) {
+        states[nth] = match state {
+            FlagState::On => true,
+            FlagState::Off => false,
+            FlagState::Default => defaults[nth],
+        };
     }
     let state = |(name, on): (&&str, &bool)| format!("{name}={}", if *on { "on" } else { "off" });
     let all: Vec<_> = names.iter().zip(&states).map(state).collect();
@@ -395,10 +445,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         },
         VarKind::SqlMode => return parse_sql_mode(def, text),
         VarKind::Flags(names) => {
-            let known = |flag: &str| flag_of(names, flag).is_some();
-            if !text.split(',').all(known) {
-                return Err(bad_value(def, text));
-            }
+            check_flags(def, names, text)?;
             Arc::from(text)
         }
         VarKind::Charset { .. } => match Charset::by_name(text) {
