@@ -16,7 +16,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::block::Volatility;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
-use super::scope::Scope;
+use super::scope::{AggRule, Scope};
 use super::{BindEnv, aggregates, compare, errors, json, parameter, print, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, StoredCall, StoredFunction, fold};
 
@@ -363,6 +363,9 @@ pub(super) fn bind_case(
 
 /// GROUPING(a, …): which keys are rolled up.
 fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> SqlResult<Expr> {
+    if scope.agg_rule.get() == AggRule::Forbidden {
+        return Err(errors::invalid_group_function());
+    }
     let args = bind_all(env, scope, args)?;
     let ty = esker_types::SqlType::bigint(false).with_nullable(false);
     let coer = esker_types::collation::Coercibility::Numeric;

@@ -110,10 +110,10 @@ pub fn aggregate_order_of_union(nth: usize) -> SqlError {
     SqlError::new(3028, "HY000", text)
 }
 
-/// 3580
+/// 3602; `nth` from 1
 pub fn not_grouped_argument(nth: usize) -> SqlError {
     let text = format!("Argument #{nth} of GROUPING function is not in GROUP BY");
-    SqlError::new(3580, "HY000", text)
+    SqlError::new(3602, "HY000", text)
 }
 
 /// 3065

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
+use super::aliases::GroupName;
 use super::block::{AggCall, GroupBy, JoinNode, OrderKey, Windows};
 use super::dependencies::{self, Source};
 use super::scope::Scope;
@@ -53,8 +54,10 @@ pub(super) fn apply(
     drop_lone_any_value(clauses, explicit);
     let aggs = scope.aggs.take();
     let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
+    if !explicit && clauses.exprs_mut().any(|e| calls_grouping(e)) {
+        return Err(errors::invalid_group_function());
+    }
     if !explicit && aggs.is_empty() {
-        check_grouping(clauses, &keys)?;
         if strict && clauses.distinct {
             check_distinct_order(clauses, &aggs)?;
         }
@@ -78,6 +81,10 @@ pub(super) fn apply(
         width += keys.len() as u32;
         base
     });
+    let repeated = match rollup {
+        Some(_) => repeated_aliases(clauses, &keys),
+        None => Vec::new(),
+    };
     let moved = Moved {
         keys: &keys,
         key_base,
@@ -87,6 +94,11 @@ pub(super) fn apply(
     for expr in clauses.exprs_mut() {
         moved.rewrite(expr);
     }
+    for (output, key) in repeated {
+        let expr = &mut clauses.outputs[output].expr;
+        expr.kind = ExprKind::Column(key_base + key as u32);
+        expr.ty.nullable = true;
+    }
     let group = GroupBy {
         keys,
         key_base,
@@ -95,6 +107,25 @@ pub(super) fn apply(
         implicit: !explicit,
     };
     Ok((Some(group), width))
+}
+
+/// Items of the select list that GROUP BY names by their alias, and that another key before that is equal to: WITH
+/// ROLLUP rolls each up in its own turn. The items, and their keys.
+fn repeated_aliases(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> Vec<(usize, usize)> {
+    let grouped = clauses.scope.aliases.grouped.borrow();
+    let key_of = |output: &Output| {
+        let is_it = |(nth, key): &(usize, &GroupName)| {
+            let names = |key: &GroupName| key.name.as_ref() == Some(&output.meta.name);
+            let is_first = names(key) && !grouped.iter().take(*nth).any(names);
+            let is_equal = |other: &Expr| walk::same(other, &output.expr);
+            is_first && is_equal(&key.expr) && keys[..*nth].iter().any(is_equal)
+        };
+        grouped.iter().enumerate().find(is_it).map(|(nth, _)| nth)
+    };
+    let outputs = clauses.outputs.iter().enumerate();
+    outputs
+        .filter_map(|(nth, output)| Some((nth, key_of(output)?)))
+        .collect()
 }
 
 /// ANY_VALUE alone does not make a query an aggregated one: it is its argument.
@@ -170,19 +201,27 @@ impl Moved<'_> {
     }
 }
 
-/// Arguments of GROUPING() are keys (3580).
+fn calls_grouping(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= matches!(e.kind, ExprKind::Grouping(_)));
+    found
+}
+
+/// Arguments of GROUPING() are keys (3602, or 1210 for constants).
 fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
     let mut missing = None;
     for expr in clauses.exprs_mut() {
         expr.visit(&mut |e| {
             if let ExprKind::Grouping(args) = &e.kind {
                 let unknown = |a: &Expr| !keys.iter().any(|k| walk::same(k, a));
-                missing = missing.or(args.iter().position(unknown));
+                let at = args.iter().position(unknown);
+                missing = missing.or(at.map(|at| (at, args[at].as_const().is_some())));
             }
         });
     }
     match missing {
-        Some(nth) => Err(errors::not_grouped_argument(nth)),
+        Some((_, true)) => Err(errors::wrong_arguments("GROUPING function")),
+        Some((nth, false)) => Err(errors::not_grouped_argument(nth + 1)),
         None => Ok(()),
     }
 }
