@@ -636,6 +636,12 @@ pub fn no_such_tablespace(name: &str) -> SqlError {
     SqlError::new(3510, "HY000", format!("Tablespace {name} doesn't exist."))
 }
 
+/// 3554
+pub fn dictionary_table(name: &str) -> SqlError {
+    let text = format!("Access to data dictionary table 'mysql.{name}' is rejected.");
+    SqlError::new(3554, "HY000", text)
+}
+
 /// 3522
 pub fn invisible_primary_key() -> SqlError {
     SqlError::new(3522, "HY000", "A primary key index cannot be invisible")
