@@ -160,6 +160,9 @@ impl Session {
                 "This command is not supported in the prepared statement protocol yet",
             ));
         }
+        if let Statement::Call { name, args } = &parsed.stmt {
+            self.check_call(name, args.len())?;
+        }
         if parsed.params > MAX_PARAMS {
             let text = "Prepared statement contains too many placeholders";
             return Err(SqlError::new(1390, "HY000", text));

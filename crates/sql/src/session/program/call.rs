@@ -87,6 +87,15 @@ impl Session {
         Ok(Done::Program(Box::new(Machine::new(frame))))
     }
 
+    /// What is found out when a CALL is prepared: that there is such a procedure, with so many parameters.
+    ///
+    /// # Errors
+    /// 1046, 1305, 1318, 1370.
+    pub(in super::super) fn check_call(&mut self, name: &ObjectName, args: usize) -> SqlResult<()> {
+        let loaded = self.load_procedure(name)?;
+        check_count(&loaded, args)
+    }
+
     fn argument(&mut self, arg: &Expr, params: &[Value]) -> Result<(Value, SqlType), ExecError> {
         let is_plain = is_plain(arg);
         if !is_plain {
