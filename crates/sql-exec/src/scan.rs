@@ -81,9 +81,12 @@ enum Input {
     Shared(SharedRows, RowCursor),
 }
 
-/// Computes keys. What they are made of is evaluated again for each row that they find: until then bad values are
-/// warnings for statements that change rows, too, as in MySQL.
-fn leniently<R>(env: &ExecEnv<'_>, compute: impl FnOnce() -> R) -> R {
+/// Computes keys. What those of a table whose rows are changed are made of is evaluated again for each row that they
+/// find: until then bad values are warnings, as in MySQL.
+fn keys_of<R>(plan: &ScanPlan, env: &ExecEnv<'_>, compute: impl FnOnce() -> R) -> R {
+    if plan.key_slot.is_none() {
+        return compute();
+    }
     let strict = env.ctx.diagnostics.strict_write.replace(false);
     let computed = compute();
     env.ctx.diagnostics.strict_write.set(strict);
@@ -189,7 +192,7 @@ impl ScanState {
                 self.key.clear();
                 let (codec, key) = (&index.codec, &mut self.key);
                 let encode = || ranges::encode_operands(codec, operands, row, env, key);
-                if !leniently(env, encode)? {
+                if !keys_of(plan, env, encode)? {
                     self.input = Input::Done;
                     return Ok(());
                 }
@@ -228,7 +231,7 @@ impl ScanState {
                 return Ok(());
             }
             AccessKind::Ranges(spec) => {
-                let mut ranges = leniently(env, || spec.build(&index.codec, row, env))?;
+                let mut ranges = keys_of(plan, env, || spec.build(&index.codec, row, env))?;
                 let (walk, keys) = walk_of_ranges(index, &ranges, access.reverse);
                 self.reads.aim(counts, walk, keys);
                 if access.reverse {
