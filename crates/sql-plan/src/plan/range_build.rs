@@ -225,9 +225,18 @@ impl Builder<'_, '_> {
         })
     }
 
+    /// Are the values of a part in the order of what the key has of them? Of a text it may have the beginning only.
+    fn is_ordered(&self, part: usize) -> bool {
+        let def = &self.codec.parts()[part];
+        def.prefix_len.is_none() || def.ty.collation.orders_by_prefix()
+    }
+
     /// Values below `value` (and itself).
     fn below(&self, part: usize, value: &Value, inclusive: bool) -> ExecResult<Runs> {
         let whole = self.not_null(part)?;
+        if !self.is_ordered(part) {
+            return Ok(vec![whole]);
+        }
         let at = Run::point(self.key(part, value)?);
         let def = &self.codec.parts()[part];
         let inclusive = inclusive || def.prefix_len.is_some();
@@ -243,6 +252,9 @@ impl Builder<'_, '_> {
     /// Values above `value` (and itself).
     fn above(&self, part: usize, value: &Value, inclusive: bool) -> ExecResult<Runs> {
         let whole = self.not_null(part)?;
+        if !self.is_ordered(part) {
+            return Ok(vec![whole]);
+        }
         let at = Run::point(self.key(part, value)?);
         let def = &self.codec.parts()[part];
         let inclusive = inclusive || def.prefix_len.is_some();
@@ -361,22 +373,16 @@ fn like_prefix(pattern: &[u8], escape: Option<char>, collation: Collation) -> Ve
 
 /// The bytes with which the sort key of every text that begins with `prefix` begins.
 fn prefix_weights(prefix: &[u8], collation: Collation) -> Vec<u8> {
+    let prefix = collation.certain_prefix(prefix);
+    let end = match collation.pad_space() {
+        // A space's weight depends on what follows.
+        true => {
+            let last = prefix.iter().rposition(|b| *b != b' ');
+            last.map_or(0, |at| at + 1)
+        }
+        false => prefix.len(),
+    };
     let mut key = Vec::with_capacity(prefix.len() * 2);
-    if collation.pad_space() {
-        // A space's weight depends on what follows; the end has a unit of its own.
-        let end = prefix
-            .iter()
-            .rposition(|b| *b != b' ')
-            .map_or(0, |at| at + 1);
-        let mut empty = Vec::new();
-        collation.sort_key(b"", &mut empty);
-        collation.sort_key(&prefix[..end], &mut key);
-        key.truncate(key.len() - empty.len());
-    } else if collation.is_bin() || collation.is_binary() {
-        collation.sort_key(prefix, &mut key);
-    } else {
-        // Further levels come after all primary weights, which all 0900 collations share.
-        Collation::UTF8MB4_0900_AI_CI.sort_key(prefix, &mut key);
-    }
+    collation.prefix_key(&prefix[..end], &mut key);
     key
 }

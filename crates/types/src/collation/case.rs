@@ -49,6 +49,11 @@ pub(super) fn lower(collation: Collation, s: &[u8]) -> Vec<u8> {
     convert(collation, s, To::Lower)
 }
 
+/// The lower case of a character of the basic plane.
+pub(super) fn lower_of(collation: Collation, cp: u16) -> u16 {
+    map_char(collation, u32::from(cp), To::Lower) as u16
+}
+
 fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
     if collation.is_binary() {
         return s.to_vec();
@@ -113,6 +118,7 @@ fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
     let map = match (collation.charset(), collation.family()) {
         (Charset::Ascii, _) => return cp,
         (_, Family::Uca900(_) | Family::Bytes) => &MAPS[2],
+        (_, Family::Alphabet(alphabet, _)) if alphabet.is_900() => &MAPS[2],
         (_, Family::OldUca(OldUca::V520)) => &MAPS[1],
         _ => &MAPS[0],
     };

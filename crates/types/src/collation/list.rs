@@ -24,6 +24,8 @@ pub(super) enum Family {
     OldUca(OldUca),
     /// Unicode collation algorithm 9.0 with this many levels, not padded.
     Uca900(u8),
+    /// One of the two with the letters of a language, and so many levels.
+    Alphabet(Alphabet, u8),
 }
 
 /// The tables of [`Family::Simple`].
@@ -31,6 +33,10 @@ pub(super) enum Family {
 pub(super) enum Simple {
     /// `*_general_ci` of Unicode.
     GeneralCi,
+    /// The same as it was in MySQL 5.0, where `ß` was no `s`.
+    General500Ci,
+    /// Lower case letters by their code points, `utf8mb3_tolower_ci`.
+    ToLowerCi,
     /// `ascii_general_ci`.
     AsciiCi,
     /// A table of a character set of single bytes, by its number in `collations8.bin`.
@@ -54,8 +60,7 @@ pub(super) enum OldUca {
     Tailored(Language),
 }
 
-/// The tailorings of `*_unicode_ci`, in the order of `tailored.bin`. Languages that sort two letters as one are
-/// missing.
+/// The tailorings of `*_unicode_ci` without contractions, in the order of `tailored.bin`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Language {
     Esperanto,
@@ -74,6 +79,53 @@ pub(super) enum Language {
     Swedish,
     Turkish,
     Vietnamese,
+}
+
+/// The languages with contractions, first those of `*_unicode_ci`, and all of the 0900 collations, in the order of
+/// `alphabets.bin`.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Debug)]
+pub(super) enum Alphabet {
+    Croatian,
+    Czech,
+    Danish,
+    Lithuanian,
+    Slovak,
+    Spanish2,
+    Bulgarian900,
+    Bosnian900,
+    Czech900,
+    Danish900,
+    German900,
+    Esperanto900,
+    Spanish900,
+    TraditionalSpanish900,
+    Estonian900,
+    Galician900,
+    Croatian900,
+    Hungarian900,
+    Icelandic900,
+    Latin900,
+    Lithuanian900,
+    Latvian900,
+    Mongolian900,
+    Bokmal900,
+    Nynorsk900,
+    Polish900,
+    Romanian900,
+    Russian900,
+    Slovak900,
+    Slovenian900,
+    Serbian900,
+    Swedish900,
+    Turkish900,
+    Vietnamese900,
+}
+
+impl Alphabet {
+    /// Is it one of the 0900 collations?
+    pub(super) fn is_900(self) -> bool {
+        self >= Alphabet::Bulgarian900
+    }
 }
 
 /// Number of [`Language`]s.
@@ -135,20 +187,20 @@ named! {
 }
 
 /// Largest id in [`ALL`] plus one.
-const IDS: usize = 310;
+const IDS: usize = 324;
 
 /// Position in [`ALL`] by id; ids that do not exist lead to `binary`.
-static BY_ID: [u8; IDS] = index_by_id();
+static BY_ID: [u16; IDS] = index_by_id();
 
-const fn index_by_id() -> [u8; IDS] {
+const fn index_by_id() -> [u16; IDS] {
     let mut binary = 0;
     while ALL[binary].collation.0 != 63 {
         binary += 1;
     }
-    let mut index = [binary as u8; IDS];
+    let mut index = [binary as u16; IDS];
     let mut i = 0;
     while i < ALL.len() {
-        index[ALL[i].collation.0 as usize] = i as u8;
+        index[ALL[i].collation.0 as usize] = i as u16;
         i += 1;
     }
     index
@@ -223,7 +275,7 @@ impl Collation {
         match self.family() {
             Family::Bytes | Family::CodePoints => true,
             Family::Simple(s) => matches!(s, Simple::ByteBin(_) | Simple::MultiBin(_)),
-            Family::OldUca(_) | Family::Uca900(_) => false,
+            Family::OldUca(_) | Family::Uca900(_) | Family::Alphabet(..) => false,
         }
     }
 }

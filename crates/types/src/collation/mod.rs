@@ -2,8 +2,8 @@
 //!
 //! In flow order: `utf8` (the characters of what is inside), `charset` (names, conversion at the edges) with
 //! `byte_sets`, `multibyte` and `wide` (tables and rules of the sets that store something else), `list` and `table`
-//! (what exists, by id and name), `aggregate` (which collation an operation uses), `weights` and `simple` (frozen
-//! weight tables), `order` (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them),
+//! (what exists, by id and name), `aggregate` (which collation an operation uses), `weights`, `alphabets` and `simple`
+//! (frozen weight tables), `order` (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them),
 //! `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER). Neighbours: `cmp` and `func` call it for every string
 //! operation, the `sql` crate's key codec stores [`Collation::sort_key`].
 //!
@@ -12,6 +12,7 @@
 //! disk; nothing here panics on malformed UTF-8.
 
 mod aggregate;
+mod alphabets;
 mod byte_sets;
 mod case;
 mod charset;
@@ -41,7 +42,8 @@ pub use utf8::{char_count, char_len, char_offset, valid_utf8};
 use crate::ctx::{SessionInfo, Work};
 use crate::error::SqlResult;
 
-use list::Family;
+use alphabets::{AlphabetLevel, AlphabetTable};
+use list::{Alphabet, Family};
 use simple::SimpleTable;
 use weights::{Uca, UcaLevel};
 
@@ -59,6 +61,12 @@ fn old_level(which: list::OldUca) -> UcaLevel {
         uca: Uca::old(which),
         level: 1,
     }
+}
+
+/// The levels of an alphabet; a collation has so many of them.
+fn alphabet_levels(alphabet: Alphabet) -> [AlphabetLevel; 3] {
+    let table = AlphabetTable::get(alphabet);
+    [1, 2, 3].map(|level| AlphabetLevel { table, level })
 }
 
 /// Goes on with whatever is short enough.
@@ -117,13 +125,11 @@ impl Collation {
             Family::Simple(s) => order::compare(SimpleTable::get(s), a, b, true, ask),
             Family::OldUca(u) => order::compare(&old_level(u), a, b, true, ask),
             Family::Uca900(n) => {
-                for level in &levels_900(n)[..usize::from(n)] {
-                    let order = order::compare(level, a, b, false, ask)?;
-                    if order.is_ne() {
-                        return Ok(order);
-                    }
-                }
-                Ok(Ordering::Equal)
+                order::compare_levels(&levels_900(n)[..usize::from(n)], a, b, false, ask)
+            }
+            Family::Alphabet(alphabet, n) => {
+                let (levels, pad) = (alphabet_levels(alphabet), !alphabet.is_900());
+                order::compare_levels(&levels[..usize::from(n)], a, b, pad, ask)
             }
         }
     }
@@ -151,6 +157,12 @@ impl Collation {
                     .iter()
                     .for_each(|l| hash.level(l, s, false));
             }
+            Family::Alphabet(alphabet, n) => {
+                let (levels, pad) = (alphabet_levels(alphabet), !alphabet.is_900());
+                levels[..usize::from(n)]
+                    .iter()
+                    .for_each(|l| hash.level(l, s, pad));
+            }
         }
         hash.finish()
     }
@@ -163,20 +175,43 @@ impl Collation {
     /// Appends what the sort keys of all strings that begin with `s`, which does not end with a space, begin with. Of
     /// several levels it is the first one.
     pub fn prefix_key(self, s: &[u8], out: &mut Vec<u8>) {
-        if let Family::Uca900(_) = self.family() {
-            let Ok(()) = order::key_no_pad(&levels_900(1)[0], s, out, &mut never_ask);
-            return;
+        match self.family() {
+            Family::Uca900(_) => {
+                let Ok(()) = order::key_no_pad(&levels_900(1)[0], s, out, &mut never_ask);
+                return;
+            }
+            Family::Alphabet(alphabet, _) if alphabet.is_900() => {
+                let level = alphabet_levels(alphabet)[0];
+                let Ok(()) = order::key_no_pad(&level, s, out, &mut never_ask);
+                return;
+            }
+            _ => self.sort_key(s, out),
         }
-        self.sort_key(s, out);
         // Padded keys end with a weight of their own.
         let end = match self.family() {
             Family::Bytes | Family::Uca900(_) => 0,
+            Family::Alphabet(alphabet, _) => order::unit_len(&alphabet_levels(alphabet)[0]),
             Family::CodePoints => 1,
             Family::Simple(s) => order::unit_len(SimpleTable::get(s)),
             Family::OldUca(u) => order::unit_len(&old_level(u)),
         };
         debug_assert!(end <= out.len());
         out.truncate(out.len() - end);
+    }
+
+    /// Does a text sort before another one only if each of its beginnings does, or is equal? Not where a letter may be
+    /// several characters, nor where cases and accents count behind all letters.
+    pub fn orders_by_prefix(self) -> bool {
+        !matches!(self.family(), Family::Alphabet(..) | Family::Uca900(2..))
+    }
+
+    /// The start of a text which, whatever follows, decides how the sort keys of all texts begin that LIKE finds with
+    /// it as their beginning.
+    pub fn certain_prefix(self, s: &[u8]) -> &[u8] {
+        match self.family() {
+            Family::Alphabet(alphabet, _) => AlphabetTable::get(alphabet).certain_prefix(s),
+            _ => s,
+        }
     }
 
     fn sort_key_asking<E>(
@@ -191,11 +226,13 @@ impl Collation {
             Family::Simple(t) => order::key_padded(SimpleTable::get(t), s, out, ask)?,
             Family::OldUca(u) => order::key_padded(&old_level(u), s, out, ask)?,
             Family::Uca900(n) => {
-                for level in &levels_900(n)[..usize::from(n)] {
-                    if level.level > 1 {
-                        out.extend_from_slice(&[0, 0]);
-                    }
-                    order::key_no_pad(level, s, out, ask)?;
+                order::key_of_levels(&levels_900(n)[..usize::from(n)], s, out, ask)?;
+            }
+            Family::Alphabet(alphabet, n) => {
+                let levels = alphabet_levels(alphabet);
+                match alphabet.is_900() {
+                    true => order::key_of_levels(&levels[..usize::from(n)], s, out, ask)?,
+                    false => order::key_padded(&levels[0], s, out, ask)?,
                 }
             }
         }
@@ -227,6 +264,10 @@ impl Collation {
             Family::Uca900(n) => {
                 let levels = Weighted(&levels_900(n)[..usize::from(n)]);
                 like(&levels, text, pattern, escape, work)
+            }
+            Family::Alphabet(alphabet, n) => {
+                let levels = &alphabet_levels(alphabet)[..usize::from(n)];
+                like(&Weighted(levels), text, pattern, escape, work)
             }
         }
     }
@@ -277,6 +318,10 @@ impl Collation {
             }
             Family::Uca900(n) => {
                 let levels = &levels_900(n)[..usize::from(n)];
+                pattern::find_weighted(levels, haystack, needle, from, equal, &mut work)?
+            }
+            Family::Alphabet(alphabet, n) => {
+                let levels = &alphabet_levels(alphabet)[..usize::from(n)];
                 pattern::find_weighted(levels, haystack, needle, from, equal, &mut work)?
             }
             Family::Bytes | Family::CodePoints => None,

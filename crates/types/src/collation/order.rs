@@ -54,7 +54,13 @@ impl<'a, W: Weigh> Cursor<'a, W> {
                 return Some(*w);
             }
             let b = *self.text.get(self.at)?;
-            if b < 0x80 {
+            if W::CONTRACTS
+                && let Some((few, len)) = self.weigh.contraction(&self.text[self.at..])
+            {
+                self.at += len;
+                self.few = few;
+                self.next = 0;
+            } else if b < 0x80 {
                 self.at += 1;
                 let w = self.weigh.ascii()[usize::from(b)];
                 if w != 0 || !W::IGNORES_ZERO {
@@ -136,6 +142,23 @@ const WEIGHTS_PER_QUESTION: usize = 8 * 1024;
 pub(super) trait Ask<E>: FnMut(usize) -> Result<(), E> {}
 impl<E, F: FnMut(usize) -> Result<(), E>> Ask<E> for F {}
 
+/// Compares on one level after the other.
+pub(super) fn compare_levels<W: Weigh, E>(
+    levels: &[W],
+    a: &[u8],
+    b: &[u8],
+    pad: bool,
+    ask: &mut impl Ask<E>,
+) -> Result<Ordering, E> {
+    for level in levels {
+        let order = compare(level, a, b, pad, ask)?;
+        if order.is_ne() {
+            return Ok(order);
+        }
+    }
+    Ok(Ordering::Equal)
+}
+
 /// Compares on one level.
 pub(super) fn compare<W: Weigh, E>(
     weigh: &W,
@@ -144,6 +167,10 @@ pub(super) fn compare<W: Weigh, E>(
     pad: bool,
     ask: &mut impl Ask<E>,
 ) -> Result<Ordering, E> {
+    if W::CONTRACTS {
+        // Which characters belong together is known from the beginning only.
+        return compare_from_here(Cursor::new(weigh, a), Cursor::new(weigh, b), pad, ask);
+    }
     let mut n = common_prefix(a, b);
     let ascii = weigh.ascii();
     for (x, y) in a[n..].iter().zip(&b[n..]) {
@@ -159,7 +186,16 @@ pub(super) fn compare<W: Weigh, E>(
         }
         n += 1;
     }
-    let (mut a, mut b) = (Cursor::new(weigh, &a[n..]), Cursor::new(weigh, &b[n..]));
+    let (a, b) = (Cursor::new(weigh, &a[n..]), Cursor::new(weigh, &b[n..]));
+    compare_from_here(a, b, pad, ask)
+}
+
+fn compare_from_here<W: Weigh, E>(
+    mut a: Cursor<'_, W>,
+    mut b: Cursor<'_, W>,
+    pad: bool,
+    ask: &mut impl Ask<E>,
+) -> Result<Ordering, E> {
     loop {
         if let Some(order) = compare_some(&mut a, &mut b, pad) {
             return Ok(order);
@@ -265,7 +301,7 @@ impl Hash {
 
     /// Takes the weights of one level.
     pub(super) fn level<W: Weigh>(&mut self, weigh: &W, s: &[u8], pad: bool) {
-        if s.is_ascii() {
+        if !W::CONTRACTS && s.is_ascii() {
             self.ascii(weigh, s, pad);
         } else {
             self.any(weigh, s, pad);
@@ -319,6 +355,22 @@ impl Hash {
     }
 }
 
+/// Appends the weights of the levels of a NO PAD collation, with `0000` between them.
+pub(super) fn key_of_levels<W: Weigh, E>(
+    levels: &[W],
+    s: &[u8],
+    out: &mut Vec<u8>,
+    ask: &mut impl Ask<E>,
+) -> Result<(), E> {
+    for (nth, level) in levels.iter().enumerate() {
+        if nth > 0 {
+            out.extend_from_slice(&[0, 0]);
+        }
+        key_no_pad(level, s, out, ask)?;
+    }
+    Ok(())
+}
+
 /// Appends the weights of one level of a NO PAD collation.
 pub(super) fn key_no_pad<W: Weigh, E>(
     weigh: &W,
@@ -327,7 +379,10 @@ pub(super) fn key_no_pad<W: Weigh, E>(
     ask: &mut impl Ask<E>,
 ) -> Result<(), E> {
     let ascii = weigh.ascii();
-    let plain = s.iter().position(|b| *b >= 0x80).unwrap_or(s.len());
+    let plain = match W::CONTRACTS {
+        true => 0,
+        false => s.iter().position(|b| *b >= 0x80).unwrap_or(s.len()),
+    };
     out.reserve(2 * s.len());
     for chunk in s[..plain].chunks(8) {
         let (mut weights, mut units) = ([0; 8], [0; 16]);
@@ -443,7 +498,10 @@ pub(super) fn key_padded<W: Weigh, E>(
         narrow: weigh.narrow(),
         spaces: 0,
     };
-    let taken = writer.plain(weigh.ascii(), s);
+    let taken = match W::CONTRACTS {
+        true => 0,
+        false => writer.plain(weigh.ascii(), s),
+    };
     Cursor::new(weigh, &s[taken..]).each(ask, |w| writer.weight(w))?;
     writer.end();
     Ok(())

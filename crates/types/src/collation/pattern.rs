@@ -226,7 +226,8 @@ fn impossible<W: Weigh>(
     wanted: &[u16],
     work: &mut Work<'_>,
 ) -> SqlResult<usize> {
-    let Some(begin) = wanted.first() else {
+    // What a contraction begins with is not what its first character weighs.
+    let Some(begin) = wanted.first().filter(|_| !W::CONTRACTS) else {
         return Ok(0);
     };
     let ascii = weigh.ascii();

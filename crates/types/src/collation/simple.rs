@@ -16,7 +16,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::Charset;
 use super::byte_sets::{BYTE_SETS, ByteSet};
-use super::list::Simple;
+use super::case::lower_of;
+use super::list::{Collation, Simple};
 use super::multibyte::{MULTI_SETS, MultiSet};
 use super::weights::{BEYOND_BMP, Few, MALFORMED, Weigh, read_pairs};
 
@@ -60,6 +61,24 @@ impl SimpleTable {
         for (cp, weight) in read_pairs(GENERAL_CI, None).0 {
             bmp[cp as usize] = weight as u16;
         }
+        Self {
+            ascii: std::array::from_fn(|i| bmp[i]),
+            rest: Rest::Bmp(bmp.into()),
+        }
+    }
+
+    fn general_500_ci() -> Self {
+        let mut table = Self::general_ci();
+        if let Rest::Bmp(bmp) = &mut table.rest {
+            bmp[0xDF] = 0xDF;
+        }
+        table
+    }
+
+    fn tolower_ci() -> Self {
+        let bmp: Vec<u16> = (0..=u16::MAX)
+            .map(|cp| lower_of(Collation::UTF8MB3_GENERAL_CI, cp))
+            .collect();
         Self {
             ascii: std::array::from_fn(|i| bmp[i]),
             rest: Rest::Bmp(bmp.into()),
@@ -133,6 +152,8 @@ impl SimpleTable {
         }
         match which {
             Simple::GeneralCi => table!(SimpleTable::general_ci()),
+            Simple::General500Ci => table!(SimpleTable::general_500_ci()),
+            Simple::ToLowerCi => table!(SimpleTable::tolower_ci()),
             Simple::AsciiCi => table!(SimpleTable::ascii_ci()),
             Simple::Byte(charset, number) => {
                 static TABLES: [OnceLock<SimpleTable>; MOST_TABLES] =

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::list::{Family, OldUca, Simple};
-use super::{Collation, CollationInfo, byte_sets, case, multibyte, simple, weights};
+use super::{Collation, CollationInfo, alphabets, byte_sets, case, multibyte, simple, weights};
 use crate::ctx::NoSession;
 use crate::testing::Killed;
 
@@ -37,6 +37,10 @@ fn tables() -> impl Iterator<Item = &'static CollationInfo> {
     all.filter(|info| info.charset.min_len() == 1)
 }
 
+fn named(name: &str) -> Collation {
+    Collation::by_name(name).expect("a collation")
+}
+
 /// FNV-1a: enough to notice a change.
 fn checksum(data: &[u8]) -> u64 {
     data.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| {
@@ -56,6 +60,7 @@ fn tables_are_frozen() {
     .chain([
         case::CASE,
         weights::TAILORED,
+        alphabets::ALPHABETS,
         simple::COLLATIONS8,
         byte_sets::CHARSETS8,
     ])
@@ -71,6 +76,7 @@ fn tables_are_frozen() {
             17125017943188787286,
             1109826629824516754,
             14589697482978082854,
+            13381842256864535091,
             17729000063944518318,
             534033970318780558,
             3843346027373421181,
@@ -93,7 +99,9 @@ fn keys_are_frozen() {
     for info in tables() {
         let (end, step) = match info.family {
             Family::OldUca(OldUca::Tailored(_)) => (0x2000, 1),
-            Family::Simple(Simple::Byte(..) | Simple::ByteBin(_)) => (0x3000, 1),
+            Family::Alphabet(..) | Family::Simple(Simple::Byte(..) | Simple::ByteBin(_)) => {
+                (0x3000, 1)
+            }
             Family::Simple(Simple::Multi(_) | Simple::MultiBin(_)) => (0x1_0000, 7),
             _ => (0x11_0000, 7),
         };
@@ -191,21 +199,29 @@ fn keys_are_frozen() {
             ("ujis_bin", 7524273147407752887),
             ("ujis_japanese_ci", 398330653459115447),
             ("utf8mb3_bin", 15406161477228775032),
+            ("utf8mb3_croatian_ci", 3775580114442452029),
+            ("utf8mb3_czech_ci", 4321772721790314345),
+            ("utf8mb3_danish_ci", 265893996586024713),
             ("utf8mb3_esperanto_ci", 13517439393454376145),
             ("utf8mb3_estonian_ci", 13289185841907908553),
             ("utf8mb3_general_ci", 3689400308975934748),
+            ("utf8mb3_general_mysql500_ci", 3689400308975934748),
             ("utf8mb3_german2_ci", 5543477737736537721),
             ("utf8mb3_hungarian_ci", 5914922219889782121),
             ("utf8mb3_icelandic_ci", 6068134061124228841),
             ("utf8mb3_latvian_ci", 11832077870540630177),
+            ("utf8mb3_lithuanian_ci", 2889232323830655321),
             ("utf8mb3_persian_ci", 9922023987118306257),
             ("utf8mb3_polish_ci", 12318794754848080673),
             ("utf8mb3_roman_ci", 17774615520602584593),
             ("utf8mb3_romanian_ci", 3989398613994781369),
             ("utf8mb3_sinhala_ci", 7230222872102250701),
+            ("utf8mb3_slovak_ci", 15578881752283997385),
             ("utf8mb3_slovenian_ci", 3659619681673548513),
+            ("utf8mb3_spanish2_ci", 4764556353399103945),
             ("utf8mb3_spanish_ci", 11169688297553813465),
             ("utf8mb3_swedish_ci", 11728622755320737257),
+            ("utf8mb3_tolower_ci", 2525586470247165880),
             ("utf8mb3_turkish_ci", 9769275365180158357),
             ("utf8mb3_unicode_520_ci", 7346671858051468019),
             ("utf8mb3_unicode_ci", 6754431700695567990),
@@ -214,28 +230,110 @@ fn keys_are_frozen() {
             ("utf8mb4_0900_as_ci", 12076075308886339370),
             ("utf8mb4_0900_as_cs", 8707067096994148084),
             ("utf8mb4_0900_bin", 3803336345609352051),
+            ("utf8mb4_bg_0900_ai_ci", 4779128227937588233),
+            ("utf8mb4_bg_0900_as_cs", 16280666204861347129),
             ("utf8mb4_bin", 15406161477228775032),
+            ("utf8mb4_bs_0900_ai_ci", 11188080490371902161),
+            ("utf8mb4_bs_0900_as_cs", 11506432530188993201),
+            ("utf8mb4_croatian_ci", 3775580114442452029),
+            ("utf8mb4_cs_0900_ai_ci", 10847588508716745761),
+            ("utf8mb4_cs_0900_as_cs", 7913537197323537305),
+            ("utf8mb4_czech_ci", 4321772721790314345),
+            ("utf8mb4_da_0900_ai_ci", 8956144505559129181),
+            ("utf8mb4_da_0900_as_cs", 7631094432973640609),
+            ("utf8mb4_danish_ci", 265893996586024713),
+            ("utf8mb4_de_pb_0900_ai_ci", 12601196333635384345),
+            ("utf8mb4_de_pb_0900_as_cs", 16239579124385886793),
+            ("utf8mb4_eo_0900_ai_ci", 15031792965683712889),
+            ("utf8mb4_eo_0900_as_cs", 1725041722162270633),
+            ("utf8mb4_es_0900_ai_ci", 17561525153903260513),
+            ("utf8mb4_es_0900_as_cs", 2011512211727287481),
+            ("utf8mb4_es_trad_0900_ai_ci", 17561525153903260513),
+            ("utf8mb4_es_trad_0900_as_cs", 2011512211727287481),
             ("utf8mb4_esperanto_ci", 13517439393454376145),
             ("utf8mb4_estonian_ci", 13289185841907908553),
+            ("utf8mb4_et_0900_ai_ci", 13624155124279013369),
+            ("utf8mb4_et_0900_as_cs", 2527896082079511289),
             ("utf8mb4_general_ci", 3689400308975934748),
             ("utf8mb4_german2_ci", 5543477737736537721),
+            ("utf8mb4_gl_0900_ai_ci", 17561525153903260513),
+            ("utf8mb4_gl_0900_as_cs", 2011512211727287481),
+            ("utf8mb4_hr_0900_ai_ci", 11188080490371902161),
+            ("utf8mb4_hr_0900_as_cs", 11506432530188993201),
+            ("utf8mb4_hu_0900_ai_ci", 8215493733741956865),
+            ("utf8mb4_hu_0900_as_cs", 1952374823820946673),
             ("utf8mb4_hungarian_ci", 5914922219889782121),
             ("utf8mb4_icelandic_ci", 6068134061124228841),
+            ("utf8mb4_is_0900_ai_ci", 5362464449749760173),
+            ("utf8mb4_is_0900_as_cs", 16236373267451573221),
+            ("utf8mb4_la_0900_ai_ci", 12073840683976033813),
+            ("utf8mb4_la_0900_as_cs", 12274720873053797777),
             ("utf8mb4_latvian_ci", 11832077870540630177),
+            ("utf8mb4_lithuanian_ci", 2889232323830655321),
+            ("utf8mb4_lt_0900_ai_ci", 17145389112033664009),
+            ("utf8mb4_lt_0900_as_cs", 2464938638990415597),
+            ("utf8mb4_lv_0900_ai_ci", 16748031582124392753),
+            ("utf8mb4_lv_0900_as_cs", 6797525293794195985),
+            ("utf8mb4_mn_cyrl_0900_ai_ci", 4779128227937588233),
+            ("utf8mb4_mn_cyrl_0900_as_cs", 16280666204861347129),
+            ("utf8mb4_nb_0900_ai_ci", 8956144505559129181),
+            ("utf8mb4_nb_0900_as_cs", 7801169103075871093),
+            ("utf8mb4_nn_0900_ai_ci", 8956144505559129181),
+            ("utf8mb4_nn_0900_as_cs", 7801169103075871093),
             ("utf8mb4_persian_ci", 9922023987118306257),
+            ("utf8mb4_pl_0900_ai_ci", 16836807967010543665),
+            ("utf8mb4_pl_0900_as_cs", 6877625407280452137),
             ("utf8mb4_polish_ci", 12318794754848080673),
+            ("utf8mb4_ro_0900_ai_ci", 16350110955160299945),
+            ("utf8mb4_ro_0900_as_cs", 13390025200527104289),
             ("utf8mb4_roman_ci", 17774615520602584593),
             ("utf8mb4_romanian_ci", 3989398613994781369),
+            ("utf8mb4_ru_0900_ai_ci", 4779128227937588233),
+            ("utf8mb4_ru_0900_as_cs", 16280666204861347129),
             ("utf8mb4_sinhala_ci", 7230222872102250701),
+            ("utf8mb4_sk_0900_ai_ci", 13025670552394189337),
+            ("utf8mb4_sk_0900_as_cs", 9532171301436720937),
+            ("utf8mb4_sl_0900_ai_ci", 1147209708430563833),
+            ("utf8mb4_sl_0900_as_cs", 916397169075998497),
+            ("utf8mb4_slovak_ci", 15578881752283997385),
             ("utf8mb4_slovenian_ci", 3659619681673548513),
+            ("utf8mb4_spanish2_ci", 4764556353399103945),
             ("utf8mb4_spanish_ci", 11169688297553813465),
+            ("utf8mb4_sr_latn_0900_ai_ci", 11188080490371902161),
+            ("utf8mb4_sr_latn_0900_as_cs", 11506432530188993201),
+            ("utf8mb4_sv_0900_ai_ci", 17994155077890414089),
+            ("utf8mb4_sv_0900_as_cs", 8103936609075533801),
             ("utf8mb4_swedish_ci", 11728622755320737257),
+            ("utf8mb4_tr_0900_ai_ci", 5264728015421975733),
+            ("utf8mb4_tr_0900_as_cs", 2651351565081050661),
             ("utf8mb4_turkish_ci", 9769275365180158357),
             ("utf8mb4_unicode_520_ci", 7346671858051468019),
             ("utf8mb4_unicode_ci", 6754431700695567990),
+            ("utf8mb4_vi_0900_ai_ci", 13681812647548470193),
+            ("utf8mb4_vi_0900_as_cs", 9093302170218210793),
             ("utf8mb4_vietnamese_ci", 1005174651678823249),
         ]
     );
+}
+
+/// What is certain about the keys of texts with a beginning, whatever LIKE finds with it.
+#[test]
+fn letters_of_several_characters_end_a_certain_prefix() {
+    let czech = named("utf8mb4_czech_ci");
+    for (prefix, certain) in [
+        ("abd", "abd"),
+        ("abc", "ab"),
+        ("abch", "ab"),
+        ("hax", ""),
+        ("", ""),
+    ] {
+        assert_eq!(czech.certain_prefix(prefix.as_bytes()), certain.as_bytes());
+    }
+    assert_eq!(Collation::UTF8MB4_0900_AI_CI.certain_prefix(b"ch"), b"ch");
+    let (mut prefix, mut whole) = (Vec::new(), Vec::new());
+    czech.prefix_key(czech.certain_prefix(b"abc"), &mut prefix);
+    czech.sort_key(b"abch", &mut whole);
+    assert!(whole.starts_with(&prefix));
 }
 
 /// What MySQL 9.7 sorts, from the smallest letter on; `=` stands between equal ones.
@@ -256,6 +354,17 @@ fn languages_have_their_alphabets() {
         (Collation::UTF8MB3_ESTONIAN_CI, "s š z ž t v w õ ä ö ü x"),
         (Collation::UTF8MB3_LATVIAN_CI, "c č d i y j k ķ l s š z ž"),
         (Collation::UTF8MB3_ROMAN_CI, "i=j k u=v w"),
+        (named("utf8mb3_czech_ci"), "c cz č d h hz ch=CH=Ch i"),
+        (named("utf8mb4_spanish2_ci"), "c cz ch d l lz ll m n ñ o"),
+        (
+            named("utf8mb4_hu_0900_ai_ci"),
+            "c cz cs ccs d dy dz ddz dzs ddzs e l lz ly s sz=SZ t ty",
+        ),
+        (
+            named("utf8mb4_da_0900_as_cs"),
+            "A a B b z Æ æ Ø ø Å AA Aa å aa",
+        ),
+        (named("utf8mb4_ru_0900_ai_ci"), "а е=ё ж я a z"),
     ];
     for (collation, alphabet) in alphabets {
         let letters: Vec<&str> = alphabet.split(' ').collect();

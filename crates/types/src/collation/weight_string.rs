@@ -8,7 +8,7 @@ use super::list::{Collation, Family, Simple};
 use super::order::Cursor;
 use super::simple::SimpleTable;
 use super::weights::Weigh;
-use super::{Charset, old_level};
+use super::{Charset, alphabet_levels, old_level};
 use crate::ctx::Work;
 use crate::error::SqlResult;
 
@@ -80,7 +80,10 @@ impl Collation {
             }
             Family::Simple(table) => weights(SimpleTable::get(table), text, spaces, work),
             Family::OldUca(uca) => weights(&old_level(uca), text, spaces, work),
-            Family::Bytes | Family::Uca900(_) => {
+            Family::Alphabet(alphabet, _) if !alphabet.is_900() => {
+                weights(&alphabet_levels(alphabet)[0], text, spaces, work)
+            }
+            Family::Bytes | Family::Uca900(_) | Family::Alphabet(..) => {
                 let mut key = Vec::new();
                 self.sort_key_asking(text, &mut key, &mut |weights| work.done(weights))?;
                 Ok(key)

@@ -1,8 +1,8 @@
 //! The frozen weight tables of the Unicode collation algorithm, and what a character weighs in them.
 //!
 //! Neighbours: `../../data/*.bin`, made by `tools/collation-tables.py` and described in
-//! `docs/decisions/collations.md`; `simple` has the collations with one weight for each character; `order` and
-//! `pattern` read weights through [`Weigh`].
+//! `docs/decisions/collations.md`; `alphabets` has languages in which several characters are one letter; `simple` has
+//! the collations with one weight for each character; `order` and `pattern` read weights through [`Weigh`].
 //!
 //! Formats (little endian, `varint` is LEB128, `zigzag` maps signed to unsigned):
 //! - `uca*.bin`: 128 primary weights of ASCII (u16); u16 number of (secondary u16, tertiary u8)
@@ -61,14 +61,29 @@ impl Few {
     }
 }
 
+impl FromIterator<u16> for Few {
+    fn from_iter<I: IntoIterator<Item = u16>>(weights: I) -> Self {
+        let mut few = Self::default();
+        weights.into_iter().for_each(|weight| few.push(weight));
+        few
+    }
+}
+
 /// What characters weigh on one level of a collation.
 pub(super) trait Weigh {
     /// Does an ASCII weight of 0 mean that the character is ignored?
     const IGNORES_ZERO: bool;
+    /// Are there contractions, characters that are weighed together?
+    const CONTRACTS: bool = false;
     /// Weights of ASCII.
     fn ascii(&self) -> &[u16; 128];
     /// Weights of any other character (`None`: a malformed byte); none is to be ignored.
     fn wide(&self, cp: Option<u32>) -> Few;
+    /// The longest contraction at the start of a text: its weights, and its length in bytes.
+    #[inline]
+    fn contraction(&self, _text: &[u8]) -> Option<(Few, usize)> {
+        None
+    }
     /// Weight of a space.
     fn space(&self) -> u16 {
         self.ascii()[0x20]
@@ -100,7 +115,7 @@ impl Stream {
         *b
     }
 
-    fn u16(&mut self) -> u16 {
+    pub(super) fn u16(&mut self) -> u16 {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
@@ -119,6 +134,16 @@ impl Stream {
     pub(super) fn signed(&mut self) -> i64 {
         let n = i64::from(self.varint());
         if n & 1 == 0 { n >> 1 } else { -((n + 1) >> 1) }
+    }
+
+    /// The weights of a collation element; the primary one is relative to that of the element before.
+    pub(super) fn element(&mut self, primary: &mut i64, pairs: &[(u32, u32)]) -> [u32; 3] {
+        *primary += self.signed();
+        let (secondary, tertiary) = match pairs.is_empty() {
+            true => (0, 0),
+            false => pairs[self.varint() as usize],
+        };
+        [*primary as u32, secondary, tertiary]
     }
 }
 
@@ -198,13 +223,39 @@ impl Uca {
         let mut stream = Stream(TAILORED);
         let mut uca = Self::load(UCA400, Version::V400);
         for _ in 0..language as usize {
-            let count = stream.varint() as usize;
             // The characters of the languages before are read into a table that nobody sees.
-            Self::empty(Version::V400).read(&mut stream, &[], count);
+            Self::empty(Version::V400).patch(&mut stream, &[]);
         }
-        let count = stream.varint() as usize;
-        uca.read(&mut stream, &[], count);
+        uca.patch(&mut stream, &[]);
         uca
+    }
+
+    /// What an alphabet is a patch of: the table of the 0900 collations, or of `*_unicode_ci`.
+    pub(super) fn base_of(is_900: bool) -> Self {
+        match is_900 {
+            true => Self::load(UCA900, Version::V900),
+            false => Self::load(UCA400, Version::V400),
+        }
+    }
+
+    /// Nothing to patch.
+    pub(super) fn empty_of(is_900: bool) -> Self {
+        Self::empty(match is_900 {
+            true => Version::V900,
+            false => Version::V400,
+        })
+    }
+
+    /// Reads a number of characters that weigh something else, and these.
+    pub(super) fn patch(&mut self, stream: &mut Stream, pairs: &[(u32, u32)]) {
+        let count = stream.varint() as usize;
+        self.read(stream, pairs, count);
+    }
+
+    /// Weights of ASCII on a level.
+    #[inline]
+    pub(super) fn ascii_of(&self, level: u8) -> &[u16; 128] {
+        &self.ascii[usize::from(level - 1)]
     }
 
     fn empty(version: Version) -> Self {
@@ -229,13 +280,8 @@ impl Uca {
             next_cp = cp + 1;
             let start = self.elements.len();
             for _ in 0..head & 0xF {
-                primary += stream.signed();
-                let (secondary, tertiary) = match pairs.is_empty() {
-                    true => (0, 0),
-                    false => pairs[stream.varint() as usize],
-                };
-                self.elements
-                    .push(pack(primary as u32, secondary, tertiary));
+                let [primary, secondary, tertiary] = stream.element(&mut primary, pairs);
+                self.elements.push(pack(primary, secondary, tertiary));
             }
             self.set(cp, start);
         }
@@ -265,7 +311,7 @@ impl Uca {
         self.entries[block << 8 | cp as usize & 0xFF]
     }
 
-    fn weights(&self, cp: Option<u32>, level: u8) -> Few {
+    pub(super) fn weights(&self, cp: Option<u32>, level: u8) -> Few {
         let mut few = Few::default();
         let Some(cp) = cp else {
             if level == 1 {
@@ -400,7 +446,7 @@ impl Weigh for UcaLevel {
 
     #[inline]
     fn ascii(&self) -> &[u16; 128] {
-        &self.uca.ascii[usize::from(self.level - 1)]
+        self.uca.ascii_of(self.level)
     }
 
     fn wide(&self, cp: Option<u32>) -> Few {
