@@ -476,3 +476,115 @@ fn prepared_calls_give_out_parameters() {
         assert_eq!(plain, Some(7));
     });
 }
+
+/// Name and type of each column of a result.
+async fn typed(c: &mut Conn, statement: &str) -> String {
+    let result = c.query_iter(statement).await.expect(statement);
+    let columns = result.columns_ref().iter();
+    let typed = columns.map(|c| {
+        let ty = format!("{:?}", c.column_type());
+        format!("{} {}", c.name_str(), ty.replace("MYSQL_TYPE_", ""))
+    });
+    let typed = typed.collect::<Vec<_>>().join(", ");
+    result.drop_result().await.expect(statement);
+    typed
+}
+
+#[test]
+fn columns_of_show_have_types() {
+    const SHOWN: [(&str, &str); 11] = [
+        (
+            "SHOW FULL TABLES",
+            "Tables_in_d VAR_STRING, Table_type STRING",
+        ),
+        (
+            "SHOW TABLE STATUS",
+            "Name VAR_STRING, Engine VAR_STRING, Version LONG, Row_format STRING, Rows LONGLONG, Avg_row_length \
+             LONGLONG, Data_length LONGLONG, Max_data_length LONGLONG, Index_length LONGLONG, Data_free LONGLONG, \
+             Auto_increment LONGLONG, Create_time TIMESTAMP, Update_time DATETIME, Check_time DATETIME, Collation \
+             VAR_STRING, Checksum LONGLONG, Create_options VAR_STRING, Comment BLOB",
+        ),
+        (
+            "SHOW COLUMNS FROM t",
+            "Field VAR_STRING, Type BLOB, Null VAR_STRING, Key STRING, Default BLOB, Extra VAR_STRING",
+        ),
+        (
+            "SHOW PROCEDURE STATUS",
+            "Db VAR_STRING, Name VAR_STRING, Type STRING, Definer VAR_STRING, Modified TIMESTAMP, \
+             Created TIMESTAMP, Security_type STRING, Comment BLOB, character_set_client VAR_STRING, \
+             collation_connection VAR_STRING, Database Collation VAR_STRING",
+        ),
+        (
+            "SHOW COLLATION",
+            "Collation VAR_STRING, Charset VAR_STRING, Id LONGLONG, Default VAR_STRING, Compiled VAR_STRING, \
+             Sortlen LONG, Pad_attribute STRING",
+        ),
+        (
+            "SHOW CHARACTER SET",
+            "Charset VAR_STRING, Description VAR_STRING, Default collation VAR_STRING, Maxlen LONG",
+        ),
+        (
+            "SHOW PROCESSLIST",
+            "Id LONGLONG, User VAR_STRING, Host VAR_STRING, db VAR_STRING, Command VAR_STRING, Time LONG, \
+             State VAR_STRING, Info VAR_STRING",
+        ),
+        (
+            "SHOW WARNINGS",
+            "Level VAR_STRING, Code LONG, Message VAR_STRING",
+        ),
+        (
+            "SHOW ERRORS",
+            "Level VAR_STRING, Code LONG, Message VAR_STRING",
+        ),
+        (
+            "SHOW PROFILES",
+            "Query_ID LONG, Duration DOUBLE, Query VAR_STRING",
+        ),
+        ("SHOW PROFILE", "Status VAR_STRING, Duration NEWDECIMAL"),
+    ];
+    let (server, _dir) = server();
+    wait(async {
+        let mut c = connect(&server).await;
+        c.query_drop("CREATE TABLE t (i INT AUTO_INCREMENT PRIMARY KEY)")
+            .await
+            .expect("table");
+        for (statement, types) in SHOWN {
+            assert_eq!(typed(&mut c, statement).await, types, "{statement}");
+        }
+        // A program gets a moment, not a text.
+        let status: Row = c
+            .query_first("SHOW TABLE STATUS")
+            .await
+            .expect("status")
+            .expect("a row");
+        assert!(matches!(status["Create_time"], Value::Bytes(_)));
+        let row: Option<Row> = c
+            .exec_first("SHOW TABLE STATUS", ())
+            .await
+            .expect("prepared");
+        assert!(matches!(
+            row.expect("a row")["Create_time"],
+            Value::Date(..)
+        ));
+    });
+}
+
+#[test]
+fn conditions_of_show_compare_as_the_system_tables_do() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d; CREATE TABLE t (i INT AUTO_INCREMENT PRIMARY KEY); CREATE PROCEDURE p() SELECT 1",
+    );
+    for (statement, found) in [
+        ("SHOW TABLE STATUS WHERE Name = 'T'", 0),
+        ("SHOW TABLE STATUS WHERE Create_time > '2020-01-01'", 1),
+        ("SHOW COLUMNS FROM t WHERE Type = 'INT'", 0),
+        ("SHOW COLUMNS FROM t WHERE `Key` = 'pri'", 0),
+        ("SHOW COLUMNS FROM t WHERE Field = 'I' AND `Key` = 'PRI'", 1),
+        ("SHOW PROCEDURE STATUS WHERE Db = 'D'", 0),
+        ("SHOW PROCEDURE STATUS WHERE Db = 'd' AND Name = 'P'", 1),
+    ] {
+        assert_eq!(c.rows(statement).len(), found, "{statement}");
+    }
+}

@@ -53,7 +53,7 @@ pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use performance::is_open_table;
 pub use performance::measured_files;
 pub(crate) use recovery::status as recovery_status;
-pub(crate) use source::{SessionState, truncate, wants_session};
+pub(crate) use source::{SessionState, fit_value, truncate, wants_session};
 pub(crate) use system_objects::create_table;
 pub(crate) use triggers::trigger_created;
 pub(crate) use view_columns::{ShownColumn, of_view as shown_columns};
@@ -91,6 +91,14 @@ pub(crate) fn shown_time(micros: i64) -> String {
 /// A table of INFORMATION_SCHEMA; names are case-insensitive.
 pub fn find(name: &str) -> Option<&'static TableSpec> {
     schema("information_schema").and_then(|s| s.table(name))
+}
+
+/// A table of INFORMATION_SCHEMA that SHOW has its columns from.
+///
+/// # Errors
+/// 1049: there is none of the name.
+pub(crate) fn shown(name: &str) -> SqlResult<&'static TableSpec> {
+    find(name).ok_or_else(|| errors::unknown_database("information_schema"))
 }
 
 /// Tables of INFORMATION_SCHEMA that are views of MySQL's on what is for administrators: naming them wants PROCESS.

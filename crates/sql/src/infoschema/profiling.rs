@@ -3,10 +3,11 @@
 //! Neighbours: `session::profiles` keeps them for SHOW PROFILE as well; `source` asks by table name.
 //! **Invariant**: a session sees its own statements only.
 
-use esker_types::{Decimal, Value};
+use esker_types::Value;
 
 use super::source::Source;
 use super::{Viewer, text};
+use crate::session::seconds;
 
 pub(super) static SOURCES: &[Source] = &[Source::new(
     "PROFILING",
@@ -17,12 +18,11 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
 fn stages(viewer: &Viewer) -> Vec<Vec<Value>> {
     let stages = viewer.session.iter().flat_map(|session| &session.stages);
     let row = |(query, stage, state, micros): &(u64, u64, &str, u64)| {
-        let seconds = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
         vec![
             Value::UInt(*query),
             Value::UInt(*stage),
             text(state),
-            Value::Decimal(Decimal::parse(seconds.as_bytes()).0),
+            seconds(*micros),
         ]
     };
     stages.map(row).collect()

@@ -194,7 +194,6 @@ pub(crate) fn status_row(viewer: &Viewer, def: &RoutineDef) -> Vec<Value> {
         text(&def.schema),
         text(&def.name),
         text(def.kind.text()),
-        text("SQL"),
         text(format!("{user}@{host}")),
         created(viewer, def.altered_micros),
         created(viewer, def.created_micros),

@@ -163,22 +163,23 @@ fn integer(n: i64, ty: &SqlType) -> Value {
 /// Gives every value the type of its column.
 pub(super) fn fit(row: &mut [Value], spec: &TableSpec) {
     for (value, column) in row.iter_mut().zip(&spec.columns) {
-        let fitted = match (&column.ty.kind, &*value) {
-            (TypeKind::Enum(labels), Value::Str(text)) => Some(enum_label(labels, text)),
-            (TypeKind::Set(labels), Value::Str(text)) => Some(set_label(labels, text)),
-            (_, Value::Int(n)) if column.ty.is_integer() && column.ty.unsigned => {
-                Some(Value::UInt((*n).max(0) as u64))
-            }
-            (_, Value::UInt(n)) if column.ty.is_integer() && !column.ty.unsigned => {
-                Some(Value::Int(i64::try_from(*n).unwrap_or(i64::MAX)))
-            }
-            (_, Value::UInt(n)) if column.ty.is_string() => Some(Value::str(n.to_string())),
-            _ => None,
-        };
-        if let Some(fitted) = fitted {
-            *value = fitted;
-        }
+        fit_value(value, &column.ty);
     }
+}
+
+/// Gives a value the type of its column.
+pub(crate) fn fit_value(value: &mut Value, ty: &SqlType) {
+    let fitted = match (&ty.kind, &*value) {
+        (TypeKind::Enum(labels), Value::Str(text)) => enum_label(labels, text),
+        (TypeKind::Set(labels), Value::Str(text)) => set_label(labels, text),
+        (_, Value::Int(n)) if ty.is_integer() && ty.unsigned => Value::UInt((*n).max(0) as u64),
+        (_, Value::UInt(n)) if ty.is_integer() && !ty.unsigned => {
+            Value::Int(i64::try_from(*n).unwrap_or(i64::MAX))
+        }
+        (_, Value::UInt(n)) if ty.is_string() => Value::str(n.to_string()),
+        _ => return,
+    };
+    *value = fitted;
 }
 
 /// The label that a text is; its error value for one that is none.

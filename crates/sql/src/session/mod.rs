@@ -137,7 +137,7 @@ pub use plans::PlanStatistics;
 use plans::{Deprecations, Plans};
 pub use prepared::Prepared;
 use prepared::{PreparedMemory, PreparedStatement};
-use profiles::Profiles;
+pub(crate) use profiles::seconds;
 use program::ProgramState;
 pub use step::Request;
 use step::{Running, Work};
@@ -276,7 +276,7 @@ pub struct Session {
     pub(crate) statement_accounts: AccountPlaces,
     measure: Measure,
     /// What the last statements took.
-    pub(crate) profiles: Profiles,
+    pub(crate) profiles: profiles::Profiles,
     traces: Traces,
     /// Temporary files of the session's statements.
     temp: TempFiles,
@@ -372,7 +372,7 @@ impl Session {
             statement_text: Vec::new(),
             statement_accounts: AccountPlaces::default(),
             measure: Measure::default(),
-            profiles: Profiles::default(),
+            profiles: profiles::Profiles::default(),
             traces: Traces::default(),
             temp,
             running: None,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use esker_types::Value;
+use esker_types::{Decimal, Value};
 
 /// Bytes of a statement that are kept.
 const MAX_TEXT: usize = 300;
@@ -40,10 +40,10 @@ pub(crate) struct Profiles {
     last: u64,
 }
 
-/// Seconds, with so many digits behind the six of microseconds.
-fn seconds(micros: u64, more: usize) -> Value {
-    let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
-    Value::str(format!("{whole}.{part:06}{}", "0".repeat(more)))
+/// Microseconds as seconds.
+pub(crate) fn seconds(micros: u64) -> Value {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    Value::Decimal(Decimal::parse(text.as_bytes()).0)
 }
 
 /// Is it a statement about profiles?
@@ -84,7 +84,7 @@ impl Profiles {
         let row = |p: &Profile| {
             vec![
                 Value::UInt(p.number),
-                seconds(p.micros, 2),
+                Value::Double(p.micros as f64 / 1e6),
                 Value::str(&p.text),
             ]
         };
@@ -99,7 +99,7 @@ impl Profiles {
         };
         let stages = found.into_iter().flat_map(Profile::stages);
         stages
-            .map(|(state, micros)| vec![Value::str(state), seconds(micros, 0)])
+            .map(|(state, micros)| vec![Value::str(state), seconds(micros)])
             .collect()
     }
 

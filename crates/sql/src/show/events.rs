@@ -3,7 +3,6 @@
 //! Neighbours: `objects` dispatches; `infoschema::events` makes the rows.
 //! **Invariant**: both want EVENT on the database.
 
-use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlMode, SqlResult, Value, errors};
 
@@ -39,23 +38,13 @@ pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table
         None => session.context.current_schema()?,
     };
     session.context.require_in("EVENT", schema)?;
-    let spec =
-        infoschema::find("EVENTS").ok_or_else(|| errors::unknown_database("information_schema"))?;
-    let place = |column: &str| spec.column(column).expect("a column of EVENTS");
-    let of_schema = place("EVENT_SCHEMA");
+    let spec = infoschema::shown("EVENTS")?;
     let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let mut shown = Table::picked(spec, &SHOWN, rows);
     let is_wanted =
-        |row: &Vec<Value>| matches!(&row[of_schema], Value::Str(s) if **s == *schema.as_bytes());
-    let places: Vec<usize> = SHOWN.iter().map(|(column, _)| place(column)).collect();
-    let shown = |row: Vec<Value>| places.iter().map(|&at| row[at].clone()).collect();
-    let columns = SHOWN.iter().zip(&places).map(|((_, name), &at)| {
-        let ty = spec.columns[at].ty.clone();
-        ColumnMeta::computed(*name, ty)
-    });
-    Ok(Table {
-        columns: columns.collect(),
-        rows: rows.into_iter().filter(is_wanted).map(shown).collect(),
-    })
+        |row: &Vec<Value>| matches!(&row[0], Value::Str(s) if **s == *schema.as_bytes());
+    shown.rows.retain(is_wanted);
+    Ok(shown)
 }
 
 /// SHOW CREATE EVENT.

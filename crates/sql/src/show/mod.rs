@@ -6,8 +6,8 @@
 //! (stored routines), `events` · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
-//! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
-//! position; LIKE applies to the first column, in SHOW TRIGGERS to the table, in SHOW EVENTS to the name.
+//! **Invariants**: column names, their order and their types are MySQL 8.4's, because clients read them by position and
+//! convert values by type; LIKE applies to the first column, in SHOW TRIGGERS to the table, in SHOW EVENTS to the name.
 
 mod events;
 mod grants;
@@ -28,8 +28,9 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, Value};
+use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
+use crate::infoschema::{self, TableSpec};
 use crate::session::{Described, Session};
 
 /// A result that is made whole.
@@ -45,12 +46,27 @@ pub(crate) fn text_type(chars: u32) -> SqlType {
     SqlType::varchar(chars, Collation::UTF8MB4_0900_AI_CI)
 }
 
+/// INT UNSIGNED.
+fn int_type() -> SqlType {
+    SqlType {
+        unsigned: true,
+        ..SqlType::new(TypeKind::Int)
+    }
+}
+
 impl Table {
     /// A table of text columns.
     pub(crate) fn texts(names: &[&str], rows: Vec<Vec<Value>>) -> Self {
-        let columns = names
-            .iter()
-            .map(|n| ColumnMeta::computed(*n, text_type(TEXT)));
+        Self::of_types(names.iter().map(|n| (*n, text_type(TEXT))), rows)
+    }
+
+    /// A table of columns with these names and types.
+    pub(crate) fn of_types<'a>(
+        columns: impl IntoIterator<Item = (&'a str, SqlType)>,
+        rows: Vec<Vec<Value>>,
+    ) -> Self {
+        let columns = columns.into_iter();
+        let columns = columns.map(|(name, ty)| ColumnMeta::computed(name, ty));
         Self {
             columns: columns.collect(),
             rows,
@@ -59,18 +75,45 @@ impl Table {
 
     /// A table whose columns named in `numbers` are BIGINT UNSIGNED.
     pub(crate) fn mixed(names: &[&str], numbers: &[&str], rows: Vec<Vec<Value>>) -> Self {
-        let columns = names.iter().map(|n| {
-            let ty = if numbers.contains(n) {
-                SqlType::bigint(true)
-            } else {
-                text_type(TEXT)
-            };
-            ColumnMeta::computed(*n, ty)
+        let columns = names.iter().map(|n| match numbers.contains(n) {
+            true => (*n, SqlType::bigint(true)),
+            false => (*n, text_type(TEXT)),
         });
-        Self {
-            columns: columns.collect(),
-            rows,
+        Self::of_types(columns, rows)
+    }
+
+    /// A table whose columns have types of columns of a system table: pairs of their names there and here. Long texts
+    /// are TEXT, as MySQL sends them.
+    pub(crate) fn typed(
+        spec: &TableSpec,
+        shown: &[(&str, &str)],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Self {
+        let ty = |&(column, _): &(&str, &str)| {
+            let at = spec.column(column).expect("a column of the table");
+            let mut ty = spec.columns[at].ty.clone();
+            if matches!(ty.kind, TypeKind::MediumText | TypeKind::LongText) {
+                ty.kind = TypeKind::Text;
+            }
+            ty
+        };
+        let types: Vec<SqlType> = shown.iter().map(ty).collect();
+        for row in &mut rows {
+            for (value, ty) in row.iter_mut().zip(&types) {
+                infoschema::fit_value(value, ty);
+            }
         }
+        let named = shown.iter().zip(types);
+        Self::of_types(named.map(|((_, name), ty)| (*name, ty)), rows)
+    }
+
+    /// The same from whole rows of the system table.
+    pub(crate) fn picked(spec: &TableSpec, shown: &[(&str, &str)], rows: Vec<Vec<Value>>) -> Self {
+        let place =
+            |(column, _): &(&str, &str)| spec.column(column).expect("a column of the table");
+        let places: Vec<usize> = shown.iter().map(place).collect();
+        let pick = |row: Vec<Value>| places.iter().map(|&at| row[at].clone()).collect();
+        Self::typed(spec, shown, rows.into_iter().map(pick).collect())
     }
 
     /// Appends ` (pattern)` to the first column's name.

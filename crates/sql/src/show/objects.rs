@@ -34,7 +34,7 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             Some(kind) => routines::create(session, kind, name),
             None => Err(errors::no_such_trigger()),
         },
-        ShowWhat::RoutineStatus(kind) => Ok(routines::status(session, routines::kind_of(kind))),
+        ShowWhat::RoutineStatus(kind) => routines::status(session, routines::kind_of(kind)),
         ShowWhat::Triggers { schema } => triggers::list(session, schema.as_ref()),
         ShowWhat::Events { schema } => events::list(session, schema.as_ref()),
         other => unreachable!("{other:?} is shown elsewhere"),
@@ -62,18 +62,14 @@ fn databases(session: &Session) -> SqlResult<Table> {
     {
         session.context.require("SHOW DATABASES")?;
     }
-    let spec = infoschema::find("SCHEMATA")
-        .ok_or_else(|| errors::unknown_database("information_schema"))?;
-    let mut rows: Vec<Vec<Value>> =
-        infoschema::rows(spec, &session.context.viewer(), &Wanted::default())
-            .into_iter()
-            .map(|mut r| vec![r.swap_remove(1)])
-            .collect();
-    rows.sort_by(|a, b| match (&a[0], &b[0]) {
+    let spec = infoschema::shown("SCHEMATA")?;
+    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let mut shown = Table::picked(spec, &[("SCHEMA_NAME", "Database")], rows);
+    shown.rows.sort_by(|a, b| match (&a[0], &b[0]) {
         (Value::Str(a), Value::Str(b)) => a.cmp(b),
         _ => std::cmp::Ordering::Equal,
     });
-    Ok(Table::texts(&["Database"], rows))
+    Ok(shown)
 }
 
 /// Names and kinds of a schema's tables, as far as the account may see them.
@@ -99,68 +95,66 @@ fn tables(session: &Session, full: bool, schema: Option<&Ident>) -> SqlResult<Ta
     let schema = schema_of(session, schema)?;
     let title = format!("Tables_in_{schema}");
     let names = names_in(session, &schema).into_iter();
-    if full {
-        let rows = names.map(|(name, kind)| vec![t(name), t(kind)]).collect();
-        Ok(Table::texts(&[&title, "Table_type"], rows))
-    } else {
-        Ok(Table::texts(
-            &[&title],
-            names.map(|(name, _)| vec![t(name)]).collect(),
-        ))
-    }
+    let rows = names.map(|(name, kind)| match full {
+        true => vec![t(name), t(kind)],
+        false => vec![t(name)],
+    });
+    let shown = [("TABLE_NAME", &*title), ("TABLE_TYPE", "Table_type")];
+    let shown = if full { &shown[..] } else { &shown[..1] };
+    Ok(Table::typed(
+        infoschema::shown("TABLES")?,
+        shown,
+        rows.collect(),
+    ))
 }
 
 fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
     let schema = schema_of(session, schema)?;
-    let spec =
-        infoschema::find("TABLES").ok_or_else(|| errors::unknown_database("information_schema"))?;
+    let spec = infoschema::shown("TABLES")?;
     let wanted = Wanted {
         schema: Some(schema),
         table: None,
     };
-    // TABLES without catalog, schema and type.
-    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted)
-        .into_iter()
-        .map(|r| {
-            let mut out = vec![r[2].clone()];
-            out.extend_from_slice(&r[4..]);
-            out
-        })
-        .collect();
-    Ok(Table::mixed(
-        &[
-            "Name",
-            "Engine",
-            "Version",
-            "Row_format",
-            "Rows",
-            "Avg_row_length",
-            "Data_length",
-            "Max_data_length",
-            "Index_length",
-            "Data_free",
-            "Auto_increment",
-            "Create_time",
-            "Update_time",
-            "Check_time",
-            "Collation",
-            "Checksum",
-            "Create_options",
-            "Comment",
-        ],
-        &[
-            "Version",
-            "Rows",
-            "Avg_row_length",
-            "Data_length",
-            "Max_data_length",
-            "Index_length",
-            "Data_free",
-            "Auto_increment",
-        ],
-        rows,
-    ))
+    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted);
+    Ok(Table::picked(spec, &TABLE_STATUS, rows))
 }
+
+/// Columns of TABLES and what SHOW TABLE STATUS calls them.
+const TABLE_STATUS: [(&str, &str); 18] = [
+    ("TABLE_NAME", "Name"),
+    ("ENGINE", "Engine"),
+    ("VERSION", "Version"),
+    ("ROW_FORMAT", "Row_format"),
+    ("TABLE_ROWS", "Rows"),
+    ("AVG_ROW_LENGTH", "Avg_row_length"),
+    ("DATA_LENGTH", "Data_length"),
+    ("MAX_DATA_LENGTH", "Max_data_length"),
+    ("INDEX_LENGTH", "Index_length"),
+    ("DATA_FREE", "Data_free"),
+    ("AUTO_INCREMENT", "Auto_increment"),
+    ("CREATE_TIME", "Create_time"),
+    ("UPDATE_TIME", "Update_time"),
+    ("CHECK_TIME", "Check_time"),
+    ("TABLE_COLLATION", "Collation"),
+    ("CHECKSUM", "Checksum"),
+    ("CREATE_OPTIONS", "Create_options"),
+    ("TABLE_COMMENT", "Comment"),
+];
+
+/// Columns of COLUMNS and what SHOW FULL COLUMNS calls them.
+const FULL_COLUMNS: [(&str, &str); 9] = [
+    ("COLUMN_NAME", "Field"),
+    ("COLUMN_TYPE", "Type"),
+    ("COLLATION_NAME", "Collation"),
+    ("IS_NULLABLE", "Null"),
+    ("COLUMN_KEY", "Key"),
+    ("COLUMN_DEFAULT", "Default"),
+    ("EXTRA", "Extra"),
+    ("PRIVILEGES", "Privileges"),
+    ("COLUMN_COMMENT", "Comment"),
+];
+/// Those that SHOW COLUMNS leaves out.
+const OF_FULL: [&str; 3] = ["Collation", "Privileges", "Comment"];
 
 fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table> {
     let rows = match session.find_described(name)? {
@@ -168,22 +162,11 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
         Described::View(view) => view_columns(session, full, &view),
         Described::Table(table) => user_columns(session, full, &table),
     };
-    let names: &[&str] = if full {
-        &[
-            "Field",
-            "Type",
-            "Collation",
-            "Null",
-            "Key",
-            "Default",
-            "Extra",
-            "Privileges",
-            "Comment",
-        ]
-    } else {
-        &["Field", "Type", "Null", "Key", "Default", "Extra"]
-    };
-    Ok(Table::texts(names, rows))
+    let shown = FULL_COLUMNS.iter().copied();
+    let shown: Vec<_> = shown
+        .filter(|(_, name)| full || !OF_FULL.contains(name))
+        .collect();
+    Ok(Table::typed(infoschema::shown("COLUMNS")?, &shown, rows))
 }
 
 fn system_columns(session: &Session, full: bool, spec: &TableSpec) -> Vec<Vec<Value>> {
@@ -311,47 +294,34 @@ fn widen(
 
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let viewer = session.context.viewer();
-    Ok(index_table(match session.find_described(name)? {
+    let rows = match session.find_described(name)? {
         Described::System(spec) if !viewer.sees(spec) => Vec::new(),
         Described::System(spec) => infoschema::system_index_rows(spec),
         Described::View(_) => Vec::new(),
         Described::Table(table) => infoschema::index_rows(&viewer, &table),
-    }))
+    };
+    let spec = infoschema::shown("STATISTICS")?;
+    Ok(Table::picked(spec, &INDEX, rows))
 }
 
-/// SHOW INDEX from rows of STATISTICS.
-fn index_table(found: Vec<Vec<Value>>) -> Table {
-    let rows = found
-        .into_iter()
-        .map(|r| {
-            // TABLE_NAME, NON_UNIQUE, then from INDEX_NAME to the end.
-            let mut out = vec![r[2].clone(), r[3].clone()];
-            out.extend_from_slice(&r[5..]);
-            out
-        })
-        .collect();
-    Table::mixed(
-        &[
-            "Table",
-            "Non_unique",
-            "Key_name",
-            "Seq_in_index",
-            "Column_name",
-            "Collation",
-            "Cardinality",
-            "Sub_part",
-            "Packed",
-            "Null",
-            "Index_type",
-            "Comment",
-            "Index_comment",
-            "Visible",
-            "Expression",
-        ],
-        &["Non_unique", "Seq_in_index", "Cardinality", "Sub_part"],
-        rows,
-    )
-}
+/// Columns of STATISTICS and what SHOW INDEX calls them.
+const INDEX: [(&str, &str); 15] = [
+    ("TABLE_NAME", "Table"),
+    ("NON_UNIQUE", "Non_unique"),
+    ("INDEX_NAME", "Key_name"),
+    ("SEQ_IN_INDEX", "Seq_in_index"),
+    ("COLUMN_NAME", "Column_name"),
+    ("COLLATION", "Collation"),
+    ("CARDINALITY", "Cardinality"),
+    ("SUB_PART", "Sub_part"),
+    ("PACKED", "Packed"),
+    ("NULLABLE", "Null"),
+    ("INDEX_TYPE", "Index_type"),
+    ("COMMENT", "Comment"),
+    ("INDEX_COMMENT", "Index_comment"),
+    ("IS_VISIBLE", "Visible"),
+    ("EXPRESSION", "Expression"),
+];
 
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let (schema, table) = session.context.full_name(name)?;

@@ -9,6 +9,7 @@ use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, Value, errors};
 
 use super::{Table, t};
+use crate::infoschema;
 use crate::infoschema::routines::{status_row, visible};
 use crate::session::Session;
 
@@ -61,25 +62,26 @@ pub(super) fn create(session: &Session, kind: RoutineKind, name: &ObjectName) ->
 }
 
 /// SHOW … STATUS.
-pub(super) fn status(session: &Session, kind: Option<RoutineKind>) -> Table {
+pub(super) fn status(session: &Session, kind: Option<RoutineKind>) -> SqlResult<Table> {
     let viewer = session.context.viewer();
     let all = visible(&viewer).into_iter();
     let of_kind = all.filter(|def| Some(def.kind) == kind);
     let rows = of_kind.map(|def| status_row(&viewer, &def)).collect();
-    Table::texts(&STATUS, rows)
+    Ok(Table::typed(infoschema::shown("ROUTINES")?, &STATUS, rows))
 }
 
-const STATUS: [&str; 12] = [
-    "Db",
-    "Name",
-    "Type",
-    "Language",
-    "Definer",
-    "Modified",
-    "Created",
-    "Security_type",
-    "Comment",
-    "character_set_client",
-    "collation_connection",
-    "Database Collation",
+/// Columns of ROUTINES and what SHOW … STATUS calls them: those of 8.4, where programs count on their places; 9.x has
+/// `Language` between them.
+const STATUS: [(&str, &str); 11] = [
+    ("ROUTINE_SCHEMA", "Db"),
+    ("ROUTINE_NAME", "Name"),
+    ("ROUTINE_TYPE", "Type"),
+    ("DEFINER", "Definer"),
+    ("LAST_ALTERED", "Modified"),
+    ("CREATED", "Created"),
+    ("SECURITY_TYPE", "Security_type"),
+    ("ROUTINE_COMMENT", "Comment"),
+    ("CHARACTER_SET_CLIENT", "character_set_client"),
+    ("COLLATION_CONNECTION", "collation_connection"),
+    ("DATABASE_COLLATION", "Database Collation"),
 ];

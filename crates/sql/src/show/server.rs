@@ -7,9 +7,9 @@
 use esker_sql_catalog::accounts::Account as Stored;
 use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
-use esker_types::{Level, SqlError, SqlResult, Value, errors};
+use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
-use super::{Table, empty, innodb_status, privileges, t};
+use super::{Table, empty, innodb_status, int_type, privileges, t, text_type};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -31,51 +31,31 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
                 .count();
             Ok(count("@@session.error_count", errors as u64))
         }
-        ShowWhat::Processlist { full } => Ok(processes(session, *full)),
-        ShowWhat::Engines => Ok(copy(
-            session,
-            "ENGINES",
-            &[
-                "Engine",
-                "Support",
-                "Comment",
-                "Transactions",
-                "XA",
-                "Savepoints",
-            ],
-        )),
+        ShowWhat::Processlist { full } => processes(session, *full),
+        ShowWhat::Engines => copy(session, "ENGINES", &ENGINES),
         ShowWhat::Engine { name, what } => engine(session, name, what),
-        ShowWhat::Plugins => Ok(plugins(session)),
+        ShowWhat::Plugins => copy(session, "PLUGINS", &PLUGINS),
         ShowWhat::Privileges => Ok(privileges::privileges()),
         ShowWhat::Grants { account, roles } => {
             super::grants::grants(session, account.as_ref(), roles)
         }
         ShowWhat::CreateUser(account) => super::users::create_user(session, account),
-        ShowWhat::Collation => Ok(copy(
-            session,
-            "COLLATIONS",
-            &[
-                "Collation",
-                "Charset",
-                "Id",
-                "Default",
-                "Compiled",
-                "Sortlen",
-                "Pad_attribute",
-            ],
-        )),
-        ShowWhat::CharacterSet => Ok(character_sets(session)),
+        ShowWhat::Collation => copy(session, "COLLATIONS", &COLLATIONS),
+        ShowWhat::CharacterSet => copy(session, "CHARACTER_SETS", &CHARACTER_SETS),
         ShowWhat::Profiles => {
-            let columns = ["Query_ID", "Duration", "Query"];
-            Ok(Table::mixed(
-                &columns,
-                &["Query_ID"],
-                session.profiles.list(),
-            ))
+            /// Digits behind the point of a duration, and characters of a statement.
+            const SHOWN: (u8, u32) = (8, 300);
+            let columns = [
+                ("Query_ID", int_type()),
+                ("Duration", SqlType::double(SHOWN.0)),
+                ("Query", text_type(SHOWN.1)),
+            ];
+            Ok(Table::of_types(columns, session.profiles.list()))
         }
         ShowWhat::Profile(query) => {
+            let shown = [("STATE", "Status"), ("DURATION", "Duration")];
             let rows = session.profiles.stages(*query);
-            Ok(Table::texts(&["Status", "Duration"], rows))
+            Ok(Table::typed(infoschema::shown("PROFILING")?, &shown, rows))
         }
         ShowWhat::BinlogStatus => {
             replication(session)?;
@@ -121,29 +101,53 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
     }
 }
 
-/// A SHOW with the rows of an INFORMATION_SCHEMA table under other names.
-fn copy(session: &Session, source: &str, names: &[&str]) -> Table {
-    let rows = infoschema::find(source)
-        .map(|spec| infoschema::rows(spec, &session.context.viewer(), &Wanted::default()))
-        .unwrap_or_default();
-    Table::mixed(names, &["Id", "Sortlen"], rows)
+/// A SHOW with the rows of an INFORMATION_SCHEMA table: its columns, and what SHOW calls them.
+fn copy(session: &Session, source: &str, shown: &[(&str, &str)]) -> SqlResult<Table> {
+    let spec = infoschema::shown(source)?;
+    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    Ok(Table::picked(spec, shown, rows))
 }
 
-fn character_sets(session: &Session) -> Table {
-    let mut table = copy(
-        session,
-        "CHARACTER_SETS",
-        &["Charset", "Default collation", "Description", "Maxlen"],
-    );
-    // SHOW has description before collation.
-    table.rows.iter_mut().for_each(|r| r.swap(1, 2));
-    let rows = std::mem::take(&mut table.rows);
-    Table::mixed(
-        &["Charset", "Description", "Default collation", "Maxlen"],
-        &["Maxlen"],
-        rows,
-    )
-}
+const ENGINES: [(&str, &str); 6] = [
+    ("ENGINE", "Engine"),
+    ("SUPPORT", "Support"),
+    ("COMMENT", "Comment"),
+    ("TRANSACTIONS", "Transactions"),
+    ("XA", "XA"),
+    ("SAVEPOINTS", "Savepoints"),
+];
+const PLUGINS: [(&str, &str); 5] = [
+    ("PLUGIN_NAME", "Name"),
+    ("PLUGIN_STATUS", "Status"),
+    ("PLUGIN_TYPE", "Type"),
+    ("PLUGIN_LIBRARY", "Library"),
+    ("PLUGIN_LICENSE", "License"),
+];
+const COLLATIONS: [(&str, &str); 7] = [
+    ("COLLATION_NAME", "Collation"),
+    ("CHARACTER_SET_NAME", "Charset"),
+    ("ID", "Id"),
+    ("IS_DEFAULT", "Default"),
+    ("IS_COMPILED", "Compiled"),
+    ("SORTLEN", "Sortlen"),
+    ("PAD_ATTRIBUTE", "Pad_attribute"),
+];
+const CHARACTER_SETS: [(&str, &str); 4] = [
+    ("CHARACTER_SET_NAME", "Charset"),
+    ("DESCRIPTION", "Description"),
+    ("DEFAULT_COLLATE_NAME", "Default collation"),
+    ("MAXLEN", "Maxlen"),
+];
+const PROCESSES: [(&str, &str); 8] = [
+    ("ID", "Id"),
+    ("USER", "User"),
+    ("HOST", "Host"),
+    ("DB", "db"),
+    ("COMMAND", "Command"),
+    ("TIME", "Time"),
+    ("STATE", "State"),
+    ("INFO", "Info"),
+];
 
 /// SHOW ENGINE: InnoDB's STATUS; nothing of other engines.
 fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
@@ -158,23 +162,6 @@ fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
         &COLUMNS,
         vec![vec![t("InnoDB"), t(""), t(text)]],
     ))
-}
-
-fn plugins(session: &Session) -> Table {
-    let all = copy(session, "PLUGINS", &[]).rows;
-    let rows = all
-        .into_iter()
-        .map(|r| {
-            vec![
-                r[0].clone(),
-                r[2].clone(),
-                r[3].clone(),
-                Value::Null,
-                r[9].clone(),
-            ]
-        })
-        .collect();
-    Table::texts(&["Name", "Status", "Type", "Library", "License"], rows)
 }
 
 fn variables(session: &Session, scope: Option<VarScope>) -> Table {
@@ -199,6 +186,10 @@ fn count(name: &str, n: u64) -> Table {
 }
 
 fn diagnostics(session: &Session, limit: Option<(u64, u64)>, errors_only: bool) -> Table {
+    /// Characters of `Level`.
+    const LEVEL: u32 = 7;
+    /// Characters of `Message`.
+    const MESSAGE: u32 = 512;
     let (skip, take) = limit.unwrap_or((0, u64::MAX));
     let rows = session
         .warnings
@@ -214,17 +205,18 @@ fn diagnostics(session: &Session, limit: Option<(u64, u64)>, errors_only: bool) 
             };
             vec![t(level), Value::UInt(u64::from(w.code)), t(&w.message)]
         });
-    Table::mixed(&["Level", "Code", "Message"], &["Code"], rows.collect())
+    let columns = [
+        ("Level", text_type(LEVEL)),
+        ("Code", int_type()),
+        ("Message", text_type(MESSAGE)),
+    ];
+    Table::of_types(columns, rows.collect())
 }
 
-fn processes(session: &Session, full: bool) -> Table {
+fn processes(session: &Session, full: bool) -> SqlResult<Table> {
     /// What SHOW PROCESSLIST shows of a statement.
     const SHORT: usize = 100;
-    let mut table = copy(
-        session,
-        "PROCESSLIST",
-        &["Id", "User", "Host", "db", "Command", "Time", "State"],
-    );
+    let mut table = copy(session, "PROCESSLIST", &PROCESSES)?;
     if !full {
         for row in &mut table.rows {
             if let Value::Str(info) = &mut row[7] {
@@ -236,13 +228,7 @@ fn processes(session: &Session, full: bool) -> Table {
             }
         }
     }
-    Table::mixed(
-        &[
-            "Id", "User", "Host", "db", "Command", "Time", "State", "Info",
-        ],
-        &["Id", "Time"],
-        table.rows,
-    )
+    Ok(table)
 }
 
 /// The right to see how replication goes.

@@ -6,7 +6,7 @@
 use esker_sql_catalog::catalog::show_create_trigger;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Ident, ObjectName};
-use esker_types::{SqlResult, Value, errors};
+use esker_types::{SqlResult, errors};
 
 use super::objects::schema_of;
 use super::{Table, t};
@@ -32,24 +32,13 @@ pub(super) const LIKE_COLUMN: usize = 2;
 
 pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
     let schema = schema_of(session, schema)?;
-    let spec = infoschema::find("TRIGGERS")
-        .ok_or_else(|| errors::unknown_database("information_schema"))?;
-    let place = |(column, _): &(&str, &str)| spec.column(column).expect("a column of TRIGGERS");
-    let places: Vec<usize> = SHOWN.iter().map(place).collect();
+    let spec = infoschema::shown("TRIGGERS")?;
     let wanted = Wanted {
         schema: Some(schema),
         table: None,
     };
     let rows = infoschema::rows(spec, &session.context.viewer(), &wanted);
-    let shown = |row: Vec<Value>| places.iter().map(|&at| row[at].clone()).collect();
-    let columns = SHOWN.iter().zip(&places).map(|((_, name), &at)| {
-        let ty = spec.columns[at].ty.clone();
-        ColumnMeta::computed(*name, ty)
-    });
-    Ok(Table {
-        columns: columns.collect(),
-        rows: rows.into_iter().map(shown).collect(),
-    })
+    Ok(Table::picked(spec, &SHOWN, rows))
 }
 
 /// SHOW CREATE TRIGGER.
