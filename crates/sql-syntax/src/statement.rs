@@ -424,7 +424,12 @@ impl Parser<'_> {
                     name: self.object_name()?,
                 }));
             }
-            Kw::SERVER => "DROP SERVER",
+            Kw::SERVER => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                let name = self.ident_or_text()?;
+                return Ok(Statement::DropServer { if_exists, name });
+            }
             Kw::TABLESPACE | Kw::UNDO => "DROP TABLESPACE",
             Kw::LOGFILE => "DROP LOGFILE GROUP",
             Kw::RESOURCE => "DROP RESOURCE GROUP",

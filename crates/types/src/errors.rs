@@ -717,3 +717,11 @@ pub fn tablespace_of_temporary() -> SqlError {
     let text = "Cannot DISCARD/IMPORT tablespace associated with temporary table";
     SqlError::new(3007, "HY000", text)
 }
+
+/// 1477
+pub fn no_foreign_server(name: &str) -> SqlError {
+    let text = format!(
+        "The foreign server name you are trying to reference does not exist. Data source error:  {name}"
+    );
+    SqlError::new(1477, "HY000", text)
+}

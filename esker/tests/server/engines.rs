@@ -160,3 +160,17 @@ fn programs_that_do_not_exist_can_be_dropped_if_they_exist() {
     }
     assert_eq!(c.code("SHOW TRIGGERS FROM nodb"), Some(1049));
 }
+
+#[test]
+fn there_are_no_foreign_servers() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run("DROP SERVER IF EXISTS s; DROP SERVER IF EXISTS 's'");
+    assert_eq!(c.code("DROP SERVER s"), Some(1477));
+    assert_eq!(
+        c.code("PREPARE p FROM 'DROP SERVER IF EXISTS s'"),
+        Some(1295)
+    );
+    let create = "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'h')";
+    assert_eq!(c.code(create), Some(1235));
+}

@@ -175,6 +175,13 @@ pub enum Statement {
     Shutdown,
     /// RESTART.
     Restart,
+    /// DROP SERVER.
+    DropServer {
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Its name.
+        name: Box<str>,
+    },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// RESET PERSIST [[IF EXISTS] name].

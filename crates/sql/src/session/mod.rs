@@ -22,7 +22,7 @@
 //!   client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `instruments`
 //!   (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE),
-//!   `process` (SHUTDOWN and its kin)
+//!   `process` (SHUTDOWN and its kin), `servers` (DROP SERVER)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
 //! - `handlers` (HANDLER), `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and
@@ -83,6 +83,7 @@ mod run;
 mod schema;
 mod scope;
 pub(crate) mod server_backup;
+mod servers;
 mod set;
 mod shapes;
 mod step;
