@@ -370,8 +370,7 @@ impl Connection {
                         Ok(cmd) => {
                             let mode = dispatch::first_mode(payload);
                             let parameters = &mut self.parameters;
-                            let mut begin =
-                                || dispatch::begin(cmd, session, parameters, capabilities);
+                            let begin = || dispatch::begin(cmd, session, parameters, capabilities);
                             match mode {
                                 Mode::Inline => begin(),
                                 Mode::Thread => tokio::task::block_in_place(begin),

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use esker_sql::binlog::{Dump, DumpRequest};
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step, WaitFor};
 use esker_types::{SqlError, SqlResult};
+use esker_wire::attributes::Attribute;
 use esker_wire::command::{self, CURSOR_READ_ONLY, Command, refresh};
 use esker_wire::row::Format;
 
@@ -66,17 +67,19 @@ pub(crate) fn begin(
     }
     match command {
         Command::Quit => Next::Quit,
-        Command::Query(text) => {
+        Command::Query(text, attributes) => {
             session.start(Request::Query(text));
+            attach(session, attributes);
             Next::Statement(Format::Text, first_mode(text))
         }
         Command::StmtExecute(execute) => match statements.decode(session, &execute, capabilities) {
             Err(e) => Next::Error(e),
-            Ok(params) => {
+            Ok((params, attributes)) => {
                 session.start(Request::Execute {
                     statement: execute.statement,
                     params,
                 });
+                attach(session, attributes);
                 if execute.flags & CURSOR_READ_ONLY != 0 && session.may_keep_rows() {
                     Next::Cursor(execute.statement)
                 } else {
@@ -155,6 +158,14 @@ pub(crate) fn begin(
         Command::SetOption(_) | Command::Unknown(_) => {
             Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
         }
+    }
+}
+
+/// Tells the session what the client says of the statement that it has started.
+fn attach(session: &mut Session, attributes: Vec<Attribute>) {
+    if !attributes.is_empty() {
+        let named = attributes.into_iter().map(|a| (a.name, a.value));
+        session.attach_attributes(named);
     }
 }
 

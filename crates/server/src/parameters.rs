@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use esker_sql::Session;
 use esker_types::{SqlResult, Value, errors};
+use esker_wire::attributes::Attribute;
 use esker_wire::command::Execute;
 use esker_wire::params::{self, ParamType};
 
@@ -70,7 +71,7 @@ impl Parameters {
             .extend_from_slice(data);
     }
 
-    /// The values of one execution.
+    /// The values of one execution, and its attributes.
     ///
     /// # Errors
     /// 1243 for unknown statements, 1210 for malformed parameters, 1153 for too much long data.
@@ -79,7 +80,7 @@ impl Parameters {
         session: &Session,
         execute: &Execute<'_>,
         capabilities: u32,
-    ) -> SqlResult<Vec<Value>> {
+    ) -> SqlResult<(Vec<Value>, Vec<Attribute>)> {
         let count = session.param_count(execute.statement)?;
         let bound = self.statements.entry(execute.statement).or_default();
         let wrong = || errors::wrong_arguments("mysqld_stmt_execute");
@@ -92,7 +93,7 @@ impl Parameters {
                 .map_err(|_| wrong())
         };
         self.long_bytes -= bound.drop_long_data();
-        let mut values = decoded?;
+        let (mut values, attributes) = decoded?;
         for value in &mut values {
             // Byte strings, too: a column of bytes gets back what was sent, for a parameter has the client's character
             // set.
@@ -102,7 +103,7 @@ impl Parameters {
                 *text = utf8;
             }
         }
-        Ok(values)
+        Ok((values, attributes))
     }
 
     /// COM_STMT_RESET.

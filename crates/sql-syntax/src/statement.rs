@@ -159,11 +159,8 @@ impl Parser<'_> {
             }
             Kw::HANDLER => self.handler_statement(),
             Kw::CACHE => Ok(self.unsupported("CACHE INDEX")),
-            Kw::INSTALL if self.peek_is(Kw::COMPONENT) => Ok(self.unsupported("INSTALL COMPONENT")),
+            Kw::INSTALL | Kw::UNINSTALL if self.peek_is(Kw::COMPONENT) => self.components(kw),
             Kw::INSTALL => Ok(self.unsupported("INSTALL PLUGIN")),
-            Kw::UNINSTALL if self.peek_is(Kw::COMPONENT) => {
-                Ok(self.unsupported("UNINSTALL COMPONENT"))
-            }
             Kw::UNINSTALL => Ok(self.unsupported("UNINSTALL PLUGIN")),
             Kw::SIGNAL => self.signal(false),
             Kw::RESIGNAL => self.signal(true),
@@ -190,6 +187,21 @@ impl Parser<'_> {
             return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
         }
         Ok(Statement::ReloadTls)
+    }
+
+    /// `INSTALL COMPONENT 'urn', …`, UNINSTALL COMPONENT.
+    fn components(&mut self, kw: Kw) -> SqlResult<Statement> {
+        self.advance();
+        self.advance();
+        let mut urns = vec![self.string_text()?];
+        while self.eat(Tok::Comma) {
+            urns.push(self.string_text()?);
+        }
+        let install = kw == Kw::INSTALL;
+        if install && self.at(Kw::SET) {
+            return Ok(self.unsupported("SET of INSTALL COMPONENT"));
+        }
+        Ok(Statement::Components { install, urns })
     }
 
     /// `BACKUP SERVER TO 'directory' [BASE 'directory']`

@@ -294,6 +294,10 @@ pub trait SessionInfo {
     fn change_sources(&self, _change: &SourceChange) -> SqlResult<bool> {
         Ok(false)
     }
+    /// The client's attribute of the statement; None: there is none of the name, or it is NULL.
+    fn query_attribute(&self, _name: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
     /// Who knows about sets of GTIDs, if somebody does.
     fn gtids(&self) -> Option<&dyn GtidFunctions> {
         None

@@ -718,6 +718,38 @@ pub fn tablespace_of_temporary() -> SqlError {
     SqlError::new(3007, "HY000", text)
 }
 
+/// 1123
+pub fn cannot_initialize(function: &str, why: &str) -> SqlError {
+    let text = format!("Can't initialize function '{function}'; {function}() {why}");
+    SqlError::new(1123, "HY000", text)
+}
+
+/// 3527
+pub fn no_urn_schema(urn: &str) -> SqlError {
+    let text = format!("Cannot find schema in specified URN: '{urn}'.");
+    SqlError::new(3527, "HY000", text)
+}
+
+/// 3528
+pub fn unknown_urn_schema(schema: &str, urn: &str) -> SqlError {
+    let text = format!(
+        "Cannot acquire scheme load service implementation for schema '{schema}' in specified URN: '{urn}'."
+    );
+    SqlError::new(3528, "HY000", text)
+}
+
+/// 3529
+pub fn cannot_load_component(urn: &str) -> SqlError {
+    let text = format!("Cannot load component from specified URN: '{urn}'.");
+    SqlError::new(3529, "HY000", text)
+}
+
+/// 3537
+pub fn component_not_loaded(urn: &str) -> SqlError {
+    let text = format!("Component specified by URN '{urn}' to unload has not been loaded before.");
+    SqlError::new(3537, "HY000", text)
+}
+
 /// 1477
 pub fn no_foreign_server(name: &str) -> SqlError {
     let text = format!(

@@ -5,18 +5,19 @@
 //! **Invariant**: an unknown command byte is [`Command::Unknown`] (error 1047), never an OK.
 
 use crate::WireError;
+use crate::attributes::{self, Attribute};
 use crate::codec::Reader;
 use crate::constants::cap;
 
 /// A parsed command, borrowing from the packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command<'a> {
     /// COM_QUIT.
     Quit,
     /// COM_INIT_DB with the schema's name.
     InitDb(&'a [u8]),
-    /// COM_QUERY with its text.
-    Query(&'a [u8]),
+    /// COM_QUERY with its text and what the client says of it.
+    Query(&'a [u8], Vec<Attribute>),
     /// COM_FIELD_LIST: table and column wildcard.
     FieldList(&'a [u8], &'a [u8]),
     /// COM_REFRESH: what to flush, as bits of [`refresh`].
@@ -144,7 +145,10 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
     Ok(match r.u8("command")? {
         QUIT => Command::Quit,
         0x02 => Command::InitDb(r.rest()),
-        0x03 => Command::Query(query_text(r, capabilities)?),
+        0x03 => {
+            let attributes = query_attributes(&mut r, capabilities)?;
+            Command::Query(r.rest(), attributes)
+        }
         0x04 => Command::FieldList(r.nul_bytes("table name")?, r.rest()),
         0x07 => Command::Refresh(r.u8("what to flush")?),
         0x08 => Command::Shutdown,
@@ -227,18 +231,18 @@ fn until_nul(name: &[u8]) -> &[u8] {
     name.split(|b| *b == 0).next().unwrap_or_default()
 }
 
-/// Skips COM_QUERY's query attributes.
-fn query_text(mut r: Reader<'_>, capabilities: u32) -> Result<&[u8], WireError> {
+/// COM_QUERY's attributes, which stand before the text.
+fn query_attributes(r: &mut Reader<'_>, capabilities: u32) -> Result<Vec<Attribute>, WireError> {
     if capabilities & cap::QUERY_ATTRIBUTES == 0 {
-        return Ok(r.rest());
+        return Ok(Vec::new());
     }
     let count = r.lenenc("attribute count")?;
     r.lenenc("attribute set count")?;
-    if count > 0 {
-        let count = usize::try_from(count).map_err(|_| WireError::Bad("attribute count"))?;
-        crate::params::skip(&mut r, count)?;
+    if count == 0 {
+        return Ok(Vec::new());
     }
-    Ok(r.rest())
+    let count = usize::try_from(count).map_err(|_| WireError::Bad("attribute count"))?;
+    attributes::read(r, count)
 }
 
 #[cfg(test)]
@@ -248,10 +252,11 @@ mod tests {
 
     #[test]
     fn commands_parse() {
-        assert_eq!(parse(b"\x03select 1", 0), Ok(Command::Query(b"select 1")));
+        let plain = || Ok(Command::Query(b"select 1", Vec::new()));
+        assert_eq!(parse(b"\x03select 1", 0), plain());
         assert_eq!(
             parse(b"\x03\x00\x01select 1", cap::QUERY_ATTRIBUTES),
-            Ok(Command::Query(b"select 1"))
+            plain()
         );
         assert_eq!(parse(b"\x0e", 0), Ok(Command::Ping));
         assert_eq!(parse(b"\x13", 0), Ok(Command::Unknown(0x13)));
@@ -268,14 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn query_attributes_are_skipped() {
+    fn query_attributes_stand_before_the_text() {
         // One attribute named "a" of type LONGLONG (8) with value 7.
         let mut p = vec![3, 1, 1, 0, 1, 8, 0, 1, b'a'];
         p.extend_from_slice(&7_u64.to_le_bytes());
         p.extend_from_slice(b"select 2");
+        let seven = Attribute {
+            name: b"a".to_vec(),
+            value: Some(b"7".to_vec()),
+        };
         assert_eq!(
             parse(&p, cap::QUERY_ATTRIBUTES),
-            Ok(Command::Query(b"select 2"))
+            Ok(Command::Query(b"select 2", vec![seven]))
         );
     }
 

@@ -3,10 +3,11 @@
 //! Neighbours: `server` owns the sockets and calls this crate; `esker-types` supplies values and static types. The
 //! layouts follow MySQL's "Client/Server Protocol" internals manual. In reading order: [`frame`] cuts the byte stream
 //! into packets, [`codec`] reads and writes the protocol's integers and strings, [`handshake`] and [`auth`] open a
-//! connection, [`command`] parses what a client asks (`params`: values of prepared statements), [`response`] and
-//! [`row`] encode what it gets, [`client`] is the other end of the line for our own shell; `compress` is the compressed
-//! protocol, [`constants`] has bits and codes.
+//! connection, [`command`] parses what a client asks (`params`: values of prepared statements, [`attributes`]: what it
+//! says beside), [`response`] and [`row`] encode what it gets, [`client`] is the other end of the line for our own
+//! shell; `compress` is the compressed protocol, [`constants`] has bits and codes.
 
+pub mod attributes;
 pub mod auth;
 pub mod client;
 pub mod codec;

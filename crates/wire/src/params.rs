@@ -8,6 +8,7 @@
 use esker_types::{Date, DateTime, Time, Value};
 
 use crate::WireError;
+use crate::attributes::{self, Attribute};
 use crate::codec::Reader;
 use crate::command::{Execute, PARAMETER_COUNT_AVAILABLE};
 use crate::constants::{cap, coltype};
@@ -16,15 +17,17 @@ use crate::constants::{cap, coltype};
 const MAX_TIME_DAYS: u32 = 34;
 
 /// Wire type of one parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamType {
     /// `MYSQL_TYPE_*`.
     pub code: u8,
     /// Unsigned integer.
     pub unsigned: bool,
+    /// Its name, if it is an attribute.
+    pub name: Box<[u8]>,
 }
 
-/// Decodes the parameters of one execution.
+/// Decodes the parameters of one execution, and the attributes behind them.
 ///
 /// `types` holds the types sent before and is replaced when the client sends new ones; `long` has
 /// the bytes sent ahead per parameter. `capabilities` are the connection's.
@@ -37,11 +40,11 @@ pub fn decode(
     capabilities: u32,
     types: &mut Vec<ParamType>,
     long: &[Option<Vec<u8>>],
-) -> Result<Vec<Value>, WireError> {
+) -> Result<(Vec<Value>, Vec<Attribute>), WireError> {
     let mut r = Reader::new(execute.rest);
-    let attributes = capabilities & cap::QUERY_ATTRIBUTES != 0;
+    let named = capabilities & cap::QUERY_ATTRIBUTES != 0;
     let mut total = count;
-    if attributes && (count > 0 || execute.flags & PARAMETER_COUNT_AVAILABLE != 0) {
+    if named && (count > 0 || execute.flags & PARAMETER_COUNT_AVAILABLE != 0) {
         total = usize::try_from(r.lenenc("parameter count")?)
             .map_err(|_| WireError::Bad("parameter count"))?;
         if total < count {
@@ -49,30 +52,42 @@ pub fn decode(
         }
     }
     if total == 0 {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let nulls = r.take(total.div_ceil(8), "null bitmap")?;
     if r.u8("new parameters flag")? == 1 {
-        *types = read_types(&mut r, total, attributes)?;
+        *types = read_types(&mut r, total, named)?;
     }
     if types.len() < total {
         return Err(WireError::Bad("parameter types"));
     }
     let mut values = Vec::with_capacity(count);
-    for i in 0..count {
+    for (i, ty) in types[..count].iter().enumerate() {
         let value = if let Some(Some(bytes)) = long.get(i) {
             Value::Str(bytes.clone())
-        } else if nulls[i / 8] >> (i % 8) & 1 == 1 {
+        } else if is_null(nulls, i) {
             Value::Null
         } else {
-            read_value(&mut r, types[i])?
+            read_value(&mut r, ty)?
         };
         values.push(value);
     }
-    Ok(values)
+    let rest = types[..total].iter().enumerate().skip(count);
+    let more = rest.map(|(i, ty)| attributes::read_one(&mut r, ty, is_null(nulls, i)));
+    Ok((values, more.collect::<Result<_, _>>()?))
 }
 
-fn read_types(r: &mut Reader<'_>, total: usize, named: bool) -> Result<Vec<ParamType>, WireError> {
+/// Does the bitmap say that a parameter is NULL?
+pub(crate) fn is_null(nulls: &[u8], i: usize) -> bool {
+    nulls[i / 8] >> (i % 8) & 1 == 1
+}
+
+/// The types of `total` parameters.
+pub(crate) fn read_types(
+    r: &mut Reader<'_>,
+    total: usize,
+    named: bool,
+) -> Result<Vec<ParamType>, WireError> {
     // Each type takes at least two bytes: a false count cannot make us allocate more than it sent.
     if total > r.rest().len() / 2 {
         return Err(WireError::Truncated("parameter types"));
@@ -81,33 +96,21 @@ fn read_types(r: &mut Reader<'_>, total: usize, named: bool) -> Result<Vec<Param
     for _ in 0..total {
         let code = r.u8("parameter type")?;
         let flags = r.u8("parameter flags")?;
-        if named {
-            r.lenenc_bytes("parameter name")?;
-        }
+        let name = match named {
+            true => r.lenenc_bytes("parameter name")?.into(),
+            false => Box::default(),
+        };
         types.push(ParamType {
             code,
             unsigned: flags & 0x80 != 0,
+            name,
         });
     }
     Ok(types)
 }
 
-/// Skips the attributes of a COM_QUERY (same layout, named parameters).
-pub(crate) fn skip(r: &mut Reader<'_>, count: usize) -> Result<(), WireError> {
-    let nulls = r.take(count.div_ceil(8), "null bitmap")?.to_vec();
-    if r.u8("new parameters flag")? != 1 {
-        return Err(WireError::Bad("query attributes"));
-    }
-    let types = read_types(r, count, true)?;
-    for (i, ty) in types.iter().enumerate() {
-        if nulls[i / 8] >> (i % 8) & 1 == 0 {
-            read_value(r, *ty)?;
-        }
-    }
-    Ok(())
-}
-
-fn read_value(r: &mut Reader<'_>, ty: ParamType) -> Result<Value, WireError> {
+/// A value of a type.
+pub(crate) fn read_value(r: &mut Reader<'_>, ty: &ParamType) -> Result<Value, WireError> {
     let int = |signed: i64, unsigned: u64| {
         if ty.unsigned {
             Value::UInt(unsigned)

@@ -43,7 +43,12 @@ fn packet(seq: u8, payload: &[u8]) -> Vec<u8> {
 
 /// A login packet of root without a password.
 fn login_packet() -> Vec<u8> {
-    let mut p = CAPABILITIES.to_le_bytes().to_vec();
+    login_packet_with(0)
+}
+
+/// One of a client that can do more.
+fn login_packet_with(more: u32) -> Vec<u8> {
+    let mut p = (CAPABILITIES | more).to_le_bytes().to_vec();
     p.extend_from_slice(&(1u32 << 24).to_le_bytes());
     p.push(255);
     p.extend_from_slice(&[0; 23]);
@@ -66,8 +71,13 @@ impl Raw {
 
     /// Logs in as root.
     pub fn root(server: &Server) -> Self {
+        Self::able(server, 0)
+    }
+
+    /// Logs in as root with more capabilities than all have.
+    pub fn able(server: &Server, capabilities: u32) -> Self {
         let mut raw = Self::greeted(server);
-        raw.send(&packet(1, &login_packet()));
+        raw.send(&packet(1, &login_packet_with(capabilities)));
         let answer = raw.read().expect("answer");
         assert_eq!(answer[0], 0, "{answer:?}");
         raw
@@ -83,7 +93,7 @@ impl Raw {
     }
 
     /// The next packet; None at the end of the stream.
-    fn read(&mut self) -> Option<Vec<u8>> {
+    pub fn read(&mut self) -> Option<Vec<u8>> {
         let mut header = [0; 4];
         self.0.read_exact(&mut header).ok()?;
         let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
@@ -123,7 +133,7 @@ impl Raw {
     }
 
     /// Prepares a statement and returns its id.
-    fn prepare(&mut self, sql: &str) -> u32 {
+    pub fn prepare(&mut self, sql: &str) -> u32 {
         self.command(&[b"\x16", sql.as_bytes()].concat());
         let answer = self.read().expect("answer");
         assert_eq!(answer[0], 0, "{answer:?}");

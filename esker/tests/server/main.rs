@@ -2,6 +2,7 @@
 
 mod accounts;
 mod at_start;
+mod attributes;
 mod backup;
 mod binlog;
 mod binlog_statements;

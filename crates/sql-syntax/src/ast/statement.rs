@@ -182,6 +182,13 @@ pub enum Statement {
         /// Its name.
         name: Box<str>,
     },
+    /// INSTALL and UNINSTALL COMPONENT.
+    Components {
+        /// INSTALL.
+        install: bool,
+        /// What to load, as it is called.
+        urns: Vec<Box<str>>,
+    },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// RESET PERSIST [[IF EXISTS] name].

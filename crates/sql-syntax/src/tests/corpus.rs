@@ -71,7 +71,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("CACHE INDEX t IN c", "CACHE INDEX"),
     // No loadable code.
     ("INSTALL PLUGIN x", "INSTALL PLUGIN"),
-    ("INSTALL COMPONENT", "INSTALL COMPONENT"),
     // Other ways to move data files.
     ("CLONE LOCAL DATA", "CLONE"),
     ("IMPORT TABLE FROM", "IMPORT TABLE"),

@@ -81,6 +81,8 @@ pub struct SessionContext {
     /// Temporary tables.
     pub(crate) temporary: RefCell<TemporaryTables>,
     user_vars: RefCell<UserVariables>,
+    /// What the client says of the statement: names and values.
+    pub(super) attributes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Stored functions that statements have called.
     pub(super) functions: RefCell<KnownFunctions>,
     /// Bytes worked on since it was asked what memory there is.
@@ -154,6 +156,7 @@ impl SessionContext {
             gtid_next: GtidNext::default(),
             temporary: RefCell::default(),
             user_vars: RefCell::default(),
+            attributes: Vec::new(),
             functions: RefCell::default(),
             worked: Cell::new(0),
             has_asked: Cell::new(false),
@@ -399,6 +402,11 @@ impl SessionInfo for SessionContext {
         let drawn = generator.draw();
         self.seeds.set(Some(generator.seeds()));
         Some(drawn)
+    }
+    fn query_attribute(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let lower = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
+        let (name, mut all) = (lower(name), self.attributes.iter());
+        all.find(|(n, _)| lower(n) == name)?.1.clone()
     }
     fn killed(&self) -> bool {
         self.process.is_killed() || self.pace.is_late()

@@ -22,7 +22,7 @@
 //!   client hears of its session)
 //! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `instruments`
 //!   (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE),
-//!   `process` (SHUTDOWN and its kin), `servers` (DROP SERVER)
+//!   `process` (SHUTDOWN and its kin), `components` (INSTALL COMPONENT), `servers` (DROP SERVER)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
 //! - `handlers` (HANDLER), `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and
@@ -39,6 +39,7 @@ mod backup;
 mod change;
 mod check_table;
 mod checksum;
+mod components;
 mod context;
 pub(crate) mod counts;
 mod cursor;

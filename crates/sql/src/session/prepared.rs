@@ -362,6 +362,7 @@ fn is_prepared(statement: &Statement) -> bool {
         | Statement::ReleaseSavepoint(_)
         | Statement::CreateRole { .. }
         | Statement::Help(_)
+        | Statement::Components { .. }
         | Statement::DropServer { .. }
         | Statement::Shutdown
         | Statement::Restart => false,

@@ -136,6 +136,7 @@ impl Session {
     /// Starts a request; [`Self::step`] runs it.
     pub fn start(&mut self, request: Request<'_>) {
         self.context.process.clear_query_kill();
+        self.context.attributes.clear();
         self.leave_programs();
         self.no_index_used = false;
         self.context.pace.set_deadline(None);
@@ -166,6 +167,24 @@ impl Session {
         };
         self.deprecations = None;
         self.running = Some(running);
+    }
+
+    /// What the client says of the request that has begun, until the next one: names and values.
+    pub fn attach_attributes(
+        &mut self,
+        attributes: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
+    ) {
+        // Bytes that are no character are question marks, as in MySQL.
+        let utf8 = |text: &[u8]| match String::from_utf8(self.to_utf8(text).into_owned()) {
+            Ok(text) => text.into_bytes(),
+            Err(e) => {
+                let read = String::from_utf8_lossy(e.as_bytes());
+                read.replace(char::REPLACEMENT_CHARACTER, "?").into_bytes()
+            }
+        };
+        let named = attributes.into_iter();
+        let read = named.map(|(name, value)| (utf8(&name), value.map(|v| utf8(&v))));
+        self.context.attributes = read.collect();
     }
 
     /// Starts a program that no CALL has called.

@@ -218,6 +218,7 @@ impl Session {
             Statement::Shutdown => self.shut_down(),
             Statement::Restart => self.restart(),
             Statement::DropServer { if_exists, name } => self.drop_server(*if_exists, name),
+            Statement::Components { install, urns } => self.components(*install, urns),
             Statement::ReloadTls => self.reload_tls(),
             Statement::Maintain(m) => self.maintain(m),
             Statement::LoadData(load) => self.load_data(load, None),

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::call::{Call, int, string};
 use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
-use super::{ArgType, BLOCKING, FuncDef, FuncFlags, PURE, RetCtx, SESSION, Signature, TOTAL, def};
+use super::{
+    ANY_ARGS, ArgType, BLOCKING, FuncDef, FuncFlags, PURE, RetCtx, SESSION, Signature, TOTAL, def,
+};
 use crate::cast;
 use crate::ctx::{GtidFunctions, SourceWait};
 use crate::error::{Level, SqlError, SqlResult};
@@ -66,6 +68,14 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("release_lock", 1, 1, SESSION, int_null::<1>, release_lock),
     def("is_free_lock", 1, 1, SESSION, int_null::<1>, is_free_lock),
     def("is_used_lock", 1, 1, SESSION, uint_null::<21>, is_used_lock),
+    def(
+        QUERY_ATTRIBUTE,
+        0,
+        ANY_ARGS,
+        SESSION,
+        ret_attribute,
+        query_attribute,
+    ),
     def("isnull", 1, 1, TOTAL, int_never_null::<1>, isnull),
     def("gtid_subset", 2, 2, GTIDS, int_null::<1>, gtid_subset),
     def("gtid_subtract", 2, 2, GTIDS, text::<65_535>, gtid_subtract),
@@ -110,6 +120,9 @@ pub(super) const DEFS: &[FuncDef] = &[
         password_strength,
     ),
 ];
+
+/// What MySQL's component for query attributes adds.
+const QUERY_ATTRIBUTE: &str = "mysql_query_attribute_string";
 
 /// Most characters of ROLES_GRAPHML().
 const MAX_GRAPH: u64 = u32::MAX as u64 / 3;
@@ -370,6 +383,28 @@ fn master_pos_wait(c: &Call) -> SqlResult<Value> {
 
 fn roles_graphml(c: &Call) -> SqlResult<Value> {
     string(c.ctx.session.roles_graphml())
+}
+
+/// The errors are those of a loadable function, which MySQL's is.
+fn ret_attribute(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let wrong = |expected| Err(errors::cannot_initialize(QUERY_ATTRIBUTE, expected));
+    match args {
+        [name] if name.ty.is_string() || name.ty.kind == TypeKind::Null => (),
+        [_] => return wrong("expects a string argument"),
+        _ => return wrong("expects 1 argument"),
+    }
+    Ok(Signature::plain(SqlType {
+        collation: ctx.collation_connection,
+        ..SqlType::new(TypeKind::Text)
+    }))
+}
+
+fn query_attribute(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let value = c.ctx.session.query_attribute(&c.text(0));
+    Ok(value.map_or(Value::Null, Value::Str))
 }
 
 /// 0, as in MySQL without the component that judges passwords.

@@ -123,6 +123,9 @@ impl SessionInfo for Lender<'_, '_> {
     fn user_variable(&self, name: &str) -> Option<(Value, SqlType)> {
         self.ask(|c| c.user_variable(name))
     }
+    fn query_attribute(&self, name: &[u8]) -> Option<Vec<u8>> {
+        self.ask(|c| c.query_attribute(name))
+    }
     fn roles_graphml(&self) -> String {
         self.ask(SessionInfo::roles_graphml)
     }
