@@ -18,7 +18,9 @@ use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::logged::Replaced;
 use crate::dml::through_view::is_failed_check;
-use crate::dml::values::{Default, assign, default_of, missing_default, unset_value};
+use crate::dml::values::{
+    Default, assign, default_of, implicit_value, missing_default, unset_value,
+};
 use crate::dml::write::{Conflict, Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
@@ -268,15 +270,32 @@ impl Run<'_, '_> {
             let value = match cell {
                 Cell::Default => self.written_default(col)?,
                 Cell::Expr(e) => {
+                    let unnumbered = self.show_zero();
                     let value = self
                         .env
-                        .evaluating(&self.states, |env| e.eval(&self.row, env))?;
-                    self.assign(col, value, &e.ty, row_number)?
+                        .evaluating(&self.states, |env| e.eval(&self.row, env));
+                    if let Some(auto) = unnumbered {
+                        self.row[auto] = Value::Null;
+                    }
+                    self.assign(col, value?, &e.ty, row_number)?
                 }
             };
             self.row[col] = value;
         }
         self.apply_default_exprs()
+    }
+
+    /// Lets an expression of VALUES read 0 in an AUTO_INCREMENT column that has no number yet: which column that is.
+    fn show_zero(&mut self) -> Option<usize> {
+        if !self.insert.reads_row {
+            return None;
+        }
+        let auto = self.table().auto_column?;
+        if !self.row[auto].is_null() {
+            return None;
+        }
+        self.row[auto] = implicit_value(&self.table().columns[auto].ty);
+        Some(auto)
     }
 
     /// Makes the row's values from a row of the query.
