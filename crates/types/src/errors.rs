@@ -718,12 +718,6 @@ pub fn tablespace_of_temporary() -> SqlError {
     SqlError::new(3007, "HY000", text)
 }
 
-/// 1123
-pub fn cannot_initialize(function: &str, why: &str) -> SqlError {
-    let text = format!("Can't initialize function '{function}'; {function}() {why}");
-    SqlError::new(1123, "HY000", text)
-}
-
 /// 3527
 pub fn no_urn_schema(urn: &str) -> SqlError {
     let text = format!("Cannot find schema in specified URN: '{urn}'.");

@@ -387,7 +387,12 @@ fn roles_graphml(c: &Call) -> SqlResult<Value> {
 
 /// The errors are those of a loadable function, which MySQL's is.
 fn ret_attribute(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let wrong = |expected| Err(errors::cannot_initialize(QUERY_ATTRIBUTE, expected));
+    let wrong = |expected| {
+        Err(errors::function_cannot_begin(
+            QUERY_ATTRIBUTE,
+            format_args!("{QUERY_ATTRIBUTE}() {expected}"),
+        ))
+    };
     match args {
         [name] if name.ty.is_string() || name.ty.kind == TypeKind::Null => (),
         [_] => return wrong("expects a string argument"),
