@@ -70,6 +70,10 @@ pub(crate) fn found_rows(
             .def
             .check_visible(place.index, exec.txn().snapshot())?;
     }
+    debug_assert!(
+        place.index.elements.is_some(),
+        "a multi-valued index is searched"
+    );
     match &search.elements {
         Elements::Keys(elements) => {
             if let Some(keys) = env.calls.found(search.id) {
@@ -117,6 +121,7 @@ fn rows_with(
     found.charge(env)?;
     found.keys.sort_unstable();
     found.keys.dedup();
+    debug_assert_eq!(found.held, 0, "what is kept is charged");
     Ok(found)
 }
 

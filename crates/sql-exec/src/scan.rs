@@ -586,6 +586,10 @@ fn read_row(
 
 /// How an access that reads no ranges goes through its index, and how many keys it looks for.
 fn walk_of(index: &IndexDef, access: &Access) -> (Walk, u64) {
+    debug_assert!(
+        !matches!(access.kind, AccessKind::Ranges(_)),
+        "how many ranges there are is known when they are built"
+    );
     match (&access.kind, access.reverse) {
         (AccessKind::Full, true) => (Walk::IndexBack, 0),
         (AccessKind::Full, false) if index.primary => (Walk::Table, 0),

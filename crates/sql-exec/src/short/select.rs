@@ -291,6 +291,7 @@ impl ShortSelect {
         let index = self.index();
         self.table.check_visible(index, txn.snapshot())?;
         if let Bound::Point(_) = bound {
+            debug_assert!(index.unique, "a point is of a unique key");
             let counts = self.table.accesses(self.index, false);
             counts.note(RowEvent::Fetch, 1);
             note_call(HandlerCall::ReadKey, 1);
