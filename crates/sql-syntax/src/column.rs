@@ -198,7 +198,7 @@ impl Parser<'_> {
 
     fn sign(&mut self, ty: &mut DataType) {
         while let Some(kw) = self.eat_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]) {
-            ty.unsigned |= kw != Kw::SIGNED;
+            ty.unsigned |= kw == Kw::UNSIGNED;
             ty.zerofill |= kw == Kw::ZEROFILL;
         }
     }

@@ -416,7 +416,7 @@ fn types() {
     );
     assert!(t.columns[5].auto_increment && t.columns[5].unique && t.columns[5].ty.unsigned);
     assert_eq!(t.columns[6].ty.charset.as_deref(), Some("binary"));
-    assert!(t.columns[7].ty.unsigned && t.columns[7].ty.zerofill);
+    assert!(t.columns[7].ty.zerofill && !t.columns[7].ty.unsigned);
 }
 
 #[test]
