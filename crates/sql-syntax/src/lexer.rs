@@ -243,8 +243,9 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips white space and comments; `Err` carries the bad token of an open comment.
-    fn skip_blank(&mut self, hint_ok: bool) -> Result<(), Token> {
+    /// Skips white space and comments; `Err` carries the bad token of an open comment. Before a hint comment there may
+    /// be white space only.
+    fn skip_blank(&mut self, mut hint_ok: bool) -> Result<(), Token> {
         loop {
             let p = self.pos;
             let b = self.at(p);
@@ -252,7 +253,10 @@ impl<'a> Lexer<'a> {
                 return Ok(());
             }
             match b {
-                b if is_space(b) => self.pos += 1,
+                b if is_space(b) => {
+                    self.pos += 1;
+                    continue;
+                }
                 b'#' => self.skip_line(),
                 b'-' if self.at(p + 1) == b'-' => {
                     let c = self.at(p + 2);
@@ -273,6 +277,7 @@ impl<'a> Lexer<'a> {
                 }
                 _ => return Ok(()),
             }
+            hint_ok = false;
         }
     }
 
