@@ -482,15 +482,15 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Truth of `left op row`; several columns only with `=`, `<>` and `<=>`.
+    /// Truth of `left op row`.
     fn row(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<Option<bool>> {
         if let ([left], [right], [kind]) = (self.left, row, self.kinds) {
             return compare_values(self.op, left, right, *kind, self.types(0), env);
         }
-        let each = if self.op == CmpOp::Ne {
-            CmpOp::Eq
-        } else {
-            self.op
+        let each = match self.op {
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => return self.ordered(row, env),
+            op => op,
         };
         let mut equal = Some(true);
         for (nth, (left, right)) in self.left.iter().zip(row).enumerate() {
@@ -508,6 +508,24 @@ impl Test<'_> {
         } else {
             equal
         })
+    }
+
+    /// The same for `<` and its kin of several columns: the first that differ decide.
+    fn ordered(&self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<Option<bool>> {
+        let strict = match self.op {
+            CmpOp::Lt | CmpOp::Le => CmpOp::Lt,
+            _ => CmpOp::Gt,
+        };
+        for (nth, (left, right)) in self.left.iter().zip(row).enumerate() {
+            let compare =
+                |op| compare_values(op, left, right, self.kinds[nth], self.types(nth), env);
+            match compare(CmpOp::Eq)? {
+                Some(true) => {}
+                Some(false) => return compare(strict),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(matches!(self.op, CmpOp::Le | CmpOp::Ge)))
     }
 
     fn types(&self, nth: usize) -> (&SqlType, &SqlType) {

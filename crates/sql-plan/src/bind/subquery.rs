@@ -7,7 +7,7 @@
 
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use esker_types::{SqlResult, SqlType, TypeKind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -246,11 +246,6 @@ pub(super) fn bind_row_comparison(
     op: CmpOp,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
-    if !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq) {
-        return Err(SqlError::not_supported(
-            "ordering comparison of a row with a subquery",
-        ));
-    }
     bind_compare(env, scope, left, op, false, true, query)
 }
 
@@ -274,7 +269,8 @@ fn bind_compare(
     if plan.columns.len() != left.len() {
         return Err(errors::operand_columns(left.len()));
     }
-    if left.len() > 1 && (all || !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq)) {
+    let is_ordering = !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq);
+    if left.len() > 1 && (all || is_ordering && !single) {
         return Err(errors::operand_columns(1));
     }
     let mut kinds = Vec::with_capacity(left.len());
