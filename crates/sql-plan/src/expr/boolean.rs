@@ -184,8 +184,10 @@ impl Like {
         if text.is_null() || pattern.is_null() {
             return Ok(None);
         }
-        let text = as_text(&text, &self.text);
-        let pattern = as_text(&pattern, &self.pattern);
+        // Beside bytes a text has those of its own character set, and bytes beside a text are read in it.
+        let seen = |text, expr: &Expr| expr.ty.collation.recode(text, self.collation);
+        let text = seen(as_text(&text, &self.text), &self.text);
+        let pattern = seen(as_text(&pattern, &self.pattern), &self.pattern);
         let session = env.ctx.session;
         let found = (self.collation).like(&text, &pattern, self.escape, session)?;
         Ok(Some(found != self.negated))

@@ -4,6 +4,8 @@
 //! **Invariant**: everything but FIELD, REPLACE and SUBSTRING_INDEX compares in the operands' collation; FIELD
 //! does in its first operand's, those two compare exactly, as in MySQL.
 
+use std::sync::Arc;
+
 use memchr::memmem;
 
 use super::call::{Call, int, is_int, string};
@@ -91,6 +93,13 @@ fn ret_find_in_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 
 fn find_in_set(c: &Call) -> SqlResult<Value> {
     let (wanted, list) = (c.text(0), c.text(1));
+    // The place of a member of a SET is the one in its definition.
+    if let (Value::Label(members, _), TypeKind::Set(labels)) = (&c.args[1], &c.ty(1).kind) {
+        let is_it = |label: &Arc<str>| c.types.collation.eq(label.as_bytes(), &wanted);
+        let found = labels.iter().position(is_it);
+        let found = found.filter(|at| members >> at & 1 == 1);
+        return int(found.map_or(0, |at| at as i64 + 1));
+    }
     if list.is_empty() || wanted.contains(&b',') {
         return int(0);
     }
