@@ -33,7 +33,11 @@ pub(super) fn bind(
 ) -> SqlResult<Expr> {
     let rule = scope.agg_rule.get();
     if rules(scope).all(|rule| rule == AggRule::Forbidden) {
-        return Err(errors::invalid_group_function());
+        // ANY_VALUE of what is not grouped is the value.
+        return match (def.name, call.args.as_slice()) {
+            ("any_value", [value]) => bind_expr(env, scope, value),
+            _ => Err(errors::invalid_group_function()),
+        };
     }
     scope.agg_rule.set(AggRule::Nested);
     let parts = bind_parts(env, scope, def.name, call);

@@ -345,6 +345,9 @@ fn item_meta(
             Some(at) => scope.column_at(at).name.clone(),
             None => column.name.text.clone().into(),
         },
+        (None, ast::Expr::Call(call)) if call.name.is("name_const") => {
+            named_constant(call).unwrap_or_else(|| name_of(text))
+        }
         _ => name_of(text),
     };
     match origin {
@@ -356,6 +359,16 @@ fn item_meta(
             stored_as: stored_as(expr),
             ..ColumnMeta::computed(name, bound.ty.clone())
         },
+    }
+}
+
+/// The name that NAME_CONST gives its column.
+fn named_constant(call: &ast::Call) -> Option<Arc<str>> {
+    match call.args.first()? {
+        ast::Expr::Literal(ast::Literal::Str { bytes, .. }) => {
+            Some(name_of(&String::from_utf8_lossy(bytes)))
+        }
+        _ => None,
     }
 }
 

@@ -382,7 +382,8 @@ fn text_lengths(ty: &SqlType) -> Option<(u64, u64)> {
     match &ty.kind {
         TypeKind::Char | TypeKind::VarChar => Some((length, length * width)),
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-            Some((length, length))
+            let least = ty.collation.charset().min_len() as u64;
+            Some((length / least, length))
         }
         TypeKind::Enum(labels) => {
             let n = labels.iter().map(|l| l.chars().count()).max().unwrap_or(0) as u64;
@@ -443,7 +444,7 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text(&table.schema),
             text(&table.name),
             text(&column.name),
-            Value::UInt(i as u64 + 1),
+            Value::UInt(ordinal(table, i)),
             column_default(viewer, column),
         ];
         row.extend(type_cells(&column.ty));
@@ -457,6 +458,12 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
         ]);
         out.push(row);
     }
+}
+
+/// ORDINAL_POSITION: columns of functional key parts do not count.
+fn ordinal(table: &TableDef, column: usize) -> u64 {
+    let before = &table.columns[..=column];
+    before.iter().filter(|c| !c.is_hidden()).count() as u64
 }
 
 /// SRS_ID.

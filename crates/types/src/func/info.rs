@@ -54,7 +54,7 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("charset", 1, 1, TOTAL, text::<64>, charset),
     def("collation", 1, 1, TOTAL, text::<64>, collation),
     def("coercibility", 1, 1, TOTAL, ret_coercibility, coercibility),
-    def("name_const", 2, 2, TOTAL, ret_second, second),
+    def("name_const", 2, 2, TOTAL, ret_name_const, second),
     def(
         "benchmark",
         2,
@@ -208,7 +208,15 @@ fn coercibility(c: &Call) -> SqlResult<Value> {
     int(c.types.coercibility as i64)
 }
 
-fn ret_second(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+/// Name and value are constants.
+fn ret_name_const(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    if args.iter().any(|arg| arg.value.is_none()) {
+        return Err(errors::wrong_arguments("NAME_CONST"));
+    }
+    ret_second(args)
+}
+
+fn ret_second(args: &[ArgType]) -> SqlResult<Signature> {
     let ty: SqlType = args[1].ty.clone();
     Ok(Signature {
         coercibility: args[1].coercibility,
