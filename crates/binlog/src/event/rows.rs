@@ -173,10 +173,11 @@ fn edits_between(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     is_whole.then_some(edits)
 }
 
-/// Appends the second image of an update of type 39: documents of which less has changed than is left have edits.
+/// Appends the second image of an update of type 39: documents of which less has changed than is left have edits, if
+/// their column is `editable`.
 pub fn write_edited_image<'v>(
     shape: &Shape,
-    columns: &Bitmap,
+    (columns, editable): (&Bitmap, &Bitmap),
     (old, new): (
         impl Fn(usize) -> ValueRef<'v>,
         impl Fn(usize) -> ValueRef<'v>,
@@ -186,7 +187,7 @@ pub fn write_edited_image<'v>(
     let documents = (0..columns.bits).filter(|col| shape.columns[*col].form == Form::Json);
     let edits: Vec<(usize, Option<Vec<u8>>)> = documents
         .map(|col| match (old(col), new(col)) {
-            (ValueRef::Json(old), ValueRef::Json(new)) if columns.has(col) => {
+            (ValueRef::Json(old), ValueRef::Json(new)) if columns.has(col) && editable.has(col) => {
                 (col, edits_between(old, new))
             }
             _ => (col, None),

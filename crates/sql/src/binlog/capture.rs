@@ -410,6 +410,7 @@ fn edited_image(
         |nth: usize| old.field(known.place(nth)),
         |nth: usize| new.field(known.place(nth)),
     );
+    let columns = (columns, known.editable());
     rows::write_edited_image(known.shape(), columns, fields, out).map_err(|e| not_written(&e))
 }
 

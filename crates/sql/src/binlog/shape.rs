@@ -31,6 +31,8 @@ pub(super) struct Logged {
     all: Arc<Bitmap>,
     key: Arc<Bitmap>,
     without_blobs: Arc<Bitmap>,
+    /// Columns whose documents may have edits.
+    editable: Bitmap,
     has_key: bool,
 }
 
@@ -67,6 +69,8 @@ impl Logged {
         let key = (0..columns.len()).map(|col| parts.is_empty() || in_key(col));
         let shown = shape.columns.iter().enumerate();
         let without_blobs = shown.map(|(col, c)| !is_blob(c) || in_key(col));
+        // A replica of MySQL has wrong documents where generated columns come as edits; its own logs have them whole.
+        let editable = columns.iter().map(|column| column.generated.is_none());
         Self {
             id: table.id,
             version: table.version,
@@ -75,6 +79,7 @@ impl Logged {
             all: Arc::new(Bitmap::all(columns.len())),
             key: Arc::new(Bitmap::from_bits(key)),
             without_blobs: Arc::new(Bitmap::from_bits(without_blobs)),
+            editable: Bitmap::from_bits(editable),
             // Rows of other tables may depend on rows with foreign keys, which no key of theirs says.
             has_key: !parts.is_empty() && table.foreign_keys.is_empty(),
             places,
@@ -99,6 +104,11 @@ impl Logged {
     /// Does a key tell its rows apart?
     pub(super) fn has_key(&self) -> bool {
         self.has_key
+    }
+
+    /// The columns whose documents may have edits: those that are not generated.
+    pub(super) fn editable(&self) -> &Bitmap {
+        &self.editable
     }
 
     /// All columns.

@@ -342,6 +342,34 @@ fn documents_that_have_changed_little_come_as_edits() {
 }
 
 #[test]
+fn generated_documents_come_whole() {
+    let dir = tempfile::tempdir().expect("folder");
+    let options = [
+        "--binlog-row-value-options=PARTIAL_JSON",
+        "--binlog-row-image=MINIMAL",
+    ];
+    let source = source_with(dir.path(), &options);
+    let mut c = source.connect();
+    c.run(&format!(
+        "CREATE TABLE d.g (id INT PRIMARY KEY, a JSON, kept JSON AS (JSON_ARRAY(a, a)) STORED, \
+         seen JSON AS (JSON_OBJECT('a', a)) VIRTUAL); \
+         INSERT INTO d.g (id, a) VALUES (1, '{{\"n\": 1, \"long\": \"{}\"}}'); \
+         UPDATE d.g SET a = JSON_SET(a, '$.n', 2)",
+        "x".repeat(5000)
+    ));
+    let events = c.rows("SHOW BINLOG EVENTS");
+    let edited = |row: &&Vec<Option<String>>| row[2].as_deref() == Some("Update_rows_partial");
+    let event = events.iter().find(edited).expect("an update with edits");
+    let number = |nth: usize| -> u64 {
+        let text = event[nth].as_deref().expect("a number");
+        text.parse().expect("a number")
+    };
+    let size = number(4) - number(1);
+    // Two of the text in the one, one in the other; the column that was changed has an edit.
+    assert!((15_000..16_000).contains(&size), "{size}");
+}
+
+#[test]
 fn what_transactions_take_is_counted_in_both_logs() {
     let dir = tempfile::tempdir().expect("folder");
     let source = source(dir.path());
