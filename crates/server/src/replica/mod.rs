@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use esker_binlog::event::format::FormatDescription;
 use esker_binlog::event::{Event, EventType};
-use esker_sql::replica::{ReceiverState, Reception};
+use esker_sql::replica::{GoesOver, ReceiverState, Reception};
 use esker_wire::client::parse_err;
 
 use crate::client::{Client, ClientError, Compressions, Connect, Endpoint, TlsLimits, TlsMode};
@@ -104,11 +104,13 @@ fn run(reception: &Reception) {
         reception.failed(code, &text);
         if settings.retry_count > 0 && attempts >= settings.retry_count {
             match reception.goes_over() {
-                Ok(true) => {
+                Ok(GoesOver::ToAnother) => {
                     attempts = 0;
                     continue;
                 }
-                Ok(false) => return,
+                // All are gone: each is asked once between two pauses.
+                Ok(GoesOver::Round) => attempts = 0,
+                Ok(GoesOver::Nowhere) => return,
                 Err(e) => return reception.failed(e.code, &e.message),
             }
         }

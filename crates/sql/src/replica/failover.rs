@@ -2,7 +2,7 @@
 //!
 //! Neighbours: functions of SQL change the lists, which are among a channel's settings; the server's receiver asks for
 //! the next one when its attempts are used up. **Invariants**: the list is sorted, the heaviest first; a source is
-//! tried once until events come again.
+//! tried once a round, and rounds go on until events come.
 
 use esker_types::SqlResult;
 use esker_types::ctx::{ListedSource, SourceChange};

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 pub(crate) use at_start::RulesAtStart;
 use channel::Start;
 pub(crate) use channel::{Channel, ChannelView};
-pub use reception::{ReceiverState, Reception, StartFrom};
+pub use reception::{GoesOver, ReceiverState, Reception, StartFrom};
 pub use settings::{ChannelSettings, OtherSource};
 pub(crate) use status::{named, remaining_delay, rewritten};
 

@@ -75,8 +75,19 @@ pub(crate) struct ReceiverView {
 /// Where a receiver connects to.
 struct Target {
     at: (String, u16),
-    /// The sources that were tried since events came.
+    /// The sources that were tried in this round, which began when events came or all had been tried.
     tried: Vec<(String, u16)>,
+}
+
+/// Where a receiver goes whose source does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoesOver {
+    /// Nowhere: no other source is listed, or none is wanted.
+    Nowhere,
+    /// To a source that was not tried since events came.
+    ToAnother,
+    /// To the first one again, for all were tried.
+    Round,
 }
 
 /// One life of a receiver, from START to STOP REPLICA.
@@ -173,17 +184,25 @@ impl Reception {
         self.target.lock().at.clone()
     }
 
-    /// The source does not answer: goes over to the next one that is listed. False: there is none, or none is wanted.
+    /// The source does not answer: goes over to the next one that is listed, round and round.
     ///
     /// # Errors
     /// What is configured cannot be kept.
-    pub fn goes_over(&self) -> esker_types::SqlResult<bool> {
+    pub fn goes_over(&self) -> esker_types::SqlResult<GoesOver> {
         let Some(channel) = self.channel.upgrade() else {
-            return Ok(false);
+            return Ok(GoesOver::Nowhere);
         };
         let mut target = self.target.lock();
-        let next = channel.go_over(&self.instance, &target.tried)?;
-        let Some(next) = next else { return Ok(false) };
+        let mut how = GoesOver::ToAnother;
+        let mut next = channel.go_over(&self.instance, &target.tried)?;
+        if next.is_none() {
+            how = GoesOver::Round;
+            target.tried.clear();
+            next = channel.go_over(&self.instance, &[])?;
+        }
+        let Some(next) = next else {
+            return Ok(GoesOver::Nowhere);
+        };
         tracing::info!(
             "replication channel '{}': the source is {}:{} now",
             self.name,
@@ -192,7 +211,7 @@ impl Reception {
         );
         target.tried.push(next.clone());
         target.at = next;
-        Ok(true)
+        Ok(how)
     }
 
     /// Events come: what was tried before may be tried again.

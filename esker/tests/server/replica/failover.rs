@@ -1,7 +1,7 @@
 //! Replicas that go over to another source when theirs is gone.
 
 use super::{REPLICA, catch_up, change, contents, source, status, write};
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, eventually};
 
 const ADD: &str = "asynchronous_connection_failover_add_source";
 const LISTED: &str = "SELECT host, port, weight FROM \
@@ -53,6 +53,38 @@ fn a_replica_goes_over_to_the_heaviest_source_that_is_there() {
         format!("127.0.0.1|{}|50", second.port),
     ];
     assert_eq!(c.lines(LISTED), listed);
+}
+
+#[test]
+fn a_replica_asks_all_sources_again_until_one_is_back() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut first = source(dir.path());
+    let replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    let options = "SOURCE_AUTO_POSITION = 1, SOURCE_CONNECTION_AUTO_FAILOVER = 1";
+    change(&mut c, first.port, options);
+    c.run(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_RETRY_COUNT = 1; \
+         SELECT {ADD}('', '127.0.0.1', {}, ''); SELECT {ADD}('', '127.0.0.1', 1, '', 90)",
+        first.port
+    ));
+    c.run("START REPLICA");
+    write(&mut first.connect(), 0..10);
+    catch_up(&replica, &contents(&mut first.connect()));
+    first.kill();
+    eventually("the first round is over", || {
+        status(&mut c)[3] == "1" && status(&mut c)[10] == "Connecting"
+    });
+    // Long enough for more rounds.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(status(&mut c)[10], "Connecting");
+    first.restart();
+    write(&mut first.connect(), 10..20);
+    catch_up(&replica, &contents(&mut first.connect()));
+    first.kill();
+    eventually("the source is gone", || status(&mut c)[10] == "Connecting");
+    c.run("STOP REPLICA");
+    assert_eq!(status(&mut c)[10], "No");
 }
 
 #[test]
