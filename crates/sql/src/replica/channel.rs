@@ -10,7 +10,7 @@ use esker_binlog::files::{Home, Names};
 use esker_binlog::relay::{Received, RelayConfig, RelayLog};
 use esker_sql_catalog::variables::VarValue;
 use esker_types::{SqlError, SqlResult, errors};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
@@ -56,6 +56,9 @@ pub(crate) struct Channel {
     name: String,
     relay: Arc<RelayLog>,
     settings: RwLock<ChannelSettings>,
+    /// Held from reading settings until the changed ones are kept; nobody waits for threads or for `changing` with it,
+    /// for receivers change settings, too.
+    configuring: Mutex<()>,
     /// Held by who starts, stops or changes the channel.
     changing: Mutex<()>,
     parts: Mutex<Parts>,
@@ -158,6 +161,7 @@ impl Channel {
             name: name.to_owned(),
             relay,
             settings: RwLock::new(settings),
+            configuring: Mutex::new(()),
             changing: Mutex::new(()),
             parts: Mutex::default(),
             this: this.clone(),
@@ -176,7 +180,12 @@ impl Channel {
         self.settings.read().clone()
     }
 
-    /// Keeps new settings.
+    /// Nobody else changes the settings meanwhile.
+    pub(super) fn lock_settings(&self) -> MutexGuard<'_, ()> {
+        self.configuring.lock()
+    }
+
+    /// Keeps new settings; who changes some of those that are there holds [`Self::lock_settings`].
     ///
     /// # Errors
     /// Of the engine.

@@ -79,6 +79,7 @@ impl Channel {
         instance: &Instance,
         change: impl FnOnce(&mut Vec<OtherSource>) -> bool,
     ) -> SqlResult<bool> {
+        let _alone = self.lock_settings();
         let mut settings = self.settings();
         let changes = change(&mut settings.sources);
         if changes {
@@ -94,6 +95,7 @@ impl Channel {
         instance: &Instance,
         tried: &[(String, u16)],
     ) -> SqlResult<Option<(String, u16)>> {
+        let _alone = self.lock_settings();
         let mut settings = self.settings();
         let is_new = |one: &&OtherSource| !tried.contains(&(one.host.clone(), one.port));
         let next = settings.sources.iter().find(is_new).cloned();

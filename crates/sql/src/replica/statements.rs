@@ -383,6 +383,7 @@ fn change_source(
             admit(channel, concerns(option))?;
         }
     }
+    let alone = known.as_ref().map(|channel| channel.lock_settings());
     let mut settings = match &known {
         Some(channel) => channel.settings(),
         None => {
@@ -418,10 +419,11 @@ fn change_source(
         let timeout = instance.variable_u64("replica_net_timeout");
         notes.extend(settings.has_long_heartbeat(timeout).then(long_heartbeat));
     }
-    match known {
+    match &known {
         Some(channel) => {
-            let relay = relay_place(&channel, &place)?;
+            let relay = relay_place(channel, &place)?;
             channel.configure(instance, settings)?;
+            drop(alone);
             if let Some(relay) = relay {
                 channel.go_on_at(instance, relay)?;
             } else if moves {
@@ -519,6 +521,7 @@ fn change_rules(
         instance.channels.set_global_filters(global, now);
     }
     for found in channels {
+        let _alone = found.lock_settings();
         let mut settings = found.settings();
         settings.change_filters(rules, channel.is_some(), now)?;
         found.configure(instance, settings)?;

@@ -88,6 +88,25 @@ fn a_replica_asks_all_sources_again_until_one_is_back() {
 }
 
 #[test]
+fn sources_that_many_add_at_once_are_all_listed() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h'");
+    std::thread::scope(|scope| {
+        for who in 0..8 {
+            let mut c = server.connect();
+            scope.spawn(move || {
+                for nth in 1..=8 {
+                    c.run(&format!("SELECT {ADD}('', 'h{who}', {nth}, '')"));
+                }
+            });
+        }
+    });
+    assert_eq!(c.lines(LISTED).len(), 64);
+}
+
+#[test]
 fn sources_are_listed_with_mysqls_errors() {
     let dir = tempfile::tempdir().expect("folder");
     let server = Server::start(&dir.path().join("replica"), &REPLICA);
