@@ -4,8 +4,8 @@
 //! the next one when its attempts are used up. **Invariants**: the list is sorted, the heaviest first; a source is
 //! tried once a round, and rounds go on until events come.
 
-use esker_types::SqlResult;
 use esker_types::ctx::{ListedSource, SourceChange};
+use esker_types::{SqlResult, errors};
 
 use super::channel::Channel;
 use super::settings::OtherSource;
@@ -15,11 +15,15 @@ use crate::session::SessionContext;
 /// Most sources of a channel.
 const MAX_SOURCES: usize = 1024;
 
+/// Why lists are not emptied.
+const IS_RUNNING: &str = "Can't execute the given operation while Replication channels configured with \
+                          SOURCE_CONNECTION_AUTO_FAILOVER are running.";
+
 impl SessionContext {
     /// Changes the sources that channels may go over to. False: one is listed already, or not at all.
     ///
     /// # Errors
-    /// 1227; those of the engine.
+    /// 1227; 1123: a channel that goes over runs while all are to go; those of the engine.
     pub(crate) fn change_listed_sources(&self, change: &SourceChange) -> SqlResult<bool> {
         self.require_any(&["SUPER", "REPLICATION_SLAVE_ADMIN"])?;
         match change {
@@ -42,7 +46,12 @@ impl SessionContext {
                 list.len() < before
             }),
             SourceChange::Reset => {
-                for channel in self.instance.channels.all() {
+                let channels = self.instance.channels.all();
+                if channels.iter().any(|channel| channel.may_go_over_now()) {
+                    let function = "asynchronous_connection_failover_reset";
+                    return Err(errors::function_cannot_begin(function, IS_RUNNING));
+                }
+                for channel in channels {
                     channel.change_sources(&self.instance, |list| {
                         list.clear();
                         true
@@ -86,6 +95,11 @@ impl Channel {
             self.configure(instance, settings)?;
         }
         Ok(changes)
+    }
+
+    /// Does it run, receiver or applier, and go over?
+    fn may_go_over_now(&self) -> bool {
+        self.settings().auto_failover && (self.is_receiving() || self.is_applying())
     }
 
     /// Goes over to the first listed source that is not among `tried`: from now on it is the channel's. `None`: all

@@ -174,6 +174,11 @@ fn sources_are_listed_with_mysqls_errors() {
     };
     let reset = "SELECT asynchronous_connection_failover_reset()";
     assert_eq!(plain.code(reset), Some(1227));
+    for thread in ["IO_THREAD", "SQL_THREAD"] {
+        c.run(&format!("START REPLICA {thread}"));
+        assert_eq!(c.code(reset), Some(1123), "{thread}");
+        c.run("STOP REPLICA");
+    }
     assert_eq!(
         c.lines(reset),
         ["The UDF asynchronous_connection_failover_reset() executed successfully."]
