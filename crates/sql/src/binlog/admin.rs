@@ -20,6 +20,7 @@ use esker_vfs::Fs;
 use super::service::not_logging;
 use super::writer::{Command, disk_full, failed};
 use crate::instance::Instance;
+use crate::replica::gtid_mode_refused;
 use crate::session::{Session, SessionContext};
 use crate::show::{Table, t};
 
@@ -27,6 +28,12 @@ use crate::show::{Table, t};
 const FIRST: u64 = 4;
 /// Whoever waits for GTIDs looks this often whether the statement may go on.
 const WAIT_STEP: Duration = Duration::from_millis(50);
+
+/// Why gtid_mode stays as it is while sessions have GTIDs.
+const HAS_OWNERS: &str = "there are ongoing transactions that have a GTID. Before you set @@GLOBAL.GTID_MODE = OFF, \
+                          wait until SELECT @@GLOBAL.GTID_OWNED is empty on all servers. Then wait for all \
+                          GTID-transactions to replicate to all servers, and then execute SET @@GLOBAL.GTID_MODE = \
+                          OFF on all servers. See the Manual for details";
 
 impl Instance {
     /// The binary log with everything that is committed by now.
@@ -108,8 +115,8 @@ impl Instance {
     /// Carries a global variable that has been set over to the writer, if it is about the binary log.
     ///
     /// # Errors
-    /// 1788, 3111: gtid_mode goes through its values one by one, and channels depend on it; of the files. The variable
-    /// is to have its value of `before` again then.
+    /// 1788, 3111: gtid_mode goes through its values one by one, channels depend on it, sessions own GTIDs; of the
+    /// files. The variable is to have its value of `before` again then.
     pub(crate) fn admit_global(&self, name: &str, before: &VarValue) -> SqlResult<()> {
         let value = self.globals.named(name);
         if name == "gtid_mode"
@@ -122,6 +129,9 @@ impl Instance {
         }
         if name == "gtid_mode" {
             self.admit_gtid_mode(value.as_text())?;
+            if value.as_text() == "OFF" && self.binlog.owned.is_any_taken() {
+                return Err(gtid_mode_refused("OFF", HAS_OWNERS));
+            }
         }
         if let Some(twin) = super::twins::twin(name) {
             self.globals.tell(twin, value);

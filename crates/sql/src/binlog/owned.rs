@@ -135,6 +135,13 @@ impl OwnedGtids {
         entries.sweep_at = SWEEP_AT;
     }
 
+    /// Has a session one?
+    pub(crate) fn is_any_taken(&self) -> bool {
+        let owners = &self.entries.lock().owners;
+        let mut owners = owners.values();
+        owners.any(|owner| matches!(owner, Owner::Session(_)))
+    }
+
     /// `@@GLOBAL.gtid_owned`.
     pub(crate) fn shown(&self) -> String {
         let entries = self.entries.lock();

@@ -107,6 +107,12 @@ fn does_not_exist(name: &str) -> SqlError {
     SqlError::new(3074, "HY000", text)
 }
 
+/// 3111: `gtid_mode` cannot have this value now.
+pub(crate) fn gtid_mode_refused(mode: &str, why: impl std::fmt::Display) -> SqlError {
+    let text = format!("SET @@GLOBAL.GTID_MODE = {mode} is not allowed because {why}.");
+    SqlError::new(3111, "HY000", text)
+}
+
 impl Instance {
     /// May `gtid_mode` have this value, as channels are configured?
     ///
@@ -136,8 +142,7 @@ impl Instance {
             } else {
                 continue;
             };
-            let text = format!("SET @@GLOBAL.GTID_MODE = {mode} is not allowed because {why}.");
-            return Err(SqlError::new(3111, "HY000", text));
+            return Err(gtid_mode_refused(mode, why));
         }
         Ok(())
     }

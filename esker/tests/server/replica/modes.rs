@@ -124,3 +124,16 @@ fn a_changed_mode_stops_receivers_and_appliers() {
         assert!(matches!(code, Some(1777 | 4015)), "{options}: {code:?}");
     }
 }
+
+#[test]
+fn gtids_are_not_turned_off_while_a_session_has_one() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("server"), &REPLICA);
+    let (mut owner, mut c) = (server.connect(), server.connect());
+    owner.run(&format!("SET gtid_next = '{UUID}:1'; BEGIN"));
+    c.run("SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = OFF_PERMISSIVE");
+    assert_eq!(c.code("SET GLOBAL gtid_mode = OFF"), Some(3111));
+    assert_eq!(c.lines("SELECT @@GLOBAL.gtid_mode"), ["OFF_PERMISSIVE"]);
+    owner.run("COMMIT");
+    c.run("SET GLOBAL gtid_mode = OFF");
+}
