@@ -516,6 +516,13 @@ mod tests {
             ("٣", "[[:digit:]x]", true),
             ("-", "[[:alnum:]_-]", true),
             ("ｆ", "[[:xdigit:]]", true),
+            ("a", r"\p{Cs}", false),
+            ("a", r"\P{Cs}", true),
+            ("a", r"[^\p{Cs}b]", true),
+            ("a", r"[\P{Cs}]", true),
+            ("a", "[[:^Cs:]]", true),
+            ("a", "[[:Cs:]]", false),
+            ("a", "[[:print:]]", true),
             (":", r"\[:alpha:]", false),
             ("[lph]", r"\[[:alpha:]+\]", true),
         ] {

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: the parent reads everything else; `set` asks [`Reader::escaped`] inside of brackets.
 
+use super::set::members;
 use super::{Reader, TERMINATORS, bad_name};
 use crate::error::{SqlError, SqlResult};
 use crate::func::pattern::error;
@@ -224,6 +225,28 @@ impl Reader {
 /// A property of Unicode, by name; whether there is one of this name the engine knows.
 pub(super) fn property(letter: char, name: &str) -> SqlResult<String> {
     let is_name = |ch: char| ch.is_ascii_alphanumeric() || " _=:-".contains(ch);
+    let known: String = name.chars().filter(|ch| !" _-".contains(*ch)).collect();
+    let known = known.to_ascii_lowercase().replace(':', "=");
+    let negation = if letter == 'P' { "^" } else { "" };
+    match known.as_str() {
+        "print" | "graph" => {
+            let members = members(&known).ok_or_else(illegal_argument)?;
+            return Ok(format!("[{negation}{members}]"));
+        }
+        // No engine knows them, for no text has any.
+        "cs"
+        | "surrogate"
+        | "gc=cs"
+        | "gc=surrogate"
+        | "generalcategory=cs"
+        | "generalcategory=surrogate" => {
+            return Ok(match letter {
+                'P' => "[^[0]&&[1]]".to_owned(),
+                _ => "[[0]&&[1]]".to_owned(),
+            });
+        }
+        _ => {}
+    }
     match !name.is_empty() && name.chars().all(is_name) {
         true => Ok(format!("\\{letter}{{{name}}}")),
         false => Err(illegal_argument()),
