@@ -111,7 +111,6 @@ impl Reader {
             'n' => Ok('\n'),
             'r' => Ok('\r'),
             't' => Ok('\t'),
-            'b' => Ok('\u{8}'),
             'c' => {
                 let control = self.raw().map_or(0x1f, |ch| u32::from(ch) & 0x1f);
                 char::from_u32(control).ok_or_else(unrecognized)
