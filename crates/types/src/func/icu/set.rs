@@ -65,7 +65,7 @@ impl Reader {
         self.skip_space();
         if self.peek() == Some(']') {
             self.at += 1;
-            set.push_char(']');
+            self.range(']', &mut set)?;
         }
         loop {
             match self.next().ok_or_else(unclosed)? {
