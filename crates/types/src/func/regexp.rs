@@ -166,9 +166,13 @@ fn regexp_like(c: &Call) -> SqlResult<Value> {
     Ok(Value::bool(found.is_some()))
 }
 
-/// Byte offset of the position in argument `i` (1 when absent), which may be just after the end.
-fn start(c: &Call, i: usize, text: &str) -> SqlResult<usize> {
-    let position = if c.has(i) { c.integer(i)? } else { 1 };
+/// The position in argument `i`, 1 when absent.
+fn position(c: &Call, i: usize) -> SqlResult<i128> {
+    if c.has(i) { c.integer(i) } else { Ok(1) }
+}
+
+/// Byte offset of a position, which may be just after the end.
+fn start(position: i128, text: &str) -> SqlResult<usize> {
     let chars = usize::try_from(position - 1).map_err(|_| out_of_bounds())?;
     let mut places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     places.nth(chars).ok_or_else(out_of_bounds)
@@ -179,7 +183,7 @@ fn occurrence(c: &Call, i: usize) -> SqlResult<usize> {
     Ok(if c.has(i) { c.count(i)?.max(1) } else { 1 })
 }
 
-/// Byte range of an occurrence at or after `from`.
+/// Byte range of an occurrence at or after `from`; behind an empty match at the end there is none.
 fn nth(
     search: &mut Finder<'_>,
     from: usize,
@@ -190,7 +194,7 @@ fn nth(
     let mut found = None;
     for _ in 0..n {
         if at > search.text().len() {
-            break;
+            return Ok(None);
         }
         let Some(m) = search.first(at)? else {
             return Ok(None);
@@ -212,7 +216,12 @@ fn next_start(text: &str, m: std::ops::Range<usize>) -> usize {
 fn regexp_instr(c: &Call) -> SqlResult<Value> {
     let pattern = compile(c, "regexp_instr", 5)?;
     let text = utf8(c, 0);
-    let (from, n) = (start(c, 2, &text)?, occurrence(c, 3)?);
+    let (position, n) = (position(c, 2)?, occurrence(c, 3)?);
+    // An empty text may be searched from everywhere.
+    let from = match text.is_empty() {
+        true => 0,
+        false => start(position, &text)?,
+    };
     // Unlike in the other functions, just after the end is too far.
     if from > 0 && from == text.len() {
         return Err(out_of_bounds());
@@ -225,15 +234,18 @@ fn regexp_instr(c: &Call) -> SqlResult<Value> {
             return Err(error(1210, message));
         }
     };
-    let found = nth(&mut pattern.search(&text, c.ctx.session), from, n)?;
+    // Unlike in the other functions, what is before the position is no part of the text.
+    let text = &text[from..];
+    let found = nth(&mut pattern.search(text, c.ctx.session), 0, n)?;
     let at = found.map(|m| if after { m.end } else { m.start });
-    int(at.map_or(0, |at| char_count(&text.as_bytes()[..at]) as i64 + 1))
+    let at = at.map(|at| position + char_count(&text.as_bytes()[..at]) as i128);
+    int(at.map_or(0, |at| at as i64))
 }
 
 fn regexp_substr(c: &Call) -> SqlResult<Value> {
     let pattern = compile(c, "regexp_substr", 4)?;
     let text = utf8(c, 0);
-    let (from, n) = (start(c, 2, &text)?, occurrence(c, 3)?);
+    let (from, n) = (start(position(c, 2)?, &text)?, occurrence(c, 3)?);
     let found = nth(&mut pattern.search(&text, c.ctx.session), from, n)?;
     Ok(found.map_or(Value::Null, |m| Value::str(&text[m])))
 }
@@ -242,7 +254,7 @@ fn regexp_substr(c: &Call) -> SqlResult<Value> {
 fn regexp_replace(c: &Call) -> SqlResult<Value> {
     let pattern = compile(c, "regexp_replace", 5)?;
     let (text, replacement) = (utf8(c, 0), utf8(c, 2));
-    let from = start(c, 3, &text)?;
+    let from = start(position(c, 3)?, &text)?;
     let only = if c.has(4) { c.count(4)? } else { 0 };
     let mut out = String::with_capacity(text.len());
     let (mut copied, mut at, mut n) = (0, from, 0);
