@@ -437,6 +437,11 @@ impl Reader {
         loop {
             match self.raw() {
                 Some(')') => return Ok(()),
+                // Numbers of characters are read here, too.
+                Some('\\') if matches!(self.peek(), Some('0' | 'u' | 'U' | 'x')) => {
+                    let letter = self.raw().ok_or_else(mismatched)?;
+                    self.character(letter)?;
+                }
                 Some(_) => {}
                 None => return Err(mismatched()),
             }

@@ -103,7 +103,7 @@ impl Reader {
     }
 
     /// A character that is named by a letter or a number.
-    fn character(&mut self, ch: char) -> SqlResult<char> {
+    pub(super) fn character(&mut self, ch: char) -> SqlResult<char> {
         match ch {
             'a' => Ok('\u{7}'),
             'e' => Ok('\u{1b}'),
@@ -111,10 +111,10 @@ impl Reader {
             'n' => Ok('\n'),
             'r' => Ok('\r'),
             't' => Ok('\t'),
-            'c' => {
-                let control = self.raw().map_or(0x1f, |ch| u32::from(ch) & 0x1f);
-                char::from_u32(control).ok_or_else(unrecognized)
-            }
+            'c' => match self.raw() {
+                Some(ch) => char::from_u32(u32::from(ch) & 0x1f).ok_or_else(unrecognized),
+                None => Ok('c'),
+            },
             '0' => self.number(8, 1..=3, 0o377),
             'u' => self.number(16, 4..=4, u32::MAX),
             'U' => self.number(16, 8..=8, u32::MAX),
