@@ -1,15 +1,21 @@
 //! Regular expressions that no automaton can search for, with look-around or back references: by backtracking, within
 //! bounds.
 //!
-//! In flow order: [`Backtracking`] (a compiled pattern), then [`Matcher`], [`Finder`] and [`Found`], which are that or
-//! what `pattern` has. Neighbours: `icu` translates; `pattern` is the normal path, for it takes time in proportion to
+//! In flow order: [`Backtracking`] (a compiled pattern), [`Attempts`] (searches with it in one text), then [`Matcher`],
+//! [`Finder`] and [`Found`], which are that or what `pattern` has. Neighbours: `icu` translates; `pattern` is the normal path, for it takes time in proportion to
 //! the text; crate `fancy-regex` backtracks; `regexp` has the SQL functions.
-//! **Invariants**: a search that goes on for longer than `regexp_time_limit` allows is error 3699. It cannot be stopped
-//! meanwhile, so a text has at most [`MOST_TEXT`] bytes and a search at most [`MOST_STEPS`] steps.
+//!
+//! The engine cannot be stopped, and does not tell how many steps it took. So a search that is not over soon is made
+//! again place by place, each of them with few steps first and with more where those are too few: between two tries
+//! the statement can be killed, and how many steps the last one took is known to some degree.
+//!
+//! **Invariants**: searches in one text that go on for longer than `regexp_time_limit` allows are error 3699. A text has
+//! at most [`MOST_TEXT`] bytes and a search at most [`MOST_STEPS`] steps.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
-use fancy_regex::{CompileError, Error, Regex, RegexBuilder, RuntimeError};
+use fancy_regex::{CompileError, Error, Regex, RegexBuilder, RegexInput, RuntimeError};
 
 use super::icu::{illegal_argument, translate};
 use super::pattern::{Groups, Key, MAX_PATTERN, Pattern, Search, TOO_COMPLEX, error, out_of_time};
@@ -20,15 +26,29 @@ use crate::error::{SqlError, SqlResult};
 const STEP: u64 = 10_000;
 /// Most steps, also where regexp_time_limit is 0.
 const MOST_STEPS: u64 = 2_000_000;
+/// Steps of the first tries at a place; the last one may take all there are.
+const FIRST_STEPS: [u64; 2] = [64, 4096];
+/// Work that a try is, at least, in bytes.
+const LEAST_WORK: usize = 64;
+/// Work between two questions whether to go on, bytes.
+const MOST_WORK: usize = 256 * 1024;
 /// Longest text, bytes: its parts without look-around are searched at every step.
 pub(super) const MOST_TEXT: usize = 32 * 1024;
 /// Most bytes of the automata of those parts.
 const MOST_COMPILED: usize = 2 << 20;
 
+/// The groups of a match, the whole match first.
+type Places = Vec<Option<Range<usize>>>;
+
 /// A compiled pattern.
 pub(super) struct Backtracking {
     key: Key,
-    regex: Regex,
+    /// As it was translated.
+    text: String,
+    /// Takes the fewest steps.
+    first: Regex,
+    /// Take more, in ascending order, and are compiled when they are needed.
+    longer: [OnceCell<Regex>; FIRST_STEPS.len()],
 }
 
 fn refusal(e: &Error) -> SqlError {
@@ -53,37 +73,120 @@ impl Backtracking {
             true => format!("(?i:{text})"),
             false => text.to_owned(),
         };
-        let steps = match key.steps {
-            0 => MOST_STEPS,
-            steps => steps.saturating_mul(STEP).min(MOST_STEPS),
-        };
-        let built = RegexBuilder::new(&text)
-            .backtrack_limit(steps as usize)
-            .delegate_size_limit(MOST_COMPILED)
-            .build();
-        let regex = built.map_err(|e| refusal(&e))?;
-        Ok(Self { key, regex })
+        let first = build(&text, FIRST_STEPS[0])?;
+        Ok(Self {
+            key,
+            text,
+            first,
+            longer: Default::default(),
+        })
     }
 
-    /// The groups of the first match at `from` or behind it.
-    fn captures(
-        &self,
-        text: &str,
-        from: usize,
-        session: &dyn SessionInfo,
-    ) -> SqlResult<Option<Vec<Option<Range<usize>>>>> {
-        if text.len() > MOST_TEXT {
-            return Err(out_of_time());
+    /// Steps of all searches in a text.
+    fn steps(&self) -> u64 {
+        match self.key.steps {
+            0 => MOST_STEPS,
+            steps => steps.saturating_mul(STEP).min(MOST_STEPS),
         }
-        session.go_on(text.len().saturating_mul(text.len()) / 64)?;
-        let found = self
-            .regex
-            .captures_from_pos(text, from)
-            .map_err(|e| refusal(&e))?;
-        Ok(found.map(|found| {
+    }
+
+    /// The pattern with the steps of a later try, from 1.
+    fn longer(&self, try_: usize) -> SqlResult<&Regex> {
+        let cell = &self.longer[try_ - 1];
+        if let Some(made) = cell.get() {
+            return Ok(made);
+        }
+        let steps = FIRST_STEPS.get(try_).copied();
+        let made = build(&self.text, steps.unwrap_or_else(|| self.steps()))?;
+        Ok(cell.get_or_init(|| made))
+    }
+}
+
+fn build(text: &str, steps: u64) -> SqlResult<Regex> {
+    let built = RegexBuilder::new(text)
+        .backtrack_limit(steps as usize)
+        .delegate_size_limit(MOST_COMPILED)
+        .build();
+    built.map_err(|e| refusal(&e))
+}
+
+/// What a try says; the outer `None` is that it had too few steps.
+fn answer(regex: &Regex, input: RegexInput<'_, str>) -> SqlResult<Option<Option<Places>>> {
+    match regex.captures_input(input) {
+        Ok(found) => Ok(Some(found.map(|found| {
             let groups = (0..found.len()).map(|n| found.get(n).map(|m| m.start()..m.end()));
             groups.collect()
-        }))
+        }))),
+        Err(Error::RuntimeError(RuntimeError::BacktrackLimitExceeded)) => Ok(None),
+        Err(e) => Err(refusal(&e)),
+    }
+}
+
+/// Searches by backtracking in one text.
+pub(super) struct Attempts<'a> {
+    pattern: &'a Backtracking,
+    text: &'a str,
+    session: &'a dyn SessionInfo,
+    /// Steps that are left.
+    left: u64,
+    /// Work since the session was asked.
+    work: usize,
+}
+
+impl<'a> Attempts<'a> {
+    /// The first match at `from` or behind it.
+    fn captures(&mut self, from: usize) -> SqlResult<Option<Places>> {
+        if self.text.len() > MOST_TEXT {
+            return Err(out_of_time());
+        }
+        self.ask(from)?;
+        let input = RegexInput::new(self.text).from_pos(from);
+        if let Some(found) = answer(&self.pattern.first, input)? {
+            self.spend(1)?;
+            return Ok(found);
+        }
+        let places = self.text[from..].char_indices().map(|(at, _)| from + at);
+        for at in places.chain([self.text.len()]) {
+            if let Some(found) = self.captures_at(at)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The match that begins at `at`.
+    fn captures_at(&mut self, at: usize) -> SqlResult<Option<Places>> {
+        let (pattern, text) = (self.pattern, self.text);
+        let mut regex = &pattern.first;
+        for try_ in 0..=FIRST_STEPS.len() {
+            self.ask(at)?;
+            if try_ > 0 {
+                regex = pattern.longer(try_)?;
+                // So many the last one took.
+                self.spend(FIRST_STEPS[try_ - 1])?;
+            }
+            let input = RegexInput::new(text).from_pos(at).anchored(true);
+            if let Some(found) = answer(regex, input)? {
+                self.spend(1)?;
+                return Ok(found);
+            }
+        }
+        Err(out_of_time())
+    }
+
+    /// Asks now and then whether the statement may go on: a try may look at all that follows.
+    fn ask(&mut self, at: usize) -> SqlResult<()> {
+        self.work += (self.text.len() - at).max(LEAST_WORK);
+        match self.work < MOST_WORK {
+            true => Ok(()),
+            false => self.session.go_on(std::mem::take(&mut self.work)),
+        }
+    }
+
+    fn spend(&mut self, steps: u64) -> SqlResult<()> {
+        let left = self.left.checked_sub(steps);
+        self.left = left.ok_or_else(out_of_time)?;
+        Ok(())
     }
 }
 
@@ -126,11 +229,13 @@ impl Matcher {
     pub(super) fn search<'a>(&'a self, text: &'a str, session: &'a dyn SessionInfo) -> Finder<'a> {
         match self {
             Self::Linear(pattern) => Finder::Linear(pattern.search(text, session)),
-            Self::Backtracking(pattern) => Finder::Backtracking {
+            Self::Backtracking(pattern) => Finder::Backtracking(Attempts {
                 pattern,
                 text,
                 session,
-            },
+                left: pattern.steps(),
+                work: 0,
+            }),
         }
     }
 }
@@ -138,18 +243,14 @@ impl Matcher {
 /// Searches in one text.
 pub(super) enum Finder<'a> {
     Linear(Search<'a>),
-    Backtracking {
-        pattern: &'a Backtracking,
-        text: &'a str,
-        session: &'a dyn SessionInfo,
-    },
+    Backtracking(Attempts<'a>),
 }
 
 impl<'a> Finder<'a> {
     pub(super) fn text(&self) -> &'a str {
         match self {
             Self::Linear(search) => search.text(),
-            Self::Backtracking { text, .. } => text,
+            Self::Backtracking(attempts) => attempts.text,
         }
     }
 
@@ -157,12 +258,8 @@ impl<'a> Finder<'a> {
     pub(super) fn first(&mut self, from: usize) -> SqlResult<Option<Range<usize>>> {
         match self {
             Self::Linear(search) => search.first(from),
-            Self::Backtracking {
-                pattern,
-                text,
-                session,
-            } => {
-                let found = pattern.captures(text, from, *session)?;
+            Self::Backtracking(attempts) => {
+                let found = attempts.captures(from)?;
                 Ok(found.and_then(|groups| groups.into_iter().next().flatten()))
             }
         }
@@ -172,7 +269,7 @@ impl<'a> Finder<'a> {
     pub(super) fn end_of_first(&mut self, from: usize) -> SqlResult<Option<usize>> {
         match self {
             Self::Linear(search) => search.end_of_first(from),
-            Self::Backtracking { .. } => Ok(self.first(from)?.map(|m| m.end)),
+            Self::Backtracking(_) => Ok(self.first(from)?.map(|m| m.end)),
         }
     }
 
@@ -180,16 +277,12 @@ impl<'a> Finder<'a> {
     pub(super) fn groups(&mut self, found: Range<usize>) -> SqlResult<Found<'a>> {
         match self {
             Self::Linear(search) => search.groups(found).map(Found::Linear),
-            Self::Backtracking {
-                pattern,
-                text,
-                session,
-            } => {
-                let groups = pattern.captures(text, found.start, *session)?;
+            Self::Backtracking(attempts) => {
+                let groups = attempts.captures_at(found.start)?;
                 Ok(Found::Backtracking {
-                    pattern,
+                    pattern: attempts.pattern,
                     groups: groups.unwrap_or_default(),
-                    text,
+                    text: attempts.text,
                 })
             }
         }
@@ -201,7 +294,7 @@ pub(super) enum Found<'a> {
     Linear(Groups<'a>),
     Backtracking {
         pattern: &'a Backtracking,
-        groups: Vec<Option<Range<usize>>>,
+        groups: Places,
         text: &'a str,
     },
 }
@@ -219,7 +312,7 @@ impl Found<'_> {
         match self {
             Self::Linear(groups) => groups.named(name),
             Self::Backtracking { pattern, .. } => {
-                let mut names = pattern.regex.capture_names();
+                let mut names = pattern.first.capture_names();
                 names.position(|other| other == Some(name))
             }
         }
@@ -234,5 +327,69 @@ impl Found<'_> {
                 place.map_or("", |place| &text[place])
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::ctx::NoSession;
+
+    /// A session whose statement is killed after it has been asked so many times.
+    struct Killed(Cell<u32>);
+
+    impl SessionInfo for Killed {
+        fn go_on(&self, _: usize) -> SqlResult<()> {
+            let left = self.0.get().checked_sub(1);
+            self.0.set(left.ok_or_else(|| error(1317, "killed"))?);
+            Ok(())
+        }
+    }
+
+    fn matcher(pattern: &str, steps: u64) -> Matcher {
+        let key = Key {
+            pattern: pattern.to_owned(),
+            steps,
+            ..Key::default()
+        };
+        Matcher::compile(key, &NoSession).expect("a pattern")
+    }
+
+    #[test]
+    fn places_far_away_are_found() {
+        let text = format!("{}ba", "a".repeat(1000));
+        for (pattern, found) in [
+            ("(?<=b)a", Some(1001..1002)),
+            ("(?<=b)c", None),
+            (r"(?<=b)a\z|(?!a)(b)", Some(1000..1001)),
+            (r"(?<=ba)\z", Some(1002..1002)),
+        ] {
+            let pattern = matcher(pattern, 32);
+            let mut search = pattern.search(&text, &NoSession);
+            assert_eq!(search.first(0), Ok(found));
+        }
+    }
+
+    #[test]
+    fn a_search_can_be_stopped_between_places() {
+        let pattern = matcher("(?=(x+x+)+y)z", 32);
+        let text = "x".repeat(32_000);
+        for questions in [0, 1, 3] {
+            let session = Killed(Cell::new(questions));
+            let killed = pattern.search(&text, &session).first(0);
+            assert_eq!(killed.map_err(|e| e.code), Err(1317));
+        }
+    }
+
+    #[test]
+    fn all_searches_in_a_text_share_their_steps() {
+        let pattern = matcher(r"(?:(a|b)|(?:a|c))+\1d|a", 1);
+        let text = "a".repeat(8);
+        let mut search = pattern.search(&text, &NoSession);
+        assert_eq!(search.first(0), Ok(Some(0..1)));
+        let failed = (0..1000).find_map(|_| search.first(0).err());
+        assert_eq!(failed.map(|e| e.code), Some(3699));
     }
 }
