@@ -1,16 +1,17 @@
 //! Regular expressions that no automaton can search for, with look-around or back references: by backtracking, within
 //! bounds.
 //!
-//! In flow order: [`Backtracking`] (a compiled pattern), [`Attempts`] (searches with it in one text), then [`Matcher`],
-//! [`Finder`] and [`Found`], which are that or what `pattern` has. Neighbours: `icu` translates; `pattern` is the normal path, for it takes time in proportion to
-//! the text; crate `fancy-regex` backtracks; `regexp` has the SQL functions.
+//! In flow order: [`Backtracking`] (a compiled pattern), [`Attempts`] (searches with it in one text), then
+//! [`Matcher`], [`Finder`] and [`Found`], which are that or what `pattern` has. Neighbours: `icu` translates;
+//! `pattern` is the normal path, for it takes time in proportion to the text; crate `fancy-regex` backtracks;
+//! `regexp` has the SQL functions.
 //!
 //! The engine cannot be stopped, and does not tell how many steps it took. So a search that is not over soon is made
 //! again place by place, each of them with few steps first and with more where those are too few: between two tries
 //! the statement can be killed, and how many steps the last one took is known to some degree.
 //!
-//! **Invariants**: searches in one text that go on for longer than `regexp_time_limit` allows are error 3699. A text has
-//! at most [`MOST_TEXT`] bytes and a search at most [`MOST_STEPS`] steps.
+//! **Invariants**: searches in one text that go on for longer than `regexp_time_limit` allows are error 3699. A text
+//! has at most [`MOST_TEXT`] bytes and a search at most [`MOST_STEPS`] steps.
 
 use std::cell::OnceCell;
 use std::ops::Range;
