@@ -50,7 +50,10 @@ fn another(def: &VarDef) -> String {
             (*other.unwrap_or(&def.default)).to_owned()
         }
         VarKind::Words(words) => words[1].to_owned(),
-        VarKind::Flags(names) => format!("{}=on", names[0]),
+        VarKind::Flags(_) => match def.default.contains("=on") {
+            true => def.default.replacen("=on", "=off", 1),
+            false => def.default.replacen("=off", "=on", 1),
+        },
         VarKind::Charset { .. } => "latin1".to_owned(),
         VarKind::Collation => "utf8mb4_bin".to_owned(),
         VarKind::Engine
