@@ -333,21 +333,9 @@ impl Found<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
     use crate::ctx::NoSession;
-
-    /// A session whose statement is killed after it has been asked so many times.
-    struct Killed(Cell<u32>);
-
-    impl SessionInfo for Killed {
-        fn go_on(&self, _: usize) -> SqlResult<()> {
-            let left = self.0.get().checked_sub(1);
-            self.0.set(left.ok_or_else(|| error(1317, "killed"))?);
-            Ok(())
-        }
-    }
+    use crate::testing::Killed;
 
     fn matcher(pattern: &str, steps: u64) -> Matcher {
         let key = Key {
@@ -378,7 +366,7 @@ mod tests {
         let pattern = matcher("(?=(x+x+)+y)z", 32);
         let text = "x".repeat(32_000);
         for questions in [0, 1, 3] {
-            let session = Killed(Cell::new(questions));
+            let session = Killed::after(questions);
             let killed = pattern.search(&text, &session).first(0);
             assert_eq!(killed.map_err(|e| e.code), Err(1317));
         }
