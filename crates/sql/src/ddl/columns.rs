@@ -8,7 +8,7 @@ use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef};
 use esker_sql_catalog::codec::temporal;
 use esker_sql_plan::bind::types::{column_type, repeated_labels};
 use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
-use esker_types::cast::{to_column, to_str};
+use esker_types::cast::{is_zero_date, to_column, to_str};
 use esker_types::collation::{Charset, Collation};
 use esker_types::geometry::srs;
 use esker_types::names::check_column;
@@ -333,7 +333,7 @@ pub(super) fn build_default(
 }
 
 /// Converts a constant default; anything MySQL would warn about is an error, whose cause is listed before it, a note is
-/// none.
+/// none. Nor are dates with zeros that `sql_mode` forbids, but not strictly: they become 0000-00-00.
 fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
     let is_labelled = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
     let written = is_labelled.then(|| to_str(&value, &literal_type(&value)).into_owned());
@@ -342,9 +342,10 @@ fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlRes
     let strict = ctx.diagnostics.strict_write.replace(is_strict);
     let mark = ctx.diagnostics.mark();
     let from = literal_type(&value);
+    let is_zero = is_zero_date(ctx, &value, ty);
     let converted = to_column(ctx, value, &from, ty, name, 1);
     ctx.diagnostics.strict_write.set(strict);
-    let lossy = ctx.diagnostics.doubted_since(mark);
+    let lossy = ctx.diagnostics.doubted_since(mark) && !is_zero;
     // Of a label that there is not MySQL says no more than that it is no default.
     if is_labelled {
         ctx.diagnostics.undo_to(mark);
@@ -356,7 +357,7 @@ fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlRes
         Ok(Value::Label(_, label)) if written.is_some_and(|w| is_digits(&w) && *w != *label) => {
             Err(errors::invalid_default(name))
         }
-        Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
+        Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp && !lossy => {
             temporal::zone_to_utc(t, &ctx.time_zone)
                 .map(Value::DateTime)
                 .map_err(|_| errors::invalid_default(name))

@@ -8,8 +8,9 @@ use super::column::{Target, decimal_as_64_bits, integer_from_text};
 use super::temporal::{
     date_flags, raise_overflow, read_datetime, read_time, shown, today, truncates, warn_deprecated,
 };
+use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
-use crate::sqltype::TypeKind;
+use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{Date, DateFlags, DateTime, Parsed, ParsedKind, TemporalWarn, Time};
 use crate::value::{Value, ValueRef};
 
@@ -37,6 +38,28 @@ impl Target<'_> {
     }
 }
 
+/// Is this, in a column of a type with a date, refused for its zeros alone (NO_ZERO_DATE, NO_ZERO_IN_DATE)?
+pub fn is_zero_date(ctx: &EvalCtx<'_>, value: &Value, ty: &SqlType) -> bool {
+    let has_date = matches!(
+        ty.kind,
+        TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
+    );
+    let zeros = |warn: TemporalWarn| {
+        warn.has(TemporalWarn::ZERO_DATE) || warn.has(TemporalWarn::ZERO_IN_DATE)
+    };
+    has_date
+        && read_datetime(ctx, value.as_ref(), column_flags(ctx, ty)).is_err_and(|e| zeros(e.warn))
+}
+
+/// What a column of this type allows of dates.
+fn column_flags(ctx: &EvalCtx<'_>, ty: &SqlType) -> DateFlags {
+    let flags = date_flags(ctx);
+    match ty.kind {
+        TypeKind::Timestamp => DateFlags(flags.0 & !DateFlags::FUZZY.0),
+        _ => flags,
+    }
+}
+
 /// Reads a moment and rounds it to the column's digits; what was wrong was raised. `None`: no date.
 fn moment(t: &Target<'_>, kind: &str, v: ValueRef<'_>) -> SqlResult<Option<Parsed>> {
     let fsp = if t.ty.kind == TypeKind::Date {
@@ -44,11 +67,7 @@ fn moment(t: &Target<'_>, kind: &str, v: ValueRef<'_>) -> SqlResult<Option<Parse
     } else {
         t.ty.decimals
     };
-    let mut flags = date_flags(t.ctx);
-    if t.ty.kind == TypeKind::Timestamp {
-        flags = DateFlags(flags.0 & !DateFlags::FUZZY.0);
-    }
-    let read = read_datetime(t.ctx, v, flags)
+    let read = read_datetime(t.ctx, v, column_flags(t.ctx, t.ty))
         .map_err(|e| e.warn)
         .and_then(|p: Parsed| {
             let datetime = p.datetime.round(fsp, truncates(t.ctx))?;
