@@ -218,16 +218,16 @@ fn warn_deprecated(ctx: &EvalCtx<'_>, ty: &ast::DataType) {
         );
     }
     let real = matches!(ty.name, TypeName::Float | TypeName::Double);
-    if ty.unsigned && (real || ty.name == TypeName::Decimal) {
-        warn(
-            "UNSIGNED for decimal and floating point data types is deprecated and support for it \
-             will be removed in a future release.",
-        );
-    }
     if real && ty.decimals.is_some() {
         warn(
             "Specifying number of digits for floating point data types is deprecated and will be \
              removed in a future release.",
+        );
+    }
+    if ty.unsigned && (real || ty.name == TypeName::Decimal) {
+        warn(
+            "UNSIGNED for decimal and floating point data types is deprecated and support for it \
+             will be removed in a future release.",
         );
     }
     let integer = matches!(
