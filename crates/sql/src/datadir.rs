@@ -16,7 +16,7 @@ use std::sync::Arc;
 use esker_engine::TreeId;
 use esker_sql_catalog::accounts;
 use esker_sql_catalog::accounts::store::Stored;
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{TableDef, quoted};
 use esker_sql_catalog::result::{Mode, OutcomeKind, Step};
 use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
@@ -236,7 +236,6 @@ pub(crate) fn mend(
                 table.name
             );
         }
-        let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
         let (schema, name) = (quoted(&table.schema), quoted(&table.name));
         let statement = format!("ALTER TABLE {schema}.{name} FORCE");
         run(&mut session, &statement).map_err(|e| {

@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 
 use super::bytes::{Reader, Writer};
 use super::interval::EventInterval;
+use super::quotes::Quotes;
 use super::routine::ProgramSettings;
 use super::show::quoted_literal;
 use crate::codec::damaged;
@@ -148,13 +149,9 @@ impl EventDef {
 
     /// `CREATE DEFINER=… EVENT …`, as SHOW CREATE prints it: moments in its time zone, names in the quotes of whoever
     /// asks.
-    pub fn create_text(&self, zone: &TimeZone, quote: char) -> String {
-        let quoted = |name: &str| {
-            let inner = name.replace(quote, &format!("{quote}{quote}"));
-            format!("{quote}{inner}{quote}")
-        };
+    pub fn create_text(&self, zone: &TimeZone, quotes: Quotes) -> String {
         let (user, host) = &self.settings.definer;
-        let (user, host, name) = (quoted(user), quoted(host), quoted(&self.name));
+        let (definer, name) = (quotes.account(user, host), quotes.name(&self.name));
         let when = self.schedule.text(zone);
         let not = if self.preserve { "" } else { "NOT " };
         let comment = match &*self.comment {
@@ -162,7 +159,7 @@ impl EventDef {
             comment => format!(" COMMENT {}", quoted_literal(comment)),
         };
         format!(
-            "CREATE DEFINER={user}@{host} EVENT {name} ON SCHEDULE {when} ON COMPLETION {not}PRESERVE {}{comment} DO {}",
+            "CREATE DEFINER={definer} EVENT {name} ON SCHEDULE {when} ON COMPLETION {not}PRESERVE {}{comment} DO {}",
             self.status.clause(),
             self.body
         )
@@ -345,7 +342,7 @@ mod tests {
         let text = "CREATE DEFINER=`u`@`%` EVENT `E``1` ON SCHEDULE EVERY '1:30' MINUTE_SECOND STARTS '1970-01-01 \
                     00:16:40' ENDS '1970-01-02 00:00:00' ON COMPLETION PRESERVE DISABLE ON REPLICA COMMENT 'it''s \
                     \\\\' DO DO 1";
-        assert_eq!(def.create_text(&TimeZone::UTC, '`'), text);
+        assert_eq!(def.create_text(&TimeZone::UTC, Quotes::BACKTICKS), text);
     }
 
     #[test]

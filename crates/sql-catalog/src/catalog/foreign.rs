@@ -16,6 +16,7 @@ use esker_types::SqlResult;
 use super::Snapshot;
 use super::bytes::{Reader, Writer};
 use super::def::{IndexPart, TableDef, same_name};
+use super::quotes::Quotes;
 use crate::codec::damaged;
 
 /// What becomes of child rows when their parent goes or changes its key.
@@ -91,8 +92,14 @@ impl ForeignKeyDef {
         names.map(|name| parent.column_index(name)).collect()
     }
 
-    /// The constraint as SHOW CREATE TABLE and error messages print it.
+    /// The constraint as error messages print it.
     pub fn text(&self, child: &TableDef) -> String {
+        self.text_in(Quotes::BACKTICKS, child)
+    }
+
+    /// The constraint as SHOW CREATE TABLE prints it.
+    pub(super) fn text_in(&self, quotes: Quotes, child: &TableDef) -> String {
+        let quoted = |name: &str| quotes.name(name);
         let names = |names: &mut dyn Iterator<Item = &str>| {
             let quoted: Vec<String> = names.map(quoted).collect();
             quoted.join(", ")
@@ -206,10 +213,6 @@ fn read_key(r: &mut Reader<'_>) -> SqlResult<ForeignKeyDef> {
         on_delete: ReferentialAction::read(r)?,
         on_update: ReferentialAction::read(r)?,
     })
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 /// A table with foreign keys to another one.

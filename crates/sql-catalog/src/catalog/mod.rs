@@ -1,14 +1,13 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
-//! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table),
-//! `event` (events) with `interval` (how often they run), `storage_engine` (what a table calls its engine) · `runtime`
-//! (what outlives them in memory), `access_counts` (rows read and changed), `handler_calls` (as calls), `sample`,
+//! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table), `event`
+//! (events) with `interval` (how often they run), `storage_engine` (what a table calls its engine) · `runtime` (what
+//! outlives them in memory), `access_counts` (rows read and changed), `handler_calls` (as calls), `sample`,
 //! `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as
 //! rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a
-//! definition) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots. Neighbours: `ddl` changes it,
-//! everything else reads it; `mdl` makes sure that
-//! a statement's tables do not change under it.
+//! definition) · `show` (SHOW CREATE text), `quotes` (names in it) · here [`Catalog`] and its snapshots. Neighbours:
+//! `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -31,6 +30,7 @@ mod handler_calls;
 mod histogram;
 mod interval;
 mod partitioning;
+mod quotes;
 mod routine;
 mod rows;
 mod runtime;
@@ -69,14 +69,15 @@ pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCK
 pub use interval::EventInterval;
 pub use partitioning::{
     Chosen, Counted, PartitionBound, PartitionDef, PartitionItem, PartitionKind, PartitionMethod,
-    PartitionValue, Partitioning, description as partition_description, quoted,
+    PartitionValue, Partitioning, description as partition_description,
 };
+pub use quotes::{Quotes, quoted};
 pub use routine::{ProgramSettings, RoutineDef, RoutineKey};
 pub use rows::{ChannelRow, ChannelRows};
 pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{
-    quoted_literal, show_create_database, show_create_table, show_create_table_to,
+    Shown, quoted_literal, show_create_database, show_create_table, show_create_table_to,
     show_create_trigger, show_create_view, type_text,
 };
 pub use shown_options::{ShownOption, ShownOptions};

@@ -12,6 +12,7 @@ use std::fmt::Write;
 use esker_types::SqlResult;
 
 use super::bytes::{Reader, Writer};
+use super::quotes::{Quotes, quoted};
 use crate::codec::damaged;
 
 /// Kinds of partitioning.
@@ -122,11 +123,6 @@ pub struct Chosen {
     pub partition: usize,
     /// Position of the subpartition in it; none: all of it.
     pub subpartition: Option<usize>,
-}
-
-/// A name in backticks.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 impl PartitionKind {
@@ -418,8 +414,8 @@ impl Partitioning {
 
     // SHOW CREATE TABLE.
 
-    /// The clause with its comment; `engine` is the table's.
-    pub(super) fn push_clause(&self, engine: &str, out: &mut String) {
+    /// The clause with its comment; `engine` is the table's, where it is shown.
+    pub(super) fn push_clause(&self, engine: Option<&str>, quotes: Quotes, out: &mut String) {
         // What MySQL 5.1 could not read is a comment for it.
         let is_newer = |expr: &str| expr.contains("to_seconds(");
         let version = match self.method.has_columns() || self.exprs().any(is_newer) {
@@ -427,13 +423,13 @@ impl Partitioning {
             false => 50100,
         };
         let _ = write!(out, "\n/*!{version} PARTITION BY ");
-        self.push_method(&self.method, version, out);
+        self.push_method(&self.method, version, quotes, out);
         if self.counted == Counted::Number {
             let _ = write!(out, "\nPARTITIONS {}", self.partitions.len());
         }
         if let Some(sub) = &self.sub {
             out.push_str("\nSUBPARTITION BY ");
-            self.push_method(sub, version, out);
+            self.push_method(sub, version, quotes, out);
             if self.sub_counted == Counted::Number {
                 let count = self.partitions[0].subpartitions.len();
                 let _ = write!(out, "\nSUBPARTITIONS {count}");
@@ -445,24 +441,30 @@ impl Partitioning {
                 if at > 0 {
                     out.push_str(",\n ");
                 }
-                self.push_partition(partition, engine, out);
+                self.push_partition(partition, engine, quotes, out);
             }
             out.push(')');
         }
         out.push_str(" */");
     }
 
-    /// A name, in backticks only where it needs them.
-    fn push_name(&self, name: &str, out: &mut String) {
+    /// A name, in quotes only where it needs them.
+    fn push_name(&self, name: &str, quotes: Quotes, out: &mut String) {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
         let is_plain = name.chars().all(is_word) && !name.chars().all(|c| c.is_ascii_digit());
         match is_plain && !self.keywords.iter().any(|k| **k == *name) {
             true => out.push_str(name),
-            false => out.push_str(&quoted(name)),
+            false => quotes.push(out, name),
         }
     }
 
-    fn push_method(&self, method: &PartitionMethod, version: u32, out: &mut String) {
+    fn push_method(
+        &self,
+        method: &PartitionMethod,
+        version: u32,
+        quotes: Quotes,
+        out: &mut String,
+    ) {
         if method.linear {
             out.push_str("LINEAR ");
         }
@@ -477,15 +479,21 @@ impl Partitioning {
         if !method.by_primary {
             for (at, column) in method.columns.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
-                self.push_name(column, out);
+                self.push_name(column, quotes, out);
             }
         }
-        let _ = write!(out, "{})", method.expr);
+        let _ = write!(out, "{})", quotes.expression(&method.expr));
     }
 
-    fn push_partition(&self, partition: &PartitionDef, engine: &str, out: &mut String) {
+    fn push_partition(
+        &self,
+        partition: &PartitionDef,
+        engine: Option<&str>,
+        quotes: Quotes,
+        out: &mut String,
+    ) {
         out.push_str("PARTITION ");
-        self.push_name(&partition.item.name, out);
+        self.push_name(&partition.item.name, quotes, out);
         match &partition.bound {
             PartitionBound::None => {}
             bound @ PartitionBound::LessThan(values) => {
@@ -506,7 +514,7 @@ impl Partitioning {
         for (at, item) in partition.subpartitions.iter().enumerate() {
             out.push_str(if at > 0 { ",\n  " } else { "" });
             out.push_str("SUBPARTITION ");
-            self.push_name(&item.name, out);
+            self.push_name(&item.name, quotes, out);
             push_options(item, engine, out);
         }
         out.push(')');
@@ -548,7 +556,11 @@ fn push_comment(out: &mut String, text: &str) {
     out.push('\'');
 }
 
-fn push_options(item: &PartitionItem, engine: &str, out: &mut String) {
+/// Options of a partition; there is no engine where the session leaves out what only MySQL has.
+fn push_options(item: &PartitionItem, engine: Option<&str>, out: &mut String) {
+    let Some(engine) = engine else {
+        return;
+    };
     if item.max_rows > 0 {
         let _ = write!(out, " MAX_ROWS = {}", item.max_rows);
     }

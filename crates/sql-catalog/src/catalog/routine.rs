@@ -10,7 +10,9 @@ use esker_types::SqlResult;
 use esker_types::program::{DataAccess, RoutineKind};
 
 use super::bytes::{Reader, Writer};
+use super::quotes::Quotes;
 use crate::codec::damaged;
+use crate::variables::value::sql_mode_of;
 
 const ROUTINE_FORMAT: u8 = 1;
 
@@ -106,16 +108,12 @@ impl RoutineDef {
         RoutineKey::new(self.kind, &self.name)
     }
 
-    /// `CREATE DEFINER=… PROCEDURE …`, as SHOW CREATE prints it.
-    pub fn create_text(&self) -> String {
-        let modes = self.settings.sql_mode.split(',');
-        let quote = match modes.clone().any(|mode| mode == "ANSI_QUOTES") {
-            true => '"',
-            false => '`',
-        };
+    /// `CREATE DEFINER=… PROCEDURE …`, as SHOW CREATE prints it; `bare`: names have quotes only where they need them,
+    /// as those that this finds do.
+    pub fn create_text(&self, bare: Option<fn(&str) -> bool>) -> String {
+        let quotes = Quotes::of(sql_mode_of(&self.settings.sql_mode), bare);
         let (user, host) = &self.settings.definer;
-        let (user, host) = (quoted(user, quote), quoted(host, quote));
-        let mut text = self.head(&format!(" DEFINER={user}@{host}"), quote);
+        let mut text = self.head(&format!(" DEFINER={}", quotes.account(user, host)), quotes);
         self.push_characteristics(&mut text);
         text.push_str(&self.body);
         text
@@ -123,11 +121,11 @@ impl RoutineDef {
 
     /// The statement that makes it, to be read again: as far as its meaning goes.
     pub fn plain_text(&self) -> String {
-        self.head("", '`') + &self.body
+        self.head("", Quotes::BACKTICKS) + &self.body
     }
 
-    fn head(&self, definer: &str, quote: char) -> String {
-        let (kind, name) = (self.kind.text(), quoted(&self.name, quote));
+    fn head(&self, definer: &str, quotes: Quotes) -> String {
+        let (kind, name) = (self.kind.text(), quotes.name(&self.name));
         let mut text = format!("CREATE{definer} {kind} {name}({})", self.parameters);
         if self.kind == RoutineKind::Function {
             text.push_str(&format!(" RETURNS {}", self.returns));
@@ -152,12 +150,6 @@ impl RoutineDef {
             text.push_str(&format!("    COMMENT '{comment}'\n"));
         }
     }
-}
-
-/// A name in quotes.
-fn quoted(name: &str, quote: char) -> String {
-    let inner = name.replace(quote, &format!("{quote}{quote}"));
-    format!("{quote}{inner}{quote}")
 }
 
 fn kind_byte(kind: RoutineKind) -> u8 {
@@ -263,10 +255,10 @@ mod tests {
                     DETERMINISTIC\n    SQL SECURITY INVOKER\n    COMMENT 'it\\'s'\nRETURN a";
         let mut def = routine();
         def.settings.sql_mode = "NO_ZERO_DATE".into();
-        assert_eq!(def.create_text(), text);
+        assert_eq!(def.create_text(None), text);
         def.settings.sql_mode = "PIPES_AS_CONCAT,ANSI_QUOTES".into();
         let begin = "CREATE DEFINER=\"u\"@\"%\" FUNCTION \"F``1\"(a INT";
-        assert!(def.create_text().starts_with(begin));
+        assert!(def.create_text(None).starts_with(begin));
         let plain = "CREATE FUNCTION `F````1`(a INT, b VARCHAR(10)) RETURNS int\nRETURN a";
         assert_eq!(def.plain_text(), plain);
         assert_eq!(

@@ -13,12 +13,31 @@ use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
+use super::quotes::Quotes;
 use super::shown_options::ShownOption;
 use crate::codec::temporal;
 
+/// How a session sees definitions.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// Where TIMESTAMP defaults are shown.
+    pub zone: &'a TimeZone,
+    /// Generated invisible primary keys are shown, too.
+    pub generated_key: bool,
+    /// Quotes of names.
+    pub quotes: Quotes,
+    /// `sql_mode` ANSI: what only MySQL has is left out.
+    pub ansi: bool,
+}
+
 /// SHOW CREATE VIEW; `text` is its query as it is to be shown, `at_home` says that its database is the current one.
-pub fn show_create_view(view: &super::ViewDef, at_home: bool, text: &str) -> String {
-    let name = |n: &str| format!("`{}`", n.replace('`', "``"));
+pub fn show_create_view(
+    view: &super::ViewDef,
+    at_home: bool,
+    text: &str,
+    shown: &Shown<'_>,
+) -> String {
+    let name = |n: &str| shown.quotes.name(n);
     let mut columns = String::new();
     if view.named {
         let names: Vec<String> = view.columns.iter().map(|c| name(&c.name)).collect();
@@ -32,36 +51,41 @@ pub fn show_create_view(view: &super::ViewDef, at_home: bool, text: &str) -> Str
         super::CheckOption::None => String::new(),
         option => format!(" WITH {} CHECK OPTION", option.name()),
     };
-    format!(
-        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {database}{}{columns} AS {text}{check}",
-        view.algorithm,
-        name(&view.definer.0),
-        name(&view.definer.1),
-        if view.invoker { "INVOKER" } else { "DEFINER" },
-        name(&view.name),
-    )
+    let how = match shown.ansi {
+        true => String::new(),
+        false => format!(
+            "ALGORITHM={} DEFINER={} SQL SECURITY {} ",
+            view.algorithm,
+            shown.quotes.account(&view.definer.0, &view.definer.1),
+            if view.invoker { "INVOKER" } else { "DEFINER" },
+        ),
+    };
+    let name = name(&view.name);
+    format!("CREATE {how}VIEW {database}{name}{columns} AS {text}{check}")
 }
 
 /// SHOW CREATE TRIGGER.
-pub fn show_create_trigger(table: &TableDef, trigger: &super::TriggerDef) -> String {
-    let name = |n: &str| format!("`{}`", n.replace('`', "``"));
+pub fn show_create_trigger(
+    table: &TableDef,
+    trigger: &super::TriggerDef,
+    quotes: Quotes,
+) -> String {
     let (user, host) = &trigger.settings.definer;
     format!(
-        "CREATE DEFINER={}@{} TRIGGER {} {} {} ON {} FOR EACH ROW {}",
-        name(user),
-        name(host),
-        name(&trigger.name),
+        "CREATE DEFINER={} TRIGGER {} {} {} ON {} FOR EACH ROW {}",
+        quotes.account(user, host),
+        quotes.name(&trigger.name),
         trigger.timing.word(),
         trigger.event.word(),
-        name(&table.name),
+        quotes.name(&table.name),
         trigger.body,
     )
 }
 
 /// CREATE DATABASE of a database.
-pub fn show_create_database(def: &SchemaDef) -> String {
+pub fn show_create_database(def: &SchemaDef, quotes: Quotes) -> String {
     let mut out = String::from("CREATE DATABASE ");
-    push_name(&mut out, &def.name);
+    quotes.push(&mut out, &def.name);
     let charset = def.collation.charset().name();
     let _ = write!(out, " /*!40100 DEFAULT CHARACTER SET {charset}");
     if prints_collation(def.collation) {
@@ -76,52 +100,71 @@ pub fn show_create_database(def: &SchemaDef) -> String {
 
 /// The whole definition, as SHOW CREATE TABLE; TIMESTAMP defaults are shown in `zone`.
 pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
-    show_create_table_to(def, zone, true)
+    let all = Shown {
+        zone,
+        generated_key: true,
+        quotes: Quotes::BACKTICKS,
+        ansi: false,
+    };
+    show_create_table_to(def, &all)
 }
 
-/// SHOW CREATE TABLE; `generated_key`: a generated invisible primary key is shown, too.
-pub fn show_create_table_to(def: &TableDef, zone: &TimeZone, generated_key: bool) -> String {
+/// SHOW CREATE TABLE.
+pub fn show_create_table_to(def: &TableDef, how: &Shown<'_>) -> String {
+    let (quotes, generated_key) = (how.quotes, how.generated_key);
     let mut out = String::from(match def.temporary {
         true => "CREATE TEMPORARY TABLE ",
         false => "CREATE TABLE ",
     });
-    push_name(&mut out, &def.name);
+    quotes.push(&mut out, &def.name);
     out.push_str(" (\n");
     let shown = def.shown_columns(generated_key);
     for (nth, (_, column)) in shown.enumerate() {
         out.push_str(if nth == 0 { "  " } else { ",\n  " });
-        push_column(&mut out, def, column, zone);
+        push_column(&mut out, def, column, how);
     }
     for index in def.shown_indexes(generated_key) {
         out.push_str(",\n  ");
-        push_index(&mut out, def, index);
+        push_index(&mut out, def, index, how);
     }
     for key in def.sorted_foreign_keys() {
         out.push_str(",\n  ");
-        out.push_str(&key.text(def));
+        out.push_str(&key.text_in(quotes, def));
     }
     let mut checks: Vec<_> = def.checks.iter().collect();
     checks.sort_by_key(|c| c.name.to_lowercase());
     for check in checks {
         out.push_str(",\n  CONSTRAINT ");
-        push_name(&mut out, &check.name);
+        quotes.push(&mut out, &check.name);
         let _ = write!(out, " CHECK ({})", check.text);
         if !check.enforced {
             out.push_str(" /*!80016 NOT ENFORCED */");
         }
     }
     out.push_str("\n)");
+    if !how.ansi {
+        push_options(&mut out, def, how);
+    }
+    if let Some(partitioning) = &def.partitioning {
+        let engine = (!how.ansi).then_some(def.engine.name());
+        partitioning.push_clause(engine, quotes, &mut out);
+    }
+    out
+}
+
+/// What follows the columns and keys.
+fn push_options(out: &mut String, def: &TableDef, how: &Shown<'_>) {
     let options = &def.shown_options;
     if let Some(name) = options.get(ShownOption::Tablespace) {
         out.push_str(" /*!50100 TABLESPACE ");
-        push_name(&mut out, name);
+        how.quotes.push(out, name);
         out.push_str(" */");
     }
     if let Some(size) = options.get(ShownOption::AutoextendSize) {
         let _ = write!(out, " /*!80023 AUTOEXTEND_SIZE={size} */");
     }
     let _ = write!(out, " ENGINE={}", def.engine.name());
-    let hides_counter = !generated_key && def.has_generated_key();
+    let hides_counter = !how.generated_key && def.has_generated_key();
     if let Some(next) = def.next_auto()
         && next > 1
         && !hides_counter
@@ -132,15 +175,11 @@ pub fn show_create_table_to(def: &TableDef, zone: &TimeZone, generated_key: bool
     if prints_collation(def.collation) {
         let _ = write!(out, " COLLATE={}", def.collation.name());
     }
-    push_options(&mut out, def);
-    if let Some(partitioning) = &def.partitioning {
-        partitioning.push_clause(def.engine.name(), &mut out);
-    }
-    out
+    push_further_options(out, def);
 }
 
 /// What follows the collation: options and the comment.
-fn push_options(out: &mut String, def: &TableDef) {
+fn push_further_options(out: &mut String, def: &TableDef) {
     let options = &def.shown_options;
     for (name, value) in options.numbers() {
         let _ = write!(out, " {name}={value}");
@@ -173,12 +212,6 @@ fn prints_collation(collation: Collation) -> bool {
     !is_default_collation(collation) || collation == Collation::UTF8MB4_0900_AI_CI
 }
 
-fn push_name(out: &mut String, name: &str) {
-    out.push('`');
-    out.push_str(&name.replace('`', "``"));
-    out.push('`');
-}
-
 /// A string literal as MySQL's `append_unescaped` writes it.
 pub fn quoted_literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -201,9 +234,9 @@ fn push_quoted(out: &mut String, text: &str) {
     out.push('\'');
 }
 
-fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &TimeZone) {
+fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, how: &Shown<'_>) {
     let ty = &column.ty;
-    push_name(out, &column.name);
+    how.quotes.push(out, &column.name);
     out.push(' ');
     out.push_str(&type_text(ty));
     if has_charset(ty) {
@@ -224,7 +257,8 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
         } else {
             "VIRTUAL"
         };
-        let _ = write!(out, " GENERATED ALWAYS AS ({}) {kind}", generated.text);
+        let text = how.quotes.column_expression(&generated.text);
+        let _ = write!(out, " GENERATED ALWAYS AS ({text}) {kind}");
     }
     if !ty.nullable {
         out.push_str(" NOT NULL");
@@ -238,7 +272,7 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
     if ty.nullable && ty.kind == TypeKind::Timestamp {
         out.push_str(" NULL");
     }
-    push_default(out, column, zone);
+    push_default(out, column, how);
     if column.on_update_now {
         let _ = write!(out, " ON UPDATE {}", now_text(ty));
     }
@@ -254,7 +288,7 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
     }
 }
 
-fn push_default(out: &mut String, column: &ColumnDef, zone: &TimeZone) {
+fn push_default(out: &mut String, column: &ColumnDef, how: &Shown<'_>) {
     if column.auto_increment || column.generated.is_some() {
         return;
     }
@@ -270,13 +304,13 @@ fn push_default(out: &mut String, column: &ColumnDef, zone: &TimeZone) {
         }
         DefaultDef::Value(value) => {
             out.push_str(" DEFAULT ");
-            push_quoted(out, &default_text(value, &column.ty, zone));
+            push_quoted(out, &default_text(value, &column.ty, how.zone));
         }
         DefaultDef::Now => {
             let _ = write!(out, " DEFAULT {}", now_text(&column.ty));
         }
         DefaultDef::Expr(text) => {
-            let _ = write!(out, " DEFAULT ({text})");
+            let _ = write!(out, " DEFAULT ({})", how.quotes.column_expression(text));
         }
     }
 }
@@ -313,7 +347,7 @@ fn is_blob(ty: &SqlType) -> bool {
     )
 }
 
-fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
+fn push_index(out: &mut String, def: &TableDef, index: &IndexDef, how: &Shown<'_>) {
     if index.primary {
         out.push_str("PRIMARY KEY (");
     } else {
@@ -323,7 +357,7 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
             false if def.is_spatial(index) => "SPATIAL KEY ",
             false => "KEY ",
         });
-        push_name(out, &index.name);
+        how.quotes.push(out, &index.name);
         out.push_str(" (");
     }
     for (at, part) in index.parts.iter().enumerate() {
@@ -332,9 +366,10 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
         }
         match &def.columns[part.col].generated {
             Some(generated) if generated.hidden => {
-                let _ = write!(out, "({})", generated.text);
+                let text = how.quotes.column_expression(&generated.text);
+                let _ = write!(out, "({text})");
             }
-            _ => push_name(out, &def.columns[part.col].name),
+            _ => how.quotes.push(out, &def.columns[part.col].name),
         }
         if let Some(len) = part.prefix_len.filter(|_| !def.is_spatial(index)) {
             let _ = write!(out, "({len})");
@@ -344,6 +379,12 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
         }
     }
     out.push(')');
+    if !how.ansi {
+        push_index_options(out, index);
+    }
+}
+
+fn push_index_options(out: &mut String, index: &IndexDef) {
     if let Some(using) = &index.using {
         let _ = write!(out, " USING {using}");
     }

@@ -460,7 +460,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("sql_log_bin", S, SET, VarKind::Bool, "ON"),
     var("sql_mode", B, SET, VarKind::SqlMode, "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"),
     var("sql_notes", B, SET, VarKind::Bool, "ON"),
-    one("sql_quote_show_create", B, SET, VarKind::Bool, "ON"),
+    var("sql_quote_show_create", B, SET, VarKind::Bool, "ON"),
     var("sql_require_primary_key", B, SET, VarKind::Bool, "OFF"),
     var("sql_safe_updates", B, SET, VarKind::Bool, "OFF"),
     var("sql_select_limit", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "18446744073709551615"),

@@ -5,7 +5,7 @@
 //!   statement that is logged names the stored ones only, as MySQL's does.
 //! - A statement that changes nothing is logged all the same: where it is replayed it may change something.
 
-use esker_sql_catalog::catalog::{RoutineDef, TableDef, ViewDef};
+use esker_sql_catalog::catalog::{RoutineDef, TableDef, ViewDef, quoted};
 use esker_sql_catalog::codec::UTC;
 use esker_sql_syntax::ast::{
     CreateRoutine, CreateTable, CreateView, DropTables, FlushWhat, Maintain, MaintainKind,
@@ -24,11 +24,6 @@ pub(crate) fn definition(def: &TableDef, name: &str, if_not_exists: bool) -> Str
     let exists = if if_not_exists { "IF NOT EXISTS " } else { "" };
     let rest = text.split_once('(').map_or("", |(_, rest)| rest);
     format!("CREATE TABLE {exists}{name} ({rest}")
-}
-
-/// A name in backticks.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 impl Session {
@@ -129,7 +124,7 @@ impl Session {
         create: &CreateRoutine,
         def: &RoutineDef,
     ) -> Option<LoggedStatement> {
-        let text = def.create_text();
+        let text = def.create_text(None);
         let written = format!("{} {}", def.kind.text(), quoted(&def.name));
         let exists = if create.if_not_exists {
             "IF NOT EXISTS "

@@ -37,7 +37,7 @@ mod writer;
 pub(crate) use account::AccountEvent;
 pub(crate) use admin::{parse_set, show_events};
 pub use capture::Capture;
-pub(crate) use definition::{definition, quoted};
+pub(crate) use definition::definition;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use filter::DatabaseFilter;
 pub(crate) use owned::Taken;

@@ -6,14 +6,14 @@
 //! the key; `alter` checks what becomes of it; the catalog's `has_generated_key` knows it again. **Invariant**: the
 //! binary log has the whole definition, because the setting is not among those that go with a statement.
 
-use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, ROW_ID, StorageEngine, TableDef};
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, ROW_ID, StorageEngine, TableDef, quoted};
 use esker_sql_syntax::ast::{AlterAction, ColumnPosition, CreateTable};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::DdlCtx;
 use super::columns::Inline;
 use super::draft::{Draft, DraftColumn, DraftPart};
-use crate::binlog::{definition, quoted};
+use crate::binlog::definition;
 
 /// Why no key can be made.
 fn cannot_generate(code: u16, why: &str) -> SqlError {

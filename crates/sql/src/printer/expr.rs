@@ -105,7 +105,7 @@ impl<'a> Printer<'a> {
     }
 
     pub(super) fn name(&mut self, name: &str) {
-        let _ = write!(self.out, "`{}`", name.replace('`', "``"));
+        self.style.quotes.push(&mut self.out, name);
     }
 
     /// Operands with a word between them, in parentheses.

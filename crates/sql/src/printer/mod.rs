@@ -10,7 +10,7 @@ mod canonical;
 mod expr;
 mod query;
 
-use esker_sql_catalog::catalog::ViewDef;
+use esker_sql_catalog::catalog::{Quotes, ViewDef};
 use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::ast::{Expr, Query, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
@@ -41,6 +41,7 @@ struct Style<'a> {
     pairs: bool,
     /// Character set of CAST (… AS CHAR).
     charset: &'a str,
+    quotes: Quotes,
 }
 
 /// Stored queries.
@@ -50,6 +51,7 @@ const STORED: Style<'_> = Style {
     hidden: None,
     pairs: false,
     charset: "utf8mb4",
+    quotes: Quotes::BACKTICKS,
 };
 
 /// The text of an expression that a table keeps; 1235 for what it cannot keep (subqueries, variables, windows).
@@ -95,10 +97,11 @@ pub(crate) fn view_definition(view: &ViewDef) -> Box<str> {
 }
 
 /// A view's query as SHOW CREATE VIEW prints it, where `current` is the current database.
-pub(crate) fn shown_query(view: &ViewDef, current: Option<&str>) -> Box<str> {
+pub(crate) fn shown_query(view: &ViewDef, current: Option<&str>, quotes: Quotes) -> Box<str> {
     let style = Style {
         hidden: current,
         pairs: true,
+        quotes,
         ..STORED
     };
     reprinted(view, style).unwrap_or_else(|| view.text.clone())

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::accounts::Account;
-use esker_sql_catalog::catalog::EventDef;
+use esker_sql_catalog::catalog::{EventDef, quoted};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -85,7 +85,6 @@ impl Job {
         if !now.is_some_and(|now| Arc::ptr_eq(&now, def)) {
             return Ok(());
         }
-        let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
         let (schema, name) = (quoted(&def.schema), quoted(&def.name));
         let sql = format!("DROP EVENT IF EXISTS {schema}.{name}");
         let mut session = self.session(Account::root(Vec::new()))?;

@@ -5,7 +5,7 @@
 //! them; what is logged names the definer; on a replica an event that would run is disabled (REPLICA_SIDE_DISABLED).
 
 use esker_sql_catalog::catalog::{
-    EventDef, EventInterval, ProgramSettings, Schedule, is_system_schema, quoted_literal,
+    EventDef, EventInterval, ProgramSettings, Schedule, is_system_schema, quoted, quoted_literal,
 };
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
@@ -278,7 +278,6 @@ impl Session {
         definer: &(String, String),
         text: &str,
     ) -> Option<LoggedStatement> {
-        let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
         let (user, host) = (quoted(&definer.0), quoted(&definer.1));
         let text = format!("{verb} DEFINER={user}@{host} {text}");
         self.logged(text.as_bytes(), &[], true)

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use esker_sql_catalog::accounts::Privileges;
-use esker_sql_catalog::catalog::{TableDef, TableId, TriggerDef, show_create_trigger};
+use esker_sql_catalog::catalog::{Quotes, TableDef, TableId, TriggerDef, show_create_trigger};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
 use esker_sql_catalog::variables::value::sql_mode_of;
@@ -406,7 +406,7 @@ fn compiled(table: &TableDef, def: &TriggerDef) -> SqlResult<Arc<Program>> {
         sql_mode: sql_mode_of(&def.settings.sql_mode),
         ..ParseOptions::default()
     };
-    let text = show_create_trigger(table, def);
+    let text = show_create_trigger(table, def, Quotes::BACKTICKS);
     let parsed = parse::parse(text.as_bytes(), options)?;
     let Statement::CreateTrigger(create) = &parsed.stmt else {
         return Err(errors::no_such_trigger());

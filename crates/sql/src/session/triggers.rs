@@ -3,7 +3,7 @@
 //! Neighbours: `ddl::trigger` changes the catalog; `program` reads the body; `firing` runs what is stored here.
 //! **Invariant**: what is logged names the definer: other servers shall not take whoever replays it for that.
 
-use esker_sql_catalog::catalog::{ProgramSettings, TableDef, TriggerDef, is_system_schema};
+use esker_sql_catalog::catalog::{ProgramSettings, TableDef, TriggerDef, is_system_schema, quoted};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Account, CreateTrigger, ObjectName};
@@ -88,7 +88,6 @@ impl Session {
     /// CREATE TRIGGER for the log, with its definer.
     fn logged_trigger(&self, create: &CreateTrigger, def: &TriggerDef) -> Option<LoggedStatement> {
         let (user, host) = &def.settings.definer;
-        let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
         let (user, host, text) = (quoted(user), quoted(host), &create.text);
         let text = format!("CREATE DEFINER={user}@{host} {text}");
         self.logged(text.as_bytes(), &[], true)

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, same_name};
+use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, quoted, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_catalog::variables::value::sql_mode_of;
@@ -337,9 +337,4 @@ fn expanded_stars(create: &CreateView, columns: &[ColumnMeta]) -> Vec<(usize, us
         at += count;
     }
     edits
-}
-
-/// A name in backticks.
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }

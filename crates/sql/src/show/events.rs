@@ -4,9 +4,9 @@
 //! **Invariant**: both want EVENT on the database.
 
 use esker_sql_syntax::ast::{Ident, ObjectName};
-use esker_types::{SqlMode, SqlResult, Value, errors};
+use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, t};
+use super::{Table, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::scheduler::zone_of;
 use crate::session::Session;
@@ -58,11 +58,8 @@ pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let found = context.instance.catalog.event(schema, event);
     let found = found.ok_or_else(|| errors::unknown_event(event))?;
     let settings = &found.settings;
-    let quote = match session.vars.sql_mode.has(SqlMode::ANSI_QUOTES) {
-        true => '"',
-        false => '`',
-    };
-    let text = found.create_text(&zone_of(&context.instance, &found), quote);
+    let quotes = shown(session).quotes;
+    let text = found.create_text(&zone_of(&context.instance, &found), quotes);
     let row = vec![
         t(&found.name),
         t(&settings.sql_mode),

@@ -6,12 +6,13 @@
 use esker_sql_catalog::accounts::{
     Account as Stored, GrantEntry, GrantScope, Privileges, ProxyGrant, Role, RoleName,
 };
+use esker_sql_catalog::catalog::Quotes;
 use esker_sql_syntax::ast::Account;
 use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, errors};
 
 use super::server::resolve;
-use super::{Table, t};
+use super::{Table, shown, t};
 use crate::session::Session;
 
 /// `account`: None is the session's own, with its active roles; `using`: roles that count as active.
@@ -35,15 +36,15 @@ pub(super) fn grants(
         active.clone_from(&session.context.active_roles);
     }
     let merged = session.context.instance.accounts().merged(&stored, &active);
-    let rows = lines(&merged, &mandatory);
+    let rows = lines(&merged, &mandatory, shown(session).quotes);
     let rows = rows.into_iter().map(|line| vec![t(line)]).collect();
     let title = format!("Grants for {}", stored.name());
     Ok(Table::texts(&[&title], rows))
 }
 
-fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
+fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String> {
     let name = (account.user.clone(), account.host.clone());
-    let whom = Role(&name).to_string();
+    let whom = quotes.account(&name.0, &name.1);
     let mut out = global(account, &whom);
     let option = |g: &GrantEntry| {
         if g.grant_option {
@@ -55,17 +56,17 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
     for grant in &account.grants {
         if let GrantScope::Schema(schema) = &grant.scope {
             let what = all_or_listed(grant.privileges, Privileges::ON_SCHEMA);
-            let place = schema.replace('`', "``");
+            let place = quotes.name(schema);
             out.push(format!(
-                "GRANT {what} ON `{place}`.* TO {whom}{}",
+                "GRANT {what} ON {place}.* TO {whom}{}",
                 option(grant)
             ));
         }
     }
     for (schema, lost) in account.restrictions.iter() {
         let what = lost.names().collect::<Vec<_>>().join(", ");
-        let place = schema.replace('`', "``");
-        out.push(format!("REVOKE {what} ON `{place}`.* FROM {whom}"));
+        let place = quotes.name(schema);
+        out.push(format!("REVOKE {what} ON {place}.* FROM {whom}"));
     }
     let mut tables: Vec<(&String, &String)> = Vec::new();
     for grant in &account.grants {
@@ -78,11 +79,11 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
     for (schema, table) in tables {
         let place = GrantScope::Table(schema.clone(), table.clone());
         let whole = account.grants.iter().find(|g| g.scope == place);
-        let what = on_table(account, whole, schema, table);
+        let what = on_table(account, whole, schema, table, quotes);
         let option = whole.map_or("", option);
-        let (schema, table) = (schema.replace('`', "``"), table.replace('`', "``"));
+        let (schema, table) = (quotes.name(schema), quotes.name(table));
         out.push(format!(
-            "GRANT {what} ON `{schema}`.`{table}` TO {whom}{option}"
+            "GRANT {what} ON {schema}.{table} TO {whom}{option}"
         ));
     }
     for kind in [RoutineKind::Procedure, RoutineKind::Function] {
@@ -94,10 +95,10 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
                     Privileges::NONE => "USAGE".to_owned(),
                     held => held.names().collect::<Vec<_>>().join(", "),
                 };
-                let (schema, name) = (schema.replace('`', "``"), name.replace('`', "``"));
+                let (schema, name) = (quotes.name(schema), quotes.name(name));
                 let (kind, option) = (kind.text(), option(grant));
                 out.push(format!(
-                    "GRANT {what} ON {kind} `{schema}`.`{name}` TO {whom}{option}"
+                    "GRANT {what} ON {kind} {schema}.{name} TO {whom}{option}"
                 ));
             }
         }
@@ -115,17 +116,17 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
         }
         if !roles.is_empty() {
             roles.sort();
-            let list: Vec<_> = roles.iter().map(|r| Role(r).to_string()).collect();
+            let list: Vec<_> = roles.iter().map(|r| quotes.account(&r.0, &r.1)).collect();
             let option = if admin { " WITH ADMIN OPTION" } else { "" };
             out.push(format!("GRANT {} TO {whom}{option}", list.join(",")));
         }
     }
-    out.extend(proxies(account, &whom));
+    out.extend(proxies(account, &whom, quotes));
     out
 }
 
 /// The lines for PROXY: named hosts, then patterns, then anybody.
-fn proxies(account: &Stored, whom: &str) -> impl Iterator<Item = String> {
+fn proxies(account: &Stored, whom: &str, quotes: Quotes) -> impl Iterator<Item = String> {
     let mut all: Vec<&ProxyGrant> = account.proxies.iter().collect();
     all.sort_by_key(|p| (p.is_on_anybody(), p.host.contains(['%', '_']), &p.user));
     all.into_iter().map(move |p| {
@@ -133,8 +134,8 @@ fn proxies(account: &Stored, whom: &str) -> impl Iterator<Item = String> {
             true => " WITH GRANT OPTION",
             false => "",
         };
-        let on = (p.user.clone(), p.host.clone());
-        format!("GRANT PROXY ON {} TO {whom}{option}", Role(&on))
+        let on = quotes.account(&p.user, &p.host);
+        format!("GRANT PROXY ON {on} TO {whom}{option}")
     })
 }
 
@@ -179,7 +180,13 @@ fn all_or_listed(privileges: Privileges, all: Privileges) -> String {
 }
 
 /// Privileges on a table, each followed by its columns: ``SELECT, SELECT (`b`), INSERT (`a`)``.
-fn on_table(account: &Stored, whole: Option<&GrantEntry>, schema: &str, table: &str) -> String {
+fn on_table(
+    account: &Stored,
+    whole: Option<&GrantEntry>,
+    schema: &str,
+    table: &str,
+    quotes: Quotes,
+) -> String {
     let whole = whole.map_or(Privileges::NONE, |g| g.privileges);
     let mut columns: Vec<(&str, Privileges)> = account
         .grants
@@ -205,9 +212,7 @@ fn on_table(account: &Stored, whole: Option<&GrantEntry>, schema: &str, table: &
             parts.push(name.to_owned());
         }
         let with = columns.iter().filter(|(_, p)| p.contains(one));
-        let with: Vec<String> = with
-            .map(|(c, _)| format!("`{}`", c.replace('`', "``")))
-            .collect();
+        let with: Vec<String> = with.map(|(c, _)| quotes.name(c)).collect();
         if !with.is_empty() {
             parts.push(format!("{name} ({})", with.join(", ")));
         }

@@ -24,11 +24,13 @@ mod users;
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{Quotes, Shown};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
+use esker_sql_syntax::keyword::Kw;
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlMode, SqlResult, SqlType, TypeKind, Value};
 
 use crate::infoschema::{self, TableSpec};
 use crate::session::{Described, Session};
@@ -189,6 +191,27 @@ fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         | ShowWhat::RoutineStatus(_) => objects::make(session, what),
         _ => server::make(session, what),
     }
+}
+
+/// How this session sees definitions.
+fn shown(session: &Session) -> Shown<'_> {
+    let mode = session.vars.sql_mode;
+    Shown {
+        zone: &session.vars.time_zone,
+        generated_key: session.vars.shows_generated_keys,
+        quotes: Quotes::of(mode, bare_names(session)),
+        ansi: mode.has(SqlMode::ANSI),
+    }
+}
+
+/// Where `sql_quote_show_create` is OFF, what finds the words that have quotes all the same.
+fn bare_names(session: &Session) -> Option<fn(&str) -> bool> {
+    let is_keyword: fn(&str) -> bool = |name| {
+        let word = Kw::lookup(name.as_bytes());
+        word != Kw::OTHER && !word.is_function_word()
+    };
+    let always = session.values.named("sql_quote_show_create").is_on();
+    (!always).then_some(is_keyword)
 }
 
 /// The answer where Esker has nothing of the kind: MySQL's columns, no rows.

@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewColumn, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, events, routines, t, triggers};
+use super::{Table, events, routines, shown, t, triggers};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::printer::shown_query;
 use crate::session::{Described, Session};
@@ -251,12 +251,13 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
 
 fn create_view(session: &Session, view: &ViewDef) -> Table {
     let current = session.context.database.as_deref();
-    let query = shown_query(view, current);
+    let how = shown(session);
+    let query = shown_query(view, current, how.quotes);
     let at_home = current.is_some_and(|c| *c == *view.schema);
     let row = vec![
         t(&view.name),
         t(esker_sql_catalog::catalog::show_create_view(
-            view, at_home, &query,
+            view, at_home, &query, &how,
         )),
         t(&*view.charset.0),
         t(&*view.charset.1),
@@ -351,8 +352,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         return Ok(create_view(session, &view));
     }
     let table = session.find_table(name)?;
-    let (zone, generated_keys) = (&session.vars.time_zone, session.vars.shows_generated_keys);
-    let text = esker_sql_catalog::catalog::show_create_table_to(&table, zone, generated_keys);
+    let text = esker_sql_catalog::catalog::show_create_table_to(&table, &shown(session));
     let rows = vec![vec![t(&table.name), t(text)]];
     Ok(Table::texts(&["Table", "Create Table"], rows))
 }
@@ -405,11 +405,13 @@ fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlR
     let schema = session.context.instance.find_schema(&name.text)?;
     let collation = session.context.instance.schema_collation(&schema);
     let def = session.context.instance.catalog.schema(&schema);
-    let mut text = esker_sql_catalog::catalog::show_create_database(&SchemaDef {
+    let def = SchemaDef {
         name: schema.clone(),
         collation,
         read_only: def.is_some_and(|def| def.read_only),
-    });
+    };
+    let quotes = shown(session).quotes;
+    let mut text = esker_sql_catalog::catalog::show_create_database(&def, quotes);
     if if_not_exists {
         text = text.replacen("DATABASE ", "DATABASE /*!32312 IF NOT EXISTS*/ ", 1);
     }

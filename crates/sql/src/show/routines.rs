@@ -8,7 +8,7 @@ use esker_sql_syntax::ast::ObjectName;
 use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, t};
+use super::{Table, bare_names, t};
 use crate::infoschema;
 use crate::infoschema::routines::{status_row, visible};
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub(super) fn create(session: &Session, kind: RoutineKind, name: &ObjectName) ->
     ];
     let settings = &found.settings;
     let text = match viewer.sees_routine_text(&found) {
-        true => t(found.create_text()),
+        true => t(found.create_text(bare_names(session))),
         false => Value::Null,
     };
     let row = vec![

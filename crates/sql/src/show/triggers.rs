@@ -9,7 +9,7 @@ use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlResult, errors};
 
 use super::objects::schema_of;
-use super::{Table, t};
+use super::{Table, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -60,7 +60,7 @@ pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let row = vec![
         t(&trigger.name),
         t(&settings.sql_mode),
-        t(show_create_trigger(table, trigger)),
+        t(show_create_trigger(table, trigger, shown(session).quotes)),
         t(&settings.charset_client),
         t(&settings.collation_connection),
         t(&settings.database_collation),

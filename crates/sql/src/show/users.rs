@@ -9,7 +9,7 @@ use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
 
-use super::{Table, t};
+use super::{Table, shown, t};
 use crate::session::{Session, account_failed, shown_account};
 
 /// The row of SHOW CREATE USER.
@@ -37,9 +37,8 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
         secret => format!(" AS {}", quoted(&String::from_utf8_lossy(&secret))),
     };
     let text = format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{secret}{}",
-        account.user,
-        account.host,
+        "CREATE USER {} IDENTIFIED WITH '{}'{secret}{}",
+        shown(session).quotes.account(&account.user, &account.host),
         account.plugin.name(),
         clauses(&account.policy, account.locked)
     );
