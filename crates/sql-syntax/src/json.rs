@@ -26,6 +26,14 @@ impl Parser<'_> {
         found
     }
 
+    /// Consumes a word that must be there, and is none of the grammar's keywords.
+    pub(super) fn expect_word(&mut self, word: &str) -> SqlResult<()> {
+        match self.eat_word(word) {
+            true => Ok(()),
+            false => self.fail(),
+        }
+    }
+
     /// `JSON_VALUE(document, 'path' [RETURNING type] [… ON EMPTY] [… ON ERROR])`
     pub(super) fn json_value(&mut self) -> SqlResult<Expr> {
         self.advance();

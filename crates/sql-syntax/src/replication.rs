@@ -17,11 +17,12 @@ impl Parser<'_> {
         let statement = match kw {
             Kw::CHANGE => self.change()?,
             Kw::STOP => {
-                if self.at_group_replication() {
-                    return Ok(self.unsupported("STOP GROUP_REPLICATION"));
+                if self.eat_word("GROUP_REPLICATION") {
+                    Replication::Group { start: false }
+                } else {
+                    self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
+                    Replication::Stop(self.threads(false)?)
                 }
-                self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
-                Replication::Stop(self.threads(false)?)
             }
             Kw::RESET => return self.reset(),
             Kw::PURGE => {
@@ -39,21 +40,21 @@ impl Parser<'_> {
         Ok(Statement::Replication(Box::new(statement)))
     }
 
-    fn at_group_replication(&self) -> bool {
-        self.bytes(self.cur)
-            .eq_ignore_ascii_case(b"GROUP_REPLICATION")
-    }
-
     /// START, when TRANSACTION does not follow.
     pub(super) fn start_replica(&mut self) -> SqlResult<Statement> {
-        if self.at_group_replication() {
-            return Ok(self.unsupported("START GROUP_REPLICATION"));
-        }
-        self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
-        let threads = self.threads(true)?;
-        Ok(Statement::Replication(Box::new(Replication::Start(
-            threads,
-        ))))
+        let start = match self.eat_word("GROUP_REPLICATION") {
+            true => {
+                if matches!(self.kw(), Kw::USER | Kw::PASSWORD) || self.at_auth_option() {
+                    self.list(Self::named_value)?;
+                }
+                Replication::Group { start: true }
+            }
+            false => {
+                self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
+                Replication::Start(self.threads(true)?)
+            }
+        };
+        Ok(Statement::Replication(Box::new(start)))
     }
 
     fn threads(&mut self, start: bool) -> SqlResult<ReplicaThreads> {

@@ -7,8 +7,8 @@
 use esker_types::SqlResult;
 
 use super::ast::{
-    Account, BackupServer, CreateView, DropProgram, IndexKind, LockWait, ObjectName, Query,
-    RoutineKind, Statement,
+    Account, AlterInstance, BackupServer, CreateView, DropProgram, IndexKind, LockWait, ObjectName,
+    Query, RoutineKind, Statement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -173,20 +173,37 @@ impl Parser<'_> {
         }
     }
 
-    /// Consumes everything: what an unsupported statement says does not matter.
-    /// `ALTER INSTANCE RELOAD TLS [NO ROLLBACK ON ERROR]`
+    /// `ALTER INSTANCE …`: what the server shall do with its certificates, keys and log.
     fn alter_instance(&mut self) -> SqlResult<Statement> {
         self.advance();
-        if !self.eat_kw(Kw::RELOAD) {
-            return Ok(self.unsupported("ALTER INSTANCE"));
-        }
-        if !self.eat_word("TLS") {
-            return Ok(self.unsupported("ALTER INSTANCE RELOAD"));
-        }
-        if self.at(Kw::NO) {
-            return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
-        }
-        Ok(Statement::ReloadTls)
+        let what = match self.eat_any(&[Kw::RELOAD, Kw::ENABLE, Kw::DISABLE]) {
+            Some(Kw::RELOAD) if self.eat_word("TLS") => {
+                if self.at(Kw::NO) {
+                    return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
+                }
+                AlterInstance::ReloadTls
+            }
+            Some(Kw::RELOAD) => {
+                self.expect_word("KEYRING")?;
+                AlterInstance::ReloadKeyring
+            }
+            Some(kw) => {
+                self.expect_word("INNODB")?;
+                self.expect_word("REDO_LOG")?;
+                AlterInstance::RedoLog(kw == Kw::ENABLE)
+            }
+            None => {
+                self.expect_word("ROTATE")?;
+                let is_binlog = self.eat_kw(Kw::BINLOG);
+                if !is_binlog {
+                    self.expect_word("INNODB")?;
+                }
+                self.expect_kw(Kw::MASTER)?;
+                self.expect_kw(Kw::KEY)?;
+                AlterInstance::RotateKey { is_binlog }
+            }
+        };
+        Ok(Statement::AlterInstance(what))
     }
 
     /// `INSTALL COMPONENT 'urn', …`, UNINSTALL COMPONENT.

@@ -631,9 +631,46 @@ pub fn no_json(argument: impl Display, function: impl Display) -> SqlError {
     SqlError::new(3146, "22032", text)
 }
 
+/// 3092
+pub fn no_group_member() -> SqlError {
+    let text = "The server is not configured properly to be an active member of the group. Please see more details on \
+                error log.";
+    SqlError::new(3092, "HY000", text)
+}
+
+/// 3184
+pub fn invalid_encryption() -> SqlError {
+    SqlError::new(3184, "HY000", "Invalid encryption option.")
+}
+
+/// 3185
+pub fn no_master_key() -> SqlError {
+    let text = "Can't find master key from keyring, please check in the server log if a keyring is loaded and \
+                initialized successfully.";
+    SqlError::new(3185, "HY000", text)
+}
+
 /// 3510
 pub fn no_such_tablespace(name: &str) -> SqlError {
     SqlError::new(3510, "HY000", format!("Tablespace {name} doesn't exist."))
+}
+
+/// 3805
+pub fn no_binlog_encryption() -> SqlError {
+    let text = "Cannot rotate binary log master key when 'binlog-encryption' is off.";
+    SqlError::new(3805, "HY000", text)
+}
+
+/// 3833
+pub fn encrypted_temporary() -> SqlError {
+    let text = "ENCRYPTION clause is not valid for temporary tablespace.";
+    SqlError::new(3833, "HY000", text)
+}
+
+/// 4035
+pub fn no_keyring_reload() -> SqlError {
+    let text = "Keyring reload failed. Please check error log for more details.";
+    SqlError::new(4035, "HY000", text)
 }
 
 /// 3554

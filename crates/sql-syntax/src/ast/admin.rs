@@ -565,6 +565,27 @@ pub enum Replication {
     PurgeBefore(Box<Expr>),
     /// BINLOG 'base64'.
     Binlog(Vec<u8>),
+    /// START and STOP GROUP_REPLICATION.
+    Group {
+        /// START.
+        start: bool,
+    },
+}
+
+/// What ALTER INSTANCE does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlterInstance {
+    /// RELOAD TLS.
+    ReloadTls,
+    /// RELOAD KEYRING.
+    ReloadKeyring,
+    /// ROTATE INNODB or BINLOG MASTER KEY.
+    RotateKey {
+        /// BINLOG.
+        is_binlog: bool,
+    },
+    /// ENABLE or DISABLE INNODB REDO_LOG.
+    RedoLog(bool),
 }
 
 /// Threads and end point of START and STOP REPLICA.

@@ -189,8 +189,8 @@ pub enum Statement {
         /// What to load, as it is called.
         urns: Vec<Box<str>>,
     },
-    /// ALTER INSTANCE RELOAD TLS.
-    ReloadTls,
+    /// ALTER INSTANCE.
+    AlterInstance(AlterInstance),
     /// RESET PERSIST [[IF EXISTS] name].
     ResetPersist {
         /// IF EXISTS.

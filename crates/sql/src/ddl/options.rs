@@ -49,6 +49,7 @@ pub(super) struct Options {
     pub(super) names_ascending_engine: bool,
     /// Those that are only shown; an empty value takes one away.
     pub(super) shown: Vec<(ShownOption, Box<str>)>,
+    pub(super) encryption: Option<Box<str>>,
 }
 
 impl Options {
@@ -83,8 +84,14 @@ impl Options {
                     let most = MAX_COMMENT_CHARS;
                     out.comment = Some(fit_comment(ctx.eval, Some(text), most, too_long)?);
                 }
+                TableOption::Other(name, value) if &**name == "ENCRYPTION" => {
+                    out.encryption = Some(value.clone());
+                }
                 TableOption::Other(name, value) => out.read_other(name, value)?,
             }
+        }
+        if let Some(value) = &out.encryption {
+            check_encryption(value, out.engine_of(table), table.is_temporary())?;
         }
         if !is_substituted && out.engine_of(table) != StorageEngine::Memory {
             out.check_innodb(ctx, table)?;
@@ -110,9 +117,7 @@ impl Options {
             self.shown.push((option, value.into()));
             return Ok(());
         }
-        let is_accepted = IGNORED_OPTIONS.contains(&name)
-            || name == "ENCRYPTION" && value.eq_ignore_ascii_case("N");
-        if is_accepted {
+        if IGNORED_OPTIONS.contains(&name) {
             return Ok(());
         }
         Err(SqlError::not_supported(format_args!("table option {name}")))
@@ -303,6 +308,23 @@ fn complaints(format: &str, options: &ShownOptions, temporary: bool) -> Vec<Comp
         }
     }
     out
+}
+
+/// ENCRYPTION: nothing is encrypted here, for there is no key.
+fn check_encryption(value: &str, engine: StorageEngine, is_temporary: bool) -> SqlResult<()> {
+    if is_temporary {
+        return Err(errors::encrypted_temporary());
+    }
+    if value.eq_ignore_ascii_case("N") {
+        return Ok(());
+    }
+    if engine == StorageEngine::Memory {
+        return Err(errors::engine_without("ENCRYPTION"));
+    }
+    Err(match value.eq_ignore_ascii_case("Y") {
+        true => errors::no_master_key(),
+        false => errors::invalid_encryption(),
+    })
 }
 
 fn check_autoextend(value: &str) -> SqlResult<()> {

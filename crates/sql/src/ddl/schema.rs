@@ -30,8 +30,15 @@ fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collat
             }
             DatabaseOption::Collate(name) => named = Some(collation_by_name(name)?),
             DatabaseOption::Encryption(value) if value.eq_ignore_ascii_case(b"N") => {}
-            DatabaseOption::Encryption(_) => {
-                return Err(SqlError::not_supported("ENCRYPTION of a database"));
+            DatabaseOption::Encryption(value) if value.eq_ignore_ascii_case(b"Y") => {
+                return Err(errors::no_master_key());
+            }
+            DatabaseOption::Encryption(value) => {
+                let value = String::from_utf8_lossy(value);
+                return Err(errors::incorrect_value(
+                    "argument (should be Y or N)",
+                    value,
+                ));
             }
             DatabaseOption::ReadOnly(_) => {}
             DatabaseOption::Comment(_) => {

@@ -94,7 +94,15 @@ pub(super) static SOURCES: &[Source] = &[
     ),
     Source::new(
         "INNODB_INDEXES",
-        &["INDEX_ID", "NAME", "TABLE_ID", "TYPE", "N_FIELDS", "SPACE"],
+        &[
+            "INDEX_ID",
+            "NAME",
+            "TABLE_ID",
+            "TYPE",
+            "N_FIELDS",
+            "SPACE",
+            "MERGE_THRESHOLD",
+        ],
         |viewer| each_of_innodb(viewer, indexes),
     ),
     Source::new("INNODB_FIELDS", &["INDEX_ID", "NAME", "POS"], |viewer| {
@@ -111,6 +119,9 @@ pub(super) static SOURCES: &[Source] = &[
         metrics,
     ),
 ];
+
+/// MERGE_THRESHOLD without a comment that asks for another; the largest as well.
+const USUAL_MERGE_THRESHOLD: i64 = 50;
 
 /// Bytes of a page, by which sizes are told.
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -261,8 +272,24 @@ fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
             Value::Int(kind),
             Value::Int(index.parts.len() as i64),
             id_of(table),
+            Value::Int(merge_threshold(&index.comment, &table.comment)),
         ]);
     }
+}
+
+/// What the comment of an index, or that of its table, asks for; pages are never merged here.
+fn merge_threshold(index: &str, table: &str) -> i64 {
+    let asked = |comment: &str| {
+        let (_, rest) = comment.split_once("MERGE_THRESHOLD=")?;
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        let percent = rest[..end.unwrap_or(rest.len())].parse().ok()?;
+        (1..=USUAL_MERGE_THRESHOLD)
+            .contains(&percent)
+            .then_some(percent)
+    };
+    asked(index)
+        .or_else(|| asked(table))
+        .unwrap_or(USUAL_MERGE_THRESHOLD)
 }
 
 fn fields(_: &Viewer, table: &TableDef, rows: &mut Rows) {

@@ -76,6 +76,9 @@ counters! {
     ComExecuteSql = "Com_execute_sql",
     ComExplainOther = "Com_explain_other",
     ComFlush = "Com_flush",
+    ComAlterInstance = "Com_alter_instance",
+    ComGroupReplicationStart = "Com_group_replication_start",
+    ComGroupReplicationStop = "Com_group_replication_stop",
     ComGrant = "Com_grant",
     HandlerCommit = "Handler_commit",
     HandlerDelete = "Handler_delete",
@@ -91,6 +94,7 @@ counters! {
     HandlerUpdate = "Handler_update",
     HandlerWrite = "Handler_write",
     ComHaClose = "Com_ha_close",
+    ComHelp = "Com_help",
     ComHaOpen = "Com_ha_open",
     ComHaRead = "Com_ha_read",
     ComInsert = "Com_insert",
@@ -289,6 +293,8 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::DropView(_) => C::ComDropView,
         S::LoadData(_) => C::ComLoad,
         S::Shutdown => C::ComShutdown,
+        S::Help(_) => C::ComHelp,
+        S::AlterInstance(_) => C::ComAlterInstance,
         S::Grant(_) => C::ComGrant,
         S::Revoke(_) => C::ComRevoke,
         S::Replication(statement) => match &**statement {
@@ -296,6 +302,8 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
             Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
             Replication::Start(_) => C::ComReplicaStart,
             Replication::Stop(_) => C::ComReplicaStop,
+            Replication::Group { start: true } => C::ComGroupReplicationStart,
+            Replication::Group { start: false } => C::ComGroupReplicationStop,
             Replication::ResetReplica { .. }
             | Replication::ResetBinlog { .. }
             | Replication::ResetSeveral(_) => C::ComReset,

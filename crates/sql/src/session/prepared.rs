@@ -370,7 +370,7 @@ fn is_prepared(statement: &Statement) -> bool {
         Statement::CreateView(view) => !view.alter,
         Statement::Replication(replication) => !matches!(
             **replication,
-            Replication::PurgeTo(_) | Replication::PurgeBefore(_)
+            Replication::PurgeTo(_) | Replication::PurgeBefore(_) | Replication::Group { .. }
         ),
         Statement::Maintain(maintain) => {
             maintain.kind != MaintainKind::Check || maintain.partitions.is_some()

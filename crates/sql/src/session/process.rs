@@ -1,9 +1,10 @@
-//! Statements that ask the process around the database: SHUTDOWN, RESTART, ALTER INSTANCE RELOAD TLS, FLUSH LOGS.
+//! Statements that ask the process around the database: SHUTDOWN, RESTART, ALTER INSTANCE, FLUSH LOGS.
 //!
 //! Neighbours: [`Host`](crate::Host) is the process; `utility` and `flush` call these.
 //! **Invariant**: the privilege is checked before the process is asked.
 
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::AlterInstance;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
@@ -26,8 +27,38 @@ impl Session {
         Err(SqlError::new(3707, "HY000", text).into())
     }
 
+    /// ALTER INSTANCE. There is no keyring, and the log is always on.
+    pub(super) fn alter_instance(&mut self, what: AlterInstance) -> Result<Done, ExecError> {
+        let (privilege, refused) = match what {
+            AlterInstance::ReloadTls => return self.reload_tls(),
+            AlterInstance::ReloadKeyring => {
+                ("ENCRYPTION_KEY_ADMIN", Some(errors::no_keyring_reload()))
+            }
+            AlterInstance::RotateKey { is_binlog: false } => {
+                ("ENCRYPTION_KEY_ADMIN", Some(errors::no_master_key()))
+            }
+            AlterInstance::RotateKey { is_binlog: true } => (
+                "BINLOG_ENCRYPTION_ADMIN",
+                Some(errors::no_binlog_encryption()),
+            ),
+            AlterInstance::RedoLog(true) => ("INNODB_REDO_LOG_ENABLE", None),
+            AlterInstance::RedoLog(false) => {
+                let what = "ALTER INSTANCE DISABLE INNODB REDO_LOG";
+                (
+                    "INNODB_REDO_LOG_ENABLE",
+                    Some(SqlError::not_supported(what)),
+                )
+            }
+        };
+        self.context.require_any(&["SUPER", privilege])?;
+        match refused {
+            Some(e) => Err(e.into()),
+            None => Ok(ok(0)),
+        }
+    }
+
     /// ALTER INSTANCE RELOAD TLS.
-    pub(super) fn reload_tls(&mut self) -> Result<Done, ExecError> {
+    fn reload_tls(&mut self) -> Result<Done, ExecError> {
         self.context.require_any(&["SUPER", "CONNECTION_ADMIN"])?;
         let instance = self.context.instance.clone();
         let host = instance.host_slot.require("ALTER INSTANCE RELOAD TLS")?;

@@ -24,6 +24,11 @@ impl Session {
                 self.purge_binlog_before(before)?;
             }
             Replication::Binlog(coded) => return self.replay(coded),
+            Replication::Group { .. } => {
+                let rights = &["SUPER", "GROUP_REPLICATION_ADMIN"];
+                self.context.require_any(rights)?;
+                return Err(errors::no_group_member().into());
+            }
             Replication::ResetBinlog { to: None } => {
                 self.context.require("RELOAD")?;
                 self.reset_binlog()?;

@@ -78,6 +78,11 @@ impl Session {
                 let source = RowSource::Table(table.columns, table.rows.into_iter());
                 Ok(Done::Rows(Box::new(source)))
             }
+            Statement::Help(_) => {
+                let table = show::no_help();
+                let source = RowSource::Table(table.columns, table.rows.into_iter());
+                Ok(Done::Rows(Box::new(source)))
+            }
             Statement::Explain(explain) => self.explain(explain, params, mode),
             Statement::Prepare { name, source } => {
                 self.prepare_named(&name.text, source)?;
@@ -219,7 +224,7 @@ impl Session {
             Statement::Restart => self.restart(),
             Statement::DropServer { if_exists, name } => self.drop_server(*if_exists, name),
             Statement::Components { install, urns } => self.components(*install, urns),
-            Statement::ReloadTls => self.reload_tls(),
+            Statement::AlterInstance(what) => self.alter_instance(*what),
             Statement::Maintain(m) => self.maintain(m),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),
@@ -286,7 +291,6 @@ fn waits_for_binlog(what: &ShowWhat) -> bool {
 fn unsupported(statement: &Statement) -> SqlError {
     let name = match statement {
         Statement::Unsupported(name) => name,
-        Statement::Help(_) => "HELP",
         _ => "this statement",
     };
     SqlError::not_supported(name)

@@ -193,6 +193,12 @@ fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
     }
 }
 
+/// The answer to HELP, whatever it is about: the tables of help are empty.
+pub(crate) fn no_help() -> Table {
+    let columns = [("name", text_type(64)), ("is_it_category", text_type(1))];
+    Table::of_types(columns, Vec::new())
+}
+
 /// How this session sees definitions.
 fn shown(session: &Session) -> Shown<'_> {
     let mode = session.vars.sql_mode;

@@ -6,13 +6,13 @@
 /// Names of counters that stay 0.
 const ZEROS: &str = "\
     Acl_cache_items_count Binlog_cache_disk_use Binlog_cache_use Binlog_stmt_cache_disk_use Binlog_stmt_cache_use \
-    Com_admin_commands Com_alter_instance \
+    Com_admin_commands \
     Com_alter_resource_group Com_alter_server Com_alter_tablespace Com_alter_user_default_role \
     Com_assign_to_keycache Com_binlog Com_clone \
     Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
     Com_create_udf Com_drop_resource_group \
     Com_drop_server Com_drop_spatial_reference_system Com_grant_roles \
-    Com_group_replication_start Com_group_replication_stop Com_help Com_import \
+    Com_import \
     Com_install_component Com_install_plugin Com_lock_instance Com_preload_keys Com_purge Com_purge_before_date \
     Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
     Com_show_binlog_events Com_show_binlogs Com_show_charsets Com_show_collations Com_show_create_db \
