@@ -60,6 +60,16 @@ impl Session {
             || (self.in_transaction() && (!self.locks.is_empty() || self.txn.has_writes()))
     }
 
+    /// With autocommit off, a transaction that has used no table has not begun: what `SELECT 1` or SAVEPOINT has opened
+    /// is forgotten, for statements that want none to be open.
+    pub(super) fn forget_unbegun(&mut self) {
+        let is_bound = self.context.gtid_next.owned().is_some();
+        if self.in_transaction() && !self.shows_transaction() && !is_bound {
+            let unused = self.unused_characteristics();
+            self.roll_back_statement(unused);
+        }
+    }
+
     /// Is the transaction, or the next one, SERIALIZABLE?
     pub(crate) fn is_serializable(&self) -> bool {
         self.isolation() == esker_engine::Isolation::Serializable
@@ -326,6 +336,7 @@ impl Session {
 
     /// SET TRANSACTION without a scope: for the next transaction.
     fn set_next(&mut self, set: &SetTransaction) -> SqlResult<()> {
+        self.forget_unbegun();
         // A function or trigger is a part of a statement, and that is of a transaction.
         if self.in_transaction() || self.is_firing() {
             return Err(SqlError::new(
@@ -351,13 +362,15 @@ impl Session {
 
     /// A characteristic of the session that is set takes the place of the one for the next transaction.
     pub(super) fn forget_next(&mut self, id: VarId) {
-        if self.in_transaction() {
+        let name = id.def().name;
+        if !matches!(name, "transaction_isolation" | "transaction_read_only") {
             return;
         }
-        match id.def().name {
+        self.forget_unbegun();
+        match name {
+            _ if self.in_transaction() => {}
             "transaction_isolation" => self.state.next_isolation = None,
-            "transaction_read_only" => self.state.next_read_only = None,
-            _ => {}
+            _ => self.state.next_read_only = None,
         }
     }
 

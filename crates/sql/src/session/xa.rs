@@ -238,6 +238,7 @@ impl Session {
         if let Some(branch) = &self.context.xa {
             return Err(branch.refusal().into());
         }
+        self.forget_unbegun();
         if self.in_transaction() || self.locks.has_explicit() {
             return Err(outside().into());
         }
