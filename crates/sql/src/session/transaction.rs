@@ -61,12 +61,11 @@ impl Session {
     }
 
     /// With autocommit off, a transaction that has used no table has not begun: what `SELECT 1` or SAVEPOINT has opened
-    /// is forgotten, for statements that want none to be open.
+    /// is no transaction to statements that want none to be open. Savepoints stay.
     pub(super) fn forget_unbegun(&mut self) {
         let is_bound = self.context.gtid_next.owned().is_some();
         if self.in_transaction() && !self.shows_transaction() && !is_bound {
-            let unused = self.unused_characteristics();
-            self.roll_back_statement(unused);
+            self.state.active = false;
         }
     }
 
