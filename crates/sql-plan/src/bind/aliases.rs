@@ -67,6 +67,8 @@ pub(crate) struct Aliases {
     /// Aliases of the whole select list, while it is being bound (1247).
     pub written: RefCell<Vec<Arc<str>>>,
     pub grouped: RefCell<Vec<GroupName>>,
+    /// WITH ROLLUP: items whose name stands for a key and for no other value, and the positions of those keys.
+    pub rolled: RefCell<Vec<(usize, usize)>>,
 }
 
 impl Default for Aliases {
@@ -76,6 +78,7 @@ impl Default for Aliases {
             selected: RefCell::default(),
             written: RefCell::default(),
             grouped: RefCell::default(),
+            rolled: RefCell::default(),
         }
     }
 }
@@ -147,6 +150,29 @@ impl Scope<'_> {
             return Err(errors::window::misplaced_alias(&name.name.text));
         }
         Ok(Some(expr))
+    }
+
+    /// The key that an item is under its name; behind GROUP BY … WITH ROLLUP only.
+    pub(super) fn rolled_up(&self, item: usize) -> Option<Expr> {
+        let rolled = self.aliases.rolled.borrow();
+        let (_, key) = rolled.iter().find(|(nth, _)| *nth == item)?;
+        let mut expr = self.aliases.grouped.borrow()[*key].expr.clone();
+        expr.kind = ExprKind::Key(*key as u32);
+        expr.ty.nullable = true;
+        Some(expr)
+    }
+
+    /// What was found under a name: where that is a key that is rolled up, the key.
+    pub(super) fn or_rolled_up(&self, name: &ast::ColumnRef, found: Expr) -> SqlResult<Expr> {
+        if self.aliases.rolled.borrow().is_empty() {
+            return Ok(found);
+        }
+        let item = self.find_selected(name)?;
+        let is_found = |nth: usize| walk::same(&self.aliases.selected.borrow()[nth].expr, &found);
+        let key = item.filter(|(nth, by)| *by == FoundBy::Alias && is_found(*nth));
+        Ok(key
+            .and_then(|(nth, _)| self.rolled_up(nth))
+            .unwrap_or(found))
     }
 
     /// What a name in HAVING stands for: what is selected or grouped by, where both differ the latter.

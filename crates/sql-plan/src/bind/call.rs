@@ -364,7 +364,10 @@ pub(super) fn bind_case(
 /// GROUPING(a, …): which keys are rolled up.
 fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> SqlResult<Expr> {
     if scope.agg_rule.get() == AggRule::Forbidden {
-        return Err(errors::invalid_group_function());
+        return Err(match scope.clause.get() {
+            "group statement" => errors::wrong_group_field("GROUPING function"),
+            _ => errors::invalid_group_function(),
+        });
     }
     let args = bind_all(env, scope, args)?;
     let ty = esker_types::SqlType::bigint(false).with_nullable(false);

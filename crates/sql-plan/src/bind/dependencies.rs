@@ -361,6 +361,7 @@ fn is_function(e: &Expr) -> bool {
         is_one &= match &e.kind {
             ExprKind::Aggregate(_)
             | ExprKind::Window(_)
+            | ExprKind::Key(_)
             | ExprKind::Assign(..)
             | ExprKind::UserVar(_)
             | ExprKind::SeededRand(..)

@@ -81,10 +81,6 @@ pub(super) fn apply(
         width += keys.len() as u32;
         base
     });
-    let repeated = match rollup {
-        Some(_) => repeated_aliases(clauses, &keys),
-        None => Vec::new(),
-    };
     let moved = Moved {
         keys: &keys,
         key_base,
@@ -94,7 +90,7 @@ pub(super) fn apply(
     for expr in clauses.exprs_mut() {
         moved.rewrite(expr);
     }
-    for (output, key) in repeated {
+    for (output, key) in clauses.scope.aliases.rolled.take() {
         let expr = &mut clauses.outputs[output].expr;
         expr.kind = ExprKind::Column(key_base + key as u32);
         expr.ty.nullable = true;
@@ -109,23 +105,23 @@ pub(super) fn apply(
     Ok((Some(group), width))
 }
 
-/// Items of the select list that GROUP BY names by their alias, and that another key before that is equal to: WITH
-/// ROLLUP rolls each up in its own turn. The items, and their keys.
-fn repeated_aliases(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> Vec<(usize, usize)> {
-    let grouped = clauses.scope.aliases.grouped.borrow();
+/// Notes the items of the select list that are keys of GROUP BY … WITH ROLLUP under their name only: those that another
+/// key before is equal to, for each is rolled up in its own turn, and those that are the same for every row.
+pub(super) fn note_rolled_up(scope: &Scope<'_>, outputs: &[Output], keys: &[Expr]) {
+    let grouped = scope.aliases.grouped.borrow();
     let key_of = |output: &Output| {
         let is_it = |(nth, key): &(usize, &GroupName)| {
             let names = |key: &GroupName| key.name.as_ref() == Some(&output.meta.name);
             let is_first = names(key) && !grouped.iter().take(*nth).any(names);
             let is_equal = |other: &Expr| walk::same(other, &output.expr);
-            is_first && is_equal(&key.expr) && keys[..*nth].iter().any(is_equal)
+            let is_alone = output.expr.is_row_independent() || keys[..*nth].iter().any(is_equal);
+            is_first && is_equal(&key.expr) && is_alone
         };
         grouped.iter().enumerate().find(is_it).map(|(nth, _)| nth)
     };
-    let outputs = clauses.outputs.iter().enumerate();
-    outputs
-        .filter_map(|(nth, output)| Some((nth, key_of(output)?)))
-        .collect()
+    let outputs = outputs.iter().enumerate();
+    let rolled = outputs.filter_map(|(nth, output)| Some((nth, key_of(output)?)));
+    *scope.aliases.rolled.borrow_mut() = rolled.collect();
 }
 
 /// ANY_VALUE alone does not make a query an aggregated one: it is its argument.
@@ -168,6 +164,10 @@ impl Moved<'_> {
             e.kind = ExprKind::Column(self.aggs[nth as usize].slot);
             return;
         }
+        if let ExprKind::Key(nth) = e.kind {
+            e.kind = ExprKind::Column(self.key_base + nth);
+            return;
+        }
         if let ExprKind::Grouping(args) = &mut e.kind {
             for arg in args {
                 let nth = self.keys.iter().position(|k| walk::same(k, arg));
@@ -201,7 +201,7 @@ impl Moved<'_> {
     }
 }
 
-fn calls_grouping(e: &Expr) -> bool {
+pub(super) fn calls_grouping(e: &Expr) -> bool {
     let mut found = false;
     e.visit(&mut |e| found |= matches!(e.kind, ExprKind::Grouping(_)));
     found

@@ -12,6 +12,7 @@ use super::aggregates::reads_aggregate;
 use super::aliases::{AliasUse, FoundBy, GroupName};
 use super::block::OrderKey;
 use super::expr::{bind_expr, with_aliases};
+use super::group::calls_grouping;
 use super::scope::{AggRule, Scope};
 use super::select::Output;
 use super::{BindEnv, errors};
@@ -42,6 +43,9 @@ pub(super) fn bind_group_by(
     let mut keys = Vec::with_capacity(items.len());
     for item in items {
         let key = group_key(env, scope, item, outputs)?;
+        if calls_grouping(&key.expr) {
+            return Err(errors::wrong_group_field("GROUPING function"));
+        }
         let has_aggregate = key.expr.has_aggregate() || reads_aggregate(scope, &key.expr);
         if has_aggregate || key.expr.has_window() {
             let same = |o: &&Output| crate::expr::walk::same(&o.expr, &key.expr);
@@ -106,7 +110,7 @@ pub(super) fn bind_order_by(
             expr => position(expr, outputs.len(), "order clause")?,
         };
         let expr = match selected {
-            Some(at) => outputs[at].expr.clone(),
+            Some(at) => (scope.rolled_up(at)).unwrap_or_else(|| outputs[at].expr.clone()),
             None => with_aliases(scope, AliasUse::Last, || bind_expr(env, scope, &item.expr))?,
         };
         if !grouped && scope.aggs.borrow().iter().any(|a| !a.is_any_value()) {

@@ -473,6 +473,7 @@ impl<'p> Scope<'p> {
         };
         match found {
             Some(e) if is_nested && e.has_aggregate() => Err(errors::invalid_group_function()),
+            Some(e) if !is_nested && rule != AliasUse::No => self.or_rolled_up(name, e),
             Some(e) => Ok(e),
             None => self.resolve_outer(env, name),
         }

@@ -104,6 +104,9 @@ pub(super) fn bind_select(
     scope.windows.rule.set(WindowRule::Forbidden);
 
     let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
+    if select.rollup {
+        group::note_rolled_up(&scope, &outputs, &keys);
+    }
     scope.agg_rule.set(AggRule::Allowed);
     let mut having = match &select.having {
         Some(having) => {

@@ -138,7 +138,7 @@ fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResu
     let is_block = bound.any(&mut |e| {
         matches!(
             e.kind,
-            ExprKind::Subquery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_)
+            ExprKind::Subquery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Key(_)
         )
     });
     if is_block {

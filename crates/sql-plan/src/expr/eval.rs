@@ -205,7 +205,7 @@ impl Expr {
                 }
                 Ok(Value::Int(bits))
             }
-            ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Row(_) => {
+            ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Key(_) | ExprKind::Row(_) => {
                 unreachable!("the binder leaves none of these in a finished expression")
             }
             _ => Ok(boolean::value(self.eval_bool(row, env)?)),

@@ -54,6 +54,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Kept(_)
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
+        | ExprKind::Key(_)
         | ExprKind::Grouping(_)
         | ExprKind::Match(_)
         | ExprKind::Stored(_)

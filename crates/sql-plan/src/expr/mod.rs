@@ -197,6 +197,8 @@ pub enum ExprKind {
     Aggregate(u32),
     /// A window function, by its number in the query block; replaced by a column before execution.
     Window(u32),
+    /// A key of GROUP BY … WITH ROLLUP that a name stands for, by its position; replaced by a column before execution.
+    Key(u32),
     /// `GROUPING(a, …)`: bits for rolled-up keys; the slots hold 0 or 1.
     Grouping(Vec<Expr>),
     /// `MATCH (…) AGAINST (…)`: the relevance of the row.

@@ -21,7 +21,8 @@ macro_rules! operands {
             | ExprKind::Param(_)
             | ExprKind::UserVar(_)
             | ExprKind::Aggregate(_)
-            | ExprKind::Window(_) => Vec::new(),
+            | ExprKind::Window(_)
+            | ExprKind::Key(_) => Vec::new(),
             ExprKind::Assign(_, e)
             | ExprKind::Not(e)
             | ExprKind::Cast(e, _)
@@ -125,6 +126,7 @@ impl Expr {
             | ExprKind::Assign(..)
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
+            | ExprKind::Key(_)
             | ExprKind::Grouping(_)
             | ExprKind::Stored(_)
             | ExprKind::Subquery(_) => true,
@@ -140,6 +142,7 @@ impl Expr {
             ExprKind::Column(_)
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
+            | ExprKind::Key(_)
             | ExprKind::Assign(..)
             | ExprKind::SeededRand(..) => true,
             ExprKind::Stored(call) => call.is_volatile(),
@@ -238,7 +241,8 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
             a.ty == b.ty
         }
         (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
-        | (ExprKind::Window(a), ExprKind::Window(b)) => a == b,
+        | (ExprKind::Window(a), ExprKind::Window(b))
+        | (ExprKind::Key(a), ExprKind::Key(b)) => a == b,
         (ExprKind::Subquery(a), ExprKind::Subquery(b)) => a.id == b.id,
         (ExprKind::Match(a), ExprKind::Match(b)) => {
             (a.def.id, a.index, a.mode) == (b.def.id, b.index, b.mode)

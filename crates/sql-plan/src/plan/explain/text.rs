@@ -238,6 +238,7 @@ impl<'n> Names<'n> {
             ExprKind::SeededRand(_, seed) => format!("rand({})", self.text(seed)),
             ExprKind::Aggregate(_) => "<aggregate>".into(),
             ExprKind::Window(_) => "<window>".into(),
+            ExprKind::Key(_) => "<key>".into(),
             ExprKind::Grouping(args) => format!("grouping({})", self.list(args)),
             ExprKind::Match(call) => {
                 let mode = match call.mode {

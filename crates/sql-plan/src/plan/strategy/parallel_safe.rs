@@ -46,6 +46,7 @@ fn is_parallel_safe_within(expr: &Expr, levels: u16) -> bool {
         | ExprKind::SeededRand(..)
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
+        | ExprKind::Key(_)
         | ExprKind::Grouping(_)
         | ExprKind::Match(_)
         | ExprKind::Row(_) => true,
