@@ -4,7 +4,7 @@
 //! **Invariants**: parentheses around a query without clauses of its own disappear; INTO is accepted
 //! once, only at the outermost level.
 
-use esker_types::{SqlResult, errors};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{
     Cte, Expr, FileFormat, Ident, Into, Limit, Literal, LockWait, Locking, Query, QueryBody,
@@ -283,8 +283,7 @@ impl Parser<'_> {
         }
         if self.eat_kw(Kw::GROUP) {
             self.expect_kw(Kw::BY)?;
-            select.group_by = self.list(Self::expr)?;
-            select.rollup = self.eat_seq(&[Kw::WITH, Kw::ROLLUP]);
+            self.grouping(&mut select)?;
         }
         if self.eat_kw(Kw::HAVING) {
             select.having = Some(self.expr()?);
@@ -298,6 +297,42 @@ impl Parser<'_> {
         }
         self.height = self.height.max(outer);
         Ok(select)
+    }
+
+    /// Behind GROUP BY: keys, with WITH ROLLUP or in ROLLUP(…), or one set of keys, which is what the keys are alone.
+    fn grouping(&mut self, select: &mut Select) -> SqlResult<()> {
+        let is_called = self.peek().tok == Tok::LParen;
+        if is_called && self.eat_kw(Kw::ROLLUP) {
+            select.group_by = self.paren_list(Self::expr)?;
+            select.rollup = true;
+            return Ok(());
+        }
+        if is_called && self.eat_kw(Kw::CUBE) {
+            self.paren_list(Self::expr)?;
+            return Err(SqlError::not_supported("CUBE"));
+        }
+        if self.eat_seq(&[Kw::GROUPING, Kw::SETS]) {
+            let mut sets = self.paren_list(Self::grouping_set)?;
+            if sets.len() > 1 {
+                return Err(SqlError::not_supported("several GROUPING SETS"));
+            }
+            select.group_by = sets.pop().unwrap_or_default();
+            return Ok(());
+        }
+        select.group_by = self.list(Self::expr)?;
+        select.rollup = self.eat_seq(&[Kw::WITH, Kw::ROLLUP]);
+        Ok(())
+    }
+
+    /// `(keys)`; there may be none.
+    fn grouping_set(&mut self) -> SqlResult<Vec<Expr>> {
+        self.expect(Tok::LParen)?;
+        let keys = match self.is(Tok::RParen) {
+            true => Vec::new(),
+            false => self.list(Self::expr)?,
+        };
+        self.expect(Tok::RParen)?;
+        Ok(keys)
     }
 
     fn select_options(&mut self, select: &mut Select) -> SqlResult<()> {
