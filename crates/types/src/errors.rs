@@ -562,6 +562,12 @@ pub fn out_of_range(what: impl Display, place: impl Display) -> SqlError {
     SqlError::new(1690, "22003", text)
 }
 
+/// 6527: a date beyond the calendar.
+pub fn date_out_of_range(place: impl Display) -> SqlError {
+    let text = format!("DATE value is out of range in '{place}'");
+    SqlError::new(6527, "22008", text)
+}
+
 /// 1123: the arguments of a loadable function do not fit.
 pub fn function_cannot_begin(name: impl Display, why: impl Display) -> SqlError {
     let text = format!("Can't initialize function '{name}'; {why}");

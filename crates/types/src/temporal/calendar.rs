@@ -1,8 +1,8 @@
 //! The proleptic Gregorian calendar as MySQL counts it.
 //!
 //! Neighbours: `interval`, the date functions of `func`.
-//! **Invariants**: day number 1 is 0000-01-01, as TO_DAYS says (MySQL's year 0 has 366 days from
-//! 0000-01-01 = 1 but counts no leap day in `TO_DAYS('0000-03-01')`; its formula is kept exactly).
+//! **Invariants**: day number 1 is 0000-01-01, as TO_DAYS says; year 0 has 365 days, and so has the year before it,
+//! which weeks reach into.
 
 use super::Date;
 
@@ -51,18 +51,16 @@ pub fn day_number(date: Date) -> u32 {
     day_number_of(date.year(), date.month(), date.day())
 }
 
-/// FROM_DAYS; `None` outside 0000-01-01..9999-12-31 (0000-00-00 for numbers up to 365, which MySQL
-/// leaves undefined, is the caller's rule).
+/// FROM_DAYS; `None` outside 0000-01-01..9999-12-31.
 pub fn from_day_number(days: u32) -> Option<Date> {
-    if days > MAX_DAY_NUMBER {
+    if days == 0 || days > MAX_DAY_NUMBER {
         return None;
     }
-    if days <= 365 {
-        // Year 0 by the same formula's inverse: MySQL gives the zero date.
-        return Some(Date::ZERO);
-    }
     let mut year = days * 100 / 36_525;
-    let mut day_of_year = days - year * 365 - (year - 1) / 4 + ((year - 1) / 100 + 1) * 3 / 4;
+    let mut day_of_year = match year.checked_sub(1) {
+        Some(last) => days - year * 365 - last / 4 + (last / 100 + 1) * 3 / 4,
+        None => days,
+    };
     while day_of_year > days_in_year(year) {
         day_of_year -= days_in_year(year);
         year += 1;
@@ -110,37 +108,37 @@ fn week_mode(mode: u32) -> u32 {
     }
 }
 
-/// WEEK(date, mode) and the year that week belongs to (what YEARWEEK shows, with mode | 2).
-pub fn week(date: Date, mode: u32) -> (u32, u32) {
+/// WEEK(date, mode) and the year that week belongs to (what YEARWEEK shows, with mode | 2): -1 before year 0.
+pub fn week(date: Date, mode: u32) -> (u32, i32) {
     let flags = week_mode(mode);
-    let days = day_number(date);
-    let mut first_day = day_number_of(date.year(), 1, 1);
+    let days = i64::from(day_number(date));
+    let first_day = day_number_of(date.year(), 1, 1);
     let monday_first = flags & MONDAY_FIRST != 0;
     let mut week_year = flags & WEEK_YEAR != 0;
     let first_weekday = flags & FIRST_WEEKDAY != 0;
     let mut start = weekday(first_day, !monday_first);
-    let mut year = date.year();
+    let mut first_day = i64::from(first_day);
+    let mut year = date.year() as i32;
+    let length_of = |year: i32| u32::try_from(year).map_or(365, days_in_year);
     if date.month() == 1 && date.day() <= 7 - start {
         if !week_year && ((first_weekday && start != 0) || (!first_weekday && start >= 4)) {
             return (0, year);
         }
         week_year = true;
-        if year == 0 {
-            return (0, 0);
-        }
         year -= 1;
-        let length = days_in_year(year);
-        first_day -= length;
+        let length = length_of(year);
+        first_day -= i64::from(length);
         start = (start + 53 * 7 - length) % 7;
     }
     let counts_from_next = (first_weekday && start != 0) || (!first_weekday && start >= 4);
-    let passed = if counts_from_next {
-        days.wrapping_sub(first_day + (7 - start))
-    } else {
-        days.wrapping_sub(first_day.wrapping_sub(start))
+    let start_of_weeks = match counts_from_next {
+        true => first_day + 7 - i64::from(start),
+        false => first_day - i64::from(start),
     };
+    // Dates with a month of zero are before their year: the number wraps, as in MySQL.
+    let passed = (days - start_of_weeks) as u32;
     if week_year && passed >= 52 * 7 {
-        start = (start + days_in_year(year)) % 7;
+        start = (start + length_of(year)) % 7;
         if (!first_weekday && start < 4) || (first_weekday && start == 0) {
             return (1, year + 1);
         }

@@ -144,8 +144,8 @@ fn field(names: TimeLocale, spec: u8, at: DateTime, time: Time, out: &mut Vec<u8
         b'u' => pad(out, week(date, 1).0, 2),
         b'V' => pad(out, week(date, 2).0, 2),
         b'v' => pad(out, week(date, 3).0, 2),
-        b'X' => pad(out, week(date, 2).1, 4),
-        b'x' => pad(out, week(date, 3).1, 4),
+        b'X' => pad(out, week(date, 2).1 as u32, 4),
+        b'x' => pad(out, week(date, 3).1 as u32, 4),
         b'w' => {
             has_date(at)?;
             pad(out, weekday(day_number(date), true), 1);

@@ -13,7 +13,7 @@ use crate::func::ret::{int as ret_int, text};
 use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
 use crate::sqltype::TypeKind;
 use crate::temporal::calendar::{day_number_of, from_day_number};
-use crate::temporal::{Date, MAX_FSP, MICROS_PER_SEC, Time};
+use crate::temporal::{MAX_FSP, MICROS_PER_SEC, Time};
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
@@ -64,12 +64,16 @@ fn timestamp(c: &Call) -> SqlResult<Value> {
     Ok(Value::DateTime(at))
 }
 
-/// Day numbers before the year 1 and after 9999 give the zero date.
 fn from_days(c: &Call) -> SqlResult<Value> {
-    let days = u32::try_from(c.integer(0)?).ok().filter(|d| *d > 365);
-    Ok(Value::Date(
-        days.and_then(from_day_number).unwrap_or(Date::ZERO),
-    ))
+    let days = c.integer(0)?;
+    match u32::try_from(days).ok().and_then(from_day_number) {
+        Some(date) => Ok(Value::Date(date)),
+        None => {
+            let said = errors::date_out_of_range(format_args!("from_days({days})"));
+            c.raise(said.code, said.state, said.message)?;
+            Ok(Value::Null)
+        }
+    }
 }
 
 /// Two-digit years: 70-99 are the last century's.

@@ -210,7 +210,7 @@ fn year_week(c: &Call) -> SqlResult<Value> {
     let mode = mode(c, 0)? | WEEK_YEAR;
     of_day(c, |d| {
         let (week, year) = week(d, mode);
-        number(year * 100 + week)
+        Value::Int(i64::from(year) * 100 + i64::from(week))
     })
 }
 
