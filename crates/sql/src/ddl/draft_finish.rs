@@ -473,7 +473,7 @@ pub(super) fn incorrect_prefix() -> SqlError {
 }
 
 /// Bytes a part counts towards the limit of a key.
-fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
+pub(super) fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
     let width = u64::from(ty.collation.charset().max_len());
     match (&ty.kind, prefix_len) {
         (_, Some(len)) => u64::from(len) * width,
@@ -498,7 +498,7 @@ fn check_row_size(columns: &[ColumnDef]) -> SqlResult<()> {
 }
 
 /// Bytes of a column in MySQL's row format.
-fn column_bytes(ty: &SqlType) -> u64 {
+pub(super) fn column_bytes(ty: &SqlType) -> u64 {
     /// Blobs count as a pointer and their length.
     const BLOB_POINTER: u64 = 8;
     let fraction = u64::from(ty.decimals.div_ceil(2));

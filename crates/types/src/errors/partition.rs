@@ -81,6 +81,8 @@ fixed! {
     inconsistent_column_list 1653 "Inconsistency in usage of column lists for partitioning";
     /// 1654
     partition_value_type 1654 "Partition column values of incorrect type";
+    /// 1660
+    partition_fields_too_long 1660 "The total length of the partitioning fields is too large";
     /// 1748
     row_outside_partitions 1748 "Found a row not matching the given partition set";
     /// 1747

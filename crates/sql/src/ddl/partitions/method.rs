@@ -4,12 +4,13 @@
 //! function of the row alone, without the session's time zone, and gives integers.
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, PartitionKind, PartitionMethod, Partitioning, same_name,
+    ColumnDef, MAX_KEY_BYTES, PartitionKind, PartitionMethod, Partitioning, same_name,
 };
 use esker_sql_syntax::ast::{self, BinaryOp, Expr, UnaryOp};
 use esker_types::{SqlResult, SqlType, TypeKind, errors};
 
 use super::super::columns::is_blob;
+use super::super::draft_finish::{column_bytes, key_bytes};
 use super::Table;
 use crate::dml::{columns_of_stored, type_of_stored};
 use crate::printer::expr_text;
@@ -96,7 +97,27 @@ pub(super) fn define(
             }
         }
     }
+    check_length(table, &out.columns)?;
     Ok(out)
+}
+
+/// 1660: the columns together must fit into a key.
+fn check_length(table: &Table<'_>, columns: &[Box<str>]) -> SqlResult<()> {
+    /// What counts for the length of a text in a key.
+    const LENGTH_BYTES: u64 = 2;
+    let mut bytes = 0;
+    for name in columns {
+        let ty = &find(table, name)?.ty;
+        bytes += u64::from(ty.nullable);
+        bytes += match ty.kind {
+            TypeKind::VarChar => LENGTH_BYTES + key_bytes(ty, None),
+            _ => column_bytes(ty),
+        };
+    }
+    match bytes <= MAX_KEY_BYTES {
+        true => Ok(()),
+        false => Err(errors::partition_fields_too_long()),
+    }
 }
 
 /// 1488.
@@ -148,6 +169,7 @@ pub(super) fn check_columns(table: &Table<'_>, partitioning: &Partitioning) -> S
         for name in &method.columns {
             check_type(find(table, name)?, method.kind)?;
         }
+        check_length(table, &method.columns)?;
         if !method.expr.is_empty() {
             let expr = esker_sql_syntax::parse_expression(&method.expr)?;
             check_expr(table, &expr, &method.expr)?;
