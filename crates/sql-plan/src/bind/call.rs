@@ -281,7 +281,10 @@ fn bind_stored(
     Ok(Expr { kind, ty, coer })
 }
 
-fn nullif(env: &BindEnv<'_>, mut left: Expr, right: Expr) -> SqlResult<Expr> {
+/// NULLIF: the operands are compared as `=` compares them, and a constant that was adapted to a column for that is the
+/// result.
+fn nullif(env: &BindEnv<'_>, mut left: Expr, mut right: Expr) -> SqlResult<Expr> {
+    compare::adapt_pair(env, &mut left, &mut right)?;
     let kind = compare::kind_of(&left, &right, "nullif")?;
     // A constant text takes on the collation in which it is compared.
     if let (ExprKind::Const(Value::Str(text)), CmpKind::Str(compared)) = (&left.kind, kind)

@@ -111,7 +111,7 @@ fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
 }
 
 /// [`adapt`] in both directions.
-fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
+pub(super) fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
     env.meets(a, &b.ty);
     env.meets(b, &a.ty);
     adapt(env, a, b)?;

@@ -2,7 +2,7 @@
 //!
 //! ODBC has no zero date, so programs look for one with `date IS NULL`: as a conjunct of WHERE it finds
 //! `0000-00-00` in a DATE or DATETIME column that is NOT NULL; in OR, ON, HAVING and select lists it does not. With
-//! sql_auto_is_null, `counter IS NULL` alone finds the row that was inserted last.
+//! sql_auto_is_null, `counter IS NULL` alone finds the row that was inserted last. `ISNULL(…)` is the same.
 //!
 //! Neighbours: `select` and changes of rows bind their WHERE here, `expr` the condition itself.
 //! **Invariant**: where an outer join adds rows of NULL, these are found as well.
@@ -33,17 +33,26 @@ pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> Sq
 
 /// With sql_auto_is_null, the condition that `counter IS NULL` alone stands for.
 fn find_last_number(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &Expr) -> SqlResult<Option<Expr>> {
+    match null_test(cond) {
+        Some(arg) if env.ctx.auto_is_null && is_counter(scope, arg) => {
+            let last = ast::Call::plain(ast::Ident::new("last_insert_id"), Vec::new());
+            let last = bind_expr(env, scope, &ast::Expr::Call(Box::new(last)))?;
+            compare::compare(env, CmpOp::Eq, arg.clone(), last).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What `… IS NULL` or `ISNULL(…)` tests.
+fn null_test(cond: &Expr) -> Option<&Expr> {
     match &cond.kind {
         ExprKind::Is {
             arg,
             test: Test::Null,
             negated: false,
-        } if env.ctx.auto_is_null && is_counter(scope, arg) => {
-            let last = ast::Call::plain(ast::Ident::new("last_insert_id"), Vec::new());
-            let last = bind_expr(env, scope, &ast::Expr::Call(Box::new(last)))?;
-            compare::compare(env, CmpOp::Eq, (**arg).clone(), last).map(Some)
-        }
-        _ => Ok(None),
+        } => Some(arg),
+        ExprKind::Func(call) if call.def.name == "isnull" => call.args.first(),
+        _ => None,
     }
 }
 
@@ -86,12 +95,7 @@ fn find_zero_dates(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &mut Expr) -> Sql
             .iter_mut()
             .try_for_each(|cond| find_zero_dates(env, scope, cond));
     }
-    let ExprKind::Is {
-        arg,
-        test: Test::Null,
-        negated: false,
-    } = &cond.kind
-    else {
+    let Some(arg) = null_test(cond) else {
         return Ok(());
     };
     let zero = match arg.ty.kind {
@@ -105,9 +109,9 @@ fn find_zero_dates(env: &BindEnv<'_>, scope: &Scope<'_>, cond: &mut Expr) -> Sql
     debug_assert!(arg.ty.is_temporal());
     let zero = Expr {
         kind: ExprKind::Const(zero),
-        ..(**arg).clone()
+        ..arg.clone()
     };
-    let is_zero = compare::compare(env, CmpOp::Eq, (**arg).clone(), zero)?;
+    let is_zero = compare::compare(env, CmpOp::Eq, arg.clone(), zero)?;
     let is_added = arg.ty.nullable;
     if is_added {
         let ty = cond.ty.clone();
