@@ -14,6 +14,7 @@ use esker_sql_syntax::ast;
 use esker_types::{Level, SqlResult};
 
 use super::scope::{AggRule, ColumnAt, Scope, full_name};
+use super::window::WindowRule;
 use super::{BindEnv, errors, subquery};
 use crate::expr::{Expr, ExprKind, walk};
 
@@ -150,6 +151,18 @@ impl Scope<'_> {
             return Err(errors::window::misplaced_alias(&name.name.text));
         }
         Ok(Some(expr))
+    }
+
+    /// The same in an expression of GROUP BY, ORDER BY or an aggregate. ORDER BY may read results of window functions.
+    pub(super) fn selected_last(&self, name: &ast::ColumnRef) -> SqlResult<Option<Expr>> {
+        let may_read = self.windows.rule.get() == WindowRule::Allowed
+            && self.agg_rule.get() == AggRule::Allowed;
+        match self.find_selected(name)? {
+            Some((nth, _)) if may_read => {
+                Ok(Some(self.aliases.selected.borrow()[nth].expr.clone()))
+            }
+            _ => self.selected(name),
+        }
     }
 
     /// The key that an item is under its name; behind GROUP BY … WITH ROLLUP only.

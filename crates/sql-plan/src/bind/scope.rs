@@ -467,7 +467,7 @@ impl<'p> Scope<'p> {
             AliasUse::Having => self.in_having(env, name)?,
             _ => match self.find_here(name)? {
                 Some(at) => Some(self.read(at)?),
-                None if rule == AliasUse::Last => self.selected(name)?,
+                None if rule == AliasUse::Last => self.selected_last(name)?,
                 None => None,
             },
         };
