@@ -16,9 +16,10 @@ use esker_sql_exec::Reserved;
 use esker_sql_plan::expr::{StoredFunction, UserVars};
 use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
+use esker_types::collation::Collation;
 use esker_types::ctx::{RegexpLimits, SourceChange, SourceWait};
 use esker_types::func::SeededRand;
-use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, errors};
+use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, cast, errors};
 
 use super::gtid::GtidNext;
 use super::pace::Pace;
@@ -305,6 +306,7 @@ impl SessionContext {
     /// # Errors
     /// 1041 when the session has too many, or when there is no memory for its value.
     pub(crate) fn set_user_var(&self, name: &str, value: Value, ty: SqlType) -> SqlResult<()> {
+        let (value, ty) = as_variable(value, ty);
         let mut vars = self.user_vars.borrow_mut();
         let before = vars.values.get(name).map(|v| variable_bytes(name, &v.0));
         if vars.values.len() >= MAX_USER_VARS && before.is_none() {
@@ -483,6 +485,17 @@ impl SessionInfo for SessionContext {
     fn gtids(&self) -> Option<&dyn esker_types::ctx::GtidFunctions> {
         Some(self)
     }
+}
+
+/// What a user variable keeps: there are no dates and times among the types of variables, so they become texts.
+fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
+    if !matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_)) {
+        return (value, ty);
+    }
+    let text = cast::to_str(&value, &ty).into_owned();
+    let chars = text.len() as u32;
+    let ty = SqlType::varchar(chars, Collation::LATIN1_SWEDISH_CI);
+    (Value::Str(text), ty)
 }
 
 impl UserVars for SessionContext {
