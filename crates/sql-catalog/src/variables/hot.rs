@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use esker_binlog::event::rows::RowFlags;
-use esker_engine::Isolation;
 use esker_types::collation::{Charset, Collation};
 use esker_types::func::{BlockMode, TimeLocale};
 use esker_types::temporal::zone::parse_time_zone;
@@ -14,6 +13,7 @@ use esker_types::{SqlMode, SqlResult};
 use jiff::tz::TimeZone;
 
 use super::SessionValues;
+use super::level::Level;
 use super::value::sql_mode_of;
 use super::{GtidsTold, LogVars, RowImage};
 use crate::catalog::AutoStep;
@@ -62,7 +62,7 @@ pub struct SessionVars {
     /// autocommit.
     pub autocommit: bool,
     /// transaction_isolation.
-    pub isolation: Isolation,
+    pub isolation: Level,
     /// transaction_read_only.
     pub read_only: bool,
     /// completion_type is CHAIN.
@@ -232,9 +232,10 @@ impl SessionVars {
             sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
             autocommit: v.named("autocommit").is_on(),
             isolation: match isolation.as_str() {
-                "READ-COMMITTED" | "READ-UNCOMMITTED" => Isolation::ReadCommitted,
-                "SERIALIZABLE" => Isolation::Serializable,
-                _ => Isolation::RepeatableRead,
+                "READ-UNCOMMITTED" => Level::ReadUncommitted,
+                "READ-COMMITTED" => Level::ReadCommitted,
+                "SERIALIZABLE" => Level::Serializable,
+                _ => Level::RepeatableRead,
             },
             read_only: v.named("transaction_read_only").is_on(),
             chain: v.named("completion_type").as_text() == "CHAIN",

@@ -1,16 +1,17 @@
 //! System variables: what exists, global values, session values, and MySQL's rules for setting.
 //!
-//! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
-//! `instance` fills the globals at start; `show` and `information_schema` list them.
-//! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and
-//! converts, `options` reads what an option file says, `log` and [`hot`] have typed copies, `start` keeps those that
-//! sessions begin with, [`deprecated`] says what MySQL warns of, this file stores.
+//! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`]; `instance` fills the
+//! globals at start; `show` and `information_schema` list them.
+//! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and converts,
+//! `options` reads what an option file says, `log`, `level` (isolation) and [`hot`] have typed copies, `start`
+//! keeps those that sessions begin with, [`deprecated`] says what MySQL warns of, this file stores.
 //! **Invariants**: a variable is known by its [`VarId`], an index into [`VARS`] that is sorted by
 //! name; a stored value has passed its definition's check; unknown names are error 1193. Variables that
 //! cannot differ ([`coupled`]) change together.
 
 pub mod deprecated;
 pub mod hot;
+mod level;
 mod log;
 mod options;
 mod start;
@@ -28,6 +29,7 @@ use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::Mutex;
 
 pub use hot::{SessionVars, TraceVars};
+pub use level::Level;
 pub use log::{GtidsTold, LogVars, RowImage};
 pub use options::{Notes, Setting};
 pub use start::StartValues;

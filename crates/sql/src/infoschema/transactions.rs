@@ -75,7 +75,7 @@ fn row(viewer: &Viewer, process: &Process, clustered: &HashSet<TreeId>) -> Optio
         Value::UInt(rows_locked),
         Value::UInt(rows_modified),
         Value::UInt(0),
-        text(terms.isolation_name()),
+        text(terms.isolation.name()),
         flag(terms.unique_checks),
         flag(terms.foreign_key_checks),
         Value::Null,

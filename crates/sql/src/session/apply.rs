@@ -22,10 +22,11 @@ use esker_binlog::attachment::Numbering;
 use esker_binlog::event::EventType;
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
-use esker_engine::{EngineError, Isolation, Seq, WaitCanceller};
+use esker_engine::{EngineError, Seq, WaitCanceller};
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
+use esker_sql_catalog::variables::Level;
 use esker_types::{SqlError, SqlResult, SqlType, ValueRef, errors};
 
 use super::change::MAX_COMPILATIONS;
@@ -212,7 +213,7 @@ impl Session {
     pub(crate) fn open_applied(&mut self) {
         self.state.explicit = true;
         // Rows are found by what they were: nothing is locked but them.
-        self.state.next_isolation = Some(Isolation::ReadCommitted);
+        self.state.next_isolation = Some(Level::ReadCommitted);
     }
 
     /// Makes the changes of a statement.

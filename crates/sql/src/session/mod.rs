@@ -317,7 +317,7 @@ impl Session {
             instance.now_micros(),
             client.on_kill,
         );
-        let mut txn = instance.engine.begin(vars.isolation);
+        let mut txn = instance.engine.begin(vars.isolation.served());
         // The server acknowledges what is durable, or switches this off.
         txn.set_snapshot_at(SnapshotAt::Durable);
         process.set_canceller(Some(txn.wait_canceller()));

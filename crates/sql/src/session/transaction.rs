@@ -11,7 +11,7 @@
 use esker_engine::{SavepointId, Seq};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
-use esker_sql_catalog::variables::{VarId, VarValue};
+use esker_sql_catalog::variables::{Level, VarId, VarValue};
 use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -31,7 +31,7 @@ pub(crate) struct TransactionState {
     /// START TRANSACTION READ ONLY, or the session's default at its beginning.
     pub(crate) read_only: bool,
     /// SET TRANSACTION without scope: for the next transaction only.
-    pub(crate) next_isolation: Option<esker_engine::Isolation>,
+    pub(crate) next_isolation: Option<Level>,
     pub(crate) next_read_only: Option<bool>,
     /// A temporary table was made, or dropped, which a rollback does not undo.
     pub(super) made_temporary: bool,
@@ -45,7 +45,7 @@ pub(crate) struct TransactionState {
 pub(super) type Savepoints = Vec<(String, SavepointId)>;
 
 /// What SET TRANSACTION says of the next transaction: the isolation level, READ ONLY.
-pub(super) type NextCharacteristics = (Option<esker_engine::Isolation>, Option<bool>);
+pub(super) type NextCharacteristics = (Option<Level>, Option<bool>);
 
 impl Session {
     /// Is a transaction open?
@@ -71,13 +71,16 @@ impl Session {
 
     /// Is the transaction, or the next one, SERIALIZABLE?
     pub(crate) fn is_serializable(&self) -> bool {
-        self.isolation() == esker_engine::Isolation::Serializable
+        match self.state.active {
+            true => self.txn.isolation() == esker_engine::Isolation::Serializable,
+            false => self.isolation() == Level::Serializable,
+        }
     }
 
     /// The isolation level of the transaction, or of the next one.
-    fn isolation(&self) -> esker_engine::Isolation {
+    fn isolation(&self) -> Level {
         match self.state.active {
-            true => self.txn.isolation(),
+            true => self.context.process.terms().isolation,
             false => self.state.next_isolation.unwrap_or(self.vars.isolation),
         }
     }
@@ -92,7 +95,7 @@ impl Session {
         if !self.state.active {
             self.state.active = true;
             let isolation = self.state.next_isolation.unwrap_or(self.vars.isolation);
-            self.txn.set_isolation(isolation);
+            self.txn.set_isolation(isolation.served());
             if !self.state.explicit {
                 self.state.read_only = self.state.next_read_only.unwrap_or(self.vars.read_only);
             }
@@ -236,7 +239,7 @@ impl Session {
     }
 
     /// What a chained transaction takes over from the one before.
-    fn characteristics(&self) -> (esker_engine::Isolation, bool) {
+    fn characteristics(&self) -> (Level, bool) {
         (self.isolation(), self.state.read_only)
     }
 
@@ -266,7 +269,7 @@ impl Session {
     fn follow_up(
         &mut self,
         completion: Completion,
-        (isolation, read_only): (esker_engine::Isolation, bool),
+        (isolation, read_only): (Level, bool),
     ) -> SqlResult<()> {
         if completion.chain.unwrap_or(self.vars.chain) {
             self.state.next_isolation = Some(isolation);
@@ -346,11 +349,10 @@ impl Session {
         }
         if let Some(level) = set.isolation {
             self.state.next_isolation = Some(match level {
-                Isolation::ReadUncommitted | Isolation::ReadCommitted => {
-                    esker_engine::Isolation::ReadCommitted
-                }
-                Isolation::RepeatableRead => esker_engine::Isolation::RepeatableRead,
-                Isolation::Serializable => esker_engine::Isolation::Serializable,
+                Isolation::ReadUncommitted => Level::ReadUncommitted,
+                Isolation::ReadCommitted => Level::ReadCommitted,
+                Isolation::RepeatableRead => Level::RepeatableRead,
+                Isolation::Serializable => Level::Serializable,
             });
         }
         if set.read_only.is_some() {

@@ -54,7 +54,7 @@ fn row(viewer: &Viewer, process: &Process) -> Option<Vec<Value>> {
             true => "READ ONLY",
             false => "READ WRITE",
         }),
-        text(terms.isolation_name()),
+        text(terms.isolation.name()),
         yes_no(false),
     ])
 }

@@ -41,7 +41,7 @@ impl<'s> Loan<'s> {
             .context
             .instance
             .engine
-            .begin(session.vars.isolation);
+            .begin(session.vars.isolation.served());
         let txn = std::mem::replace(&mut session.txn, idle);
         let is_on = with_log && session.capture.if_on().is_some();
         let capture = is_on.then(|| RefCell::new(std::mem::take(&mut session.capture)));
