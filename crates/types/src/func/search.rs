@@ -1,9 +1,11 @@
 //! String functions that find and compare.
 //!
 //! Neighbours: `collation` decides what is equal; `string` cuts.
-//! **Invariant**: everything but FIELD, REPLACE and SUBSTRING_INDEX compares in the operands' collation; FIELD
-//! does in its first operand's, those two compare exactly, as in MySQL.
+//! **Invariant**: everything but FIELD, REPLACE, SUBSTRING_INDEX, LOCATE and INSTR compares in the operands' collation;
+//! FIELD does in its first operand's, LOCATE and INSTR in that of the text they look into, the others compare exactly,
+//! as in MySQL.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -23,9 +25,9 @@ use crate::value::Value;
 const EACH: usize = 16;
 
 pub(super) const DEFS: &[FuncDef] = &[
-    def("instr", 2, 2, PURE, ret_locate, instr),
-    def("locate", 2, 3, PURE, ret_locate, locate),
-    def("position", 2, 2, PURE, ret_locate, locate),
+    def("instr", 2, 2, PURE, ret_locate::<0>, instr),
+    def("locate", 2, 3, PURE, ret_locate::<1>, locate),
+    def("position", 2, 2, PURE, ret_locate::<1>, locate),
     def("strcmp", 2, 2, PURE, ret_strcmp, strcmp),
     def("find_in_set", 2, 2, PURE, ret_find_in_set, find_in_set),
     def("field", 2, ANY_ARGS, TOTAL, ret_field, field),
@@ -43,14 +45,24 @@ pub(super) const DEFS: &[FuncDef] = &[
 ];
 
 fn instr(c: &Call) -> SqlResult<Value> {
-    let (text, wanted) = (c.text(0), c.text(1));
+    let (text, wanted) = (c.text(0), wanted(c, 1));
     let collation = c.types.collation;
     let found = collation.find(&text, &wanted, 0, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
 }
 
-fn ret_locate(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let (collation, _) = collation_of(&args[..2], ctx, "locate")?;
+/// Argument `i` as a text, or bytes, of the kind that it is looked for in.
+fn wanted<'a>(c: &Call<'a>, i: usize) -> Cow<'a, [u8]> {
+    let text = c.text(i);
+    match c.ty(i).is_string() {
+        true => c.ty(i).collation.recode(text, c.types.collation),
+        false => text,
+    }
+}
+
+/// `TEXT` is the argument that is looked into; its collation says what is equal.
+fn ret_locate<const TEXT: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (collation, _) = collation_of(&args[TEXT..=TEXT], ctx, "locate")?;
     let sig = int_null::<11>(args, ctx)?.nullable(any_nullable(args));
     Ok(Signature { collation, ..sig })
 }
@@ -60,7 +72,7 @@ fn locate(c: &Call) -> SqlResult<Value> {
     let Ok(from) = usize::try_from(from) else {
         return int(0);
     };
-    let (wanted, text) = (c.text(0), c.text(1));
+    let (wanted, text) = (wanted(c, 0), c.text(1));
     let collation = c.types.collation;
     let found = collation.find(&text, &wanted, from, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
