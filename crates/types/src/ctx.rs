@@ -396,6 +396,8 @@ pub struct EvalSettings {
 pub struct Diagnostics {
     /// In INSERT/UPDATE under strict mode bad values are errors, elsewhere warnings.
     pub strict_write: Cell<bool>,
+    /// What the statement has told LAST_INSERT_ID(…) last.
+    pub told_insert_id: Cell<Option<u64>>,
     kept: RefCell<Vec<Warning>>,
     count: Cell<u64>,
 }
@@ -451,6 +453,7 @@ impl Diagnostics {
 
     /// Takes everything out.
     pub fn take(&self) -> Raised {
+        self.told_insert_id.take();
         Raised {
             kept: self.kept.take(),
             count: self.count.take(),

@@ -216,6 +216,16 @@ fn every_column_type_at_its_limits() {
         .await
         .expect("insert");
         assert_eq!((c.affected_rows(), c.last_insert_id()), (1, Some(3)));
+        c.query_drop("CREATE TABLE u (id INT AUTO_INCREMENT PRIMARY KEY, v INT UNIQUE)")
+            .await
+            .expect("table");
+        for _ in 0..3 {
+            // The client hears of the row that was there, though nothing changes.
+            let upsert =
+                "INSERT INTO u (v) VALUES (7) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)";
+            c.query_drop(upsert).await.expect("upsert");
+            assert_eq!(c.last_insert_id(), Some(1));
+        }
         let got: Vec<Row> = c
             .exec(format!("SELECT {names} FROM t ORDER BY id"), ())
             .await

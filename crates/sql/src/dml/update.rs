@@ -179,7 +179,6 @@ impl CompiledUpdate {
     pub(super) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
         let ctx = env.ctx;
         let _strict = strict_writes(ctx, self.ignore);
-        let last_insert_id = ctx.session.last_insert_id();
         let states = SubqueryStates::default();
         let (mut matched, mut changed) = (0, 0);
         let mut seen = self.search.seen();
@@ -203,8 +202,7 @@ impl CompiledUpdate {
             Ok(())
         })?;
         env.scratch.trim();
-        let id = ctx.session.last_insert_id();
-        let insert_id = if id == last_insert_id { 0 } else { id };
+        let insert_id = ctx.diagnostics.told_insert_id.get().unwrap_or(0);
         let warnings = ctx.diagnostics.count();
         Ok(summed_up(env, (matched, changed), insert_id, warnings))
     }
@@ -324,7 +322,6 @@ pub(crate) struct UpdateSteps {
     stored: Vec<u8>,
     matched: u64,
     changed: u64,
-    last_insert_id: u64,
 }
 
 impl UpdateSteps {
@@ -351,7 +348,6 @@ impl CompiledUpdate {
             stored: Vec::new(),
             matched: 0,
             changed: 0,
-            last_insert_id: env.ctx.session.last_insert_id(),
         })
     }
 
@@ -427,8 +423,7 @@ impl CompiledUpdate {
         warnings: u64,
     ) -> DmlDone {
         env.scratch.trim();
-        let id = env.ctx.session.last_insert_id();
-        let insert_id = if id == steps.last_insert_id { 0 } else { id };
+        let insert_id = env.ctx.diagnostics.told_insert_id.get().unwrap_or(0);
         summed_up(env, (steps.matched, steps.changed), insert_id, warnings)
     }
 }

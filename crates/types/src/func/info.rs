@@ -160,10 +160,12 @@ fn last_insert_id(c: &Call) -> SqlResult<Value> {
     }
     if c.null(0) {
         c.ctx.session.set_last_insert_id(0);
+        c.ctx.diagnostics.told_insert_id.set(Some(0));
         return Ok(Value::Null);
     }
     let id = c.int(0)? as u64;
     c.ctx.session.set_last_insert_id(id);
+    c.ctx.diagnostics.told_insert_id.set(Some(id));
     Ok(Value::UInt(id))
 }
 

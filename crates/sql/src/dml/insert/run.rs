@@ -671,7 +671,10 @@ impl Run<'_, '_> {
         let shows_number = view.is_none_or(|v| table.auto_column.is_some_and(|col| v.shows(col)));
         let insert_id = match self.insert.rows {
             Rows::File => 0,
-            _ => self.auto.first.unwrap_or(self.auto.last),
+            _ => {
+                let told = self.env.ctx.diagnostics.told_insert_id.get();
+                self.auto.first.or(told).unwrap_or(self.auto.last)
+            }
         };
         Ok(DmlDone {
             affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,
