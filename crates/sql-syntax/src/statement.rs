@@ -283,6 +283,7 @@ impl Parser<'_> {
             Kw::PROCEDURE => self.create_routine(RoutineKind::Procedure, None),
             Kw::FUNCTION => self.create_routine(RoutineKind::Function, None),
             Kw::EVENT if !or_replace => self.create_event(None),
+            Kw::TABLESPACE if !or_replace => self.create_tablespace(),
             _ => self.create_unsupported(),
         }
     }
@@ -290,7 +291,7 @@ impl Parser<'_> {
     fn create_unsupported(&mut self) -> SqlResult<Statement> {
         let name = match self.kw() {
             Kw::SERVER => "CREATE SERVER",
-            Kw::TABLESPACE | Kw::UNDO => "CREATE TABLESPACE",
+            Kw::UNDO => "CREATE UNDO TABLESPACE",
             Kw::LOGFILE => "CREATE LOGFILE GROUP",
             Kw::RESOURCE => "CREATE RESOURCE GROUP",
             // MariaDB's.
@@ -387,7 +388,8 @@ impl Parser<'_> {
             Kw::EVENT => self.alter_event(None),
             Kw::INSTANCE => self.alter_instance(),
             Kw::SERVER => Ok(self.unsupported("ALTER SERVER")),
-            Kw::TABLESPACE | Kw::UNDO => Ok(self.unsupported("ALTER TABLESPACE")),
+            Kw::TABLESPACE => self.alter_tablespace(),
+            Kw::UNDO => Ok(self.unsupported("ALTER UNDO TABLESPACE")),
             Kw::RESOURCE => Ok(self.unsupported("ALTER RESOURCE GROUP")),
             Kw::SEQUENCE => Ok(self.unsupported("ALTER SEQUENCE")),
             _ => self.fail(),
@@ -459,7 +461,8 @@ impl Parser<'_> {
                 let name = self.ident_or_text()?;
                 return Ok(Statement::DropServer { if_exists, name });
             }
-            Kw::TABLESPACE | Kw::UNDO => "DROP TABLESPACE",
+            Kw::TABLESPACE => return self.drop_tablespace(),
+            Kw::UNDO => "DROP UNDO TABLESPACE",
             Kw::LOGFILE => "DROP LOGFILE GROUP",
             Kw::RESOURCE => "DROP RESOURCE GROUP",
             Kw::SPATIAL => "DROP SPATIAL REFERENCE SYSTEM",

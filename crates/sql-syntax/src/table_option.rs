@@ -183,7 +183,7 @@ impl Parser<'_> {
     }
 
     /// A number of bytes: digits, with K, M or G behind them or nothing.
-    fn size(&mut self) -> SqlResult<u64> {
+    pub(super) fn size(&mut self) -> SqlResult<u64> {
         if self.cur.tok == Tok::Int {
             return self.bounded_number();
         }

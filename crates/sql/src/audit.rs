@@ -88,6 +88,7 @@ impl Class {
             | C::ComSetRole => Self::Account,
             C::ComAlterDb
             | C::ComAlterTable
+            | C::ComAlterTablespace
             | C::ComCreateDb
             | C::ComCreateIndex
             | C::ComCreateTable

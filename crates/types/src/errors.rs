@@ -656,6 +656,18 @@ pub fn no_master_key() -> SqlError {
     SqlError::new(3185, "HY000", text)
 }
 
+/// 1478 for what InnoDB cannot do with a table or tablespace.
+pub fn option_not_supported(text: impl Into<String>) -> SqlError {
+    SqlError::new(1478, "HY000", text.into())
+}
+
+/// 1149
+pub fn syntax_of_old() -> SqlError {
+    let text = "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version \
+                for the right syntax to use";
+    SqlError::new(1149, "42000", text)
+}
+
 /// 3510
 pub fn no_such_tablespace(name: &str) -> SqlError {
     SqlError::new(3510, "HY000", format!("Tablespace {name} doesn't exist."))

@@ -425,6 +425,8 @@ fn dynamic_privileges_are_told_apart() {
     one("SYSTEM_VARIABLES_ADMIN", "SET GLOBAL max_connections = 151");
     one("SESSION_VARIABLES_ADMIN", "SET SESSION sql_log_bin = 1");
     one("FLUSH_STATUS", "FLUSH STATUS");
+    one("CREATE TABLESPACE", "CREATE TABLESPACE of_one");
+    one("CREATE TABLESPACE", "DROP TABLESPACE of_one");
     one("FLUSH_TABLES", "FLUSH TABLES");
     one("FLUSH_PRIVILEGES", "FLUSH PRIVILEGES");
     one("CREATE ROLE", "CREATE ROLE IF NOT EXISTS made");

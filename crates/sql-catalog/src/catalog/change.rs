@@ -19,6 +19,7 @@ use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
 use super::event::{self, EventDef, event_key};
 use super::histogram::{Histogram, write_histogram};
 use super::routine::{self, RoutineDef};
+use super::tablespace::{self, TablespaceDef};
 use super::{Inner, SchemaEntry, Snapshot, foreign, store};
 use crate::exec_error::engine_error;
 
@@ -279,6 +280,19 @@ impl<'a> Change<'a> {
     fn delete_event_rows(&mut self, def: &EventDef) -> SqlResult<()> {
         self.delete(&store::event_row_key(&def.schema, &def.name))?;
         self.delete(&store::event_ran_key(&def.schema, &def.name))
+    }
+
+    /// Creates or replaces a tablespace.
+    pub fn put_tablespace(&mut self, def: TablespaceDef) -> SqlResult<()> {
+        self.put(&store::tablespace_key(&def.name), &tablespace::value(&def))?;
+        Arc::make_mut(&mut self.next.tablespaces).insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    }
+
+    /// Removes a tablespace.
+    pub fn drop_tablespace(&mut self, name: &str) -> SqlResult<()> {
+        Arc::make_mut(&mut self.next.tablespaces).remove(name);
+        self.delete(&store::tablespace_key(name))
     }
 
     /// Removes a table and abandons its trees.

@@ -3,11 +3,12 @@
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `fulltext` (what is stored of full-text indexes),
 //! `generated` (computed columns), `partitioning`, `routine` (stored routines), `trigger` (those of a table), `event`
 //! (events) with `interval` (how often they run), `storage_engine` (what a table calls its engine) · `runtime` (what
-//! outlives them in memory), `access_counts` (rows read and changed), `handler_calls` (as calls), `sample`,
-//! `histogram` (statistics) · `shown_options` (table options without a meaning) · `bytes`, `store` (definitions as
-//! rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `rows` (what is not a
-//! definition) · `show` (SHOW CREATE text), `quotes` (names in it) · here [`Catalog`] and its snapshots. Neighbours:
-//! `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change under it.
+//! outlives them in memory), `access_counts` (rows read and changed), `handler_calls` (as calls), `sample`, `histogram`
+//! (statistics) · `shown_options` (table options without a meaning), `tablespace` (names that tables may give) ·
+//! `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) ·
+//! `rows` (what is not a definition) · `show` (SHOW CREATE text), `quotes` (names in it) · here [`Catalog`] and its
+//! snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not
+//! change under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -39,6 +40,7 @@ mod show;
 mod shown_options;
 mod storage_engine;
 mod store;
+mod tablespace;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -82,6 +84,7 @@ pub use show::{
 };
 pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
+pub use tablespace::{FIRST_TABLESPACE, TablespaceDef};
 pub use temporary::{TemporaryTables, drop_temporary_trees};
 pub use trigger::TriggerDef;
 
@@ -117,6 +120,7 @@ pub struct SchemaEntry {
 pub struct Snapshot {
     version: u64,
     schemas: BTreeMap<Arc<str>, SchemaEntry>,
+    tablespaces: Arc<BTreeMap<Arc<str>, Arc<TablespaceDef>>>,
 }
 
 impl Snapshot {
@@ -162,6 +166,16 @@ impl Snapshot {
     /// All events of all databases.
     pub fn events(&self) -> impl Iterator<Item = &Arc<EventDef>> {
         self.schemas.values().flat_map(|s| s.events.values())
+    }
+
+    /// A tablespace.
+    pub fn tablespace(&self, name: &str) -> Option<&Arc<TablespaceDef>> {
+        self.tablespaces.get(name)
+    }
+
+    /// All tablespaces by name.
+    pub fn tablespaces(&self) -> impl Iterator<Item = &Arc<TablespaceDef>> {
+        self.tablespaces.values()
     }
 
     /// Is there a table or a view of this name?
@@ -307,6 +321,11 @@ impl Catalog {
         self.snapshot().event(schema, name).cloned()
     }
 
+    /// A tablespace, if it exists.
+    pub fn tablespace(&self, name: &str) -> Option<Arc<TablespaceDef>> {
+        self.snapshot().tablespace(name).cloned()
+    }
+
     /// A database, if it exists.
     pub fn schema(&self, name: &str) -> Option<Arc<SchemaDef>> {
         self.snapshot().schema(name).map(|s| s.def.clone())
@@ -408,7 +427,7 @@ fn load(
 ) -> SqlResult<Snapshot> {
     let mut snapshot = Snapshot {
         version: 1,
-        schemas: BTreeMap::new(),
+        ..Snapshot::default()
     };
     scan_prefix(engine, tree, &[store::SCHEMA_PREFIX], |name, value| {
         let def = store::read_schema(name, value)?;
@@ -457,6 +476,11 @@ fn load(
         Ok(())
     })?;
     load_events(engine, tree, &mut snapshot)?;
+    scan_prefix(engine, tree, &[store::TABLESPACE_PREFIX], |_, value| {
+        let def = tablespace::read(value)?;
+        Arc::make_mut(&mut snapshot.tablespaces).insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    })?;
     for def in foreign::unrelated(&snapshot) {
         snapshot.insert(Arc::new(def));
     }

@@ -8,6 +8,7 @@
 //! key "P" schema 00 kind name  value: RoutineDef
 //! key "E" schema 00 name     value: EventDef
 //! key "L" schema 00 name     value: when the event ran last
+//! key "G" name               value: TablespaceDef
 //! key "H" table id, column id (BE u32 each)  value: Histogram
 //! key "R" channel 00 kind …  value: what a replication channel has applied, and its settings
 //! key "A"                    value: the number of the last change of the accounts
@@ -81,6 +82,7 @@ pub(super) const CHANNEL_PREFIX: u8 = b'R';
 pub(super) const ROUTINE_PREFIX: u8 = b'P';
 pub(super) const EVENT_PREFIX: u8 = b'E';
 pub(super) const EVENT_RAN_PREFIX: u8 = b'L';
+pub(super) const TABLESPACE_PREFIX: u8 = b'G';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -119,6 +121,11 @@ pub(super) fn event_row_key(schema: &str, name: &str) -> Vec<u8> {
 /// The key of the row that says when an event ran last.
 pub(super) fn event_ran_key(schema: &str, name: &str) -> Vec<u8> {
     [&[EVENT_RAN_PREFIX][..], &event::key_bytes(schema, name)].concat()
+}
+
+/// The key of a tablespace.
+pub(super) fn tablespace_key(name: &str) -> Vec<u8> {
+    [&[TABLESPACE_PREFIX], name.as_bytes()].concat()
 }
 
 pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {

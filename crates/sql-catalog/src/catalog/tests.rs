@@ -413,6 +413,36 @@ fn a_dropped_database_takes_its_tables() {
 }
 
 #[test]
+fn tablespaces_come_back_as_they_were_left() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    let def = |name: &str, id| TablespaceDef {
+        name: name.into(),
+        id,
+        file: format!("{name}.ibd").into(),
+        block_size: 16 << 10,
+        autoextend_size: 0,
+        attribute: None,
+    };
+    let mut change = catalog.change();
+    change
+        .put_tablespace(def("kept", FIRST_TABLESPACE))
+        .unwrap();
+    change
+        .put_tablespace(def("gone", FIRST_TABLESPACE + 1))
+        .unwrap();
+    change.commit().unwrap();
+    let mut change = catalog.change();
+    change.drop_tablespace("gone").unwrap();
+    change.commit().unwrap();
+    for catalog in [&catalog, &Catalog::open(&engine).expect("opens again")] {
+        let kept = catalog.tablespace("kept");
+        assert_eq!(kept.as_deref(), Some(&def("kept", FIRST_TABLESPACE)));
+        assert_eq!(catalog.snapshot().tablespaces().count(), 1);
+    }
+}
+
+#[test]
 fn a_missing_tree_is_damage_not_a_panic() {
     let engine = engine();
     let catalog = Catalog::open(&engine).expect("opens");

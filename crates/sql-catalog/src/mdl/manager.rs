@@ -39,6 +39,8 @@ pub enum MdlKey {
     Routine(RoutineKind, Arc<str>, Arc<str>),
     /// An event: its database, and its name in lower case.
     Event(Arc<str>, Arc<str>),
+    /// A tablespace.
+    Tablespace(Arc<str>),
 }
 
 /// A waiting session as the graph knows it.
@@ -119,7 +121,11 @@ impl MetadataLocks {
             MdlKey::Global => return self.inner.global.clone(),
             MdlKey::Commit => return self.inner.commit.clone(),
             MdlKey::Backup => return self.inner.backup.clone(),
-            MdlKey::Schema(_) | MdlKey::Table(..) | MdlKey::Routine(..) | MdlKey::Event(..) => {}
+            MdlKey::Schema(_)
+            | MdlKey::Table(..)
+            | MdlKey::Routine(..)
+            | MdlKey::Event(..)
+            | MdlKey::Tablespace(_) => {}
         }
         let mut names = self.inner.names.lock();
         if let Some(object) = names.objects.get(&key).and_then(Weak::upgrade) {
@@ -151,6 +157,11 @@ impl MetadataLocks {
     /// The object of an event's name.
     pub fn event(&self, schema: &str, name: &str) -> Arc<MdlObject> {
         self.object(MdlKey::Event(schema.into(), name.to_lowercase().into()))
+    }
+
+    /// The object of a tablespace's name.
+    pub fn tablespace(&self, name: &str) -> Arc<MdlObject> {
+        self.object(MdlKey::Tablespace(name.into()))
     }
 
     /// The object of a database's name.

@@ -1,10 +1,10 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a catalog, a type's
-//! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `partition`, `program`,
-//! `trigger`, `event`, `handler`, `account`, `admin` · `walk` (what expressions consist of). **Invariants**: names
-//! keep the text as written (case included); string literals are bytes with escapes already resolved; the height of
-//! any expression is bounded by [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot
+//! storage or a session. Parts: `statement` · `query`, `hint`, `expr` · `dml`, `ddl`, `partition`, `tablespace`,
+//! `program`, `trigger`, `event`, `handler`, `account`, `admin` · `walk` (what expressions consist of). **Invariants**:
+//! names keep the text as written (case included); string literals are bytes with escapes already resolved; the height
+//! of any expression is bounded by [`MAX_EXPR_HEIGHT`](crate::MAX_EXPR_HEIGHT), so walking a tree recursively cannot
 //! exhaust a stack; AND, OR, UNION and join lists that people generate by the thousand are flat vectors or bounded.
 
 mod account;
@@ -19,6 +19,7 @@ mod partition;
 mod program;
 mod query;
 mod statement;
+mod tablespace;
 mod trigger;
 mod walk;
 
@@ -34,6 +35,7 @@ pub use partition::*;
 pub use program::*;
 pub use query::*;
 pub use statement::*;
+pub use tablespace::*;
 pub use trigger::*;
 pub use walk::PartMut;
 

@@ -199,6 +199,9 @@ pub enum Statement {
         name: Option<Box<str>>,
     },
 
+    /// CREATE, ALTER and DROP TABLESPACE.
+    Tablespace(Box<TablespaceStatement>),
+
     /// CREATE USER.
     CreateUser(Box<UserStatement>),
     /// ALTER USER.
@@ -259,6 +262,7 @@ impl Statement {
             | Statement::CreateEvent(_)
             | Statement::AlterEvent(_)
             | Statement::DropProgram(_)
+            | Statement::Tablespace(_)
             | Statement::Flush { .. } => LockWait::Default,
             _ => return None,
         })

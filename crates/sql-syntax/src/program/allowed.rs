@@ -114,6 +114,7 @@ fn commits(statement: &Statement) -> bool {
         | Statement::CreateView(_)
         | Statement::DropView(_)
         | Statement::DropProgram(_)
+        | Statement::Tablespace(_)
         | Statement::AlterEvent(_)
         | Statement::Begin(_)
         | Statement::Commit(_)

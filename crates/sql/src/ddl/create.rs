@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, ShownOptions, StorageEngine, TableDef,
-    TableId, TableRuntime, VisibleFrom,
+    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, ShownOption, ShownOptions, StorageEngine,
+    TableDef, TableId, TableRuntime, VisibleFrom,
 };
 use esker_sql_catalog::codec::{ElementCodec, KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
@@ -22,7 +22,7 @@ use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf, choose_engine};
-use super::{DdlCtx, DdlDone, checks, generated_key, partitions};
+use super::{DdlCtx, DdlDone, checks, generated_key, partitions, tablespace};
 use crate::dml::validate;
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
@@ -81,6 +81,9 @@ pub(super) fn create_table(
                 ctx.lock_table(&source, MdlMode::Shared)?;
             }
             let source = ctx.existing(&source)?;
+            if let Some(space) = source.shown_options.get(ShownOption::Tablespace) {
+                ctx.lock_tablespace(space, MdlMode::IntentionExclusive)?;
+            }
             let options = Options {
                 comment: Some(source.comment.clone()),
                 row_format: Some(source.row_format.clone()),
@@ -105,6 +108,7 @@ pub(super) fn create_table(
     let mut built = draft.finish()?;
     built.partitioning = inherited;
     partition(ctx, create, &mut built, options.engine)?;
+    tablespace::check_partitioned(&built, &options.shown_over(&ShownOptions::default()))?;
     doc_id::check(&built, None)?;
     ctx.warn_of_indexes(&name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
@@ -200,6 +204,7 @@ fn lock_new(
     }
     ctx.announce()?;
     ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
+    tablespace::lock_named(ctx, &create.options)?;
     if ctx.catalog.schema(&name.schema).is_none() {
         return Err(errors::unknown_database(&name.schema).into());
     }

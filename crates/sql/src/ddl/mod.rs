@@ -3,11 +3,11 @@
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
 //! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
 //! whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK constraints: conditions, names) ·
-//! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) ·
-//! `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the
-//! statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how
-//! far that is), `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
-//! `routine` (procedures and functions), `event`, `program` (DROP of routines and events). Neighbours: `session`
+//! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`,
+//! `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the statements) ·
+//! `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is),
+//! `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine`
+//! (procedures and functions), `event`, `tablespace`, `program` (DROP of routines and events). Neighbours: `session`
 //! commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog`
 //! publishes the result.
 //!
@@ -47,6 +47,7 @@ mod progress;
 pub mod routine;
 mod schema;
 mod table;
+mod tablespace;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -167,6 +168,7 @@ pub fn is_ddl(stmt: &Statement) -> bool {
             | Statement::DropIndex(_)
             | Statement::DropView(_)
             | Statement::DropProgram(_)
+            | Statement::Tablespace(_)
     )
 }
 
@@ -217,6 +219,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::DropView(drop) => view::drop_views(ctx, drop),
         Statement::DropProgram(drop) if drop.kind == "TRIGGER" => trigger::drop(ctx, drop),
         Statement::DropProgram(drop) => program::drop(ctx, drop),
+        Statement::Tablespace(statement) => tablespace::run(ctx, statement),
         _ => Err(SqlError::not_supported("this statement as a schema change").into()),
     }
 }
@@ -272,6 +275,11 @@ impl<'a> DdlCtx<'a> {
 
     fn lock_table(&mut self, name: &TableName, mode: MdlMode) -> Result<(), ExecError> {
         let object = self.catalog.locks().table(&name.schema, &name.name);
+        self.locks.acquire(&object, mode, MdlDuration::Statement)
+    }
+
+    fn lock_tablespace(&mut self, name: &str, mode: MdlMode) -> Result<(), ExecError> {
+        let object = self.catalog.locks().tablespace(name);
         self.locks.acquire(&object, mode, MdlDuration::Statement)
     }
 

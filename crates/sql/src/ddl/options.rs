@@ -12,8 +12,8 @@ use esker_sql_syntax::ast::TableOption;
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlMode, SqlResult, errors};
 
-use super::DdlCtx;
 use super::columns::fit_comment;
+use super::{DdlCtx, tablespace};
 
 /// Longest COMMENT of a table, in characters.
 const MAX_COMMENT_CHARS: usize = 2048;
@@ -25,8 +25,6 @@ const IGNORED_OPTIONS: &[&str] = &[
     "TABLE_CHECKSUM",
     "TRANSACTIONAL",
 ];
-/// Tablespaces that a table may name: those that InnoDB always has. No others can be made.
-const TABLESPACES: &[&str] = &["innodb_file_per_table", "innodb_system"];
 /// What InnoDB takes for KEY_BLOCK_SIZE.
 const KEY_BLOCK_SIZES: &[&str] = &["1", "2", "4", "8", "16"];
 /// What it takes for COMPRESSION.
@@ -87,7 +85,7 @@ impl Options {
                 TableOption::Other(name, value) if &**name == "ENCRYPTION" => {
                     out.encryption = Some(value.clone());
                 }
-                TableOption::Other(name, value) => out.read_other(name, value)?,
+                TableOption::Other(name, value) => out.read_other(ctx, table, name, value)?,
             }
         }
         if let Some(value) = &out.encryption {
@@ -106,13 +104,19 @@ impl Options {
     }
 
     /// An option without a meaning here.
-    fn read_other(&mut self, name: &str, value: &str) -> SqlResult<()> {
+    fn read_other(
+        &mut self,
+        ctx: &DdlCtx<'_>,
+        table: OptionsOf<'_>,
+        name: &str,
+        value: &str,
+    ) -> SqlResult<()> {
         if let Some(option) = ShownOption::named(name) {
             if option == ShownOption::AutoextendSize {
                 check_autoextend(value)?;
             }
-            if option == ShownOption::Tablespace && !TABLESPACES.contains(&value) {
-                return Err(errors::no_such_tablespace(value));
+            if option == ShownOption::Tablespace && !tablespace::is_kept(ctx, table, value)? {
+                return Ok(());
             }
             self.shown.push((option, value.into()));
             return Ok(());
@@ -149,6 +153,15 @@ impl Options {
         self.shown.push((option, value.into()));
     }
 
+    /// The general tablespace that the table is in with these options.
+    pub(super) fn tablespace<'a>(&'a self, table: OptionsOf<'a>) -> Option<&'a str> {
+        let given = self.shown.iter().rev();
+        let mut given = given.filter(|(option, _)| *option == ShownOption::Tablespace);
+        let kept = || table.old()?.shown_options.get(ShownOption::Tablespace);
+        let name = given.next().map(|(_, name)| &**name).or_else(kept)?;
+        tablespace::is_general(name).then_some(name)
+    }
+
     /// Refuses what InnoDB cannot do with a table; without innodb_strict_mode it is left out with a warning.
     fn check_innodb(&mut self, ctx: &DdlCtx<'_>, table: OptionsOf<'_>) -> SqlResult<()> {
         let kept = table.old().map(|old| old.engine);
@@ -159,7 +172,15 @@ impl Options {
         }
         let none = ShownOptions::default();
         let all = self.shown_over(table.old().map_or(&none, |old| &old.shown_options));
-        let complaints = complaints(self.row_format_of(table), &all, table.is_temporary());
+        let format = self.row_format_of(table);
+        if let Some(name) = self.tablespace(table) {
+            if all.get(ShownOption::AutoextendSize).is_some() {
+                let text = "InnoDB: \"AUTOEXTEND_SIZE\" not allowed with general tablespaces";
+                return Err(SqlError::new(4024, "HY000", text));
+            }
+            tablespace::check_format(ctx, name, format, &all)?;
+        }
+        let complaints = complaints(format, &all, table.is_temporary());
         let Some(first) = complaints.first() else {
             return Ok(());
         };
@@ -327,9 +348,9 @@ fn check_encryption(value: &str, engine: StorageEngine, is_temporary: bool) -> S
     })
 }
 
-fn check_autoextend(value: &str) -> SqlResult<()> {
+pub(super) fn check_autoextend(value: &str) -> SqlResult<()> {
     let bytes: u64 = value.parse().unwrap_or(0);
-    if bytes > MAX_AUTOEXTEND {
+    if bytes != 0 && !(AUTOEXTEND_STEP..=MAX_AUTOEXTEND).contains(&bytes) {
         let text = "AUTOEXTEND_SIZE value should be between 4M and 4096M";
         return Err(SqlError::new(4025, "HY000", text));
     }
@@ -369,7 +390,7 @@ impl<'a> OptionsOf<'a> {
         }
     }
 
-    fn is_temporary(self) -> bool {
+    pub(super) fn is_temporary(self) -> bool {
         match self {
             Self::New { temporary, .. } => temporary,
             Self::Existing(old) => old.temporary,
@@ -388,7 +409,7 @@ impl<'a> OptionsOf<'a> {
         };
         let text =
             format!("Table storage engine 'InnoDB' does not support the create option '{option}'");
-        SqlError::new(1478, "HY000", text)
+        errors::option_not_supported(text)
     }
 }
 

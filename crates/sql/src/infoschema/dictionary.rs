@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::catalog::{ShownOption, TableDef};
 use esker_sql_syntax::keyword::words;
 use esker_types::Value;
 
@@ -228,15 +228,29 @@ fn full_name(table: &TableDef) -> Value {
     text(format!("{}/{}", table.schema, table.name))
 }
 
-fn table(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+/// The number and the kind of the tablespace that a table names, or has for itself.
+fn space_of(viewer: &Viewer, table: &TableDef) -> (u32, &'static str) {
+    let named = match table.shown_options.get(ShownOption::Tablespace) {
+        Some("innodb_system") => return (0, "System"),
+        Some(name) => viewer.instance.catalog.tablespace(name),
+        None => None,
+    };
+    match named {
+        Some(space) => (space.id, "General"),
+        None => (table.primary().id.0, "Single"),
+    }
+}
+
+fn table(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
+    let (space, kind) = space_of(viewer, table);
     rows.push(vec![
         id_of(table),
         full_name(table),
         // InnoDB counts three columns of its own.
         Value::Int(table.columns.len() as i64 + 3),
-        id_of(table),
+        Value::UInt(space.into()),
         text("Dynamic"),
-        text("Single"),
+        text(kind),
     ]);
 }
 
@@ -255,7 +269,7 @@ fn table_stats(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
     ]);
 }
 
-fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
+fn indexes(viewer: &Viewer, table: &TableDef, rows: &mut Rows) {
     for index in table.visible_indexes() {
         // InnoDB's flags: clustered, unique, full-text, spatial.
         let kind = match (index.primary, index.unique) {
@@ -271,7 +285,7 @@ fn indexes(_: &Viewer, table: &TableDef, rows: &mut Rows) {
             id_of(table),
             Value::Int(kind),
             Value::Int(index.parts.len() as i64),
-            id_of(table),
+            Value::UInt(space_of(viewer, table).0.into()),
             Value::Int(merge_threshold(&index.comment, &table.comment)),
         ]);
     }

@@ -242,6 +242,7 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
         MdlKey::Schema(schema) => ("SCHEMA", Some(schema), None),
         MdlKey::Table(schema, name) => ("TABLE", Some(schema), Some(name)),
         MdlKey::Event(schema, name) => ("EVENT", Some(schema), Some(name)),
+        MdlKey::Tablespace(name) => ("TABLESPACE", None, Some(name)),
         MdlKey::Routine(kind, schema, name) => (kind.text(), Some(schema), Some(name)),
     };
     let or_null = |part: Option<&Arc<str>>| part.map_or(Value::Null, |s| text(&**s));

@@ -5,12 +5,12 @@
 //! `objects` (rows about schemas, tables, columns, keys), `view_columns` (what those of views stand for),
 //! `system_objects` (the same about the system schemas), `partitions`, `histogram` (statistics of columns), `foreign`
 //! (foreign keys), `server` (rows about the server: variables, sessions, character sets), `roles`, `routines` (stored
-//! routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `locks` (locks held
-//! and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log), `recovery`
-//! (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling` (stages of a
-//! session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) · `performance`
-//! (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns; rows are made for
-//! one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `tablespaces`,
+//! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
+//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling`
+//! (stages of a session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) ·
+//! `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns;
+//! rows are made for one statement from the catalog snapshot of that moment, and only about what the account may see.
 
 mod deadlocks;
 mod declared;
@@ -33,6 +33,7 @@ mod source;
 mod storage;
 pub(crate) mod sys;
 mod system_objects;
+mod tablespaces;
 #[cfg(test)]
 mod tests;
 mod traces;

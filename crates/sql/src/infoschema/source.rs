@@ -9,7 +9,8 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{
-    TableSpec, Viewer, dictionary, events, mysql, performance, profiling, roles, routines, traces,
+    TableSpec, Viewer, dictionary, events, mysql, performance, profiling, roles, routines,
+    tablespaces, traces,
 };
 use crate::instance::Instance;
 use crate::session::Trace;
@@ -76,6 +77,7 @@ const INFORMATION_SCHEMA: &[&[Source]] = &[
     routines::SOURCES,
     events::SOURCES,
     dictionary::SOURCES,
+    tablespaces::SOURCES,
     profiling::SOURCES,
     traces::SOURCES,
 ];

@@ -30,6 +30,7 @@ counters! {
     BytesSent = "Bytes_sent",
     ComAlterDb = "Com_alter_db",
     ComAlterTable = "Com_alter_table",
+    ComAlterTablespace = "Com_alter_tablespace",
     ComAlterUser = "Com_alter_user",
     ComAnalyze = "Com_analyze",
     ComBegin = "Com_begin",
@@ -237,6 +238,7 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::RenameTable(_) => C::ComRenameTable,
         S::CreateIndex(_) => C::ComCreateIndex,
         S::DropIndex(_) => C::ComDropIndex,
+        S::Tablespace(_) => C::ComAlterTablespace,
         S::Begin(_) => C::ComBegin,
         S::Commit(_) => C::ComCommit,
         S::Rollback(_) => C::ComRollback,
@@ -351,6 +353,7 @@ pub(crate) fn changes_data(statement: &Statement) -> bool {
             | S::CreateEvent(_)
             | S::AlterEvent(_)
             | S::DropProgram(_)
+            | S::Tablespace(_)
             | S::DropView(_)
             | S::Maintain(_)
             | S::CreateUser(_)

@@ -279,11 +279,7 @@ impl Asked {
                     (asked.option, asked.names_option) = (true, true);
                     continue;
                 }
-                name => Privileges::named(name).ok_or_else(|| {
-                    let text = "You have an error in your SQL syntax; check the manual that corresponds to your \
-                                MySQL server version for the right syntax to use";
-                    SqlError::new(1149, "42000", text)
-                })?,
+                name => Privileges::named(name).ok_or_else(errors::syntax_of_old)?,
             };
             if Privileges::DYNAMIC.meets(one) && *scope != GrantScope::Global {
                 let text = format!("Illegal privilege level specified for {}", p.name);

@@ -364,6 +364,7 @@ fn is_prepared(statement: &Statement) -> bool {
         | Statement::Help(_)
         | Statement::Components { .. }
         | Statement::DropServer { .. }
+        | Statement::Tablespace(_)
         | Statement::Shutdown
         | Statement::Restart => false,
         Statement::DropProgram(drop) => drop.kind == "EVENT",

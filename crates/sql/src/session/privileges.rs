@@ -551,6 +551,7 @@ impl SessionContext {
                 .pairs
                 .iter()
                 .try_for_each(|(from, to)| self.require_rename(from, to)),
+            Statement::Tablespace(_) => self.require_any(&["CREATE TABLESPACE"]),
             _ => Ok(()),
         }
     }

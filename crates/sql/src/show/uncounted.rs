@@ -7,7 +7,7 @@
 const ZEROS: &str = "\
     Acl_cache_items_count Binlog_cache_disk_use Binlog_cache_use Binlog_stmt_cache_disk_use Binlog_stmt_cache_use \
     Com_admin_commands \
-    Com_alter_resource_group Com_alter_server Com_alter_tablespace Com_alter_user_default_role \
+    Com_alter_resource_group Com_alter_server Com_alter_user_default_role \
     Com_assign_to_keycache Com_binlog Com_clone \
     Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
     Com_create_udf Com_drop_resource_group \

@@ -43,6 +43,20 @@ impl Fault {
         })
     }
 
+    /// 3980, or 3157: the text is the attribute of something.
+    pub fn in_attribute(self, text: &[u8]) -> SqlError {
+        match self {
+            Self::Syntax(what, at) => {
+                let rest = String::from_utf8_lossy(text.get(at..).unwrap_or_default());
+                let text =
+                    format!("Invalid json attribute, error: \"{what}\" at pos {at}: '{rest}'");
+                SqlError::new(3980, "HY000", text)
+            }
+            Self::TooDeep => too_deep(),
+            Self::Stopped(error) => error,
+        }
+    }
+
     fn error(self, code: u16, text: impl Fn(&str, usize) -> String) -> SqlError {
         match self {
             Self::Syntax(what, at) => SqlError::new(code, "22032", text(what, at)),

@@ -36,7 +36,7 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, checks, doc_id, exchange, partitions, table, trigger};
+use super::{DdlCtx, DdlDone, checks, doc_id, exchange, partitions, table, tablespace, trigger};
 use crate::dml::validate;
 
 use altered::{Altered, Made, Numbers};
@@ -146,11 +146,14 @@ fn run(
         return Err(errors::unknown_database(&to.schema).into());
     }
     trigger::check_rename(&old, to)?;
-    let table_options = actions.iter().filter_map(|a| match a {
-        AlterAction::Option(option) => Some(option),
-        _ => None,
-    });
-    let table_options = Options::read(ctx, OptionsOf::Existing(&old), table_options)?;
+    let table_options = || {
+        actions.iter().filter_map(|a| match a {
+            AlterAction::Option(option) => Some(option),
+            _ => None,
+        })
+    };
+    tablespace::lock_named(ctx, table_options())?;
+    let table_options = Options::read(ctx, OptionsOf::Existing(&old), table_options())?;
     let mut edit = Edit::new(ctx, &old, actions);
     edit.table_collation(&table_options)?;
     // What goes makes room for what comes, whatever stands first.
@@ -191,6 +194,7 @@ fn run(
     context.force_copy |= managed.copies || managed.discards.is_some();
     context.discards = managed.discards;
     context.begins_anew = managed.begins_anew;
+    tablespace::check_partitioned(&built, &table_options.shown_over(&old.shown_options))?;
     doc_id::check(&built, Some(&old))?;
     ctx.warn_of_indexes(name, &built);
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
