@@ -22,6 +22,10 @@ use crate::listener::StartError;
 pub const CERT_FILE: &str = "server-cert.pem";
 /// File of its key.
 pub const KEY_FILE: &str = "server-key.pem";
+/// Digits of a subject's hash in the name of a file.
+const HASH: usize = 8;
+/// Most files that are read of a folder of certificates.
+const MAX_HASHED: usize = 4096;
 
 pub(crate) fn read(env: &Env, path: &Path) -> std::io::Result<Vec<u8>> {
     let file = env.fs.open(path, OpenMode::Read)?;
@@ -107,7 +111,10 @@ pub fn acceptor(
     choose_suites(
         &mut provider,
         &versions,
-        (&settings.ciphers, &settings.suites),
+        (
+            &settings.ciphers,
+            Some(&*settings.suites).filter(|list| !list.is_empty()),
+        ),
     )?;
     let provider = Arc::new(provider);
     let (chain, key_der) = load(env, cert, key)?;
@@ -164,6 +171,37 @@ pub(crate) fn revocations(
         .map_err(|e| unusable(path, e))
 }
 
+/// What OpenSSL would find in a folder: files named by the hash of a subject and a number, as `openssl rehash` names
+/// them. `mark` stands before the number: nothing for certificates, `r` for revocation lists.
+///
+/// # Errors
+/// The folder is unreadable, or has too many such files.
+pub(crate) fn hashed_files(
+    env: &Env,
+    folder: &Path,
+    mark: &str,
+) -> Result<Vec<PathBuf>, StartError> {
+    let mut names = env.fs.list(folder).map_err(|e| unusable(folder, e))?;
+    names.retain(|name| is_hashed(name, mark));
+    if names.len() > MAX_HASHED {
+        return Err(unusable(folder, format!("more than {MAX_HASHED} files")));
+    }
+    names.sort_unstable();
+    Ok(names.into_iter().map(|name| folder.join(name)).collect())
+}
+
+/// `0a1b2c3d.0`, or `0a1b2c3d.r0` with the mark `r`.
+fn is_hashed(name: &str, mark: &str) -> bool {
+    let Some((hash, number)) = name.split_once('.') else {
+        return false;
+    };
+    let number = number.strip_prefix(mark).unwrap_or_default();
+    hash.len() == HASH
+        && hash.bytes().all(|b| b.is_ascii_hexdigit())
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// The protocol versions of `tls_version`.
 pub(crate) fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, StartError> {
     let words = list
@@ -182,30 +220,37 @@ pub(crate) fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersi
         .collect()
 }
 
-/// Leaves the suites of TLS 1.2 and TLS 1.3 that are named; an empty list names all.
+/// Leaves the suites of TLS 1.2 and TLS 1.3 that are named; an empty list of the former, and no list of the latter,
+/// name all.
 pub(crate) fn choose_suites(
     provider: &mut CryptoProvider,
     versions: &[&SupportedProtocolVersion],
-    (ciphers, suites): (&str, &str),
+    (ciphers, suites): (&str, Option<&str>),
 ) -> Result<(), StartError> {
     let all: Vec<_> = std::mem::take(&mut provider.cipher_suites);
+    let ciphers = Some(ciphers).filter(|list| !list.is_empty());
     for (version, name, list) in [
         (&rustls::version::TLS12, "ssl_cipher", ciphers),
         (&rustls::version::TLS13, "tls_ciphersuites", suites),
     ] {
-        let wanted: Vec<_> = list.split([':', ',']).map(str::trim).collect();
+        let wanted: Vec<_> = list
+            .unwrap_or_default()
+            .split([':', ','])
+            .map(str::trim)
+            .collect();
         let ours = all.iter().filter(|suite| suite.version() == version);
         let known: Vec<_> = ours
             .map(|suite| (suite_name(suite.suite()), *suite))
             .collect();
         let kept = known
             .iter()
-            .filter(|(name, _)| list.is_empty() || wanted.contains(&name.as_str()));
+            .filter(|(name, _)| list.is_none() || wanted.contains(&name.as_str()));
         let kept: Vec<_> = kept.map(|(_, suite)| *suite).collect();
         if kept.is_empty() && versions.contains(&version) {
             let known: Vec<_> = known.into_iter().map(|(name, _)| name).collect();
             let text = format!(
-                "{name}: none of '{list}' is here; there are {}",
+                "{name}: none of '{}' is here; there are {}",
+                list.unwrap_or_default(),
                 known.join(":")
             );
             return Err(StartError::Tls(text));
@@ -302,6 +347,23 @@ mod tests {
                 "TLS_CHACHA20_POLY1305_SHA256",
             ]
         );
+    }
+
+    #[test]
+    fn files_of_folders_have_the_names_of_openssl() {
+        for (name, mark, is_one) in [
+            ("0a1b2c3d.0", "", true),
+            ("0a1b2c3d.12", "", true),
+            ("0a1b2c3d.r0", "r", true),
+            ("0a1b2c3d.r0", "", false),
+            ("0a1b2c3d.0", "r", false),
+            ("0a1b2c3d.", "", false),
+            ("0a1b2c3.0", "", false),
+            ("0a1b2c3x.0", "", false),
+            ("ca.pem", "", false),
+        ] {
+            assert_eq!(is_hashed(name, mark), is_one, "{name}");
+        }
     }
 
     #[test]

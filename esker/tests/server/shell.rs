@@ -96,7 +96,7 @@ fn a_connection_is_encrypted_unless_it_is_told_otherwise() {
         other_dir.path().join("data/server-cert.pem").display()
     );
     let refused = cipher(&["--ssl-mode=VERIFY_CA", &authority]);
-    assert!(refused.1.contains("TLS: "), "{refused:?}");
+    assert!(refused.1.contains("SSL connection error: "), "{refused:?}");
 }
 
 #[test]

@@ -38,8 +38,9 @@ const MAX_PACKET: u32 = 1 << 26;
 const COLLATION: u16 = 45;
 
 /// MySQL's text.
-const INSECURE: &str = "Authentication plugin 'caching_sha2_password' reported error: Authentication requires secure \
-                        connection.";
+const INSECURE: &str = "Authentication requires secure connection.";
+/// MySQL's text.
+const NOT_OFFERED: &str = "SSL is required but the server doesn't support it";
 
 /// What can go wrong.
 #[derive(Debug, Error)]
@@ -56,9 +57,12 @@ pub enum ClientError {
     /// A login method this client does not have.
     #[error("the server asks for the authentication method {0}, which this shell does not have")]
     Method(String),
-    /// No encrypted connection.
-    #[error("TLS: {0}")]
+    /// No encrypted connection; with MySQL's words.
+    #[error("SSL connection error: {0}")]
     Tls(String),
+    /// The password cannot leave.
+    #[error("Authentication plugin 'caching_sha2_password' reported error: {0}")]
+    Insecure(String),
     /// No compressed connection.
     #[error("the server has none of the compression algorithms that the client takes")]
     Compression,
@@ -94,7 +98,7 @@ pub struct Connect {
     pub compressions: Compressions,
 }
 
-/// What a client takes of TLS; empty lists: everything.
+/// What a client takes of TLS; empty lists, and none of suites: everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsLimits {
     /// Versions, with commas.
@@ -102,9 +106,13 @@ pub struct TlsLimits {
     /// Suites of TLS 1.2, with colons.
     pub ciphers: String,
     /// Suites of TLS 1.3, with colons.
-    pub suites: String,
+    pub suites: Option<String>,
+    /// Folder of certificate authorities, beside their file.
+    pub authorities_folder: Option<PathBuf>,
     /// File of certificates that are void, though an authority has signed them.
     pub revoked: Option<PathBuf>,
+    /// Folder of more of them.
+    pub revoked_folder: Option<PathBuf>,
 }
 
 /// Which compressions a client takes; zstd with a level.
@@ -301,7 +309,7 @@ impl Client {
             TlsMode::Disabled => return Ok(false),
             TlsMode::Preferred if greeting.capabilities & cap::SSL == 0 => return Ok(false),
             _ if greeting.capabilities & cap::SSL == 0 => {
-                return Err(ClientError::Tls("the server does not offer it".into()));
+                return Err(ClientError::Tls(NOT_OFFERED.to_owned()));
             }
             _ => (),
         }
@@ -375,8 +383,10 @@ impl Client {
         }
         let pem = match &target.public_key {
             Some(path) => tls::read(&Env::os(), path)
-                .map_err(|e| ClientError::Tls(format!("{}: {e}", path.display())))?,
-            None if !target.asks_public_key => return Err(ClientError::Tls(INSECURE.to_owned())),
+                .map_err(|e| ClientError::Insecure(format!("{}: {e}", path.display())))?,
+            None if !target.asks_public_key => {
+                return Err(ClientError::Insecure(INSECURE.to_owned()));
+            }
             None => {
                 self.frames.begin().push(2);
                 self.send()?;

@@ -17,18 +17,21 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme, StreamOwned,
 };
 
-use super::{ClientError, Connect};
+use super::{ClientError, Connect, TlsLimits};
 use crate::listener::StartError;
 use crate::tls;
 
 /// Who stops a replica does not wait longer than this for an address that does not answer.
 const MAX_CONNECT: Duration = Duration::from_secs(10);
+
+/// MySQL's text.
+const NO_AUTHORITY: &str = "CA certificate is required if ssl-mode is VERIFY_CA or VERIFY_IDENTITY";
 
 /// Where the server is.
 #[derive(Debug, Clone)]
@@ -183,18 +186,12 @@ fn config(target: &Connect) -> Result<ClientConfig, ClientError> {
         versions.extend(rustls::DEFAULT_VERSIONS.iter().copied());
     }
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    let suites = (limits.ciphers.as_str(), limits.suites.as_str());
+    let suites = (limits.ciphers.as_str(), limits.suites.as_deref());
     tls::choose_suites(&mut provider, &versions, suites).map_err(unreadable)?;
     let provider = Arc::new(provider);
-    let revoked = match &limits.revoked {
-        Some(path) => tls::revocations(&Env::os(), path).map_err(unreadable)?,
-        None => Vec::new(),
-    };
-    let roots = match (target.tls, target.authorities.as_deref()) {
-        (TlsMode::VerifyCa | TlsMode::VerifyIdentity, Some(path)) => Some(read_roots(path)?),
-        (TlsMode::VerifyCa | TlsMode::VerifyIdentity, None) => {
-            return Err(tls("checking the server needs --ssl-ca=FILE".into()));
-        }
+    let revoked = read_revoked(limits)?;
+    let roots = match target.tls {
+        TlsMode::VerifyCa | TlsMode::VerifyIdentity => Some(read_roots(target)?),
         _ => None,
     };
     let chain = roots
@@ -234,14 +231,56 @@ fn unreadable(e: StartError) -> ClientError {
     }
 }
 
-fn read_roots(path: &Path) -> Result<RootCertStore, ClientError> {
-    let bad = |why: &dyn std::fmt::Display| ClientError::Tls(format!("{}: {why}", path.display()));
-    let chain = tls::certificates(&Env::os(), path).map_err(unreadable)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in chain {
-        roots.add(certificate).map_err(|e| bad(&e))?;
+/// The revocation lists of the file and of the folder.
+fn read_revoked(
+    limits: &TlsLimits,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, ClientError> {
+    let files = files_of(
+        limits.revoked.as_ref(),
+        limits.revoked_folder.as_deref(),
+        "r",
+    )?;
+    let mut lists = Vec::new();
+    for path in files {
+        lists.extend(tls::revocations(&Env::os(), &path).map_err(unreadable)?);
     }
-    Ok(roots)
+    Ok(lists)
+}
+
+/// The authorities of the file and of the folder, at least one.
+fn read_roots(target: &Connect) -> Result<RootCertStore, ClientError> {
+    let folder = target.tls_limits.authorities_folder.as_deref();
+    if target.authorities.is_none() && folder.is_none() {
+        return Err(ClientError::Tls(NO_AUTHORITY.to_owned()));
+    }
+    let mut roots = RootCertStore::empty();
+    for path in files_of(target.authorities.as_ref(), folder, "")? {
+        for certificate in tls::certificates(&Env::os(), &path).map_err(unreadable)? {
+            let added = roots.add(certificate);
+            added.map_err(|e| ClientError::Tls(format!("{}: {e}", path.display())))?;
+        }
+    }
+    match (roots.is_empty(), folder) {
+        (true, Some(folder)) => {
+            let folder = folder.display();
+            let text = format!("{folder}: no certificate has a name like 0a1b2c3d.0");
+            Err(ClientError::Tls(text))
+        }
+        _ => Ok(roots),
+    }
+}
+
+/// The file, and those of the folder that OpenSSL would look at.
+fn files_of(
+    file: Option<&PathBuf>,
+    folder: Option<&Path>,
+    mark: &str,
+) -> Result<Vec<PathBuf>, ClientError> {
+    let mut files: Vec<_> = file.cloned().into_iter().collect();
+    if let Some(folder) = folder {
+        files.extend(tls::hashed_files(&Env::os(), folder, mark).map_err(unreadable)?);
+    }
+    Ok(files)
 }
 
 /// Verifies the server's certificate as far as a mode demands.

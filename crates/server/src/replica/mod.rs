@@ -40,6 +40,10 @@ const RELAY_WRITE: u16 = 13122;
 const BAD_CHECKSUM: u16 = 1743;
 /// Source and replica have no compression in common.
 const NO_COMPRESSION: u16 = 2066;
+/// The connection cannot be encrypted as it is to be.
+const NO_TLS: u16 = 2026;
+/// The way to log in does not do.
+const BAD_LOGIN: u16 = 2061;
 /// Nobody is there.
 const CANNOT_CONNECT: u16 = 2003;
 
@@ -56,6 +60,8 @@ impl From<ClientError> for Ended {
         let code = match &e {
             ClientError::Server(e) => e.code,
             ClientError::Compression => NO_COMPRESSION,
+            ClientError::Tls(_) => NO_TLS,
+            ClientError::Insecure(_) => BAD_LOGIN,
             _ => CANNOT_CONNECT,
         };
         Self::Lost(code, e.to_string())
@@ -139,7 +145,7 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
     let tls = match (
         settings.ssl,
         settings.ssl_verify,
-        settings.ssl_ca.is_empty(),
+        settings.ssl_ca.is_empty() && settings.ssl_capath.is_empty(),
     ) {
         (false, ..) => TlsMode::Disabled,
         (true, true, _) => TlsMode::VerifyIdentity,
@@ -165,7 +171,9 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
             versions: settings.tls_version.clone(),
             ciphers: settings.ssl_cipher.clone(),
             suites: settings.tls_ciphersuites.clone(),
+            authorities_folder: path(&settings.ssl_capath),
             revoked: path(&settings.ssl_crl),
+            revoked_folder: path(&settings.ssl_crlpath),
         },
         public_key: path(&settings.public_key_path),
         asks_public_key: settings.get_public_key,

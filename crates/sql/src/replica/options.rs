@@ -1,7 +1,7 @@
 //! The options of CHANGE REPLICATION SOURCE and the rules of CHANGE REPLICATION FILTER: how they are read.
 //!
 //! Neighbours: `statements` has them from the parser; `settings` keeps them. **Invariants**: old and new words of an
-//! option mean the same; an option that would have no effect here is refused unless it is empty.
+//! option mean the same; an option that is not known here is refused.
 
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -17,9 +17,6 @@ const MAX_HEARTBEAT: f64 = 4_294_967.0;
 
 /// Algorithms that SOURCE_COMPRESSION_ALGORITHMS may name.
 const MAX_ALGORITHMS: usize = 3;
-
-/// Options that this server has no use for. They may be set to nothing.
-const WITHOUT_EFFECT: &[&str] = &["SOURCE_SSL_CAPATH", "SOURCE_SSL_CRLPATH"];
 
 /// Where events are to come from, if a statement says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -155,6 +152,9 @@ impl ChannelSettings {
                     self.compression = algorithms(channel, &text)?;
                 }
                 "SOURCE_ZSTD_COMPRESSION_LEVEL" => self.take_zstd_level(channel, &text)?,
+                "SOURCE_TLS_CIPHERSUITES" => {
+                    self.tls_ciphersuites = value.as_ref().map(|_| text.into_owned());
+                }
                 "PRIVILEGE_CHECKS_USER" => {
                     self.checks_user = value.as_ref().and(account(&text));
                 }
@@ -172,12 +172,13 @@ impl ChannelSettings {
             "SOURCE_BIND" => &mut self.bind,
             "NETWORK_NAMESPACE" => &mut self.network_namespace,
             "SOURCE_SSL_CA" => &mut self.ssl_ca,
+            "SOURCE_SSL_CAPATH" => &mut self.ssl_capath,
             "SOURCE_SSL_CERT" => &mut self.ssl_cert,
             "SOURCE_SSL_KEY" => &mut self.ssl_key,
             "SOURCE_SSL_CIPHER" => &mut self.ssl_cipher,
             "SOURCE_SSL_CRL" => &mut self.ssl_crl,
+            "SOURCE_SSL_CRLPATH" => &mut self.ssl_crlpath,
             "SOURCE_TLS_VERSION" => &mut self.tls_version,
-            "SOURCE_TLS_CIPHERSUITES" => &mut self.tls_ciphersuites,
             "SOURCE_PUBLIC_KEY_PATH" => &mut self.public_key_path,
             _ => return None,
         })
@@ -241,7 +242,6 @@ impl ChannelSettings {
                 self.anonymous = anonymous(text)?;
             }
             "SOURCE_CONNECTION_AUTO_FAILOVER" => self.auto_failover = flag(name, text)?,
-            name if WITHOUT_EFFECT.contains(&name) && text.is_empty() => {}
             name => return Err(SqlError::not_supported(name)),
         }
         Ok(())

@@ -3,10 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 
-use super::{REPLICA, SOURCE, catch_up, contents, status, write};
+use super::{REPLICA, SOURCE, catch_up, change, contents, status, write};
 use crate::common::{Ask, Server, eventually};
+
+/// Number of the certificates that an authority signs.
+const SERIAL: u64 = 7;
 
 /// An authority, with its certificate in a file.
 struct Authority {
@@ -19,6 +25,7 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key");
         let file = dir.join(format!("{name}.pem"));
         let made = params.self_signed(&key).expect("a certificate");
@@ -33,6 +40,7 @@ impl Authority {
         let mut params = CertificateParams::new(hosts).expect("names");
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(SerialNumber::from(SERIAL));
         let key = KeyPair::generate().expect("a key");
         let made = params.signed_by(&key, &self.issuer).expect("a certificate");
         let files = (
@@ -43,6 +51,86 @@ impl Authority {
         std::fs::write(&files.1, key.serialize_pem()).expect("written");
         files
     }
+
+    /// A list that says that the certificates of `sign` are void.
+    fn revoke(&self) -> String {
+        let revoked = RevokedCertParams {
+            serial_number: SerialNumber::from(SERIAL),
+            revocation_time: date_time_ymd(2026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2026, 1, 1),
+            next_update: date_time_ymd(2126, 1, 1),
+            crl_number: SerialNumber::from(1u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).expect("a list");
+        list.pem().expect("PEM")
+    }
+}
+
+#[test]
+fn authorities_and_void_certificates_are_found_in_folders() {
+    let dir = tempfile::tempdir().expect("folder");
+    let own = Authority::new(dir.path(), "authority");
+    let server = own.sign(dir.path(), "source");
+    let folder = |name: &str, files: &[(&str, &[u8])]| {
+        let folder = dir.path().join(name);
+        std::fs::create_dir(&folder).expect("folder");
+        for (name, bytes) in files {
+            std::fs::write(folder.join(name), bytes).expect("written");
+        }
+        folder
+    };
+    let certificate = std::fs::read(&own.file).expect("read");
+    let (named, unnamed) = (
+        folder("named", &[("0a1b2c3d.0", &certificate)]),
+        folder("unnamed", &[("authority.pem", &certificate)]),
+    );
+    let void = folder("void", &[("0a1b2c3d.r0", own.revoke().as_bytes())]);
+    let tls = [
+        format!("--ssl-cert={}", server.0.display()),
+        format!("--ssl-key={}", server.1.display()),
+    ];
+    let options: Vec<&str> = SOURCE.into_iter().chain(tls.iter().map(|o| &**o)).collect();
+    let source = Server::start(&dir.path().join("source"), &options);
+    source.connect().run(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT); SET sql_log_bin = 0; \
+         CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl",
+    );
+    write(&mut source.connect(), 0..10);
+    let replica = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut there = replica.connect();
+    let options = "SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_SSL_VERIFY_SERVER_CERT = 1";
+    change(&mut there, source.port, options);
+    for (authorities, revoked, why) in [
+        (&unnamed, None, Some("no certificate")),
+        (&named, Some(&void), Some("Revoked")),
+        (&named, None, None),
+    ] {
+        let revoked = revoked.map(|path| path.display().to_string());
+        there.run(&format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_CAPATH = '{}', SOURCE_SSL_CRLPATH = '{}'; START REPLICA",
+            authorities.display(),
+            revoked.unwrap_or_default(),
+        ));
+        match why {
+            Some(why) => {
+                eventually("it is refused", || status(&mut there)[34] == "2026");
+                assert!(status(&mut there)[35].contains(why), "{why}");
+            }
+            None => catch_up(&replica, &contents(&mut source.connect())),
+        }
+        there.run("STOP REPLICA");
+    }
+    let shown = format!("{}||NULL", named.display());
+    let sql = "SELECT ssl_ca_path, ssl_crl_path, tls_ciphersuites FROM \
+               performance_schema.replication_connection_configuration";
+    assert_eq!(there.lines(sql), [shown]);
 }
 
 #[test]

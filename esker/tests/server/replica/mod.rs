@@ -157,10 +157,6 @@ fn statements_about_channels_have_mysqls_errors() {
             1064,
         ),
         (
-            "CHANGE REPLICATION SOURCE TO SOURCE_SSL_CRLPATH = 'crl'",
-            1235,
-        ),
-        (
             "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 4294967295",
             1729,
         ),

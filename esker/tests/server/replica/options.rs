@@ -123,19 +123,43 @@ fn what_of_tls_may_be_used_and_the_key_for_the_password() {
                  performance_schema.replication_connection_configuration";
     let expected = "TLSv1.2|ECDHE-ECDSA-AES128-GCM-SHA256|NULL";
     assert_eq!(c.lines(shown), [expected]);
-    for options in [
-        "SOURCE_TLS_VERSION = 'TLSv1.1'",
-        "SOURCE_TLS_VERSION = 'TLSv1.3', SOURCE_TLS_CIPHERSUITES = 'TLS_AES_128_CCM_SHA256'",
-        "SOURCE_SSL = 0, SOURCE_USER = 'fresh', SOURCE_PUBLIC_KEY_PATH = 'nothing.pem'",
+    for (options, code, name) in [
+        ("SOURCE_TLS_VERSION = 'TLSv1.1'", "2026", "TLSv1.1"),
+        (
+            "SOURCE_TLS_VERSION = 'TLSv1.3', SOURCE_TLS_CIPHERSUITES = 'TLS_AES_128_CCM_SHA256'",
+            "2026",
+            "TLS_AES_128_CCM_SHA256",
+        ),
+        ("SOURCE_TLS_CIPHERSUITES = ''", "2026", "tls_ciphersuites"),
+        (
+            "SOURCE_TLS_CIPHERSUITES = NULL, SOURCE_SSL_CAPATH = 'nowhere'",
+            "2026",
+            "SSL connection error: nowhere",
+        ),
+        (
+            "SOURCE_SSL_CAPATH = '', SOURCE_SSL_VERIFY_SERVER_CERT = 1",
+            "2026",
+            "CA certificate is required",
+        ),
+        (
+            "SOURCE_SSL = 0, SOURCE_USER = 'fresh', SOURCE_PUBLIC_KEY_PATH = 'nothing.pem'",
+            "2061",
+            "nothing.pem",
+        ),
+        (
+            "SOURCE_PUBLIC_KEY_PATH = '', GET_SOURCE_PUBLIC_KEY = 0",
+            "2061",
+            "Message: Authentication plugin 'caching_sha2_password' reported error: Authentication requires secure \
+             connection.",
+        ),
     ] {
         c.run(&format!(
             "STOP REPLICA; CHANGE REPLICATION SOURCE TO {options}"
         ));
         c.run("START REPLICA");
-        eventually("it is refused", || status(&mut c)[34] != "0");
+        eventually("it is refused", || status(&mut c)[34] == code);
         let why = status(&mut c)[35].clone();
-        let names = ["TLSv1.1", "TLS_AES_128_CCM_SHA256", "nothing.pem"];
-        assert!(names.iter().any(|name| why.contains(name)), "{why}");
+        assert!(why.contains(name), "{why}");
     }
     // No other network than the server's own can be entered.
     c.run("STOP REPLICA; CHANGE REPLICATION SOURCE TO NETWORK_NAMESPACE = 'foo'; START REPLICA");
