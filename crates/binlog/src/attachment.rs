@@ -35,6 +35,12 @@ const COMPRESSED: u8 = 16;
 const HAS_XID: u8 = 32;
 const ANONYMOUS: u8 = 64;
 const HAS_TAG: u8 = 128;
+/// Bits of the framing; the level of compression is above them.
+const FRAMING_BITS: u8 = 3;
+/// Where an attachment says no level, and MySQL's default.
+pub const DEFAULT_LEVEL: u8 = 3;
+/// The highest level.
+pub const MAX_LEVEL: u8 = 22;
 /// In place of a number: the next free one. Numbers begin at 1.
 const NEXT_FREE: u64 = 0;
 
@@ -107,8 +113,8 @@ pub struct Head<'a> {
     pub settings: &'a [u8],
     /// It may have statements among its events, not only rows.
     pub has_statements: bool,
-    /// Its events are to be compressed.
-    pub compressed: bool,
+    /// Its events are to be compressed with this level of zstd.
+    pub compressed: Option<u8>,
     /// The file with its events, if they are not in the attachment.
     pub spooled: Option<Spooled>,
     /// The keys it changed; `None`: everything before it must be committed first.
@@ -157,9 +163,11 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     flag(HAS_ORIGIN, head.origin.is_some());
     flag(HAS_WRITE_SET, head.write_set.is_some());
     flag(HAS_STATEMENTS, head.has_statements);
-    flag(COMPRESSED, head.compressed);
+    flag(COMPRESSED, head.compressed.is_some());
     flag(HAS_XID, head.xid.is_some());
-    out.u8(head.what as u8);
+    let level = head.compressed.unwrap_or(0);
+    debug_assert!(level <= MAX_LEVEL);
+    out.u8(head.what as u8 | level << FRAMING_BITS);
     out.u8(flags);
     out.u64(head.commit_micros);
     out.u32(head.begin_time);
@@ -272,7 +280,12 @@ impl<'a> Attachment<'a> {
 
 fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
     let mut r = Reader::new(bytes);
-    let what = match r.u8()? {
+    let first = r.u8()?;
+    let (framing, level) = (first & ((1 << FRAMING_BITS) - 1), first >> FRAMING_BITS);
+    if level > MAX_LEVEL {
+        return Err(damaged(format!("attachment: level {level}")));
+    }
+    let what = match framing {
         1 => What::Transaction,
         2 => What::Statement,
         3 => What::XaPrepare,
@@ -344,7 +357,10 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
         schema,
         settings,
         has_statements: has(HAS_STATEMENTS),
-        compressed: has(COMPRESSED),
+        compressed: has(COMPRESSED).then_some(match level {
+            0 => DEFAULT_LEVEL,
+            level => level,
+        }),
         spooled,
         write_set: None,
     };

@@ -14,8 +14,6 @@ use crate::tally::Weight;
 use crate::writeset::History;
 use crate::{Result, damaged};
 
-/// zstd level of compressed transactions, as MySQL's default.
-const COMPRESSION_LEVEL: i32 = 3;
 /// What begins a transaction in the file, and what ends one without changes.
 const BEGIN: &[u8] = b"BEGIN";
 const COMMIT: &[u8] = b"COMMIT";
@@ -140,8 +138,8 @@ impl Deriver {
         bodies.extend(after);
         let head = &attachment.head;
         let plain = bytes_of(&bodies, target.checksum);
-        if head.compressed && head.what == What::Transaction {
-            bodies = self.compress(attachment, bodies)?;
+        if let (Some(level), What::Transaction) = (head.compressed, head.what) {
+            bodies = self.compress(attachment, bodies, level)?;
         }
         let total = bytes_of(&bodies, target.checksum);
         let start = target.events.len();
@@ -362,6 +360,7 @@ impl Deriver {
         &self,
         attachment: &Attachment<'a>,
         bodies: Vec<Body<'a>>,
+        level: u8,
     ) -> Result<Vec<Body<'a>>> {
         let mut inner = Vec::new();
         for body in &bodies {
@@ -378,7 +377,7 @@ impl Deriver {
             );
         }
         let mut bytes = Vec::new();
-        if !payload::write(&inner, COMPRESSION_LEVEL, &mut bytes)? {
+        if !payload::write(&inner, level.into(), &mut bytes)? {
             return Ok(bodies);
         }
         Ok(vec![Body {

@@ -267,7 +267,7 @@ fn attachment(table: &Table, detail: Detail, compressed: bool) -> Vec<u8> {
         schema: b"d",
         settings: &bytes,
         has_statements: false,
-        compressed,
+        compressed: compressed.then_some(3),
         spooled: None,
         write_set: None,
     };

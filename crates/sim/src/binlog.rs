@@ -321,7 +321,7 @@ fn head(what: What, number: u64, xid: Option<XaPrepare>) -> Vec<u8> {
         schema: b"d",
         settings: b"",
         has_statements: what == What::Statement,
-        compressed: false,
+        compressed: None,
         spooled: None,
         write_set: None,
     })

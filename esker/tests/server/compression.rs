@@ -283,3 +283,35 @@ fn packets_that_lie_end_the_connection_only() {
     }
     assert_eq!(server.connect().value("SELECT 1"), "1");
 }
+
+#[test]
+fn transactions_are_compressed_as_hard_as_the_session_wants() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--log-bin=ON"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT); SET binlog_transaction_compression = ON");
+    // Words that come again at distances of many kinds.
+    let words = (0..20_000u32).map(|n| format!("{:x} ", n.wrapping_mul(2_654_435_761) >> 20));
+    let text: String = words.collect();
+    for (id, level) in [(1, 1), (2, 19), (3, 19)] {
+        c.run(&format!(
+            "SET binlog_transaction_compression_level_zstd = {level}; INSERT INTO d.t VALUES ({id}, '{text}')"
+        ));
+    }
+    let events = c.rows("SHOW BINLOG EVENTS").into_iter();
+    let payloads = events.filter(|row| row[2].as_deref() == Some("Transaction_payload"));
+    let sizes: Vec<u64> = payloads
+        .map(|row| {
+            let number = |at: usize| -> u64 {
+                let text = row[at].as_deref().expect("a place");
+                text.parse().expect("a number")
+            };
+            number(4) - number(1)
+        })
+        .collect();
+    let [quick, hard, again] = sizes[..] else {
+        panic!("{sizes:?}");
+    };
+    assert!(hard < quick, "{sizes:?}");
+    assert!(hard.abs_diff(again) < quick - hard, "{sizes:?}");
+}

@@ -57,7 +57,7 @@ fn head_of(n: u64, gtid: Option<Gtid>, spooled: Option<Spooled>) -> Vec<u8> {
         schema: b"d",
         settings: b"",
         has_statements: false,
-        compressed: n.is_multiple_of(5),
+        compressed: n.is_multiple_of(5).then_some(3),
         spooled,
         write_set: Some(&[n % 3]),
     })

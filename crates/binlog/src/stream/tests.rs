@@ -117,7 +117,7 @@ impl Rig {
             schema: b"d",
             settings: b"",
             has_statements: what == What::Statement,
-            compressed,
+            compressed: compressed.then_some(3),
             spooled: None,
             write_set: None,
         };

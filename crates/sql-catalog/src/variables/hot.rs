@@ -305,7 +305,10 @@ impl SessionVars {
                 },
                 edits_documents: !v.named("binlog_row_value_options").as_text().is_empty(),
                 statements: v.named("binlog_rows_query_log_events").is_on(),
-                compressed: v.named("binlog_transaction_compression").is_on(),
+                compressed: v.named("binlog_transaction_compression").is_on().then(|| {
+                    v.named("binlog_transaction_compression_level_zstd")
+                        .as_u64() as u8
+                }),
                 origin: origin_of(v),
                 flags: RowFlags {
                     no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),

@@ -39,8 +39,8 @@ pub struct LogVars {
     pub edits_documents: bool,
     /// binlog_rows_query_log_events.
     pub statements: bool,
-    /// binlog_transaction_compression.
-    pub compressed: bool,
+    /// binlog_transaction_compression_level_zstd, with binlog_transaction_compression.
+    pub compressed: Option<u8>,
     /// original_commit_timestamp and original_server_version, if they are set.
     pub origin: Option<(u64, u32)>,
     /// foreign_key_checks and unique_checks.

@@ -198,6 +198,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("binlog_row_value_options", B, SET, VarKind::Enum(&["", "PARTIAL_JSON"]), ""),
     var("binlog_rows_query_log_events", B, SET, VarKind::Bool, "OFF"),
     var("binlog_transaction_compression", B, SET, VarKind::Bool, "OFF"),
+    var("binlog_transaction_compression_level_zstd", B, SET, VarKind::UInt { min: 1, max: 22 }, "3"),
     var("block_encryption_mode", B, SET, VarKind::Enum(BlockMode::NAMES), "aes-128-ecb"),
     var("caching_sha2_password_proxy_users", G, SET, VarKind::Bool, "OFF"),
     var("character_set_client", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),

@@ -33,7 +33,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("binlog_order_commits", G, SET, VarKind::Bool, "ON"),
     unused("binlog_rotate_encryption_master_key_at_startup", G, FIX, VarKind::Bool, "OFF"),
     unused("binlog_stmt_cache_size", G, SET, VarKind::UInt { min: 4_096, max: 18_446_744_073_709_547_520 }, "32768"),
-    unused("binlog_transaction_compression_level_zstd", B, SET, VarKind::UInt { min: 1, max: 22 }, "3"),
     unused("binlog_transaction_dependency_history_size", G, SET, VarKind::UInt { min: 1, max: 100_000_000 }, "10000000"),
     unused("bulk_insert_buffer_size", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "8388608"),
     unused("caching_sha2_password_auto_generate_rsa_keys", G, FIX, VarKind::Bool, "ON"),

@@ -331,7 +331,7 @@ impl Session {
             schema: schema.as_bytes(),
             settings: &settings,
             has_statements: true,
-            compressed: false,
+            compressed: None,
             spooled: None,
             write_set: None,
         };
