@@ -544,6 +544,11 @@ pub fn incorrect_value(kind: impl Display, value: impl Display) -> SqlError {
     SqlError::new(1525, "HY000", format!("Incorrect {kind} value: '{value}'"))
 }
 
+/// 1525: an option of a replication channel has a line feed.
+pub fn line_feed(value: impl Display) -> SqlError {
+    incorrect_value("argument contains not-allowed LF", value)
+}
+
 /// 1582
 pub fn wrong_parameter_count(function: impl Display) -> SqlError {
     let text = format!("Incorrect parameter count in the call to native function '{function}'");
@@ -614,6 +619,18 @@ pub fn channel_damaged(why: impl Display) -> SqlError {
 /// 2014
 pub fn out_of_sync() -> SqlError {
     SqlError::new(2014, "HY000", "Commands out of sync")
+}
+
+/// 3067: a rule of CHANGE REPLICATION FILTER.
+pub fn filter_pattern() -> SqlError {
+    let text = "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'";
+    SqlError::new(3067, "HY000", text)
+}
+
+/// 3139: `what` is not done on a channel of this name.
+pub fn channel_refuses(what: impl Display, channel: impl Display) -> SqlError {
+    let text = format!("{what} cannot be performed on channel '{channel}'.");
+    SqlError::new(3139, "HY000", text)
 }
 
 /// 3024

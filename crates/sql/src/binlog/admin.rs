@@ -35,6 +35,17 @@ const HAS_OWNERS: &str = "there are ongoing transactions that have a GTID. Befor
                           GTID-transactions to replicate to all servers, and then execute SET @@GLOBAL.GTID_MODE = \
                           OFF on all servers. See the Manual for details";
 
+/// Why gtid_mode does not become OFF while sessions wait for GTIDs.
+const IS_WAITED_FOR: &str = "there are ongoing calls to WAIT_FOR_EXECUTED_GTID_SET. Before you set \
+                             @@GLOBAL.GTID_MODE = OFF, ensure that no other client is waiting for GTID-transactions \
+                             to be committed";
+
+/// Why gtid_mode does not become ON while transactions go on that are to have no GTIDs.
+const HAS_ANONYMOUS: &str = "there are ongoing, anonymous transactions. Before setting @@GLOBAL.GTID_MODE = ON, wait \
+                             until SHOW STATUS LIKE 'ANONYMOUS_TRANSACTION_COUNT' shows zero on all servers. Then \
+                             wait for all existing, anonymous transactions to replicate to all replicas, and then \
+                             execute SET @@GLOBAL.GTID_MODE = ON on all servers. See the Manual for details";
+
 impl Instance {
     /// The binary log with everything that is committed by now.
     ///
@@ -112,6 +123,21 @@ impl Instance {
             .unwrap_or_default()
     }
 
+    /// May `gtid_mode` have this value, as sessions are? It has it already.
+    ///
+    /// # Errors
+    /// 3111.
+    fn admit_gtid_mode_now(&self, mode: &str) -> SqlResult<()> {
+        let owned = &self.binlog.owned;
+        let why = match mode {
+            "OFF" if owned.is_any_taken() => HAS_OWNERS,
+            "OFF" if owned.is_any_waiting() => IS_WAITED_FOR,
+            "ON" if owned.anonymous() > 0 => HAS_ANONYMOUS,
+            _ => return Ok(()),
+        };
+        Err(gtid_mode_refused(mode, why))
+    }
+
     /// Carries a global variable that has been set over to the writer, if it is about the binary log.
     ///
     /// # Errors
@@ -129,9 +155,7 @@ impl Instance {
         }
         if name == "gtid_mode" {
             self.admit_gtid_mode(value.as_text())?;
-            if value.as_text() == "OFF" && self.binlog.owned.is_any_taken() {
-                return Err(gtid_mode_refused("OFF", HAS_OWNERS));
-            }
+            self.admit_gtid_mode_now(value.as_text())?;
         }
         if let Some(twin) = super::twins::twin(name) {
             self.globals.tell(twin, value);
@@ -228,6 +252,7 @@ impl GtidFunctions for SessionContext {
     fn wait_for_executed(&self, set: &str, at_most_secs: Option<f64>) -> SqlResult<bool> {
         let wanted = parse_set(set)?;
         let is_there = |view: &View| view.executed.contains_all(&wanted);
+        let _waits = self.instance.binlog.owned.begin_waiting();
         let begun = Instant::now();
         loop {
             let view = self.instance.binlog.wait(WAIT_STEP, is_there);

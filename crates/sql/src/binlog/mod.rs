@@ -40,7 +40,7 @@ pub use capture::Capture;
 pub(crate) use definition::definition;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use filter::DatabaseFilter;
-pub(crate) use owned::Taken;
+pub(crate) use owned::{Counted, Taken};
 pub(crate) use replicas::Replicas;
 pub(crate) use service::{Binlog, follows};
 pub(crate) use snapshot::Position;

@@ -4,8 +4,12 @@
 //! - A GTID is at most one session's. One that was committed stays taken until the files have it, so nobody takes it
 //!   between commit and derivation.
 //! - Numbers that the server gives itself never come here: they cost no lock.
+//! - Transactions that are to stay without GTID are counted while they go on: whoever turns GTIDs on looks after the
+//!   mode is set, and a session looks at the mode after it has counted itself, so one of them sees the other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker_binlog::gtid::{Gtid, GtidSet};
@@ -57,6 +61,25 @@ impl Entries {
 pub(crate) struct OwnedGtids {
     entries: Mutex<Entries>,
     changed: Condvar,
+    anonymous: Arc<AtomicU64>,
+    waiting: Arc<AtomicU64>,
+}
+
+/// Somebody who is counted until this is dropped.
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    fn among(number: &Arc<AtomicU64>) -> Self {
+        number.fetch_add(1, Ordering::SeqCst);
+        Self(number.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let before = self.0.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "whoever goes was counted");
+    }
 }
 
 /// What came of an attempt to take a GTID.
@@ -133,6 +156,26 @@ impl OwnedGtids {
             .retain(|_, owner| matches!(owner, Owner::Session(_)));
         entries.committed = 0;
         entries.sweep_at = SWEEP_AT;
+    }
+
+    /// A transaction begins that is to have no GTID.
+    pub(crate) fn begin_anonymous(&self) -> Counted {
+        Counted::among(&self.anonymous)
+    }
+
+    /// How many of them go on.
+    pub(crate) fn anonymous(&self) -> u64 {
+        self.anonymous.load(Ordering::SeqCst)
+    }
+
+    /// A session begins to wait for GTIDs that are to be executed.
+    pub(crate) fn begin_waiting(&self) -> Counted {
+        Counted::among(&self.waiting)
+    }
+
+    /// Does one wait?
+    pub(crate) fn is_any_waiting(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// Has a session one?

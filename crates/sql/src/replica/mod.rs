@@ -101,6 +101,11 @@ impl Channels {
     }
 }
 
+/// Why gtid_mode does not become ON.
+const IGNORES_SERVERS: &str = "there is at least one replication channel with IGNORE_SEVER_IDS configured (i.e. not \
+                               empty).Before you set @@GLOBAL.GTID_MODE = ON, ensure no channel has a configured \
+                               value for IGNORE_SERVER_IDS";
+
 /// 3074.
 fn does_not_exist(name: &str) -> SqlError {
     let text = format!("Replica channel '{name}' does not exist.");
@@ -134,6 +139,8 @@ impl Instance {
                      LOCAL or to a UUID. Execute CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = \
                      OFF FOR CHANNEL '{name}' before you set @@GLOBAL.GTID_MODE = '{mode}'"
                 )
+            } else if !settings.ignored_servers.is_empty() && mode == "ON" {
+                IGNORES_SERVERS.to_owned()
             } else if settings.auto_position && mode == "OFF" {
                 format!(
                     "replication channel '{name}' is configured in AUTO_POSITION mode. Execute CHANGE REPLICATION \
@@ -172,7 +179,8 @@ impl Instance {
         }
     }
 
-    /// `Rpl_semi_sync_replica_status`, and how many transactions that have come are not applied.
+    /// `Rpl_semi_sync_replica_status`, how many transactions that have come are not applied, and how many that go on
+    /// are to have no GTID.
     pub(crate) fn replica_counters(&self) -> Vec<(&'static str, String)> {
         let views: Vec<_> = self
             .channels
@@ -188,6 +196,10 @@ impl Instance {
         let waiting: u64 = views.iter().map(|view| view.waiting).sum();
         vec![
             ("Esker_replica_lag_transactions", waiting.to_string()),
+            (
+                "Ongoing_anonymous_transaction_count",
+                self.binlog.owned.anonymous().to_string(),
+            ),
             ("Rpl_semi_sync_replica_status", shown.to_owned()),
             ("Rpl_semi_sync_slave_status", shown.to_owned()),
         ]

@@ -23,7 +23,7 @@ use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::run::Done;
 use super::{Session, SessionContext};
-use crate::binlog::Taken;
+use crate::binlog::{Counted, Taken};
 use crate::ddl;
 
 /// A session that waits for a GTID looks this often whether it may go on.
@@ -52,6 +52,8 @@ impl Default for Next {
 /// gtid_next of a session.
 pub(crate) struct GtidNext {
     next: Next,
+    /// A transaction goes on that is to have no GTID, or one is about to begin.
+    anonymous: Option<Counted>,
     /// The record of the statement that runs has the GTID.
     is_logged: Cell<bool>,
     /// What the last record was to get, for clients that are told.
@@ -62,6 +64,7 @@ impl Default for GtidNext {
     fn default() -> Self {
         Self {
             next: Next::default(),
+            anonymous: None,
             is_logged: Cell::new(false),
             numbered: RefCell::default(),
         }
@@ -71,10 +74,7 @@ impl Default for GtidNext {
 impl GtidNext {
     /// Has the session said nothing special?
     pub(super) fn is_plain(&self) -> bool {
-        matches!(
-            self.next,
-            Next::Automatic(_) | Next::Of(_) | Next::Anonymous
-        )
+        matches!(self.next, Next::Automatic(_) | Next::Of(_))
     }
 
     /// What the last record was to get, once.
@@ -198,6 +198,9 @@ impl Session {
             Next::Anonymous => "ANONYMOUS".to_owned(),
             Next::Given { gtid, .. } | Next::Used(gtid) => gtid.to_string(),
         };
+        if next == Next::Anonymous {
+            self.hold_anonymous()?;
+        }
         self.context.gtid_next.next = match next {
             Next::Given { gtid, .. } => {
                 let is_owned = self.take_gtid(&gtid)?;
@@ -229,6 +232,9 @@ impl Session {
         if !instance.binlog.is_on() {
             return Ok(true);
         }
+        if next == Next::Anonymous {
+            self.hold_anonymous()?;
+        }
         let mut is_new = true;
         self.context.gtid_next.next = match next {
             Next::Given { gtid, .. } => {
@@ -244,6 +250,22 @@ impl Session {
             next => next,
         };
         Ok(is_new)
+    }
+
+    /// From now on a transaction goes on that is to have no GTID.
+    ///
+    /// # Errors
+    /// 1782: `gtid_mode` has become ON.
+    fn hold_anonymous(&mut self) -> SqlResult<()> {
+        if self.context.gtid_next.anonymous.is_some() {
+            return Ok(());
+        }
+        let instance = &self.context.instance;
+        let counted = instance.binlog.owned.begin_anonymous();
+        let mode = instance.globals.named("gtid_mode");
+        admit_next(Next::Anonymous, mode.as_text())?;
+        self.context.gtid_next.anonymous = Some(counted);
+        Ok(())
     }
 
     /// False: it is executed.
@@ -284,12 +306,19 @@ impl Session {
     /// What gtid_next says of a statement: `Some` if it is skipped, for its transaction is executed.
     ///
     /// # Errors
-    /// 1837: the GTID is used up; 1778: the statement would commit a transaction that is to have more.
-    pub(super) fn admit_gtid(&self, statement: &Statement) -> SqlResult<Option<Done>> {
+    /// 1837: the GTID is used up; 1778: the statement would commit a transaction that is to have more; 1782: there is
+    /// to be none, and `gtid_mode` is ON by now.
+    pub(super) fn admit_gtid(&mut self, statement: &Statement) -> SqlResult<Option<Done>> {
         let gtid_next = &self.context.gtid_next;
         gtid_next.is_logged.set(false);
         if gtid_next.is_plain() {
             return Ok(None);
+        }
+        if gtid_next.next == Next::Anonymous {
+            return match is_exempt(statement) && !matches!(statement, Statement::Begin(_)) {
+                true => Ok(None),
+                false => self.hold_anonymous().map(|()| None),
+            };
         }
         let commits = matches!(statement, Statement::Begin(_)) || ddl::commits(statement);
         if commits && gtid_next.owned().is_some() && self.in_transaction() {
@@ -332,7 +361,11 @@ impl Session {
     }
 
     /// After a statement: what was logged has used its GTID up.
-    pub(super) fn settle_gtid(&mut self, result: &Result<Done, ExecError>) {
+    pub(super) fn settle_gtid(&mut self, statement: &Statement, result: &Result<Done, ExecError>) {
+        let goes_on = self.in_transaction() || matches!(statement, Statement::Set(_));
+        if !goes_on {
+            self.context.gtid_next.anonymous = None;
+        }
         let is_logged = self.context.gtid_next.is_logged.get();
         self.mark_logged(match result {
             Ok(Done::Ok(_, seq)) => *seq,
@@ -349,6 +382,7 @@ impl Session {
     pub(super) fn end_gtid(&mut self, is_committed: bool) {
         let gtid_next = &mut self.context.gtid_next;
         gtid_next.is_logged.set(false);
+        gtid_next.anonymous = None;
         let Next::Given { gtid, is_owned } = &gtid_next.next else {
             return;
         };

@@ -71,12 +71,15 @@ impl Session {
     fn feed_running(&mut self, running: &mut Running, file: &mut dyn FileSource) -> Outcome {
         let done = match &running.work {
             Work::Ready(statement, _) => match &**statement {
-                Statement::LoadData(load) => self.load_data(load, Some(file)),
+                Statement::LoadData(load) => {
+                    let done = self.load_data(load, Some(file));
+                    self.settle_gtid(statement, &done);
+                    done
+                }
                 _ => panic!("a file for another statement"),
             },
             _ => panic!("a file for a finished statement"),
         };
-        self.settle_gtid(&done);
         // Metadata locks were there when the file was asked for, and row locks are waited for in place.
         let done = done.map_err(|e| match e {
             ExecError::Wait(_) => ExecError::Sql(engine_error(&EngineError::LockWaitTimeout)),

@@ -112,7 +112,7 @@ impl Session {
             return Ok(skipped);
         }
         let result = self.run_admitted(statement, params, prepared, mode);
-        self.settle_gtid(&result);
+        self.settle_gtid(statement, &result);
         result
     }
 

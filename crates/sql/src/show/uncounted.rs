@@ -39,7 +39,7 @@ const ZEROS: &str = "\
     Innodb_undo_tablespaces_active Innodb_undo_tablespaces_explicit Innodb_undo_tablespaces_implicit \
     Innodb_undo_tablespaces_total Key_blocks_not_flushed Key_blocks_unused Key_blocks_used Key_read_requests \
     Key_reads Key_write_requests Key_writes Locked_connects Max_execution_time_exceeded Max_execution_time_set \
-    Max_execution_time_set_failed Not_flushed_delayed_rows Ongoing_anonymous_transaction_count Open_files \
+    Max_execution_time_set_failed Not_flushed_delayed_rows Open_files \
     Open_streams Opened_files Opened_table_definitions Opened_tables Performance_schema_accounts_lost \
     Performance_schema_cond_classes_lost Performance_schema_cond_instances_lost \
     Performance_schema_file_classes_lost Performance_schema_file_handles_lost \

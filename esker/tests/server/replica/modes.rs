@@ -137,3 +137,75 @@ fn gtids_are_not_turned_off_while_a_session_has_one() {
     owner.run("COMMIT");
     c.run("SET GLOBAL gtid_mode = OFF");
 }
+
+#[test]
+fn gtids_are_not_turned_on_while_a_session_goes_without() {
+    let dir = tempfile::tempdir().expect("folder");
+    let options = [&REPLICA[..], &["--gtid-mode=ON_PERMISSIVE"]].concat();
+    let server = Server::start(&dir.path().join("server"), &options);
+    let (mut other, mut c) = (server.connect(), server.connect());
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)");
+    let counted = "SHOW STATUS LIKE 'Ongoing_anonymous_transaction_count'";
+    let count = |c: &mut esker_server::client::Client| c.rows(counted).concat()[1].clone();
+    for (statements, end) in [
+        ("SET gtid_next = 'ANONYMOUS'", "INSERT INTO d.t VALUES (1)"),
+        ("BEGIN; INSERT INTO d.t VALUES (2)", "COMMIT"),
+        ("BEGIN; INSERT INTO d.t VALUES (3)", "ROLLBACK"),
+        ("BEGIN", "TRUNCATE TABLE d.t"),
+    ] {
+        other.run(statements);
+        assert_eq!(count(&mut c).as_deref(), Some("1"), "{statements}");
+        assert_eq!(
+            c.code("SET GLOBAL gtid_mode = ON"),
+            Some(3111),
+            "{statements}"
+        );
+        other.run(end);
+        assert_eq!(count(&mut c).as_deref(), Some("0"), "{end}");
+    }
+    assert_eq!(c.lines("SELECT @@GLOBAL.gtid_mode"), ["ON_PERMISSIVE"]);
+    c.run("SET GLOBAL gtid_mode = ON");
+    // It says still that it goes without, and may not any more.
+    for sql in [
+        "INSERT INTO d.t VALUES (4)",
+        "BEGIN",
+        "CREATE TABLE d.u (a INT)",
+    ] {
+        assert_eq!(other.code(sql), Some(1782), "{sql}");
+    }
+    other.run("SELECT 1; SET gtid_next = 'AUTOMATIC'; INSERT INTO d.t VALUES (4)");
+    // One that goes away is not counted any more.
+    c.run("SET GLOBAL gtid_mode = ON_PERMISSIVE");
+    other.run("SET gtid_next = 'ANONYMOUS'");
+    drop(other);
+    eventually("it is gone", || count(&mut c).as_deref() == Some("0"));
+    // Nor are they turned off while a session waits for one.
+    let waiter = std::thread::spawn({
+        let mut waiter = server.connect();
+        move || waiter.lines(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{UUID}:1')"))
+    });
+    let waits =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT WAIT_FOR%'";
+    eventually("it waits", || c.lines(waits) == ["1"]);
+    c.run("SET GLOBAL gtid_mode = OFF_PERMISSIVE");
+    assert_eq!(c.code("SET GLOBAL gtid_mode = OFF"), Some(3111));
+    c.run(&format!(
+        "SET gtid_next = '{UUID}:1'; INSERT INTO d.t VALUES (5); SET gtid_next = 'AUTOMATIC'"
+    ));
+    assert_eq!(waiter.join().expect("it has waited"), ["0"]);
+    c.run("SET GLOBAL gtid_mode = OFF");
+}
+
+#[test]
+fn servers_are_not_ignored_beside_gtids() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("server"), &REPLICA);
+    let mut c = server.connect();
+    let ignore = "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', IGNORE_SERVER_IDS = (7)";
+    assert_eq!(c.code(ignore), Some(3139));
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', IGNORE_SERVER_IDS = ()");
+    c.run("SET GLOBAL gtid_mode = ON_PERMISSIVE");
+    c.run(ignore);
+    assert_eq!(c.code("SET GLOBAL gtid_mode = ON"), Some(3111));
+    c.run("RESET REPLICA ALL; SET GLOBAL gtid_mode = ON");
+}
