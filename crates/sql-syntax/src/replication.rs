@@ -4,12 +4,46 @@
 //! **Invariants**: old (MASTER, SLAVE) and new (SOURCE, REPLICA) words give the same tree; option
 //! names are kept as written, upper-cased.
 
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::ast::{Account, ReplicaThreads, Replication, Statement};
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
+
+/// It has words.
+const KEY_CHECK: &str = "REQUIRE_TABLE_PRIMARY_KEY_CHECK";
+/// MariaDB's, which has words as well.
+const USE_GTID: &str = "MASTER_USE_GTID";
+
+/// Has an option of CHANGE REPLICATION SOURCE a text?
+fn is_text(option: &str) -> bool {
+    const SOURCE: &[&str] = &[
+        "HOST",
+        "USER",
+        "PASSWORD",
+        "BIND",
+        "LOG_FILE",
+        "SSL_CA",
+        "SSL_CAPATH",
+        "SSL_CERT",
+        "SSL_CIPHER",
+        "SSL_CRL",
+        "SSL_CRLPATH",
+        "SSL_KEY",
+        "TLS_VERSION",
+        "TLS_CIPHERSUITES",
+        "PUBLIC_KEY_PATH",
+        "COMPRESSION_ALGORITHMS",
+    ];
+    let of_source = option
+        .strip_prefix("SOURCE_")
+        .or_else(|| option.strip_prefix("MASTER_"));
+    match of_source {
+        Some(rest) => SOURCE.contains(&rest),
+        None => matches!(option, "RELAY_LOG_FILE" | "NETWORK_NAMESPACE"),
+    }
+}
 
 impl Parser<'_> {
     pub(super) fn replication_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
@@ -125,12 +159,19 @@ impl Parser<'_> {
         }
         self.expect_kw(Kw::FILTER)?;
         let filters = self.list(|p| {
+            if !p
+                .bytes(p.cur)
+                .to_ascii_uppercase()
+                .starts_with(b"REPLICATE_")
+            {
+                return p.fail();
+            }
             let name = p.option_name()?;
             p.expect(Tok::Eq)?;
             p.expect(Tok::LParen)?;
             let mut members = Vec::new();
             while !p.is(Tok::RParen) {
-                members.push(p.filter_member()?);
+                members.push(p.filter_member(&name)?);
                 if !p.eat(Tok::Comma) {
                     break;
                 }
@@ -145,14 +186,32 @@ impl Parser<'_> {
     }
 
     /// A database, `d.t`, a pattern string, or `(a, b)` of a rewrite rule: its source text.
-    fn filter_member(&mut self) -> SqlResult<Box<str>> {
+    fn filter_member(&mut self, rule: &str) -> SqlResult<Box<str>> {
         let start = self.cur.start;
-        if self.is(Tok::LParen) {
-            self.paren_list(Self::ident)?;
-        } else if self.is(Tok::Str) {
-            return self.string_text();
-        } else {
-            self.object_name()?;
+        match rule {
+            "REPLICATE_DO_DB" | "REPLICATE_IGNORE_DB" => {
+                self.ident()?;
+            }
+            "REPLICATE_DO_TABLE" | "REPLICATE_IGNORE_TABLE" => {
+                self.ident()?;
+                self.expect(Tok::Dot)?;
+                self.ident()?;
+            }
+            "REPLICATE_WILD_DO_TABLE" | "REPLICATE_WILD_IGNORE_TABLE" => {
+                let pattern = self.string_text()?;
+                return match pattern.contains('.') {
+                    true => Ok(pattern),
+                    false => Err(errors::filter_pattern()),
+                };
+            }
+            "REPLICATE_REWRITE_DB" => {
+                self.expect(Tok::LParen)?;
+                self.ident()?;
+                self.expect(Tok::Comma)?;
+                self.ident()?;
+                self.expect(Tok::RParen)?;
+            }
+            _ => return self.fail(),
         }
         Ok(self.source(start, self.prev_end))
     }
@@ -166,7 +225,9 @@ impl Parser<'_> {
             p.expect(Tok::Eq)?;
             let value = match &*name {
                 "PRIVILEGE_CHECKS_USER" => p.checks_user()?,
-                _ => p.source_value()?,
+                "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" => Some(p.assigned()?),
+                name if is_text(name) => p.source_text(name)?,
+                name => Some(p.source_value(name)?),
             };
             Ok((name, value))
         })?;
@@ -210,32 +271,69 @@ impl Parser<'_> {
         }
     }
 
-    fn source_value(&mut self) -> SqlResult<Option<Vec<u8>>> {
+    /// OFF, LOCAL, or the text of a UUID, which the words are not.
+    fn assigned(&mut self) -> SqlResult<Vec<u8>> {
+        if self.is(Tok::Str) {
+            let text = self.string()?;
+            let is_word = ["OFF", "LOCAL"]
+                .iter()
+                .any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+            return match is_word {
+                true => {
+                    let text = String::from_utf8_lossy(&text);
+                    Err(errors::incorrect_value("UUID", text))
+                }
+                false => Ok(text),
+            };
+        }
+        let word = self.bytes(self.cur).to_ascii_uppercase();
+        if !matches!(&*word, b"OFF" | b"LOCAL") {
+            return self.fail();
+        }
+        self.advance();
+        Ok(word)
+    }
+
+    /// A text, or NULL, where there may be none.
+    fn source_text(&mut self, name: &str) -> SqlResult<Option<Vec<u8>>> {
+        if name.ends_with("TLS_CIPHERSUITES") && self.eat_kw(Kw::NULL) {
+            return Ok(None);
+        }
+        let text = self.string()?;
+        // MySQL finds it among the algorithms.
+        let may_have = name.ends_with("COMPRESSION_ALGORITHMS");
+        match text.contains(&b'\n') && !may_have {
+            true => Err(errors::line_feed(String::from_utf8_lossy(&text))),
+            false => Ok(Some(text)),
+        }
+    }
+
+    fn source_value(&mut self, name: &str) -> SqlResult<Vec<u8>> {
         let start = self.cur.start;
         match self.cur.tok {
-            Tok::Word(Kw::NULL) => {
-                self.advance();
-                return Ok(None);
-            }
-            Tok::Str => return self.string().map(Some),
-            Tok::Int | Tok::Decimal | Tok::Float => {
+            Tok::Int | Tok::Decimal | Tok::Float if name != KEY_CHECK => {
                 self.advance();
             }
-            Tok::LParen => {
+            Tok::LParen if name == "IGNORE_SERVER_IDS" => {
                 self.advance();
                 while matches!(self.cur.tok, Tok::Int | Tok::Comma) {
                     self.advance();
                 }
                 self.expect(Tok::RParen)?;
             }
-            // ON, OFF, STREAM, GENERATE, LOCAL.
-            Tok::Word(kw) if kw.reserved() && kw != Kw::ON => return self.fail(),
-            Tok::Word(_) | Tok::Quoted => {
+            Tok::Word(_) if name == KEY_CHECK => {
+                let word = self.bytes(self.cur).to_ascii_uppercase();
+                if !matches!(&*word, b"ON" | b"OFF" | b"STREAM" | b"GENERATE") {
+                    return self.fail();
+                }
+                self.advance();
+            }
+            Tok::Word(kw) if name == USE_GTID && !kw.reserved() => {
                 self.advance();
             }
             _ => return self.fail(),
         }
-        Ok(Some(self.source(start, self.prev_end).as_bytes().to_vec()))
+        Ok(self.source(start, self.prev_end).as_bytes().to_vec())
     }
 
     /// After RESET.

@@ -3,13 +3,15 @@
 //! Neighbours: CHANGE REPLICATION FILTER and `replicate_*` options fill [`Filters`]; the applier asks before it
 //! computes what a transaction depends on, and when it looks a table up. **Invariants**: rules are asked in MySQL's
 //! order: databases first, then tables (do, ignore, wild do, wild ignore), under the names that they have here; without
-//! a rule everything is applied.
+//! a rule everything is applied. Rules are about what an XA transaction changes: XA START, PREPARE, COMMIT and the like
+//! concern no database, and a transaction that is prepared is decided, wherever the session was when it said so.
 
 use crate::bytes::Reader;
 use crate::event::query::Query;
 use crate::{Result, damaged};
 
-use super::{Group, PartKind, Shape};
+use super::boundary::starts_with;
+use super::{Group, PartKind};
 
 /// The rules of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,7 +106,7 @@ impl Filters {
     /// # Errors
     /// Damaged events.
     pub fn strip(&self, group: &mut Group, touched: &dyn Fn(&str, &[u8]) -> Touched) -> Result<()> {
-        if self.is_empty() || group.shape == Shape::Xa {
+        if self.is_empty() {
             return Ok(());
         }
         let mut dropped = Vec::new();
@@ -150,6 +152,9 @@ impl Filters {
         query: &Query<'_>,
         touched: &dyn Fn(&str, &[u8]) -> Touched,
     ) -> bool {
+        if starts_with(query.text, "XA ") {
+            return true;
+        }
         let schema = String::from_utf8_lossy(query.schema);
         let schema = self.rewritten(&schema);
         let touched = touched(schema, query.text);

@@ -10,6 +10,9 @@ use esker_types::{SqlError, SqlResult};
 
 use crate::instance::Instance;
 
+/// The account of a channel may not apply; with this number in MySQL's Last_SQL_Errno.
+const NEEDS_PRIVILEGE: u16 = 13496;
+
 /// 3944: `REQUIRE_ROW_FORMAT` is set.
 pub(super) fn not_in_row_format() -> SqlError {
     let text = "The query does not comply with variable require_row_format restrictions.";
@@ -63,7 +66,7 @@ pub(crate) fn checks_account(
 /// May a channel apply with the rights of the account?
 ///
 /// # Errors
-/// 3925, 3926, 3928.
+/// 3925, 3926, 13496.
 pub(super) fn admit_account(
     instance: &Instance,
     channel: &str,
@@ -81,7 +84,7 @@ pub(super) fn admit_account(
     let why = "this user does not have REPLICATION_APPLIER privilege. Correct this before starting the replication \
                threads.";
     let text = said(channel, (&account.0, &account.1), why);
-    Err(SqlError::new(3928, "HY000", text))
+    Err(SqlError::new(NEEDS_PRIVILEGE, "HY000", text))
 }
 
 fn said(channel: &str, (user, host): (&str, &str), why: &str) -> String {

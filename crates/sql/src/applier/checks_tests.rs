@@ -108,7 +108,7 @@ fn a_channel_applies_what_its_account_may_do() {
     let mut there = replica.client(9);
     for (then, expected) in [
         ("DO 0", Some(3926)),
-        ("CREATE USER app@localhost", Some(3928)),
+        ("CREATE USER app@localhost", Some(13496)),
         (
             "GRANT REPLICATION_APPLIER ON *.* TO app@localhost",
             Some(1227),

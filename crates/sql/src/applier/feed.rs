@@ -48,6 +48,8 @@ pub(super) struct Feed {
     begin: Place,
     /// What of `SQL_AFTER_GTIDS` has not been placed.
     awaited: Option<GtidSet>,
+    /// Some of `SQL_BEFORE_GTIDS` are executed already.
+    is_behind: bool,
     /// `SQL_AFTER_MTS_GAPS`: no group behind this one is applied.
     gaps_end: Option<u64>,
     /// The last group that was placed, or found done.
@@ -67,13 +69,22 @@ impl Feed {
     pub(super) fn new(shared: Arc<Shared>, source: Box<dyn EventSource>) -> Self {
         let rules = &shared.rules;
         let (low, end) = shared.progress(|p| (p.low(), p.checkpoint().end.clone()));
+        let executed = |shared: &Shared| {
+            let mut executed = shared.instance.gtid_executed();
+            executed.union(&shared.progress(|p| p.state().all_gtids()));
+            executed
+        };
         let awaited = match &shared.settings.until {
             Some(Until::AfterGtids(set)) => {
                 let mut awaited = set.clone();
-                awaited.subtract(&shared.progress(|p| p.state().all_gtids()));
+                awaited.subtract(&executed(&shared));
                 Some(awaited)
             }
             _ => None,
+        };
+        let is_behind = match &shared.settings.until {
+            Some(Until::BeforeGtids(set)) => set.intersects(&executed(&shared)),
+            _ => false,
         };
         let gaps_end = match &shared.settings.until {
             Some(Until::AfterGaps) => {
@@ -85,6 +96,7 @@ impl Feed {
         Self {
             begin: end.clone(),
             awaited,
+            is_behind,
             gaps_end,
             last: low,
             assembler: Assembler::new(low + 1, end, rules.max_bytes),
@@ -167,7 +179,7 @@ impl Feed {
     }
 
     fn feed(&mut self) -> End {
-        if self.is_all_placed() {
+        if self.is_behind || self.is_all_placed() {
             return End::Stopped;
         }
         loop {
@@ -177,7 +189,7 @@ impl Feed {
                         return end;
                     }
                 }
-                Ok(None) => {}
+                Ok(None) => self.forget_executed(),
                 Err(end) => return end,
             }
             if self.shared.is_stopping() || self.is_all_placed() {
@@ -325,6 +337,13 @@ impl Feed {
     fn is_all_placed(&self) -> bool {
         self.awaited.as_ref().is_some_and(GtidSet::is_empty)
             || self.gaps_end.is_some_and(|end| self.last >= end)
+    }
+
+    /// What is awaited may be executed by others meanwhile: by sessions, or by other channels.
+    fn forget_executed(&mut self) {
+        if let Some(awaited) = self.awaited.as_mut().filter(|set| !set.is_empty()) {
+            awaited.subtract(&self.shared.instance.gtid_executed());
+        }
     }
 
     fn note_placed(&mut self, group: &Group) {

@@ -15,6 +15,11 @@ const MIN_HEARTBEAT: f64 = 0.001;
 /// Longest heartbeat period, seconds.
 const MAX_HEARTBEAT: f64 = 4_294_967.0;
 
+/// Characters of a UUID, with its hyphens.
+const UUID_TEXT: usize = 36;
+/// Longest password, characters.
+const MAX_PASSWORD: usize = 32;
+
 /// Algorithms that SOURCE_COMPRESSION_ALGORITHMS may name.
 const MAX_ALGORITHMS: usize = 3;
 
@@ -52,10 +57,15 @@ pub(super) fn number<N: std::str::FromStr>(name: &str, text: &str) -> SqlResult<
     text.parse().map_err(|_| errors::wrong_arguments(name))
 }
 
+/// Every number but 0 turns an option on, as in MySQL.
 pub(super) fn flag(name: &str, text: &str) -> SqlResult<bool> {
-    match number::<u64>(name, text)? {
-        0 => Ok(false),
-        1 => Ok(true),
+    Ok(number::<u64>(name, text)? != 0)
+}
+
+/// 0 or 1: options for which MySQL takes nothing else.
+fn strict_flag(name: &str, text: &str) -> SqlResult<bool> {
+    match text {
+        "0" | "1" => Ok(text == "1"),
         _ => Err(errors::wrong_arguments(name)),
     }
 }
@@ -94,10 +104,24 @@ fn anonymous(text: &str) -> SqlResult<Anonymous> {
     match text.to_ascii_uppercase().as_str() {
         "OFF" => Ok(Anonymous::Off),
         "LOCAL" => Ok(Anonymous::Local),
-        _ => text
-            .parse()
+        _ => Some(text)
+            .filter(|text| text.len() == UUID_TEXT)
+            .and_then(|text| text.parse().ok())
             .map(Anonymous::Uuid)
-            .map_err(|_| errors::incorrect_value("UUID", text)),
+            .ok_or_else(|| errors::incorrect_value("UUID", text)),
+    }
+}
+
+/// At most as many characters as MySQL keeps.
+fn password(text: &str) -> SqlResult<String> {
+    match text.chars().count() <= MAX_PASSWORD {
+        true => Ok(text.to_owned()),
+        false => {
+            let text = format!(
+                "The password provided for the replication user exceeds the maximum length of {MAX_PASSWORD} characters"
+            );
+            Err(SqlError::new(3056, "HY000", text))
+        }
     }
 }
 
@@ -152,6 +176,7 @@ impl ChannelSettings {
                     self.compression = algorithms(channel, &text)?;
                 }
                 "SOURCE_ZSTD_COMPRESSION_LEVEL" => self.take_zstd_level(channel, &text)?,
+                "SOURCE_PASSWORD" => self.password = password(&text)?,
                 "SOURCE_TLS_CIPHERSUITES" => {
                     self.tls_ciphersuites = value.as_ref().map(|_| text.into_owned());
                 }
@@ -168,7 +193,6 @@ impl ChannelSettings {
     fn text_option(&mut self, name: &str) -> Option<&mut String> {
         Some(match name {
             "SOURCE_USER" => &mut self.user,
-            "SOURCE_PASSWORD" => &mut self.password,
             "SOURCE_BIND" => &mut self.bind,
             "NETWORK_NAMESPACE" => &mut self.network_namespace,
             "SOURCE_SSL_CA" => &mut self.ssl_ca,
@@ -190,6 +214,7 @@ impl ChannelSettings {
             return Ok(());
         }
         match name {
+            "SOURCE_HOST" if text.is_empty() => return Err(errors::wrong_arguments(name)),
             "SOURCE_HOST" => {
                 place.is_other_source |= self.host != text;
                 text.clone_into(&mut self.host);
@@ -236,12 +261,12 @@ impl ChannelSettings {
             }
             "IGNORE_SERVER_IDS" => self.ignored_servers = numbers(name, text)?,
             "REQUIRE_ROW_FORMAT" => self.row_format = row_format(text)?,
-            "GTID_ONLY" => self.gtid_only = flag(name, text)?,
+            "GTID_ONLY" => self.gtid_only = strict_flag(name, text)?,
             "REQUIRE_TABLE_PRIMARY_KEY_CHECK" => self.key_check = key_check(name, text)?,
             "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS" => {
                 self.anonymous = anonymous(text)?;
             }
-            "SOURCE_CONNECTION_AUTO_FAILOVER" => self.auto_failover = flag(name, text)?,
+            "SOURCE_CONNECTION_AUTO_FAILOVER" => self.auto_failover = strict_flag(name, text)?,
             name => return Err(SqlError::not_supported(name)),
         }
         Ok(())
@@ -304,7 +329,7 @@ impl ChannelSettings {
     /// Do the options of a statement fit together? `asks` tells whether it names one.
     ///
     /// # Errors
-    /// 1776, 1777, 3990, 3991, 3993, 4014, 4015, 4065, 4066, 4067.
+    /// 1776, 1777, 3139, 3990, 3991, 3993, 4014, 4015, 4065, 4066, 4067.
     pub(super) fn check(
         &self,
         channel: &str,
@@ -335,6 +360,10 @@ impl ChannelSettings {
             let text = "CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = LOCAL|<UUID> cannot be \
                         executed because @@GLOBAL.GTID_MODE <> ON.";
             return refused(4015, text.to_owned());
+        }
+        if asks("IGNORE_SERVER_IDS") && !self.ignored_servers.is_empty() && gtid_mode == "ON" {
+            let what = "CHANGE REPLICATION SOURCE TO ... IGNORE_SERVER_IDS='...' when @@GLOBAL.GTID_MODE = ON";
+            return Err(errors::channel_refuses(what, channel));
         }
         if !self.gtid_only {
             return Ok(());

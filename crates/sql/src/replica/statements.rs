@@ -35,6 +35,9 @@ const NAMES_ANONYMOUS: &str = "Using ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS crea
     possible to enable GTIDs on the source, for instance, because of lack of permissions. If possible, use the \
     procedure for enabling GTID transactions online instead, as described in the documentation.";
 
+/// Names of channels that group replication, which is not here, keeps for itself.
+const GROUP_CHANNELS: [&str; 2] = ["group_replication_applier", "group_replication_recovery"];
+
 /// Longest name of a channel, characters.
 const MAX_NAME: usize = 64;
 
@@ -107,10 +110,13 @@ fn admit(channel: &Channel, concerns: Concerns) -> SqlResult<()> {
 
 fn name_of(channel: Option<&[u8]>) -> SqlResult<String> {
     let name = String::from_utf8_lossy(channel.unwrap_or_default()).to_lowercase();
+    if name.contains('\n') {
+        return Err(errors::line_feed(name));
+    }
     let is_valid = name.chars().count() <= MAX_NAME && !name.contains('\0');
     is_valid.then_some(name).ok_or_else(|| {
         let text = "Couldn't create channel: Channel name is either invalid or too long.";
-        SqlError::new(3090, "HY000", text)
+        SqlError::new(3076, "HY000", text)
     })
 }
 
@@ -377,6 +383,10 @@ fn change_source(
     options: &[(Box<str>, Option<Vec<u8>>)],
     name: &str,
 ) -> SqlResult<Notes> {
+    if GROUP_CHANNELS.contains(&name) {
+        let what = "CHANGE REPLICATION SOURCE with the given parameters";
+        return Err(errors::channel_refuses(what, name));
+    }
     let known = instance.channels.get(name).ok();
     if let Some(channel) = &known {
         for (option, _) in options {

@@ -50,7 +50,7 @@ impl Instance {
     /// SHOW REPLICA STATUS of one channel, or of all.
     ///
     /// # Errors
-    /// 3074; 3090.
+    /// 3074; 3076.
     pub(crate) fn show_replica_status(
         &self,
         name: Option<&[u8]>,

@@ -17,6 +17,10 @@ const RESET: &str = "asynchronous_connection_failover_reset";
 
 /// The weight of a source where none is said.
 const USUAL_WEIGHT: u8 = 50;
+/// Longest name of a channel, characters.
+const MAX_CHANNEL: usize = 64;
+/// Longest name of a host, characters of ASCII.
+const MAX_HOST: usize = 255;
 /// The highest weight.
 const MAX_WEIGHT: i64 = 100;
 
@@ -57,12 +61,25 @@ fn listed(c: &Call, function: &str, most: usize) -> SqlResult<ListedSource> {
         false => None,
     };
     let port = port.ok_or_else(|| wrong(function, "You need to specify value for port."))?;
+    let channel = match c.null(0) {
+        true => String::new(),
+        false => word(0).to_lowercase(),
+    };
+    let host = word(1);
+    for (field, fits) in [
+        ("channel", channel.chars().count() <= MAX_CHANNEL),
+        ("host", host.is_ascii() && host.len() <= MAX_HOST),
+    ] {
+        if !fits {
+            let text = format!(
+                "Error saving {field} field of mysql.replication_asynchronous_connection_failover."
+            );
+            return Err(errors::function_failed(function, text));
+        }
+    }
     Ok(ListedSource {
-        channel: match c.null(0) {
-            true => String::new(),
-            false => word(0).to_lowercase(),
-        },
-        host: word(1),
+        channel,
+        host,
         port,
     })
 }

@@ -88,6 +88,26 @@ fn a_replica_asks_all_sources_again_until_one_is_back() {
 }
 
 #[test]
+fn hosts_and_channels_fit_into_the_list() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h'");
+    for (channel, host, code) in [
+        ("", "h".repeat(255), None),
+        ("", "h".repeat(256), Some(3200)),
+        ("", "hé".to_owned(), Some(3200)),
+        (&*"c".repeat(65), "h".to_owned(), Some(3200)),
+    ] {
+        let sql = format!("SELECT {ADD}('{channel}', '{host}', 1, '')");
+        assert_eq!(c.code(&sql), code, "{channel} {host}");
+    }
+    let shown = "SELECT network_namespace = '', LENGTH(host) FROM \
+                 performance_schema.replication_asynchronous_connection_failover";
+    assert_eq!(c.lines(shown), ["1|255"]);
+}
+
+#[test]
 fn sources_that_many_add_at_once_are_all_listed() {
     let dir = tempfile::tempdir().expect("folder");
     let server = Server::start(&dir.path().join("replica"), &REPLICA);

@@ -24,6 +24,36 @@ fn options_are_kept_and_shown_and_those_that_do_not_fit_are_refused() {
         ("PRIVILEGE_CHECKS_USER = CURRENT_USER()", Some(1064)),
         ("GTID_ONLY = 1", Some(4065)),
         ("REQUIRE_ROW_FORMAT = 2", Some(3945)),
+        ("SOURCE_HOST = ''", Some(1210)),
+        ("SOURCE_HOST = NULL", Some(1064)),
+        ("SOURCE_HOST = h", Some(1064)),
+        ("SOURCE_USER = 'a\nb'", Some(1525)),
+        ("SOURCE_PORT = '3'", Some(1064)),
+        (
+            "SOURCE_PASSWORD = 'ppppppppppppppppppppppppppppppppp'",
+            Some(3056),
+        ),
+        ("REQUIRE_TABLE_PRIMARY_KEY_CHECK = maybe", Some(1064)),
+        ("SOURCE_HOST = 'h' FOR CHANNEL 'a\nb'", Some(1525)),
+        (
+            "SOURCE_HOST = 'h' FOR CHANNEL 'ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc'",
+            Some(3076),
+        ),
+        (
+            "SOURCE_HOST = 'h' FOR CHANNEL 'group_replication_applier'",
+            Some(3139),
+        ),
+        (
+            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = 'local'",
+            Some(1525),
+        ),
+        ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = ''", Some(1525)),
+        (
+            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
+            Some(1525),
+        ),
+        ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = NULL", Some(1064)),
+        ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = 1", Some(1064)),
         ("SOURCE_COMPRESSION_ALGORITHMS = 'foo'", Some(3920)),
         ("SOURCE_ZSTD_COMPRESSION_LEVEL = 23", Some(3921)),
         ("RELAY_LOG_FILE = 'none'", Some(1380)),
@@ -42,6 +72,17 @@ fn options_are_kept_and_shown_and_those_that_do_not_fit_are_refused() {
         ("SOURCE_AUTO_POSITION = 1", Some(4014)),
     ] {
         assert_eq!(change(options), code, "{options}");
+    }
+    for (rule, code) in [
+        ("REPLICATE_WILD_DO_TABLE = ('a')", 3067),
+        ("REPLICATE_WILD_DO_TABLE = (a.b)", 1064),
+        ("REPLICATE_DO_TABLE = (a)", 1064),
+        ("REPLICATE_DO_DB = ('a')", 1064),
+        ("REPLICATE_REWRITE_DB = (a, b)", 1064),
+        ("REPLICATE_NOTHING = (a)", 1064),
+    ] {
+        let sql = format!("CHANGE REPLICATION FILTER {rule}");
+        assert_eq!(c.code(&sql), Some(code), "{rule}");
     }
     server.stop();
     server.restart();

@@ -16,7 +16,13 @@ pub(super) static SOURCES: &[&[Source]] = &[&[
     Source::new("user", grants::USER, grants::users),
     Source::new(
         "replication_asynchronous_connection_failover",
-        &["Channel_name", "Host", "Port", "Weight"],
+        &[
+            "Channel_name",
+            "Host",
+            "Port",
+            "Network_namespace",
+            "Weight",
+        ],
         performance::other_sources,
     ),
     Source::new("db", grants::DB, grants::databases),

@@ -48,7 +48,13 @@ pub(super) static SOURCES: &[Source] = &[
     ),
     Source::new(
         "replication_asynchronous_connection_failover",
-        &["CHANNEL_NAME", "HOST", "PORT", "WEIGHT"],
+        &[
+            "CHANNEL_NAME",
+            "HOST",
+            "PORT",
+            "NETWORK_NAMESPACE",
+            "WEIGHT",
+        ],
         other_sources,
     ),
     Source::new(
@@ -192,7 +198,10 @@ fn connection_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
             text(&settings.network_namespace),
             text(&settings.compression),
             number(settings.zstd_level),
-            settings.tls_ciphersuites.as_deref().map_or(Value::Null, text),
+            settings
+                .tls_ciphersuites
+                .as_deref()
+                .map_or(Value::Null, text),
             one_if(settings.auto_failover),
             one_if(settings.gtid_only),
         ]
@@ -208,6 +217,8 @@ pub(in crate::infoschema) fn other_sources(viewer: &Viewer) -> Vec<Vec<Value>> {
                 text(channel.name()),
                 text(&one.host),
                 number(one.port),
+                // There are none that could be entered.
+                text(""),
                 number(one.weight),
             ]
         };
