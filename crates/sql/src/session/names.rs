@@ -301,9 +301,9 @@ fn variable_type(value: &VarValue) -> SqlType {
         },
         VarValue::Text(t) => {
             let chars = t.chars().count().max(1) as u32;
-            SqlType::varchar(chars, Collation::UTF8MB4_0900_AI_CI)
+            SqlType::varchar(chars, Collation::UTF8MB3_GENERAL_CI)
         }
-        VarValue::Null => SqlType::varchar(0, Collation::UTF8MB4_0900_AI_CI),
+        VarValue::Null => SqlType::varchar(0, Collation::UTF8MB3_GENERAL_CI),
     }
 }
 

@@ -6,7 +6,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::call::{Call, string};
-use super::ret::{text, uint, uint_null};
+use super::ret::{session_text, text, uint, uint_null};
 use super::{FuncDef, PURE, SESSION, def};
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
@@ -14,7 +14,7 @@ use crate::value::Value;
 pub(super) const DEFS: &[FuncDef] = &[
     def("format_bytes", 1, 1, PURE, text::<20>, format_bytes),
     def("format_pico_time", 1, 1, PURE, text::<20>, format_pico_time),
-    def("icu_version", 0, 0, PURE, text::<5>, icu_version),
+    def("icu_version", 0, 0, PURE, session_text::<5>, icu_version),
     def(
         "ps_current_thread_id",
         0,
