@@ -311,7 +311,7 @@ fn restore(more: &[&str]) {
          SET binlog_transaction_compression = ON; INSERT INTO later (a) VALUES (1), (2), (3);
          XA START 'x'; INSERT INTO t (a) VALUES (6); XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x';
          XA START 'y'; INSERT INTO later (a) VALUES (7); XA END 'y'; XA PREPARE 'y';
-         SET time_zone = '+00:00'",
+         SET time_zone = '+00:00', sql_mode = DEFAULT",
     );
     let expected = state(&mut client);
     let executed = client.value("SELECT @@global.gtid_executed");
