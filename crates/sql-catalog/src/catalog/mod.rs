@@ -84,7 +84,9 @@ pub use show::{
 };
 pub use shown_options::{ShownOption, ShownOptions};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
-pub use tablespace::{FIRST_TABLESPACE, TablespaceDef};
+pub use tablespace::{
+    FILE_PER_TABLE, FIRST_TABLESPACE, PAGE_BYTES, SYSTEM_TABLESPACE, TablespaceDef,
+};
 pub use temporary::{TemporaryTables, drop_temporary_trees};
 pub use trigger::TriggerDef;
 

@@ -15,6 +15,13 @@ const TABLESPACE_FORMAT: u8 = 1;
 /// Numbers of tablespaces are beyond those of trees, which tables have in their place.
 pub const FIRST_TABLESPACE: u32 = 1 << 30;
 
+/// The tablespace of a table that names InnoDB's own one.
+pub const SYSTEM_TABLESPACE: &str = "innodb_system";
+/// The name for one of its own.
+pub const FILE_PER_TABLE: &str = "innodb_file_per_table";
+/// Bytes of InnoDB's page, by which sizes are told.
+pub const PAGE_BYTES: u64 = 16 << 10;
+
 /// A general tablespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablespaceDef {

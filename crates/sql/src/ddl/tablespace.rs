@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    EngineChoice, FIRST_TABLESPACE, ShownOption, ShownOptions, StorageEngine, TableDef,
-    TablespaceDef, engine_choice,
+    EngineChoice, FILE_PER_TABLE, FIRST_TABLESPACE, PAGE_BYTES, SYSTEM_TABLESPACE, ShownOption,
+    ShownOptions, StorageEngine, TableDef, TablespaceDef, engine_choice,
 };
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
@@ -25,14 +25,10 @@ use super::options::{OptionsOf, check_autoextend};
 use super::schema::refuse_under_lock_tables;
 use super::{DdlCtx, DdlDone};
 
-/// InnoDB's page, which a tablespace has without FILE_BLOCK_SIZE.
-const PAGE: u64 = 16 << 10;
 /// What InnoDB takes for FILE_BLOCK_SIZE.
-const BLOCK_SIZES: &[u64] = &[1 << 10, 2 << 10, 4 << 10, 8 << 10, PAGE];
+const BLOCK_SIZES: &[u64] = &[1 << 10, 2 << 10, 4 << 10, 8 << 10, PAGE_BYTES];
 /// Names that InnoDB has itself, beside all that begin with `innodb_`.
-const RESERVED: &[&str] = &["mysql", SYSTEM, FILE_PER_TABLE, TEMPORARY];
-const SYSTEM: &str = "innodb_system";
-const FILE_PER_TABLE: &str = "innodb_file_per_table";
+const RESERVED: &[&str] = &["mysql", SYSTEM_TABLESPACE, FILE_PER_TABLE, TEMPORARY];
 const TEMPORARY: &str = "innodb_temporary";
 
 /// Runs the statement.
@@ -82,7 +78,7 @@ fn create(
         Some(file) => checked_file(file)?,
         None => format!("{name}.ibd"),
     };
-    let block_size = options.block_size.unwrap_or(PAGE);
+    let block_size = options.block_size.unwrap_or(PAGE_BYTES);
     if !BLOCK_SIZES.contains(&block_size) {
         let text = format!("InnoDB does not support FILE_BLOCK_SIZE={block_size}");
         return Err(errors::option_not_supported(text).into());
@@ -229,7 +225,7 @@ pub(super) fn is_kept(ctx: &DdlCtx<'_>, table: OptionsOf<'_>, name: &str) -> Sql
             let text = "InnoDB: Tablespace `innodb_temporary` can only contain TEMPORARY tables.";
             Err(errors::option_not_supported(text))
         }
-        FILE_PER_TABLE | SYSTEM => Ok(true),
+        FILE_PER_TABLE | SYSTEM_TABLESPACE => Ok(true),
         _ if !is_general(name) || ctx.catalog.tablespace(name).is_none() => {
             Err(errors::no_such_tablespace(name))
         }
@@ -246,7 +242,7 @@ pub(super) fn check_format(
     options: &ShownOptions,
 ) -> SqlResult<()> {
     let block_size = ctx.catalog.tablespace(name).map(|def| def.block_size);
-    let holds_compressed = block_size.is_some_and(|size| size < PAGE);
+    let holds_compressed = block_size.is_some_and(|size| size < PAGE_BYTES);
     let is_compressed = format == "COMPRESSED" || options.get(ShownOption::KeyBlockSize).is_some();
     match is_compressed && !holds_compressed {
         true => Err(cannot_contain(name, "a COMPRESSED table")),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{ShownOption, TableDef};
+use esker_sql_catalog::catalog::{PAGE_BYTES, SYSTEM_TABLESPACE, ShownOption, TableDef};
 use esker_sql_syntax::keyword::words;
 use esker_types::Value;
 
@@ -123,9 +123,6 @@ pub(super) static SOURCES: &[Source] = &[
 /// MERGE_THRESHOLD without a comment that asks for another; the largest as well.
 const USUAL_MERGE_THRESHOLD: i64 = 50;
 
-/// Bytes of a page, by which sizes are told.
-const PAGE_BYTES: u64 = 16 * 1024;
-
 fn keywords(_: &Viewer) -> Vec<Vec<Value>> {
     let row =
         |(word, reserved): (&'static str, bool)| vec![text(word), Value::Int(reserved.into())];
@@ -231,7 +228,7 @@ fn full_name(table: &TableDef) -> Value {
 /// The number and the kind of the tablespace that a table names, or has for itself.
 fn space_of(viewer: &Viewer, table: &TableDef) -> (u32, &'static str) {
     let named = match table.shown_options.get(ShownOption::Tablespace) {
-        Some("innodb_system") => return (0, "System"),
+        Some(SYSTEM_TABLESPACE) => return (0, "System"),
         Some(name) => viewer.instance.catalog.tablespace(name),
         None => None,
     };

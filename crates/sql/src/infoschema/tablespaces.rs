@@ -5,7 +5,9 @@
 //! **Invariants**: there is no such file, its size is that of the rows; a tablespace has the number under which
 //! `INNODB_TABLES` knows its tables; rows are shown to those only that have the PROCESS privilege.
 
-use esker_sql_catalog::catalog::{ShownOption, TableDef, TablespaceDef};
+use esker_sql_catalog::catalog::{
+    FILE_PER_TABLE, PAGE_BYTES, ShownOption, TableDef, TablespaceDef,
+};
 use esker_types::Value;
 
 use super::source::Source;
@@ -80,9 +82,7 @@ pub(super) static SOURCES: &[Source] = &[
     ),
 ];
 
-/// Bytes of InnoDB's page, ...
-const PAGE_BYTES: u64 = 16 << 10;
-/// ... and of the extents by which a file grows.
+/// Bytes of InnoDB's extents, by which a file grows.
 const EXTENT_BYTES: u64 = 1 << 20;
 /// What InnoDB's file systems have.
 const FS_BLOCK_BYTES: u64 = 4 << 10;
@@ -186,7 +186,7 @@ fn spaces(viewer: &Viewer) -> Vec<Space> {
 /// Has the table a tablespace of its own?
 fn is_alone(table: &TableDef) -> bool {
     let name = table.shown_options.get(ShownOption::Tablespace);
-    name.is_none_or(|name| name == "innodb_file_per_table")
+    name.is_none_or(|name| name == FILE_PER_TABLE)
 }
 
 /// Rows of every tablespace, for those that may see processes.
