@@ -150,6 +150,7 @@ impl<'a> Fill<'a> {
     /// Makes the trees complete, the rows first.
     fn finish(mut self) -> SqlResult<()> {
         let trees = self.indexes.len() + usize::from(self.clustered.is_some());
+        self.watch.end();
         self.watch = self.building.watch(Stage::Merge, trees as u64);
         self.finish_rows()?;
         for (at, entries) in std::mem::take(&mut self.indexes) {

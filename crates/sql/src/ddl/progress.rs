@@ -194,6 +194,11 @@ impl<'a> Watch<'a> {
         (self.check_killed)()
     }
 
+    /// The stage ends: what comes is no part of it.
+    pub(super) fn end(&mut self) {
+        self.show();
+    }
+
     /// Shows the rows since the last look.
     fn show(&mut self) {
         self.progress.advance(self.rows);
