@@ -146,6 +146,20 @@ fn two_rows_may_exchange_what_is_to_be_unique() {
     assert_eq!(held.end(), Ok(()));
     check(&mut c, &["u"]);
     assert_eq!(c.value("SELECT id FROM t WHERE v = 10"), "2");
+    // What was no duplicate of an index is none of a primary key, which orders the rows anew.
+    let held = Held::begin(
+        &server,
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v), ADD INDEX i (id)",
+    );
+    c.run("BEGIN; UPDATE t SET v = -1 WHERE id = 4; UPDATE t SET v = 40 WHERE id = 5");
+    c.run("UPDATE t SET v = 50 WHERE id = 4; COMMIT");
+    c.run("DELETE FROM t WHERE id = 6; INSERT INTO t (id, v) VALUES (6, 61)");
+    assert_eq!(held.end(), Ok(()));
+    check(&mut c, &["u", "i"]);
+    assert_eq!(
+        c.lines("SELECT id FROM t WHERE v IN (40, 50, 61)"),
+        ["5", "4", "6"]
+    );
 }
 
 /// The change fails while the reader is still there, so it is the change that has found it; who made the conflict goes

@@ -76,11 +76,17 @@ impl Derived<'_> {
         }
     }
 
-    /// May a row get the key that another one has had?
-    fn has_unique_keys(&self) -> bool {
+    /// May a row get the key that another row of `table` has had?
+    fn keys_may_meet(&self, table: &TableDef) -> bool {
+        let new = self.new_table();
+        let meet = |at: usize| new.indexes[at].unique && !holds_clustered_key(table, new, at);
         match self {
-            Derived::Entries { new, which, .. } => which.iter().any(|&at| new.indexes[at].unique),
-            Derived::Copies(_) => true,
+            Derived::Entries { which, .. } => which.iter().any(|&at| meet(at)),
+            // A row without a primary key keeps its hidden one only if it had no other.
+            Derived::Copies(_) if new.primary().hidden => {
+                !table.primary().hidden || (1..new.indexes.len()).any(meet)
+            }
+            Derived::Copies(_) => (0..new.indexes.len()).any(meet),
         }
     }
 
@@ -127,6 +133,20 @@ impl Derived<'_> {
     }
 }
 
+/// Do the columns of the index at `at` tell the clustered key that the row has in `table`? Then no other row has these.
+fn holds_clustered_key(table: &TableDef, new: &TableDef, at: usize) -> bool {
+    let clustered = table.primary();
+    let holds = |col: usize| {
+        let old = &table.columns[col];
+        new.indexes[at].parts.iter().any(|part| {
+            let column = &new.columns[part.col];
+            let is_kept = column.id == old.id && column.ty == old.ty && column.generated.is_none();
+            is_kept && column.auto_increment == old.auto_increment && part.prefix_len.is_none()
+        })
+    };
+    !clustered.hidden && clustered.parts.iter().all(|part| holds(part.col))
+}
+
 fn entries(
     table: &TableDef,
     which: impl Iterator<Item = usize>,
@@ -150,25 +170,11 @@ fn entries(
 }
 
 /// What is done while going over the changes.
-#[derive(Clone, Copy)]
-struct Pass {
-    takes_back: bool,
-    puts_in: bool,
-}
-
-impl Pass {
-    const TAKE_BACK: Pass = Pass {
-        takes_back: true,
-        puts_in: false,
-    };
-    const PUT_IN: Pass = Pass {
-        takes_back: false,
-        puts_in: true,
-    };
-    const BOTH: Pass = Pass {
-        takes_back: true,
-        puts_in: true,
-    };
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    TakeBack,
+    PutIn,
+    Both,
 }
 
 /// New trees, and how far they have followed.
@@ -235,12 +241,12 @@ impl<'a> CatchUp<'a> {
 
     /// To what is `seen`, which is everything up to `upto`.
     fn follow(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
-        let rows = match self.derived.has_unique_keys() {
+        let rows = match self.derived.keys_may_meet(self.table) {
             true => {
-                self.pass(upto, seen, Pass::TAKE_BACK)?;
-                self.pass(upto, seen, Pass::PUT_IN)?
+                self.pass(upto, seen, Pass::TakeBack)?;
+                self.pass(upto, seen, Pass::PutIn)?
             }
-            false => self.pass(upto, seen, Pass::BOTH)?,
+            false => self.pass(upto, seen, Pass::Both)?,
         };
         Ok(rows + self.follow_parents(upto, seen)?)
     }
@@ -292,7 +298,7 @@ impl<'a> CatchUp<'a> {
             };
             let after = match now {
                 None => Image::default(),
-                Some(stored) if pass.puts_in => {
+                Some(stored) if pass != Pass::TakeBack => {
                     self.derived.check(stored)?;
                     if let Some(keys) = self.keys {
                         keys.check(seen, stored)?;
@@ -301,10 +307,10 @@ impl<'a> CatchUp<'a> {
                 }
                 Some(stored) => self.quietly(|| self.derived.image(key, stored, count))?,
             };
-            if pass.takes_back {
+            if pass != Pass::PutIn {
                 writer.take_back(&before, &after)?;
             }
-            if pass.puts_in {
+            if pass != Pass::TakeBack {
                 writer.put_in(&before, &after)?;
             }
             writer.end_row()?;
