@@ -557,6 +557,25 @@ fn killed_at_any_moment_it_is_done_or_not() {
     }
 }
 
+/// Keeps every processor busy while `work` runs.
+fn beside_busy_threads(work: impl FnOnce()) {
+    let (over, begun) = (AtomicBool::new(false), Instant::now());
+    thread::scope(|scope| {
+        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        work();
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+const PAUSES: &str = "SELECT VARIABLE_VALUE FROM performance_schema.global_status \
+                      WHERE VARIABLE_NAME = 'Esker_ddl_pauses'";
+
 /// Where threads queue for processors a build pauses, unless it may work all of the time; and it gets on.
 #[test]
 fn a_build_gives_way_where_processors_are_short() {
@@ -566,27 +585,41 @@ fn a_build_gives_way_where_processors_are_short() {
     }
     let (server, _dir) = server(&filled());
     let mut c = session(&server);
-    let pauses = "SELECT VARIABLE_VALUE FROM performance_schema.global_status \
-                  WHERE VARIABLE_NAME = 'Esker_ddl_pauses'";
-    let (over, begun) = (AtomicBool::new(false), Instant::now());
-    thread::scope(|scope| {
-        let busy = 2 * thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..busy {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
-                    std::hint::spin_loop();
-                }
-            });
-        }
+    let (mut without, mut with) = (String::new(), String::new());
+    beside_busy_threads(|| {
+        let begun = Instant::now();
         c.run("SET GLOBAL esker_ddl_least_share = 100; ALTER TABLE t FORCE");
-        let without = c.value(pauses);
+        without = c.value(PAUSES);
         c.run("SET GLOBAL esker_ddl_least_share = 50");
-        while c.value(pauses) == "0" && begun.elapsed() < PATIENCE {
+        while c.value(PAUSES) == "0" && begun.elapsed() < PATIENCE {
             c.run("ALTER TABLE t FORCE");
         }
-        over.store(true, Ordering::Relaxed);
-        assert_eq!(without, "0");
-        assert_ne!(c.value(pauses), "0", "it never paused");
+        with = c.value(PAUSES);
     });
+    assert_eq!(without, "0");
+    assert_ne!(with, "0", "it never paused");
     check(&mut c, &["s"]);
+}
+
+/// What follows the changes of others pauses for them, too, and is not late for that.
+#[test]
+fn following_changes_gives_way_where_processors_are_short() {
+    if esker_vfs::threads::queued_time().is_none() {
+        return;
+    }
+    let (server, _dir) = server(&filled());
+    let mut c = session(&server);
+    let held = Held::begin(&server, "ALTER TABLE t ADD INDEX i (v)");
+    let before = c.value(PAUSES);
+    let mut after = before.clone();
+    beside_busy_threads(|| {
+        let begun = Instant::now();
+        while after == before && begun.elapsed() < PATIENCE {
+            c.run("UPDATE t SET v = v + 1");
+            after = c.value(PAUSES);
+        }
+    });
+    assert_ne!(after, before, "it never paused");
+    assert_eq!(held.end(), Ok(()));
+    check(&mut c, &["i", "s"]);
 }

@@ -9,11 +9,14 @@
 //!   snapshot. So a duplicate that a round meets is one of two rows that were there at the same time.
 //! - Where keys of different rows may be equal a round takes everything back before it puts anything in: two rows that
 //!   exchange a unique value are no duplicate. Elsewhere it goes over the changes once.
+//! - A round gives way to others for as long as half of the time whose changes it follows, no longer: each is half as
+//!   long as the one before it, or as fast as this thread can.
 //! - An entry that is taken back was put in by this statement: the same row always has the same entries.
 //! - Where the table gets foreign keys, no row was without a parent at the round's snapshot.
 //! - Nothing here touches the table, its locks or its rows: an error ends the schema change and nothing else.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use esker_engine::{Isolation, LATEST, Seq, Txn, View};
 use esker_sql_catalog::catalog::TableDef;
@@ -24,12 +27,15 @@ use esker_types::SqlResult;
 use super::convert::Conversion;
 use super::fill::{Building, Checks};
 use super::progress::Stage;
+use super::throttle::{Pace, Throttle};
 use crate::dml::duplicate_entry;
 use crate::dml::foreign::{NewKeys, Seen};
 
 /// A transaction writes so many entries, or bytes, of the new trees.
 const BATCH_ENTRIES: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
+/// A round gives way to others for this part of the time whose changes it follows.
+const FOLLOWED_PER_ROUND: u32 = 2;
 
 /// What the new trees hold of a row.
 pub(super) enum Derived<'a> {
@@ -187,16 +193,19 @@ pub(super) struct CatchUp<'a> {
     keys: Option<&'a NewKeys<'a>>,
     /// The new trees are what the table is for this snapshot.
     base: Txn,
+    /// When it was taken.
+    since: Instant,
+    throttle: &'a Throttle<'a>,
 }
 
 impl<'a> CatchUp<'a> {
-    /// For trees that were filled from what `base` sees.
+    /// For trees that were filled from what `base` sees, a snapshot taken at `since`.
     pub(super) fn new(
         building: Building<'a>,
         table: &'a TableDef,
-        derived: Derived<'a>,
-        keys: Option<&'a NewKeys<'a>>,
-        base: Txn,
+        (derived, keys): (Derived<'a>, Option<&'a NewKeys<'a>>),
+        (base, since): (Txn, Instant),
+        throttle: &'a Throttle<'a>,
     ) -> Self {
         Self {
             building,
@@ -204,6 +213,8 @@ impl<'a> CatchUp<'a> {
             derived,
             keys,
             base,
+            since,
+            throttle,
         }
     }
 
@@ -215,13 +226,16 @@ impl<'a> CatchUp<'a> {
         for parent in self.parents() {
             engine.seal(&parent.primary().tree);
         }
-        let next = engine.begin(Isolation::RepeatableRead);
+        let (next, now) = (engine.begin(Isolation::RepeatableRead), Instant::now());
         let seen = Seen {
             txn: &next,
             view: View::Snapshot,
         };
-        let changed = self.follow(next.snapshot(), seen)?;
-        self.base = next;
+        let pace = self
+            .throttle
+            .for_at_most(now.duration_since(self.since) / FOLLOWED_PER_ROUND);
+        let changed = self.follow(next.snapshot(), seen, Some(&pace))?;
+        (self.base, self.since) = (next, now);
         Ok(changed)
     }
 
@@ -232,7 +246,7 @@ impl<'a> CatchUp<'a> {
             txn: &latest,
             view: View::Latest,
         };
-        self.follow(LATEST, seen)
+        self.follow(LATEST, seen, None)
     }
 
     fn parents(&self) -> impl Iterator<Item = &Arc<TableDef>> {
@@ -240,19 +254,19 @@ impl<'a> CatchUp<'a> {
     }
 
     /// To what is `seen`, which is everything up to `upto`.
-    fn follow(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
+    fn follow(&self, upto: Seq, seen: Seen<'_>, pace: Option<&Pace<'_>>) -> SqlResult<u64> {
         let rows = match self.derived.keys_may_meet(self.table) {
             true => {
-                self.pass(upto, seen, Pass::TakeBack)?;
-                self.pass(upto, seen, Pass::PutIn)?
+                self.pass(upto, seen, (Pass::TakeBack, pace))?;
+                self.pass(upto, seen, (Pass::PutIn, pace))?
             }
-            false => self.pass(upto, seen, Pass::Both)?,
+            false => self.pass(upto, seen, (Pass::Both, pace))?,
         };
-        Ok(rows + self.follow_parents(upto, seen)?)
+        Ok(rows + self.follow_parents(upto, seen, pace)?)
     }
 
     /// Nobody may refer to a parent that has gone. The child's new trees are as far as `seen` is.
-    fn follow_parents(&self, upto: Seq, seen: Seen<'_>) -> SqlResult<u64> {
+    fn follow_parents(&self, upto: Seq, seen: Seen<'_>, pace: Option<&Pace<'_>>) -> SqlResult<u64> {
         let Some(keys) = self.keys else {
             return Ok(0);
         };
@@ -275,12 +289,18 @@ impl<'a> CatchUp<'a> {
                 if let Some(before) = before.map_err(|e| engine_error(&e))? {
                     keys.check_parent(parent, (&before, now), seen, fresh)?;
                 }
+                self.give_way(pace);
             }
         }
         Ok(count)
     }
 
-    fn pass(&self, upto: Seq, seen: Seen<'_>, pass: Pass) -> SqlResult<u64> {
+    fn pass(
+        &self,
+        upto: Seq,
+        seen: Seen<'_>,
+        (pass, pace): (Pass, Option<&Pace<'_>>),
+    ) -> SqlResult<u64> {
         let tree = &self.table.primary().tree;
         let changes = self.base.changes(tree, upto);
         let mut changes = changes.map_err(|e| engine_error(&e))?;
@@ -314,9 +334,16 @@ impl<'a> CatchUp<'a> {
                 writer.put_in(&before, &after)?;
             }
             writer.end_row()?;
+            self.give_way(pace);
         }
         writer.commit()?;
         Ok(count)
+    }
+
+    fn give_way(&self, pace: Option<&Pace<'_>>) {
+        if let Some(pace) = pace {
+            pace.look(|| self.building.catalog.engine().holds_writers());
+        }
     }
 
     /// Derives what was derived before or will be again, and gives no warnings for it.

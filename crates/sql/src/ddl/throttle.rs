@@ -1,13 +1,14 @@
 //! Throttle of online builds: a schema change that others pass by gives them the processors where these are short.
 //!
-//! Neighbours: `fill` asks between rows, by its `progress::Watch`, and while it merges; `esker_vfs::threads` knows how
-//! long a thread has waited for a processor. Why so: `docs/decisions/ddl-throttle.md`.
+//! Neighbours: `fill` asks between rows, by its `progress::Watch`, and while it merges; `catch_up` does so for a part of
+//! each round; `esker_vfs::threads` knows how long a thread has waited for a processor. Why so:
+//! `docs/decisions/ddl-throttle.md`.
 //!
 //! **Invariants**
 //! - How long a pause is is a pure function of what the slice of work before it has met.
 //! - A build works at least its least share of the time for which it gets a processor, and no pause is longer than
 //!   [`MAX_PAUSE`]: it always gets on, and hears of a KILL.
-//! - What holds an exclusive lock, and what follows changes of others, does not pause.
+//! - What holds an exclusive lock does not pause. What follows changes of others pauses for a limited time, see [`Pace`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,8 +113,23 @@ impl<'a> Throttle<'a> {
         }
     }
 
+    /// Gives way from now on, for so long.
+    pub(super) fn for_at_most(&self, time: Duration) -> Pace<'_> {
+        // What the thread has done before is no matter of the first slice.
+        self.since.set(None);
+        Pace {
+            throttle: self,
+            until: Instant::now() + time,
+        }
+    }
+
     /// Between two rows: pauses if others need it. `holds_writers`: do writers wait for background work?
     pub(super) fn look(&self, holds_writers: impl FnOnce() -> bool) {
+        self.look_within(MAX_PAUSE, holds_writers);
+    }
+
+    /// The same, with pauses that are no longer than `at_most`.
+    fn look_within(&self, at_most: Duration, holds_writers: impl FnOnce() -> bool) {
         if self.least_percent == 100 {
             return;
         }
@@ -129,7 +145,7 @@ impl<'a> Throttle<'a> {
             queued: now.queued.saturating_sub(since.queued),
             holds_writers: holds_writers(),
         };
-        let pause = slice.pause(self.least_percent);
+        let pause = slice.pause(self.least_percent).min(at_most);
         if pause.is_zero() {
             return self.since.set(Some(now));
         }
@@ -137,6 +153,25 @@ impl<'a> Throttle<'a> {
         thread::sleep(pause);
         // What it has waited for after the pause is no matter of the next slice.
         self.since.set(Some(Reading::now()));
+    }
+}
+
+/// A throttle for a limited time.
+///
+/// What follows changes has more to follow the longer it takes. If it pauses for no longer than half of the time whose
+/// changes it follows, the next round has half as many, or as many as there are while it works all the time.
+pub(super) struct Pace<'a> {
+    throttle: &'a Throttle<'a>,
+    until: Instant,
+}
+
+impl Pace<'_> {
+    /// Between two rows, as [`Throttle::look`], until the time is over.
+    pub(super) fn look(&self, holds_writers: impl FnOnce() -> bool) {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            self.throttle.look_within(left, holds_writers);
+        }
     }
 }
 
@@ -190,5 +225,37 @@ mod tests {
             assert!(Instant::now() < limit);
             work(&Throttle::new(50, &pauses));
         }
+    }
+
+    #[test]
+    fn pauses_are_no_longer_than_asked_for_and_end_with_their_time() {
+        let pauses = Pauses::default();
+        let throttle = Throttle::new(1, &pauses);
+        let limit = Instant::now() + Duration::from_secs(60);
+        let busy = || {
+            let until = Instant::now() + SLICE;
+            while Instant::now() < until {}
+        };
+        while pauses.count() < 3 {
+            assert!(Instant::now() < limit);
+            throttle.look_within(ms(2), || true);
+            busy();
+        }
+        assert!(pauses.millis() <= 2 * pauses.count());
+
+        let before = pauses.count();
+        let pace = throttle.for_at_most(Duration::from_secs(60));
+        while pauses.count() == before {
+            assert!(Instant::now() < limit);
+            pace.look(|| true);
+            busy();
+        }
+        let over = throttle.for_at_most(Duration::ZERO);
+        let before = pauses.count();
+        for _ in 0..5 {
+            over.look(|| true);
+            busy();
+        }
+        assert_eq!(pauses.count(), before);
     }
 }

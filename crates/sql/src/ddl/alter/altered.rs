@@ -5,9 +5,11 @@
 //!
 //! **Invariants**
 //! - Nothing here touches the catalog: an error leaves trees that nobody knows.
-//! - What is filled beside others pauses for them (`throttle`); what follows their changes does not.
+//! - What is filled beside others pauses for them (`throttle`), and so does what follows their changes, as long as it
+//!   gets nearer to them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use esker_engine::{Isolation, View};
 use esker_sql_catalog::catalog::{
@@ -91,7 +93,7 @@ impl Altered<'_> {
             true => self.copied(&mut trees)?,
             false => self.edited(ctx, &mut trees, context)?,
         };
-        let reader = ctx.catalog.engine().begin(Isolation::RepeatableRead);
+        let (reader, since) = (engine.begin(Isolation::RepeatableRead), Instant::now());
         let rows = Rows {
             building: filling,
             table: self.old,
@@ -114,8 +116,10 @@ impl Altered<'_> {
             Ok((derived, count.max(checked.transpose()?.unwrap_or(0))))
         });
         let followed = filled.and_then(|(derived, count)| {
-            let mut catch_up = (others == Others::Write)
-                .then(|| CatchUp::new(building, self.old, derived, followed_keys, reader));
+            let mut catch_up = (others == Others::Write).then(|| {
+                let (follows, base) = ((derived, followed_keys), (reader, since));
+                CatchUp::new(building, self.old, follows, base, ctx.throttle)
+            });
             if others != Others::StayOut {
                 online::close(ctx, tables, catch_up.as_mut())?;
             }
