@@ -243,7 +243,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_binlog_harden", G, FIX, VarKind::Enum(&["PER-GROUP", "PER-TRANSACTION"]), "PER-GROUP"),
     var("esker_binlog_space_limit", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_compaction_threads", G, FIX, VarKind::UInt { min: 0, max: 16 }, "0"),
-    var("esker_ddl_least_share", G, SET, VarKind::UInt { min: 1, max: 100 }, "25"),
+    var("esker_ddl_least_share", G, SET, VarKind::UInt { min: 1, max: 100 }, "20"),
     var("esker_ddl_lock_timeout", B, SET, VarKind::Int { min: -1, max: 31_536_000 }, "-1"),
     var("esker_ddl_window", G, SET, VarKind::UInt { min: 1, max: 60_000 }, "1000"),
     var("esker_durable_snapshots", G, SET, VarKind::Bool, "ON"),

@@ -1,6 +1,6 @@
 //! Throttle of online builds: a schema change that others pass by gives them the processors where these are short.
 //!
-//! Neighbours: `fill` asks between rows, by its `progress::Watch`, and while it merges; `catch_up` does so for a part of
+//! Neighbours: `fill` asks between rows, by its `progress::Watch`, and while it merges; `catch_up` asks for a time in
 //! each round; `esker_vfs::threads` knows how long a thread has waited for a processor. Why so:
 //! `docs/decisions/ddl-throttle.md`.
 //!
@@ -8,7 +8,7 @@
 //! - How long a pause is is a pure function of what the slice of work before it has met.
 //! - A build works at least its least share of the time for which it gets a processor, and no pause is longer than
 //!   [`MAX_PAUSE`]: it always gets on, and hears of a KILL.
-//! - What holds an exclusive lock does not pause. What follows changes of others pauses for a limited time, see [`Pace`].
+//! - What holds an exclusive lock does not pause. What follows changes of others pauses for a time only, see [`Pace`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
