@@ -7,8 +7,8 @@
 use esker_types::SqlResult;
 
 use super::ast::{
-    Check, CreateIndex, DropIndex, ForeignKey, Ident, IndexKind, IndexSpec, KeyPart, KeyPartKind,
-    RefAction, Statement,
+    Check, CreateIndex, DropIndex, ForeignKey, Ident, IndexAlgorithm, IndexKind, IndexSpec,
+    KeyPart, KeyPartKind, RefAction, Statement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -83,7 +83,14 @@ impl Parser<'_> {
 
     fn index_using(&mut self, index: &mut IndexSpec) -> SqlResult<()> {
         if self.eat_kw(Kw::USING) || self.eat_kw(Kw::TYPE) {
-            index.using = Some(self.ident()?.text.to_ascii_uppercase().into());
+            let algorithm = self.bytes(self.cur).to_ascii_uppercase();
+            index.using = match &*algorithm {
+                b"BTREE" => Some(IndexAlgorithm::BTree),
+                b"HASH" => Some(IndexAlgorithm::Hash),
+                b"RTREE" => Some(IndexAlgorithm::RTree),
+                _ => return self.fail(),
+            };
+            self.advance();
         }
         Ok(())
     }

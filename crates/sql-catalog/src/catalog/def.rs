@@ -533,6 +533,12 @@ impl TableDef {
         first.is_some_and(|part| self.columns[part.col].ty.is_geometry())
     }
 
+    /// Is it shown as a hash index? Those of MEMORY tables are, unless something else was written.
+    pub fn shows_hash(&self, index: &IndexDef) -> bool {
+        self.engine == StorageEngine::Memory
+            && index.using.as_deref().is_none_or(|using| using == "HASH")
+    }
+
     /// The tree whose persistent counter is this table's AUTO_INCREMENT.
     pub fn counter_tree(&self) -> TreeId {
         self.indexes[0].id

@@ -164,6 +164,28 @@ pub enum IndexKind {
     Spatial,
 }
 
+/// USING of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexAlgorithm {
+    /// BTREE.
+    BTree,
+    /// HASH.
+    Hash,
+    /// RTREE.
+    RTree,
+}
+
+impl IndexAlgorithm {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BTree => "BTREE",
+            Self::Hash => "HASH",
+            Self::RTree => "RTREE",
+        }
+    }
+}
+
 /// An index as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexSpec {
@@ -175,8 +197,8 @@ pub struct IndexSpec {
     pub if_not_exists: bool,
     /// Key parts.
     pub parts: Vec<KeyPart>,
-    /// USING BTREE or HASH.
-    pub using: Option<Box<str>>,
+    /// USING.
+    pub using: Option<IndexAlgorithm>,
     /// COMMENT.
     pub comment: Option<Box<str>>,
     /// INVISIBLE.

@@ -282,10 +282,7 @@ pub(super) fn drawn(
     for key in keys {
         draft.add_foreign_key(key, &name.schema)?;
     }
-    if options.engine == Some(StorageEngine::Memory) {
-        draft.forget_new_keys();
-        draft.check_no_geometry()?;
-    }
+    ctx.fit_to_engine(&mut draft, options.engine.unwrap_or_default())?;
     if options.is_ascending_only(None) {
         draft.check_ascending()?;
     }

@@ -12,7 +12,7 @@ use esker_sql_catalog::catalog::{
 };
 use esker_sql_catalog::result::StoredAs;
 use esker_sql_plan::bind::check_array_type;
-use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
+use esker_sql_syntax::ast::{self, ColumnPosition, IndexAlgorithm, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
 use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
@@ -29,6 +29,9 @@ use crate::printer::expr_text;
 const MAX_INDEX_COMMENT_CHARS: usize = 1024;
 /// Name of every primary key.
 pub(super) const PRIMARY: &str = "PRIMARY";
+
+/// Algorithm of indexes that MEMORY tables show.
+const HASH: &str = "HASH";
 
 /// A column of a draft.
 #[derive(Debug, Clone)]
@@ -348,10 +351,9 @@ impl Draft {
             generated: false,
             parts,
             comment,
-            // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
-            using: spec.using.clone().filter(|u| &**u != "HASH"),
+            using: spec.using.map(|algorithm| algorithm.name().into()),
             fulltext: rules,
-            spatial: spec.kind == IndexKind::Spatial,
+            spatial: spec.kind == IndexKind::Spatial || spec.using == Some(IndexAlgorithm::RTree),
             is_outdated: false,
             is_written: true,
             existing: None,
@@ -452,6 +454,13 @@ impl Draft {
             true => Err(errors::engine_without("descending indexes")),
             false => Ok(()),
         }
+    }
+
+    /// There are no hash indexes, and only MEMORY tables go on saying that theirs are: how many others are trees now.
+    pub(super) fn drop_hash(&mut self) -> usize {
+        let is_hash = |i: &&mut DraftIndex| i.using.as_deref() == Some(HASH);
+        let hashes = self.indexes.iter_mut().filter(is_hash);
+        hashes.map(|index| index.using = None).count()
     }
 
     /// 1178 for columns of geometries.

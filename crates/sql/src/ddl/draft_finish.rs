@@ -69,6 +69,13 @@ impl BuiltIndex {
 }
 
 impl Built {
+    /// Has it a key that InnoDB would order the rows by?
+    pub(super) fn has_clustered(&self) -> bool {
+        let is_filled = |part: &IndexPart| !self.columns[part.col].ty.nullable;
+        let mut unique = self.indexes.iter().filter(|index| index.unique);
+        unique.any(|index| index.primary || index.parts.iter().all(is_filled))
+    }
+
     /// Is there a primary key?
     pub(super) fn has_primary(&self) -> bool {
         self.indexes.iter().any(|index| index.primary)

@@ -58,7 +58,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use esker_engine::{Seq, Txn};
-use esker_sql_catalog::catalog::{AutoStep, Catalog, Change, TableDef, TemporaryTables};
+use esker_sql_catalog::catalog::{
+    AutoStep, Catalog, Change, StorageEngine, TableDef, TemporaryTables,
+};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{IndexKind, IndexSpec, Statement};
@@ -68,6 +70,7 @@ use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
 
+use draft::Draft;
 use draft_finish::Built;
 
 pub use alter::PublishWait;
@@ -320,6 +323,20 @@ impl<'a> DdlCtx<'a> {
         self.eval.warn(Level::Note, code, text);
     }
 
+    /// What a table of this engine has not is left out, or an error.
+    fn fit_to_engine(&self, draft: &mut Draft, engine: StorageEngine) -> SqlResult<()> {
+        if engine == StorageEngine::Memory {
+            draft.forget_new_keys();
+            return draft.check_no_geometry();
+        }
+        for _ in 0..draft.drop_hash() {
+            let text = "This storage engine does not support the HASH index algorithm, storage engine default was used \
+                        instead.";
+            self.note(3502, text.to_owned());
+        }
+        Ok(())
+    }
+
     /// Which words an index has, if it is one of words.
     fn rules_of(&self, spec: &IndexSpec) -> SqlResult<Option<WordRules>> {
         if spec.kind != IndexKind::FullText {
@@ -333,6 +350,14 @@ impl<'a> DdlCtx<'a> {
     }
 
     /// 1831 for each new index that is like another one; 3674 for spatial ones without SRID.
+    fn warn_of_order(&self, table: &TableName) {
+        let name = &table.name;
+        let text = format!(
+            "ORDER BY ignored as there is a user-defined clustered index in the table '{name}'"
+        );
+        self.eval.warn(Level::Warning, 1105, text);
+    }
+
     fn warn_of_indexes(&self, table: &TableName, built: &Built) {
         for column in &built.without_srid {
             let text = format!(

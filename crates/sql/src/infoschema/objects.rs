@@ -590,7 +590,7 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                     true => Value::Null,
                     false => text(&column.name),
                 },
-                match index.is_fulltext() {
+                match index.is_fulltext() || table.shows_hash(index) {
                     true => Value::Null,
                     false => text(if part.desc { "D" } else { "A" }),
                 },
@@ -602,6 +602,7 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                 text(match index.is_fulltext() {
                     true => "FULLTEXT",
                     false if table.is_spatial(index) => "SPATIAL",
+                    false if table.shows_hash(index) => "HASH",
                     false => "BTREE",
                 }),
                 text(""),

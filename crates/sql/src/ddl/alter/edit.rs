@@ -199,7 +199,7 @@ impl<'a> Edit<'a> {
                 let (schema, name) = (&self.old.schema, &self.old.name);
                 Err(errors::not_file_per_table(verb, schema, name))
             }
-            // Rows are in the order of the clustered key, as InnoDB's are.
+            // Rows are in the order of the clustered key, as InnoDB's are; `alter` warns of it.
             AlterAction::OrderBy(columns) => {
                 columns.iter().try_for_each(|c| self.column(c).map(|_| ()))
             }

@@ -179,10 +179,7 @@ fn run(
     let collation = edit.draft.collation;
     let engine = table_options.engine.unwrap_or(old.engine);
     foreign::check_engine(&old, engine)?;
-    if engine == StorageEngine::Memory {
-        edit.draft.forget_new_keys();
-        edit.draft.check_no_geometry()?;
-    }
+    ctx.fit_to_engine(&mut edit.draft, engine)?;
     if table_options.is_ascending_only(Some(&old)) {
         edit.draft.check_ascending()?;
     }
@@ -197,6 +194,10 @@ fn run(
     tablespace::check_partitioned(&built, &table_options.shown_over(&old.shown_options))?;
     doc_id::check(&built, Some(&old))?;
     ctx.warn_of_indexes(name, &built);
+    let orders = |a: &AlterAction| matches!(a, AlterAction::OrderBy(_));
+    if actions.iter().any(orders) && engine == StorageEngine::InnoDb && built.has_clustered() {
+        ctx.warn_of_order(name);
+    }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let is_old = |c: &CheckDef| {
         old.checks
