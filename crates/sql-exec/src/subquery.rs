@@ -57,7 +57,8 @@ const MEMO_RATE: u32 = 8;
 
 /// The result of a subquery that does not depend on the row.
 enum Cached {
-    Value(Value),
+    /// The values of the only row, or that of EXISTS.
+    Row(Vec<Value>),
     Rows(Rows),
 }
 
@@ -124,7 +125,7 @@ impl Constant {
     pub fn few_integers(&self) -> Option<&[i64]> {
         match &*self.result {
             Cached::Rows(rows) => rows.few_integers.as_deref(),
-            Cached::Value(_) => None,
+            Cached::Row(_) => None,
         }
     }
 
@@ -143,7 +144,8 @@ impl Memo {
             && plan.volatility == Volatility::Stable
             && !plan.blocks
             && !plan.locking
-            && matches!(query.form, SubqueryForm::Scalar | SubqueryForm::Exists);
+            && !matches!(query.form, SubqueryForm::Compare { .. })
+            && (plan.columns.len() == 1 || matches!(query.form, SubqueryForm::Exists));
         let mut slots = Vec::new();
         plan.outer_slots(1, &mut |slot| {
             if !slots.contains(&slot) {
@@ -206,9 +208,12 @@ impl SubqueryState {
             return Ok(Arc::clone(cached));
         }
         let cached = match &query.form {
-            SubqueryForm::Scalar | SubqueryForm::Exists => {
-                Cached::Value(self.single(query, inner)?)
+            SubqueryForm::Scalar { .. } => {
+                let row = self.only_row(query, inner, <[Value]>::to_vec)?;
+                let none = || vec![Value::Null; query.plan.columns.len()];
+                Cached::Row(row.unwrap_or_else(none))
             }
+            SubqueryForm::Exists => Cached::Row(vec![self.exists(query, inner)?]),
             SubqueryForm::Compare {
                 left,
                 op,
@@ -234,13 +239,20 @@ impl SubqueryState {
 
     /// The value of EXISTS or of a scalar subquery, from its rows.
     fn single(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Value> {
+        match query.form {
+            SubqueryForm::Scalar { column } => {
+                let value = self.only_row(query, inner, |row| row[column].clone())?;
+                Ok(value.unwrap_or(Value::Null))
+            }
+            _ => self.exists(query, inner),
+        }
+    }
+
+    fn exists(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Value> {
         self.exec.reset(inner);
-        let value = match query.form {
-            SubqueryForm::Scalar => self.scalar(query, inner)?,
-            _ => Value::bool(self.exec.next_of(&query.plan, inner)?.is_some()),
-        };
+        let found = self.exec.next_of(&query.plan, inner)?.is_some();
         self.exec.reset(inner);
-        Ok(value)
+        Ok(Value::bool(found))
     }
 
     /// The same for a row: from the memo if that may be asked.
@@ -282,12 +294,12 @@ impl SubqueryState {
         inner: &ExecEnv<'_>,
     ) -> ExecResult<Value> {
         match &query.form {
-            SubqueryForm::Scalar | SubqueryForm::Exists => {
+            SubqueryForm::Scalar { .. } | SubqueryForm::Exists => {
                 if query.correlated {
                     return self.single_for(query, row, inner);
                 }
                 match &*self.constant(query, inner)? {
-                    Cached::Value(v) => Ok(v.clone()),
+                    Cached::Row(values) => Ok(values[query.form.column()].clone()),
                     Cached::Rows(_) => unreachable!("its form has a value"),
                 }
             }
@@ -330,20 +342,28 @@ impl SubqueryState {
     ) -> ExecResult<Value> {
         match &*self.constant(query, inner)? {
             Cached::Rows(rows) => rows.search(test, &mut self.key, inner),
-            Cached::Value(_) => unreachable!("its form has rows"),
+            Cached::Row(_) => unreachable!("its form has rows"),
         }
     }
 
-    fn scalar(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> ExecResult<Value> {
+    /// What is taken of the only row, if there is one.
+    fn only_row<T>(
+        &mut self,
+        query: &Subquery,
+        inner: &ExecEnv<'_>,
+        take: impl FnOnce(&[Value]) -> T,
+    ) -> ExecResult<Option<T>> {
+        self.exec.reset(inner);
         let Some(first) = self.exec.next_of(&query.plan, inner)? else {
-            return Ok(Value::Null);
+            self.exec.reset(inner);
+            return Ok(None);
         };
-        debug_assert_eq!(first.len(), 1, "the binder has refused others");
-        let value = first[0].clone();
-        match self.exec.next_of(&query.plan, inner)? {
-            Some(_) => Err(errors::subquery_rows().into()),
-            None => Ok(value),
+        let taken = take(first);
+        if self.exec.next_of(&query.plan, inner)?.is_some() {
+            return Err(errors::subquery_rows().into());
         }
+        self.exec.reset(inner);
+        Ok(Some(taken))
     }
 
     /// `(a, b) = (SELECT …)`: at most one row.

@@ -300,7 +300,10 @@ pub(super) fn bind_comparison(
         (ast::Expr::Row(_), ast::Expr::Subquery(q)) => {
             return subquery::bind_row_comparison(env, scope, left, op, q);
         }
-        (ast::Expr::Subquery(q), ast::Expr::Row(_)) => {
+        (ast::Expr::Subquery(q), ast::Expr::Row(members)) => {
+            if members.iter().any(|m| matches!(m, ast::Expr::Row(_))) {
+                return Err(errors::operand_columns(1));
+            }
             return subquery::bind_row_comparison(env, scope, right, op.flip(), q);
         }
         _ => {}
@@ -318,9 +321,8 @@ pub(super) fn compare_any(
 ) -> SqlResult<Expr> {
     match (left.kind, right.kind) {
         (ExprKind::Row(left), ExprKind::Row(right)) => compare_rows(env, op, left, right),
-        (ExprKind::Row(members), _) | (_, ExprKind::Row(members)) => {
-            Err(errors::operand_columns(members.len()))
-        }
+        (ExprKind::Row(members), _) => Err(errors::operand_columns(members.len())),
+        (_, ExprKind::Row(_)) => Err(errors::operand_columns(1)),
         (l, r) => {
             let left = Expr {
                 kind: l,

@@ -147,7 +147,7 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             all,
             query,
         } => subquery::bind_quantified(env, scope, *op, expr, *all, query)?,
-        ast::Expr::Subquery(query) => subquery::bind_scalar(env, scope, query)?,
+        ast::Expr::Subquery(query) => subquery::bind_operand(env, scope, query)?,
         ast::Expr::Case {
             operand,
             whens,
@@ -160,12 +160,7 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
                 .iter()
                 .map(|m| bind_any(env, scope, m))
                 .collect::<SqlResult<Vec<_>>>()?;
-            let ty = SqlType::new(TypeKind::Null);
-            return Ok(Expr {
-                kind: ExprKind::Row(members),
-                ty,
-                coer: Coercibility::None,
-            });
+            return Ok(Expr::row(members));
         }
         ast::Expr::Default(Some(column)) => bind_default(env, scope, column)?,
         ast::Expr::Default(None) => return Err(errors::syntax("DEFAULT")),
@@ -240,6 +235,9 @@ pub(super) fn negation(arg: Expr) -> Expr {
     Expr::condition(kind, ty.nullable)
 }
 
+/// Most bytes of a text in a user variable, as its type says.
+const LONGEST_VARIABLE: u32 = 1 << 28;
+
 fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
     scope.note_volatility(Volatility::Variables);
     let mut ty = match env.vars.get(name) {
@@ -254,6 +252,12 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
         ty = SqlType::bigint(ty.unsigned);
     } else if ty.kind == TypeKind::Float {
         ty = SqlType::double(NOT_FIXED_DECIMALS);
+    } else if ty.is_string() {
+        ty = SqlType {
+            length: LONGEST_VARIABLE / ty.collation.charset().max_len(),
+            collation: ty.collation,
+            ..SqlType::new(TypeKind::LongText)
+        };
     }
     ty.nullable = true;
     let coer = if ty.is_string() {

@@ -39,7 +39,7 @@ fn bind_inner(
 }
 
 fn make(
-    env: &BindEnv<'_>,
+    id: u32,
     plan: Arc<QueryPlan>,
     form: SubqueryForm,
     ty: SqlType,
@@ -47,7 +47,7 @@ fn make(
 ) -> Expr {
     let correlated = plan.reach > 0 || plan.volatility == Volatility::Volatile;
     let query = Subquery {
-        id: env.subquery_id(),
+        id,
         form,
         plan,
         correlated,
@@ -59,8 +59,8 @@ fn make(
     }
 }
 
-/// `(SELECT …)` as a value; as a row where several columns are selected.
-pub(super) fn bind_scalar(
+/// `(SELECT …)` as a value, or as a row where several columns are selected.
+pub(super) fn bind_operand(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     query: &ast::Query,
@@ -71,12 +71,18 @@ pub(super) fn bind_scalar(
         return Ok(reduced);
     }
     let plan = bind_inner(env, scope, query)?;
-    if plan.columns.len() != 1 {
-        return Err(errors::operand_columns(1));
+    let columns = plan.columns.iter().map(|c| (c.ty.clone(), c.coercibility));
+    let columns: Vec<_> = columns.collect();
+    let id = env.subquery_id();
+    let value = |(nth, (ty, coer)): (usize, (SqlType, Coercibility))| {
+        let form = SubqueryForm::Scalar { column: nth };
+        make(id, Arc::clone(&plan), form, ty.with_nullable(true), coer)
+    };
+    let mut values: Vec<_> = columns.into_iter().enumerate().map(value).collect();
+    match values.len() {
+        1 => Ok(values.remove(0)),
+        _ => Ok(Expr::row(values)),
     }
-    let ty = plan.columns[0].ty.clone().with_nullable(true);
-    let coer = plan.columns[0].coercibility;
-    Ok(make(env, plan, SubqueryForm::Scalar, ty, coer))
 }
 
 /// The expression that `(SELECT item)` has, where there is nothing else in it.
@@ -167,23 +173,7 @@ pub(super) fn move_up(e: &mut Expr, levels: u16) {
 
 /// `(SELECT item)` of one expression.
 pub(super) fn bind_item(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Expr> {
-    let select = ast::Select {
-        items: vec![ast::SelectItem::Expr {
-            expr: item.clone(),
-            alias: None,
-            text: "".into(),
-        }],
-        ..ast::Select::default()
-    };
-    let query = ast::Query {
-        with: None,
-        body: ast::QueryBody::Select(Box::new(select)),
-        order_by: Vec::new(),
-        limit: None,
-        locking: Vec::new(),
-        into: None,
-    };
-    bind_scalar(env, scope, &query)
+    bind_operand(env, scope, &ast::Query::of_item(item.clone()))
 }
 
 /// EXISTS.
@@ -195,7 +185,7 @@ pub(super) fn bind_exists(
     let plan = bind_inner(env, scope, query)?;
     let ty = crate::expr::bool_type(false);
     Ok(make(
-        env,
+        env.subquery_id(),
         plan,
         SubqueryForm::Exists,
         ty,
@@ -269,14 +259,13 @@ fn bind_compare(
     if plan.columns.len() != left.len() {
         return Err(errors::operand_columns(left.len()));
     }
-    let is_ordering = !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq);
-    if left.len() > 1 && (all || is_ordering && !single) {
+    if left.len() > 1 && (all || op != CmpOp::Eq && !single) {
         return Err(errors::operand_columns(1));
     }
     let mut kinds = Vec::with_capacity(left.len());
     for (l, column) in left.iter().zip(plan.columns.iter()) {
-        if matches!(l.kind, ExprKind::Row(_)) {
-            return Err(errors::operand_columns(1));
+        if let ExprKind::Row(members) = &l.kind {
+            return Err(errors::operand_columns(members.len()));
         }
         let right = Expr {
             coer: column.coercibility,
@@ -297,5 +286,11 @@ fn bind_compare(
         all,
         single,
     };
-    Ok(make(env, plan, form, ty, Coercibility::Numeric))
+    Ok(make(
+        env.subquery_id(),
+        plan,
+        form,
+        ty,
+        Coercibility::Numeric,
+    ))
 }

@@ -417,8 +417,12 @@ pub struct Subquery {
 /// How a subquery's rows become a value.
 #[derive(Debug, Clone)]
 pub enum SubqueryForm {
-    /// The single value of the single row, NULL when there is none; error 1242 for more.
-    Scalar,
+    /// A value of the single row, NULL when there is none; error 1242 for more. The columns of a row
+    /// subquery are such expressions with one id.
+    Scalar {
+        /// Which of its columns.
+        column: usize,
+    },
     /// Is there a row?
     Exists,
     /// `left IN (…)`, `left op ANY (…)`, `left op ALL (…)`.
@@ -436,7 +440,26 @@ pub enum SubqueryForm {
     },
 }
 
+impl SubqueryForm {
+    /// Which of the values of its row it is.
+    pub const fn column(&self) -> usize {
+        match self {
+            Self::Scalar { column } => *column,
+            Self::Exists | Self::Compare { .. } => 0,
+        }
+    }
+}
+
 impl Expr {
+    /// A row of values, which only comparisons take.
+    pub fn row(members: Vec<Self>) -> Self {
+        Self {
+            kind: ExprKind::Row(members),
+            ty: SqlType::new(TypeKind::Null),
+            coer: Coercibility::None,
+        }
+    }
+
     /// A constant of the given type.
     pub fn constant(value: Value, ty: SqlType) -> Self {
         let coer = if value.is_null() {

@@ -243,7 +243,9 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
         | (ExprKind::Window(a), ExprKind::Window(b))
         | (ExprKind::Key(a), ExprKind::Key(b)) => a == b,
-        (ExprKind::Subquery(a), ExprKind::Subquery(b)) => a.id == b.id,
+        (ExprKind::Subquery(a), ExprKind::Subquery(b)) => {
+            (a.id, a.form.column()) == (b.id, b.form.column())
+        }
         (ExprKind::Match(a), ExprKind::Match(b)) => {
             (a.def.id, a.index, a.mode) == (b.def.id, b.index, b.mode)
         }

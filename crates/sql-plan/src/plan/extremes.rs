@@ -156,7 +156,7 @@ fn subquery(env: &BindEnv<'_>, mut one: Arc<BlockPlan>, arg: &Expr) -> ExprKind 
     };
     ExprKind::Subquery(Box::new(Subquery {
         id: env.subquery_id(),
-        form: SubqueryForm::Scalar,
+        form: SubqueryForm::Scalar { column: 0 },
         plan: Arc::new(plan),
         correlated: false,
     }))

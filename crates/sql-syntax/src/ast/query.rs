@@ -7,6 +7,26 @@
 use super::{BlockHints, Expr, Ident, JsonColumns, ObjectName, Target, WindowSpec};
 
 impl Query {
+    /// `SELECT item`.
+    pub fn of_item(item: Expr) -> Self {
+        let select = Select {
+            items: vec![SelectItem::Expr {
+                expr: item,
+                alias: None,
+                text: "".into(),
+            }],
+            ..Select::default()
+        };
+        Self {
+            with: None,
+            body: QueryBody::Select(Box::new(select)),
+            order_by: Vec::new(),
+            limit: None,
+            locking: Vec::new(),
+            into: None,
+        }
+    }
+
     /// Hints of its statement, if it has any.
     pub fn hints(&self) -> Option<&BlockHints> {
         self.body.hints()

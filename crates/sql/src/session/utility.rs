@@ -7,7 +7,7 @@
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
-use esker_sql_syntax::ast::{FlushWhat, SetItem, ShowFilter, ShowWhat, Statement, Xa};
+use esker_sql_syntax::ast::{Expr, FlushWhat, Query, SetItem, ShowFilter, ShowWhat, Statement, Xa};
 use esker_types::{SqlError, Value, errors};
 
 use super::Session;
@@ -61,8 +61,10 @@ impl Session {
                     return Ok(Done::NeedThread);
                 }
                 self.use_transaction();
-                for e in list {
-                    self.evaluate(e, params)?;
+                // As in SELECT there may be aggregates and windows.
+                for item in list {
+                    let item = Query::of_item(item.clone());
+                    self.evaluate(&Expr::Subquery(Box::new(item)), params)?;
                 }
                 Ok(ok(self.end_statement(true)?))
             }

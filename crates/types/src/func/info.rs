@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::call::{Call, int, string};
-use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
+use super::ret::{int_never_null, int_null, session_text, system_text, text, uint, uint_null};
 use super::{
     ANY_ARGS, ArgType, BLOCKING, FuncDef, FuncFlags, PURE, RetCtx, SESSION, Signature, TOTAL, def,
 };
@@ -51,8 +51,8 @@ pub(super) const DEFS: &[FuncDef] = &[
         int_never_null::<21>,
         found_rows,
     ),
-    def("charset", 1, 1, TOTAL, text::<64>, charset),
-    def("collation", 1, 1, TOTAL, text::<64>, collation),
+    def("charset", 1, 1, TOTAL, system_text::<64>, charset),
+    def("collation", 1, 1, TOTAL, system_text::<64>, collation),
     def("coercibility", 1, 1, TOTAL, ret_coercibility, coercibility),
     def("name_const", 2, 2, TOTAL, ret_name_const, second),
     def(

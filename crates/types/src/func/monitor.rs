@@ -6,14 +6,21 @@
 use sha2::{Digest as _, Sha256};
 
 use super::call::{Call, string};
-use super::ret::{session_text, text, uint, uint_null};
+use super::ret::{session_text, system_text, text, uint, uint_null};
 use super::{FuncDef, PURE, SESSION, def};
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
-    def("format_bytes", 1, 1, PURE, text::<20>, format_bytes),
-    def("format_pico_time", 1, 1, PURE, text::<20>, format_pico_time),
+    def("format_bytes", 1, 1, PURE, system_text::<11>, format_bytes),
+    def(
+        "format_pico_time",
+        1,
+        1,
+        PURE,
+        system_text::<11>,
+        format_pico_time,
+    ),
     def("icu_version", 0, 0, PURE, session_text::<5>, icu_version),
     def(
         "ps_current_thread_id",

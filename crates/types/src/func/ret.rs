@@ -315,6 +315,14 @@ pub fn text<const N: u64>(_: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(string_type(N, ctx.collation_connection)))
 }
 
+/// A name or a figure of the system: at most `N` characters of ASCII in the system's character set.
+pub fn system_text<const N: u64>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(string_type(
+        N,
+        Collation::UTF8MB3_GENERAL_CI,
+    )))
+}
+
 /// Bytes, at most `N`, that may be NULL.
 pub fn binary<const N: u64>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(string_type(N, Collation::BINARY)))

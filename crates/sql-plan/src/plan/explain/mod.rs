@@ -412,9 +412,13 @@ fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<Inner<'p>>) {
     }
     exprs.extend(block.windows.iter().flat_map(|w| w.exprs()));
     node_queries(&block.source, &mut exprs, out);
+    // The columns of a row subquery are expressions of the same query.
+    let mut seen = HashSet::new();
     for expr in exprs {
         expr.visit(&mut |e| {
-            if let ExprKind::Subquery(q) = &e.kind {
+            if let ExprKind::Subquery(q) = &e.kind
+                && seen.insert(q.id)
+            {
                 let kind = if q.correlated {
                     "DEPENDENT SUBQUERY"
                 } else {

@@ -253,7 +253,7 @@ impl<'n> Names<'n> {
             ExprKind::Subquery(query) => {
                 let id = super::first_id(&query.plan);
                 match &query.form {
-                    SubqueryForm::Scalar => format!("(select #{id})"),
+                    SubqueryForm::Scalar { .. } => format!("(select #{id})"),
                     SubqueryForm::Exists => format!("exists(select #{id})"),
                     SubqueryForm::Compare { left, op, all, .. } => {
                         let word = if *all { "all" } else { "any" };

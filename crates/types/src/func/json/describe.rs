@@ -5,16 +5,17 @@
 
 use super::read::{document, is_document};
 use super::{json, ret_json, ret_text, ret_truth};
+use crate::collation::Collation;
 use crate::error::{SqlError, SqlResult};
 use crate::func::call::{Call, int, string};
-use crate::func::ret::{int as ret_int, text};
-use crate::func::{FuncDef, TOTAL, def};
+use crate::func::ret::{int as ret_int, string_type};
+use crate::func::{ArgType, FuncDef, RetCtx, Signature, TOTAL, def};
 use crate::json::schema::{self, Failure};
 use crate::json::{self as doc, Json, View, object};
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
-    def("json_type", 1, 1, TOTAL, text::<51>, json_type),
+    def("json_type", 1, 1, TOTAL, ret_type_name, json_type),
     def("json_depth", 1, 1, TOTAL, ret_int::<21>, json_depth),
     def("json_valid", 1, 1, TOTAL, ret_truth, json_valid),
     def("json_pretty", 1, 1, TOTAL, ret_text, json_pretty),
@@ -51,6 +52,13 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         json_schema_validation_report,
     ),
 ];
+
+/// Names of types, in the collation of JSON's texts.
+fn ret_type_name(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    const LONGEST_NAME: u64 = 17;
+    let ty = string_type(LONGEST_NAME, Collation::UTF8MB4_BIN);
+    Ok(Signature::plain(ty))
+}
 
 fn json_type(c: &Call) -> SqlResult<Value> {
     Ok(match document(c, 0, "json_type")? {
