@@ -294,6 +294,12 @@ pub fn lock_wait_timeout() -> SqlError {
     SqlError::new(1205, "HY000", text)
 }
 
+/// 1382
+pub fn reserved_name_const() -> SqlError {
+    let text = "The 'NAME_CONST' syntax is reserved for purposes internal to the MySQL server";
+    SqlError::new(1382, "HY000", text)
+}
+
 /// 1210
 pub fn wrong_arguments(function: impl Display) -> SqlError {
     SqlError::new(1210, "HY000", format!("Incorrect arguments to {function}"))

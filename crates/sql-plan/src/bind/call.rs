@@ -76,6 +76,32 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
     bind_function(env, scope, &call.name.text, &call.args)
 }
 
+/// NAME_CONST takes constants as they are written, also with a sign or a collation.
+fn check_named_constant(name: &ast::Expr, value: &ast::Expr) -> SqlResult<()> {
+    use ast::Literal;
+    let is_plain = |e: &ast::Expr| match e {
+        ast::Expr::Literal(literal) => !matches!(
+            literal,
+            Literal::Bool(_) | Literal::Date(_) | Literal::Time(_) | Literal::Timestamp(_)
+        ),
+        ast::Expr::Param(_) => true,
+        _ => false,
+    };
+    let is_constant = match value {
+        ast::Expr::Unary {
+            op: ast::UnaryOp::Neg,
+            expr,
+        } => is_plain(expr),
+        ast::Expr::Collate { expr, .. } => is_plain(expr),
+        value => is_plain(value),
+    };
+    match name {
+        ast::Expr::Literal(Literal::Null) => Err(errors::reserved_name_const()),
+        name if is_plain(name) && is_constant => Ok(()),
+        _ => Err(errors::wrong_arguments("NAME_CONST")),
+    }
+}
+
 /// Binds a call of a plain function.
 pub(super) fn bind_function(
     env: &BindEnv<'_>,
@@ -88,6 +114,9 @@ pub(super) fn bind_function(
     };
     if !def.accepts(args.len()) {
         return Err(errors::wrong_parameter_count(name));
+    }
+    if let ("name_const", [name, value]) = (def.name, args) {
+        check_named_constant(name, value)?;
     }
     let mut args = bind_arguments(env, scope, def.name, args)?;
     match def.name {

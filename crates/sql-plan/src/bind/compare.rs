@@ -98,7 +98,7 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     }
 }
 
-/// [`adapt_value`] for a member of a list: there two digits are no year.
+/// [`adapt_value`] for a member of a list, or what is between columns: there two digits are no year.
 fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     const FIRST_WRITTEN_OUT: i128 = 100;
     if column.ty.kind == TypeKind::Year
@@ -423,7 +423,7 @@ pub(super) fn bind_between(
     // Among several a text that is no date is not refused: it warns, and compares as zero.
     for bound_by in [&mut low, &mut high] {
         adapt_value(env, bound_by, &bound);
-        adapt_value(env, &mut bound, bound_by);
+        adapt_listed(env, &mut bound, bound_by);
     }
     let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
     settle(env, &mut low, low_kind)?;

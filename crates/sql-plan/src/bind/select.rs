@@ -371,6 +371,7 @@ fn named_constant(call: &ast::Call) -> Option<Arc<str>> {
         ast::Expr::Literal(ast::Literal::Str { bytes, .. }) => {
             Some(name_of(&String::from_utf8_lossy(bytes)))
         }
+        ast::Expr::Literal(ast::Literal::Int(number)) => Some(name_of(&number.to_string())),
         _ => None,
     }
 }

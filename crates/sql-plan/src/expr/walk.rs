@@ -188,6 +188,7 @@ fn same_value(a: &Value, b: &Value) -> bool {
         (Value::DateTime(a), Value::DateTime(b)) => a == b,
         (Value::Bit(a, n), Value::Bit(b, m)) => (a, n) == (b, m),
         (Value::Label(a, _), Value::Label(b, _)) => a == b,
+        (Value::Json(a), Value::Json(b)) => a == b,
         _ => false,
     }
 }

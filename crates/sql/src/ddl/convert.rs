@@ -10,7 +10,8 @@ use esker_sql_catalog::catalog::{AutoStep, ColumnDef, TableDef, max_auto};
 use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
-use esker_types::cast::to_column;
+use esker_types::cast::{self, to_column};
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
@@ -222,8 +223,9 @@ impl<'a> Conversion<'a> {
         }
         let eval = self.building.eval;
         if !value.is_null() {
-            let stored = to_column(eval, value, from, &column.ty, &column.name, row_number);
-            return stored.map_err(|e| shortened(e, from, column, row_number));
+            let (value, from) = as_document_text(value, from, &column.ty);
+            let stored = to_column(eval, value, &from, &column.ty, &column.name, row_number);
+            return stored.map_err(|e| shortened(e, &from, column, row_number));
         }
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
@@ -275,6 +277,20 @@ impl<'a> Conversion<'a> {
             && auto(self.old) != auto(self.new)
             && self.new.auto_column == self.new.leading_column()
     }
+}
+
+/// Numbers and moments of a column that becomes one of JSON are read from their texts, as MySQL does.
+fn as_document_text(value: Value, from: &SqlType, to: &SqlType) -> (Value, SqlType) {
+    let is_other = from.is_numeric() || from.is_temporal();
+    if to.kind != TypeKind::Json || !is_other || from.kind == TypeKind::Bit {
+        return (value, from.clone());
+    }
+    let text = cast::to_str(&value, from).into_owned();
+    let chars = text.len() as u32;
+    (
+        Value::Str(text),
+        SqlType::varchar(chars, Collation::UTF8MB4_BIN),
+    )
 }
 
 /// A VARCHAR that becomes a shorter one has an error of its own, 1265.

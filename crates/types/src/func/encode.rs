@@ -6,7 +6,7 @@
 
 use super::call::{Call, int, string};
 use super::ret::{binary, collation_of, int as ret_int, string_type, text, text_chars};
-use super::{ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
+use super::{ArgType, FuncDef, FuncFlags, PURE, RetCtx, Signature, TOTAL, def};
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::Work;
 use crate::error::SqlResult;
@@ -26,7 +26,14 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("quote", 1, 1, TOTAL, ret_quote, quote),
     def("soundex", 1, 1, PURE, ret_soundex, soundex),
     def("export_set", 3, 5, PURE, ret_export_set, export_set),
-    def("load_file", 1, 1, TOTAL, binary::<16_777_216>, load_file),
+    def(
+        "load_file",
+        1,
+        1,
+        FuncFlags::NONE,
+        binary::<16_777_216>,
+        load_file,
+    ),
 ];
 
 fn ascii(c: &Call) -> SqlResult<Value> {

@@ -3,7 +3,7 @@
 //! Neighbours: `json` for the documents; `func::spatial::document` names the errors' function. **Invariant**:
 //! longitude first.
 
-use super::{Coord, Geometry, MAX_DEPTH, Shape, is_line, is_ring};
+use super::{Coord, Geometry, MAX_DEPTH, Shape, Spatial, is_line, is_ring};
 use crate::json::{Json, object};
 
 /// GeoJSON's names.
@@ -58,6 +58,30 @@ pub fn members(geometry: &Geometry, digits: Option<u32>) -> Vec<(Vec<u8>, Json)>
         }
     };
     vec![(b"type".to_vec(), name), (key.into(), value)]
+}
+
+/// A stored geometry as MySQL makes JSON of it: with the long name of its system.
+pub fn document(stored: &[u8]) -> Option<Json> {
+    let spatial = Spatial::parse(stored)?;
+    let mut members = members(&spatial.geometry, None);
+    members.push((b"crs".to_vec(), crs(spatial.srid, true)));
+    Some(object(members))
+}
+
+/// The name of a system as a member of a document.
+pub fn crs(srid: u32, long: bool) -> Json {
+    let authority = if srid == 0 { "MySQL" } else { "EPSG" };
+    let name = match long {
+        true => format!("urn:ogc:def:crs:{authority}::{srid}"),
+        false => format!("{authority}:{srid}"),
+    };
+    object(vec![
+        (b"type".to_vec(), Json::string("name")),
+        (
+            b"properties".to_vec(),
+            object(vec![(b"name".to_vec(), Json::string(name))]),
+        ),
+    ])
 }
 
 /// A point's coordinates, rounded.

@@ -2,10 +2,12 @@
 //!
 //! Neighbours: the constructors among the functions, CAST(.. AS JSON) of what is no text, comparisons of JSON with
 //! other types.
-//! **Invariants**: a text becomes a string, it is not parsed; bytes become opaque values that keep their SQL type.
+//! **Invariants**: a text becomes a string, it is not parsed; bytes become opaque values that keep their SQL type,
+//! geometries GeoJSON.
 
 use super::view::JsonRef;
 use super::{Json, field_type};
+use crate::geometry::geojson;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::ValueRef;
 
@@ -18,6 +20,9 @@ pub fn from_value(v: ValueRef<'_>, ty: &SqlType) -> Json {
         ValueRef::UInt(n) => Json::UInt(n),
         ValueRef::Double(d) => Json::Double(d),
         ValueRef::Decimal(d) => Json::Decimal(shown_scale(d, ty)),
+        ValueRef::Str(s) if matches!(ty.kind, TypeKind::Geometry(_)) => {
+            geojson::document(s).unwrap_or_else(|| Json::Opaque(field_type::GEOMETRY, s.to_vec()))
+        }
         ValueRef::Str(s) if ty.is_string() && ty.collation.is_binary() => {
             Json::Opaque(opaque_type(ty), s.to_vec())
         }
@@ -45,10 +50,10 @@ fn shown_scale(d: crate::Decimal, ty: &SqlType) -> crate::Decimal {
 fn opaque_type(ty: &SqlType) -> u8 {
     match ty.kind {
         TypeKind::Char => field_type::STRING,
-        TypeKind::Geometry(_) => field_type::GEOMETRY,
-        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-            field_type::BLOB
-        }
+        TypeKind::TinyText => field_type::TINY_BLOB,
+        TypeKind::Text => field_type::BLOB,
+        TypeKind::MediumText => field_type::MEDIUM_BLOB,
+        TypeKind::LongText => field_type::LONG_BLOB,
         _ => field_type::VARCHAR,
     }
 }

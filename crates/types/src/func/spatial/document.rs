@@ -88,26 +88,10 @@ fn as_geojson(c: &Call) -> SqlResult<Value> {
         members.push((b"bbox".to_vec(), Json::Array(sides.map(side).to_vec())));
     }
     if options & (SHORT_CRS + LONG_CRS) != 0 {
-        let crs = crs(spatial.srid, options & LONG_CRS != 0);
+        let crs = geojson::crs(spatial.srid, options & LONG_CRS != 0);
         members.push((b"crs".to_vec(), crs));
     }
     json::encode_watched(&object(members), &mut Work::new(c.ctx.session)).map(Value::Json)
-}
-
-/// The name of a system as a member of a document.
-fn crs(srid: u32, long: bool) -> Json {
-    let authority = if srid == 0 { "MySQL" } else { "EPSG" };
-    let name = match long {
-        true => format!("urn:ogc:def:crs:{authority}::{srid}"),
-        false => format!("{authority}:{srid}"),
-    };
-    object(vec![
-        (b"type".to_vec(), Json::string("name")),
-        (
-            b"properties".to_vec(),
-            object(vec![(b"name".to_vec(), Json::string(name))]),
-        ),
-    ])
 }
 
 /// The SRID that a document names: 3072 for what is none.
