@@ -21,7 +21,7 @@ use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
 use crate::expr::rowkey;
 use crate::expr::{CmpOp, Expr, ExprKind, fold};
 
-/// Units ordered by trying every subset; above, greedily.
+/// Units ordered by trying every subset; more are the matter of `join_greedy`.
 const MAX_EXHAUSTIVE: usize = 8;
 
 /// What is ordered: tables, and outer joins as wholes.
@@ -247,8 +247,12 @@ impl Joiner<'_> {
         let conds = std::mem::take(&mut group.conds);
         let order = match group.units.len() {
             1 => vec![0],
-            n if n <= MAX_EXHAUSTIVE => self.exhaustive(&group, &conds, outer)?,
-            _ => self.greedy(&group, &conds, outer)?,
+            n if n <= MAX_EXHAUSTIVE => {
+                let search = Search::new(self, &group, &conds, outer);
+                let order = self.exhaustive(&search, f64::INFINITY, usize::MAX)?;
+                order.expect("dependencies never form a cycle")
+            }
+            _ => self.order_many(&group, &conds, outer)?,
         };
         self.trace_order(&group, &order);
         let late = self.late_conds(&group, &conds, &order, outer)?;

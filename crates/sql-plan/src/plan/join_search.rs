@@ -1,4 +1,4 @@
-//! Join enumeration: a left-deep dynamic programme over subsets of the tables, greedy for large blocks.
+//! Join enumeration: a left-deep dynamic programme over subsets of the tables.
 //!
 //! **What is enumerated.** A block's FROM clause is a list of *units*: a table, or the inner side of an outer join as a
 //! whole (its own inner joins are ordered by the same search first). A unit may depend on others: a lateral derived
@@ -13,8 +13,8 @@
 //! not placed yet (an *interesting order* in the sense of Selinger et al., "Access Path Selection in a Relational
 //! Database Management System", 1979). The order matters because later lookups that ascend are cheaper
 //! ([`cost::NEAR_SEEK`]). With `n` units that is at most `2^n` subsets of at most two candidates with `n` extensions
-//! each; `join_order` uses it up to its limit of units and [`Joiner::greedy`] above, which always appends the unit that
-//! adds the least cost and rows.
+//! each. Of larger blocks `join_greedy` finds an order first; this search then looks for a cheaper one, drops what
+//! costs more already, and gives up after a number of extensions.
 //!
 //! **Cost.** Costs are in rows of a clustered scan; `plan/cost.rs` has the table. [`Joiner::step`] prices the extension
 //! by one unit with each join method and takes the cheapest:
@@ -43,9 +43,9 @@
 //! probing 600,000 more. The first order dominates; its rows do not ascend by a column that is still wanted, so nothing
 //! else is kept.
 //!
-//! Neighbours: `join_order` splits a block into units and builds the plan of the order found; `access` prices access
-//! paths. **Invariants**: an order found respects the dependencies of every unit; costs are finite except for what must
-//! not be done.
+//! Neighbours: `join_order` splits a block into units and builds the plan of the order found; `join_greedy` orders
+//! large blocks; `access` prices access paths. **Invariants**: an order found respects the dependencies of every unit;
+//! costs are finite except for what must not be done.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -140,10 +140,10 @@ type OpeningKey = (usize, TableSet, Option<(u32, u64)>);
 
 /// The search for an order of a group's units, and the openings of them that were priced already.
 pub(super) struct Search<'s> {
-    group: &'s Group,
-    conds: &'s [Expr],
+    pub(super) group: &'s Group,
+    pub(super) conds: &'s [Expr],
     /// Tables whose rows are there before.
-    outer: TableSet,
+    pub(super) outer: TableSet,
     /// By unit: the tables that its conditions read, ...
     tables: Vec<TableSet>,
     /// ... and the slots.
@@ -187,6 +187,11 @@ impl<'s> Search<'s> {
     /// The tables that are there before the next unit.
     fn placed(&self, order: &[usize]) -> TableSet {
         placed(self.group, order, self.outer)
+    }
+
+    /// Does a condition of the unit read a table that is placed?
+    pub(super) fn is_tied(&self, order: &[usize], next: usize) -> bool {
+        self.placed(order) & self.tables[next] != 0
     }
 
     fn key(&self, next: usize, placed: TableSet, order: Option<Ascending>) -> OpeningKey {
@@ -447,15 +452,21 @@ impl Joiner<'_> {
         target.best(self.env, conds, &known)
     }
 
-    /// Dynamic programming over subsets: the cheapest order of all units.
+    /// Dynamic programming over subsets: the cheapest order of all units, if it costs no more than `bound`, and was
+    /// found with so many extensions.
     pub(super) fn exhaustive(
         &self,
-        group: &Group,
-        conds: &[Expr],
-        outer: TableSet,
-    ) -> SqlResult<Vec<usize>> {
+        search: &Search<'_>,
+        bound: f64,
+        mut extensions: usize,
+    ) -> SqlResult<Option<Vec<usize>>> {
+        let Search {
+            group,
+            conds,
+            outer,
+            ..
+        } = *search;
         let n = group.units.len();
-        let search = Search::new(self, group, conds, outer);
         let mut best: Vec<Vec<Candidate>> = vec![Vec::new(); 1 << n];
         best[0].push(Candidate {
             estimate: JoinEstimate::START,
@@ -464,13 +475,24 @@ impl Joiner<'_> {
         });
         for subset in 0..1usize << n {
             for before in std::mem::take(&mut best[subset]) {
+                if subset + 1 == 1 << n {
+                    return Ok(Some(before.order));
+                }
                 for next in (0..n).filter(|u| subset >> u & 1 == 0) {
                     let Candidate {
                         estimate, order, ..
                     } = &before;
-                    let Some(priced) = self.try_next(&search, order, estimate, next)? else {
+                    let Some(priced) = self.try_next(search, order, estimate, next)? else {
                         continue;
                     };
+                    // Whatever follows adds to the cost.
+                    if priced.cost > bound {
+                        continue;
+                    }
+                    if extensions == 0 {
+                        return Ok(None);
+                    }
+                    extensions -= 1;
                     let mut longer = order.clone();
                     longer.push(next);
                     let placed = placed(group, &longer, outer);
@@ -490,12 +512,9 @@ impl Joiner<'_> {
                         kept,
                     );
                 }
-                if subset + 1 == 1 << n {
-                    return Ok(before.order);
-                }
             }
         }
-        unreachable!("dependencies never form a cycle")
+        Ok(None)
     }
 
     /// Does a column of a table that is not placed equal this slot?
@@ -505,43 +524,6 @@ impl Joiner<'_> {
             let has_it = slots.is_some_and(|(a, b)| ascending == Some(a) || ascending == Some(b));
             has_it && self.map.tables_of(c) & !placed != 0
         })
-    }
-
-    /// The greedy order: always appends the unit that adds the least cost and rows.
-    pub(super) fn greedy(
-        &self,
-        group: &Group,
-        conds: &[Expr],
-        outer: TableSet,
-    ) -> SqlResult<Vec<usize>> {
-        let n = group.units.len();
-        let search = Search::new(self, group, conds, outer);
-        let (mut order, mut estimate) = (Vec::new(), JoinEstimate::START);
-        while order.len() < n {
-            let mut best: Option<(usize, JoinEstimate)> = None;
-            for next in (0..n).filter(|u| !order.contains(u)) {
-                let Some(step) = self.try_next(&search, &order, &estimate, next)? else {
-                    continue;
-                };
-                let weight = |f: &JoinEstimate| f.cost + f.rows;
-                let is_better = best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b));
-                self.trace_extension(
-                    group,
-                    conds,
-                    (&order[..], &estimate),
-                    (next, &step),
-                    outer,
-                    is_better,
-                );
-                if is_better {
-                    best = Some((next, step));
-                }
-            }
-            let (next, step) = best.expect("dependencies never form a cycle");
-            order.push(next);
-            estimate = step;
-        }
-        Ok(order)
     }
 
     /// JoinEstimate after joining `next` to `order`; `None` when something must come before it.

@@ -3,8 +3,9 @@
 //! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
 //! `conds` (splitting and placing conditions), `equalities` (their transitive closure), `edge`, `ranges`,
 //! `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality),
-//! `cost` (the cost model), `access` (access paths), `join_order`, `join_hints` and `join_search` (join enumeration),
-//! `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts),
+//! `cost` (the cost model), `access` (access paths), `join_order`, `join_hints`, `join_search` and `join_greedy` (join
+//! enumeration), `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window`
+//! (shared sorts),
 //! `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
 //! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `trace` (what was considered,
 //! for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too). Statements that need no planning at all
@@ -26,6 +27,7 @@ mod exact;
 pub mod explain;
 mod extremes;
 mod group_keys;
+mod join_greedy;
 mod join_hints;
 mod join_order;
 mod join_search;

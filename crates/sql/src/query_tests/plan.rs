@@ -360,6 +360,46 @@ fn join_orders() {
     assert_eq!(rig.value(&sql), "256");
 }
 
+/// Small tables at several places of a chain are no reason to begin with all of their pairs.
+#[test]
+fn a_large_join_goes_along_its_conditions() {
+    let mut rig = numbers();
+    rig.bench.ok("CREATE TABLE small (k INT, v INT)");
+    rig.bench.ok("INSERT INTO small VALUES (1, 1), (2, 2)");
+    // More than the subsets of which are all looked at, and more than are searched at all.
+    for links in [6, 12] {
+        let mut ties: Vec<(String, String)> = (1..links)
+            .map(|at| (format!("f{}.b", at - 1), format!("f{at}.id")))
+            .collect();
+        for (nth, at) in [0, links / 2, links - 1].into_iter().enumerate() {
+            ties.push((format!("s{nth}.k"), format!("f{at}.a")));
+        }
+        let table = |at| format!("t f{at}");
+        let tables: Vec<String> = (0..links).map(table).collect();
+        let conds: Vec<String> = ties.iter().map(|(a, b)| format!("{a} = {b}")).collect();
+        let sql = format!(
+            "SELECT * FROM small s0, small s1, small s2, {} WHERE {}",
+            tables.join(", "),
+            conds.join(" AND ")
+        );
+        let order: Vec<String> = rig
+            .explain(&sql)
+            .iter()
+            .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(order.len(), links + 3);
+        for (nth, next) in order.iter().enumerate().skip(1) {
+            let is_of = |column: &str, alias: &str| column.split('.').next() == Some(alias);
+            let connects = |placed: &String| {
+                ties.iter().any(|(a, b)| {
+                    (is_of(a, placed) && is_of(b, next)) || (is_of(b, placed) && is_of(a, next))
+                })
+            };
+            assert!(order[..nth].iter().any(connects), "{next} in {order:?}");
+        }
+    }
+}
+
 #[test]
 fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
