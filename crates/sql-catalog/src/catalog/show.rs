@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
 use super::quotes::Quotes;
 use super::shown_options::ShownOption;
+use super::storage_engine::StorageEngine;
 use crate::codec::temporal;
 
 /// How a session sees definitions.
@@ -28,6 +29,8 @@ pub struct Shown<'a> {
     pub quotes: Quotes,
     /// `sql_mode` ANSI: what only MySQL has is left out.
     pub ansi: bool,
+    /// The row format is shown where none was written, too.
+    pub every_format: bool,
 }
 
 /// SHOW CREATE VIEW; `text` is its query as it is to be shown, `at_home` says that its database is the current one.
@@ -105,6 +108,7 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         generated_key: true,
         quotes: Quotes::BACKTICKS,
         ansi: false,
+        every_format: false,
     };
     show_create_table_to(def, &all)
 }
@@ -175,17 +179,23 @@ fn push_options(out: &mut String, def: &TableDef, how: &Shown<'_>) {
     if prints_collation(def.collation) {
         let _ = write!(out, " COLLATE={}", def.collation.name());
     }
-    push_further_options(out, def);
+    push_further_options(out, def, how.every_format);
 }
 
-/// What follows the collation: options and the comment.
-fn push_further_options(out: &mut String, def: &TableDef) {
+/// What follows the collation: options and the comment. `every_format`: also the row format that the engine chose.
+fn push_further_options(out: &mut String, def: &TableDef, every_format: bool) {
     let options = &def.shown_options;
     for (name, value) in options.numbers() {
         let _ = write!(out, " {name}={value}");
     }
-    if !def.row_format.is_empty() && &*def.row_format != "DEFAULT" {
-        let _ = write!(out, " ROW_FORMAT={}", def.row_format);
+    let chosen = match def.engine {
+        StorageEngine::InnoDb => "DYNAMIC",
+        _ => "FIXED",
+    };
+    match &*def.row_format {
+        "" | "DEFAULT" if every_format => _ = write!(out, " ROW_FORMAT={chosen}"),
+        "" | "DEFAULT" => (),
+        format => _ = write!(out, " ROW_FORMAT={format}"),
     }
     if let Some(size) = options.get(ShownOption::KeyBlockSize) {
         let _ = write!(out, " KEY_BLOCK_SIZE={size}");

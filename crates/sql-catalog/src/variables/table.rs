@@ -436,7 +436,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("session_track_state_change", B, SET, VarKind::Bool, "OFF"),
     var("session_track_system_variables", B, SET, VarKind::Text, "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"),
     one("show_create_table_skip_secondary_engine", S, SET, VarKind::Bool, "OFF"),
-    one("show_create_table_verbosity", B, SET, VarKind::Bool, "OFF"),
+    var("show_create_table_verbosity", B, SET, VarKind::Bool, "OFF"),
     var("show_gipk_in_create_table_and_information_schema", B, SET, VarKind::Bool, "ON"),
     one("skip_name_resolve", G, FIX, VarKind::Bool, "ON"),
     one("skip_networking", G, FIX, VarKind::Bool, "OFF"),

@@ -207,6 +207,7 @@ fn shown(session: &Session) -> Shown<'_> {
         generated_key: session.vars.shows_generated_keys,
         quotes: Quotes::of(mode, bare_names(session)),
         ansi: mode.has(SqlMode::ANSI),
+        every_format: session.values.named("show_create_table_verbosity").is_on(),
     }
 }
 
