@@ -244,9 +244,12 @@ pub trait SessionInfo {
     fn regexp_limits(&self) -> RegexpLimits {
         RegexpLimits::default()
     }
-    /// GET_LOCK and friends: acquire (Some(true)), time out (Some(false)), error (None).
-    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
-        None
+    /// GET_LOCK: acquired (Some(true)), timed out (Some(false)), there are no locks (None).
+    ///
+    /// # Errors
+    /// The wait is killed, or would never end.
+    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> SqlResult<Option<bool>> {
+        Ok(None)
     }
     /// RELEASE_LOCK: released (Some(true)), not the holder (Some(false)), no such lock (None).
     fn release_lock(&self, _name: &str) -> Option<bool> {

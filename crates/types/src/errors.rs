@@ -627,6 +627,13 @@ pub fn out_of_sync() -> SqlError {
     SqlError::new(2014, "HY000", "Commands out of sync")
 }
 
+/// 3058
+pub fn user_lock_deadlock() -> SqlError {
+    let text = "Deadlock found when trying to get user-level lock; try rolling back transaction/releasing locks and \
+                restarting lock acquisition.";
+    SqlError::new(3058, "HY000", text)
+}
+
 /// 3067: a rule of CHANGE REPLICATION FILTER.
 pub fn filter_pattern() -> SqlError {
     let text = "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'";

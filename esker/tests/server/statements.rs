@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use esker_server::client::ClientError;
+
 use crate::common::{Ask, Server, eventually, serve_command};
 
 fn server() -> (Server, tempfile::TempDir) {
@@ -173,6 +175,63 @@ fn kill_ends_statements_and_sessions() {
     eventually("it ends", || killer.value(&there) == "0");
     assert!(victim.query("SELECT 1", &mut |_| ()).is_err());
     assert_eq!(killer.code("KILL 4000000000"), Some(1094));
+}
+
+/// KILL of a connection while its statement runs: no answer, so that no driver takes the connection for a live one.
+#[test]
+fn a_killed_connection_is_not_answered() {
+    let (server, _dir) = server();
+    let mut killer = server.connect();
+    killer.run("CREATE TABLE d.t (a INT); INSERT INTO d.t VALUES (1), (2); DO GET_LOCK('held', 0)");
+    for sql in [
+        "SELECT SLEEP(60)",
+        "DO SLEEP(60)",
+        "SELECT SLEEP(60) FROM d.t",
+        "UPDATE d.t SET a = SLEEP(60)",
+        "SELECT GET_LOCK('held', 60)",
+        "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n FROM r) SELECT COUNT(*) FROM r",
+    ] {
+        let mut victim = server.connect();
+        victim.run("SET cte_max_recursion_depth = 4294967295");
+        let id = victim.value("SELECT CONNECTION_ID()");
+        let running = std::thread::spawn(move || victim.query(sql, &mut |_| ()));
+        let runs = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Query'"
+        );
+        eventually(sql, || killer.value(&runs) == "1");
+        killer.run(&format!("KILL {id}"));
+        let ended = running.join().expect("no panic");
+        assert!(matches!(ended, Err(ClientError::Io(_))), "{sql}: {ended:?}");
+    }
+    // Who ends its own connection hears of it.
+    let mut own = server.connect();
+    assert_eq!(own.code("KILL CONNECTION_ID()"), Some(1317));
+}
+
+/// GET_LOCK that is killed, or late, is an error; so is a wait that would close a cycle.
+#[test]
+fn waits_for_user_locks_end() {
+    let (server, _dir) = server();
+    let (mut a, mut b) = (server.connect(), server.connect());
+    assert_eq!(a.value("SELECT GET_LOCK('a', 0)"), "1");
+    assert_eq!(b.value("SELECT GET_LOCK('b', 0)"), "1");
+    let id = b.value("SELECT CONNECTION_ID()");
+    let waiting = std::thread::spawn(move || {
+        let code = b.code("SELECT GET_LOCK('a', 60)");
+        (b, code)
+    });
+    let waits = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Query'"
+    );
+    eventually("it waits", || {
+        a.value(&waits) == "1" && a.code("SELECT GET_LOCK('b', 0.01)") == Some(3058)
+    });
+    assert_eq!(a.code("SELECT GET_LOCK('b', 60)"), Some(3058));
+    a.run(&format!("KILL QUERY {id}"));
+    let (mut b, code) = waiting.join().expect("no panic");
+    assert_eq!(code, Some(1317));
+    b.run("SET max_execution_time = 50");
+    assert_eq!(b.code("SELECT GET_LOCK('a', 60)"), Some(3024));
 }
 
 /// What drivers set for the statements that follow.

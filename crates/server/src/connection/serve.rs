@@ -2,7 +2,8 @@
 //!
 //! Neighbours: the listener calls [`serve`] for each client; `handshake` says who it is, `seats` has the seats,
 //! `dispatch` runs commands.
-//! **Invariants**: a client that is not let in hears why; a session is gone before its seat is free.
+//! **Invariants**: a client that is not let in hears why; a session is gone before its seat is free; after KILL by
+//! another session a client hears nothing more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -341,6 +342,9 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
             next => dispatch::finish(conn, session, next).await?,
         }
         conn.watcher.end();
+        if session.is_cut_off() {
+            return Err(Gone);
+        }
         conn.flush().await?;
         session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
         session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));

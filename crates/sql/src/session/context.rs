@@ -437,21 +437,22 @@ impl SessionInfo for SessionContext {
             bytes: globals.named("regexp_stack_limit").as_u64(),
         }
     }
-    fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool> {
-        Some(
-            self.instance
-                .registry
-                .get_lock(&self.process, name, timeout_secs),
-        )
+    fn get_lock(&self, name: &str, timeout_secs: f64) -> SqlResult<Option<bool>> {
+        let locks = &self.instance.registry.user_locks;
+        let go_on = || self.pace.may_go_on(&self.process, Instant::now());
+        let taken = locks.get(self.process.id, name, timeout_secs, go_on)?;
+        Ok(Some(taken))
     }
     fn release_lock(&self, name: &str) -> Option<bool> {
-        self.instance.registry.release_lock(self.process.id, name)
+        let locks = &self.instance.registry.user_locks;
+        locks.release(self.process.id, name)
     }
     fn lock_holder(&self, name: &str) -> Option<u64> {
-        self.instance.registry.lock_holder(name)
+        self.instance.registry.user_locks.holder(name)
     }
     fn release_all_locks(&self) -> u64 {
-        self.instance.registry.release_all_locks(self.process.id)
+        let locks = &self.instance.registry.user_locks;
+        locks.release_all(self.process.id)
     }
     fn has_connection(&self, id: u64) -> bool {
         self.instance.registry.find(id).is_ok()

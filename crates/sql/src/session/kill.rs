@@ -1,7 +1,8 @@
 //! KILL and KILL QUERY, as statements and through the protocol.
 //!
 //! Neighbours: `utility` and the server call this; `registry` knows the sessions and stops them.
-//! **Invariant**: without a privilege an account stops only sessions of its own user.
+//! **Invariants**: without a privilege an account stops only sessions of its own user; a client whose connection
+//! another one ends hears nothing more, not even an error: its driver would take the connection for a live one.
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::Kill;
@@ -48,7 +49,10 @@ impl Session {
                 .require_any(&["SUPER", "CONNECTION_ADMIN"])
                 .map_err(not_owner)?;
         }
-        target.kill(connection);
+        match connection && id != self.context.process.id {
+            true => target.cut_off(),
+            false => target.kill(connection),
+        }
         Ok(())
     }
 }

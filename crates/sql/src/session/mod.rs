@@ -20,9 +20,9 @@
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
 //!   client hears of its session)
-//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics), `instruments`
-//!   (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE),
-//!   `process` (SHUTDOWN and its kin), `components` (INSTALL COMPONENT), `servers` (DROP SERVER)
+//! - `registry` (process list, KILL), `user_locks` (GET_LOCK), `counts` (status counters), `measure` (statistics),
+//!   `instruments` (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces`
+//!   (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin), `components` (INSTALL COMPONENT), `servers` (DROP SERVER)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
 //! - `handlers` (HANDLER), `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and
@@ -99,6 +99,7 @@ mod track;
 mod transaction;
 mod triggers;
 pub(crate) mod turns;
+pub(crate) mod user_locks;
 mod users;
 mod utility;
 mod views;
@@ -496,6 +497,11 @@ impl Session {
     pub fn killer(&self) -> Box<dyn Fn() + Send + Sync> {
         let process = self.context.process.clone();
         Box::new(move || process.kill(true))
+    }
+
+    /// Has another session ended the connection? What runs is not answered any more.
+    pub fn is_cut_off(&self) -> bool {
+        self.context.process.is_cut_off()
     }
 
     /// Host as accounts see it.

@@ -152,7 +152,11 @@ impl Pace {
         Ok(())
     }
 
-    fn may_go_on(&self, process: &Process, now: Instant) -> SqlResult<()> {
+    /// Is neither killed nor late.
+    ///
+    /// # Errors
+    /// 1317, 1053, 3024.
+    pub(super) fn may_go_on(&self, process: &Process, now: Instant) -> SqlResult<()> {
         if let Some(e) = process.kill_error() {
             return Err(e);
         }

@@ -1,16 +1,16 @@
-//! Who is connected: the process list, KILL, and user-level locks.
+//! Who is connected: the process list, and KILL.
 //!
 //! Neighbours: `Session` registers itself; `show` and `information_schema` list; the server's KILL
 //! reaches sessions through here.
 //! **Invariants**: an entry lives exactly as long as its session; a kill flag is set before the
 //! session's wait is cancelled, so a waiter that wakes sees why.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use esker_engine::{CancelReason, DeadlockMember, LockInfo, Ticket, TreeId, WaitCanceller};
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use super::counts::Counts;
 use super::explain::RunningPlan;
 use super::terms::Terms;
+use super::user_locks::UserLocks;
 use crate::binlog::Position;
 use crate::ddl::Progress;
 use crate::statements::{self, ByCommand, History};
@@ -61,6 +62,8 @@ pub struct Process {
     pub peer: String,
     connection: Connection,
     kill: AtomicU8,
+    /// Another session has ended the connection: its client hears nothing more.
+    is_cut_off: AtomicBool,
     /// Microseconds since the epoch at which the current state began.
     since: AtomicI64,
     detail: Mutex<Detail>,
@@ -344,6 +347,18 @@ impl Process {
         }
     }
 
+    /// KILL CONNECTION by another session: what runs is not answered any more.
+    pub(crate) fn cut_off(&self) {
+        // Before the kill, so that who sees the kill sees this.
+        self.is_cut_off.store(true, Ordering::Release);
+        self.kill(true);
+    }
+
+    /// Has another session ended the connection?
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
+    }
+
     fn mark(&self, value: u8) {
         self.kill.fetch_max(value, Ordering::AcqRel);
     }
@@ -378,7 +393,7 @@ impl Process {
     }
 }
 
-/// All sessions and user-level locks.
+/// All sessions, and the user-level locks that end with them.
 #[derive(Default)]
 pub struct Registry {
     processes: RwLock<BTreeMap<u64, Arc<Process>>>,
@@ -390,20 +405,11 @@ pub struct Registry {
     gone_sums: Mutex<BTreeMap<(String, String), ByCommand>>,
     /// How often each user came from each host.
     logins: Mutex<BTreeMap<(String, String), u64>>,
-    user_locks: Mutex<HashMap<String, UserLock>>,
-    user_lock_freed: Condvar,
+    /// Locks that sessions hold by name.
+    pub(crate) user_locks: UserLocks,
     /// The server goes down.
     is_closed: AtomicBool,
 }
-
-/// A GET_LOCK lock; the same session may take it again.
-struct UserLock {
-    holder: u64,
-    depth: u64,
-}
-
-/// How often a waiting GET_LOCK looks whether it was killed.
-const USER_LOCK_POLL: Duration = Duration::from_millis(100);
 
 impl Registry {
     /// Registers a session.
@@ -422,6 +428,7 @@ impl Registry {
             peer,
             connection,
             kill: AtomicU8::new(ALIVE),
+            is_cut_off: AtomicBool::new(false),
             since: AtomicI64::new(now_micros),
             detail: Mutex::new(Detail {
                 user: user.to_owned(),
@@ -473,7 +480,7 @@ impl Registry {
             self.absorb_sums(&process);
         }
         drop(processes);
-        self.release_all_locks(id);
+        self.user_locks.release_all(id);
     }
 
     fn absorb_sums(&self, process: &Process) {
@@ -579,80 +586,13 @@ impl Registry {
         let processes = self.processes.read();
         processes.len() - self.inside.load(Ordering::Relaxed)
     }
-
-    /// GET_LOCK: true when acquired, false after `timeout` (negative: no limit) or a kill.
-    pub fn get_lock(&self, who: &Process, name: &str, timeout_secs: f64) -> bool {
-        let deadline = (timeout_secs >= 0.0)
-            .then(|| Instant::now() + Duration::from_secs_f64(timeout_secs.min(1e8)));
-        let key = name.to_lowercase();
-        let mut locks = self.user_locks.lock();
-        loop {
-            match locks.get_mut(&key) {
-                None => {
-                    locks.insert(
-                        key,
-                        UserLock {
-                            holder: who.id,
-                            depth: 1,
-                        },
-                    );
-                    return true;
-                }
-                Some(lock) if lock.holder == who.id => {
-                    lock.depth += 1;
-                    return true;
-                }
-                Some(_) => (),
-            }
-            let now = Instant::now();
-            if who.is_killed() || deadline.is_some_and(|d| now >= d) {
-                return false;
-            }
-            let until = deadline.map_or(now + USER_LOCK_POLL, |d| d.min(now + USER_LOCK_POLL));
-            self.user_lock_freed.wait_until(&mut locks, until);
-        }
-    }
-
-    /// RELEASE_LOCK: released, not the holder, or no such lock.
-    pub fn release_lock(&self, id: u64, name: &str) -> Option<bool> {
-        let key = name.to_lowercase();
-        let mut locks = self.user_locks.lock();
-        let lock = locks.get_mut(&key)?;
-        if lock.holder != id {
-            return Some(false);
-        }
-        lock.depth -= 1;
-        if lock.depth == 0 {
-            locks.remove(&key);
-            self.user_lock_freed.notify_all();
-        }
-        Some(true)
-    }
-
-    /// Who holds a user-level lock.
-    pub fn lock_holder(&self, name: &str) -> Option<u64> {
-        self.user_locks
-            .lock()
-            .get(&name.to_lowercase())
-            .map(|l| l.holder)
-    }
-
-    /// Releases every user-level lock of a session. Returns how often they were taken.
-    pub fn release_all_locks(&self, id: u64) -> u64 {
-        let mut locks = self.user_locks.lock();
-        let freed = locks.extract_if(|_, lock| lock.holder == id);
-        let taken: Vec<u64> = freed.map(|(_, lock)| lock.depth).collect();
-        if !taken.is_empty() {
-            self.user_lock_freed.notify_all();
-        }
-        taken.iter().sum()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::task::Wake;
+    use std::time::Duration;
 
     use super::*;
 
@@ -673,21 +613,6 @@ mod tests {
             })
             .collect();
         (registry, processes)
-    }
-
-    #[test]
-    fn user_locks_are_reentrant_and_end_with_the_session() {
-        let (registry, p) = registry_with(&[1, 2]);
-        assert!(registry.get_lock(&p[0], "L", 0.0));
-        assert!(registry.get_lock(&p[0], "l", 0.0));
-        assert!(!registry.get_lock(&p[1], "l", 0.0));
-        assert_eq!(registry.release_lock(2, "l"), Some(false));
-        assert_eq!(registry.release_lock(1, "l"), Some(true));
-        assert_eq!(registry.lock_holder("L"), Some(1));
-        registry.remove(1);
-        assert_eq!(registry.lock_holder("L"), None);
-        assert!(registry.get_lock(&p[1], "l", 0.0));
-        assert_eq!(registry.release_lock(2, "nope"), None);
     }
 
     #[test]

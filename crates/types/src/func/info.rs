@@ -299,10 +299,8 @@ fn lock_name(c: &Call) -> SqlResult<String> {
 fn get_lock(c: &Call) -> SqlResult<Value> {
     let name = lock_name(c)?;
     let timeout = if c.null(1) { 0.0 } else { c.real(1)? };
-    Ok(c.ctx
-        .session
-        .get_lock(&name, timeout)
-        .map_or(Value::Null, Value::bool))
+    let taken = c.ctx.session.get_lock(&name, timeout)?;
+    Ok(taken.map_or(Value::Null, Value::bool))
 }
 
 fn release_lock(c: &Call) -> SqlResult<Value> {

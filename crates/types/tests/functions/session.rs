@@ -67,8 +67,8 @@ impl SessionInfo for Facts {
         self.random.set(next);
         next
     }
-    fn get_lock(&self, name: &str, _: f64) -> Option<bool> {
-        Some(name == "free")
+    fn get_lock(&self, name: &str, _: f64) -> SqlResult<Option<bool>> {
+        Ok(Some(name == "free"))
     }
     fn go_on(&self, _: usize) -> SqlResult<()> {
         self.looks.set(self.looks.get() + 1);

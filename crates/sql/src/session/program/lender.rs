@@ -102,7 +102,7 @@ impl SessionInfo for Lender<'_, '_> {
     fn regexp_limits(&self) -> RegexpLimits {
         self.ask(SessionInfo::regexp_limits)
     }
-    fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool> {
+    fn get_lock(&self, name: &str, timeout_secs: f64) -> SqlResult<Option<bool>> {
         self.ask(|c| c.get_lock(name, timeout_secs))
     }
     fn release_lock(&self, name: &str) -> Option<bool> {
