@@ -721,9 +721,15 @@ pub fn no_keyring_reload() -> SqlError {
     SqlError::new(4035, "HY000", text)
 }
 
-/// 3554
-pub fn dictionary_table(name: &str) -> SqlError {
-    let text = format!("Access to data dictionary table 'mysql.{name}' is rejected.");
+/// 3552
+pub fn schema_rejected(name: &str) -> SqlError {
+    let text = format!("Access to system schema '{name}' is rejected.");
+    SqlError::new(3552, "HY000", text)
+}
+
+/// 3554: `kind` is `data dictionary` or `system`.
+pub fn table_rejected(kind: &str, name: &str) -> SqlError {
+    let text = format!("Access to {kind} table 'mysql.{name}' is rejected.");
     SqlError::new(3554, "HY000", text)
 }
 

@@ -64,7 +64,7 @@ pub(super) fn create_table(
     create: &CreateTable,
 ) -> Result<DdlDone, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
-    names::check_not_system(&name.schema, ctx.user)?;
+    names::check_table(&name, ctx.user)?;
     check_supported(create)?;
     if !claim(ctx, create, &name)? {
         return already_exists(ctx, create, &name);
@@ -77,6 +77,7 @@ pub(super) fn create_table(
     let (mut draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
+            names::check_source(&source)?;
             if ctx.temporary(&source).is_none() {
                 ctx.lock_table(&source, MdlMode::Shared)?;
             }

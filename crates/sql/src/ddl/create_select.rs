@@ -40,7 +40,7 @@ const INT_DIGITS: u32 = 9;
 /// 1050, 1049, 1044, 3978 with foreign keys.
 pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableName>, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
-    names::check_not_system(&name.schema, ctx.user)?;
+    names::check_table(&name, ctx.user)?;
     create::check_supported(create)?;
     if !create.foreign_keys.is_empty() {
         let text = "Foreign key creation is not allowed with CREATE TABLE as SELECT and CREATE TABLE with START \

@@ -36,7 +36,7 @@ pub(super) fn exchange(
         return Err(errors::not_unique_table(&both[0].name).into());
     }
     for name in &both {
-        names::check_not_system(&name.schema, ctx.user)?;
+        names::check_table(name, ctx.user)?;
         find(ctx, name)?;
     }
     let mut stored = both.to_vec();

@@ -6,7 +6,9 @@
 use esker_sql_catalog::catalog::is_system_schema;
 use esker_sql_syntax::ast::ObjectName;
 use esker_types::names::{check_column, check_length, is_bad};
-use esker_types::{SqlResult, errors};
+use esker_types::{SqlError, SqlResult, errors};
+
+use crate::infoschema::{self, SpecKind};
 
 /// A name with its database decided.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,16 +31,50 @@ pub fn resolve(name: &ObjectName, database: Option<&str>) -> SqlResult<TableName
     })
 }
 
-/// 1044 for databases of the server, where users make no tables.
+/// 1044 for databases of the server, where users make nothing.
 pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
-    if !is_system_schema(schema) {
-        return Ok(());
+    match is_system_schema(schema) {
+        true => Err(denied(schema, user)),
+        false => Ok(()),
     }
+}
+
+/// 1044 and 3554 for tables and views of databases of the server.
+pub fn check_table(name: &TableName, user: &str) -> SqlResult<()> {
+    match infoschema::rejects_changes(&name.schema, &name.name) {
+        Some(e) => Err(e),
+        None => check_not_system(&name.schema, user),
+    }
+}
+
+/// 3552 and 1044 for databases of the server themselves.
+pub fn check_schema(schema: &str, user: &str) -> SqlResult<()> {
+    match schema {
+        "mysql" => Err(errors::schema_rejected(schema)),
+        _ => check_not_system(schema, user),
+    }
+}
+
+/// The source of CREATE TABLE … LIKE has a definition to copy: 1347, 1683, 1235, and what a table is not found with.
+pub fn check_source(name: &TableName) -> SqlResult<()> {
+    let Some(schema) = infoschema::schema(&name.schema) else {
+        return Ok(());
+    };
+    let found = schema.table(&name.name);
+    let spec = found.ok_or_else(|| infoschema::unknown_table(schema.name, &name.name))?;
+    Err(match spec.schema {
+        _ if spec.kind != SpecKind::Table => {
+            errors::wrong_object(spec.schema, spec.name, "BASE TABLE")
+        }
+        "performance_schema" => errors::invalid_performance_schema_usage(),
+        _ => SqlError::not_supported("CREATE TABLE … LIKE a table of the server"),
+    })
+}
+
+/// 1044: `user` is `user@host`.
+pub fn denied(schema: &str, user: &str) -> SqlError {
     let (name, host) = user.rsplit_once('@').unwrap_or((user, ""));
-    Err(errors::database_denied(
-        format!("'{name}'@'{host}'"),
-        schema,
-    ))
+    errors::database_denied(format!("'{name}'@'{host}'"), schema)
 }
 
 /// 1059: names of CHECK constraints may end in a space.

@@ -84,6 +84,14 @@ pub(super) fn create(
     if_not_exists: bool,
 ) -> Result<DdlDone, ExecError> {
     let name = &*name.text;
+    // Dumps of all databases begin with CREATE DATABASE IF NOT EXISTS of `mysql`.
+    match name {
+        "information_schema" | "performance_schema" => {
+            return Err(names::denied(name, ctx.user).into());
+        }
+        "mysql" if !if_not_exists => return Err(errors::schema_rejected(name).into()),
+        _ => (),
+    }
     let collation = collation(options, ctx.server_collation)?;
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
@@ -130,7 +138,7 @@ pub(super) fn alter(
         Some(name) => name.text.to_string(),
         None => ctx.database.ok_or_else(errors::no_database)?.to_owned(),
     };
-    names::check_not_system(&name, ctx.user)?;
+    names::check_schema(&name, ctx.user)?;
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
     ctx.lock_schema(&name, MdlMode::Exclusive)?;
@@ -164,7 +172,7 @@ pub(super) fn drop(
     if_exists: bool,
 ) -> Result<DdlDone, ExecError> {
     let name = &*name.text;
-    names::check_not_system(name, ctx.user)?;
+    names::check_schema(name, ctx.user)?;
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
     ctx.lock_schema(name, MdlMode::Exclusive)?;

@@ -37,7 +37,7 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
         if names.contains(&name) {
             return Err(errors::not_unique_table(&name.name).into());
         }
-        names::check_not_system(&name.schema, ctx.user)?;
+        names::check_table(&name, ctx.user)?;
         names.push(name);
     }
     let temporary: Vec<Arc<TableDef>> = names.iter().filter_map(|n| ctx.temporary(n)).collect();
@@ -99,7 +99,7 @@ fn to_lock(ctx: &DdlCtx<'_>, names: &[TableName]) -> Wanted {
 
 pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDone, ExecError> {
     let name = resolve(name, ctx.database)?;
-    names::check_not_system(&name.schema, ctx.user)?;
+    names::check_table(&name, ctx.user)?;
     let old = ctx.existing(&name)?;
     if old.temporary {
         let mut trees = NewTrees::new(ctx.catalog.engine());
@@ -183,7 +183,7 @@ pub(super) fn rename(
     for (from, to) in pairs {
         let (from, to) = (resolve(from, ctx.database)?, resolve(to, ctx.database)?);
         for name in [&from, &to] {
-            names::check_not_system(&name.schema, ctx.user)?;
+            names::check_table(name, ctx.user)?;
             if !names.contains(name) {
                 names.push(name.clone());
             }

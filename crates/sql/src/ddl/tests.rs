@@ -118,7 +118,7 @@ fn definitions_that_mysql_refuses_are_refused_alike() {
     let cases = [
         ("CREATE DATABASE d", 1007),
         ("DROP DATABASE nope", 1008),
-        ("DROP DATABASE mysql", 1044),
+        ("DROP DATABASE mysql", 3552),
         ("CREATE TABLE mysql.x (a INT)", 1044),
         ("CREATE TABLE nope.t (a INT)", 1049),
         ("CREATE TABLE t (a INT)", 1050),

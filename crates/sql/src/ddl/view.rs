@@ -23,7 +23,7 @@ pub fn wrong_object(name: &TableName, wanted: &str) -> SqlError {
 /// # Errors
 /// 1050, 1347, 1146, 1049, 1044.
 pub fn check(ctx: &DdlCtx<'_>, create: &CreateView, name: &TableName) -> SqlResult<bool> {
-    names::check_not_system(&name.schema, ctx.user)?;
+    names::check_table(name, ctx.user)?;
     let now = ctx.catalog.snapshot();
     if now.schema(&name.schema).is_none() {
         return Err(errors::unknown_database(&name.schema));
@@ -107,7 +107,7 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
     let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;
-        names::check_not_system(&name.schema, ctx.user)?;
+        names::check_table(&name, ctx.user)?;
         if !names.contains(&name) {
             names.push(name);
         }

@@ -1,7 +1,8 @@
 //! The system schemas: what they hold and where their rows come from.
 //!
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
-//! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
+//! row sources. Parts: `declared` (columns of every table) · `absent` (names that no statement reaches) · `source`
+//! (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `view_columns` (what those of views stand for),
 //! `system_objects` (the same about the system schemas), `partitions`, `histogram` (statistics of columns), `foreign`
 //! (foreign keys), `server` (rows about the server: variables, sessions, character sets), `roles`, `routines` (stored
@@ -12,6 +13,7 @@
 //! `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns;
 //! rows are made for one statement from the catalog snapshot of that moment, and only about what the account may see.
 
+mod absent;
 mod deadlocks;
 mod declared;
 mod dictionary;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, Value, errors};
 
+pub(crate) use absent::{rejects_changes, unknown_table};
 pub(crate) use deadlocks::{Deadlocks, latest_deadlock};
 pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
 pub(crate) use declared::{SCHEMAS, SystemSchema, schema};

@@ -35,9 +35,15 @@ impl Session {
         let quick = m.options.iter().any(|o| &**o == "QUICK");
         let mut rows = Vec::new();
         for name in &m.tables {
-            let sum = match self.find_table(name) {
-                Ok(_) if quick => Value::Null,
-                Ok(table) => Value::UInt(u64::from(self.checksum(&table)?)),
+            let found = match self.context.system_table(name) {
+                // Its rows are computed.
+                Ok(Some(_)) => Ok(None),
+                Ok(None) => self.find_table(name).map(Some),
+                Err(e) => Err(e),
+            };
+            let sum = match found {
+                Ok(Some(table)) if !quick => Value::UInt(u64::from(self.checksum(&table)?)),
+                Ok(_) => Value::Null,
                 Err(e) => {
                     self.warn(Level::Error, e.code, e.message);
                     Value::Null

@@ -29,6 +29,9 @@ const SAMPLED_ROWS: u64 = 256 << 10;
 /// Places of a large table where rows are read.
 const PLACES: usize = 1024;
 
+/// Why a view has no histograms.
+pub(super) const VIEW_HISTOGRAM: &str = "Cannot create histogram statistics for a view.";
+
 /// What became of a column.
 enum Outcome {
     Created,
@@ -97,9 +100,10 @@ impl Session {
             return Ok(Some(text.into()));
         }
         if self.find_view(&m.tables[0])?.is_some() {
-            return Ok(Some(
-                "Cannot create histogram statistics for a view.".into(),
-            ));
+            return Ok(Some(VIEW_HISTOGRAM.to_owned()));
+        }
+        if let Some(why) = self.context.no_system_histogram(&m.tables[0])? {
+            return Ok(Some(why));
         }
         if self.check_writable().is_err() {
             return Ok(Some("The server is in read-only mode.".into()));

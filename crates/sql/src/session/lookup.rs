@@ -13,7 +13,7 @@ use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
 use super::Session;
-use super::names::{Purpose, unknown_system_table};
+use super::names::Purpose;
 use crate::dml;
 use crate::infoschema::{self, ColumnSpec, TableSpec};
 use esker_types::collation::{Coercibility, Collation};
@@ -75,7 +75,7 @@ impl Session {
             .admit_system_table(schema.name, &name.name.text)?;
         match schema.table(&name.name.text) {
             Some(spec) => Ok(Some(spec)),
-            None => Err(unknown_system_table(schema.name, &name.name.text)),
+            None => Err(infoschema::unknown_table(schema.name, &name.name.text)),
         }
     }
 
@@ -89,7 +89,7 @@ impl Session {
         let (schema, table) = context.full_name(name)?;
         if let Some(system) = infoschema::schema(schema) {
             let found = system.table(table);
-            let spec = found.ok_or_else(|| unknown_system_table(system.name, table))?;
+            let spec = found.ok_or_else(|| infoschema::unknown_table(system.name, table))?;
             if !crate::schema::is_open_schema(system.name) {
                 context.require_description(system.name, spec.name)?;
             }

@@ -1,7 +1,9 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE, and ALTER TABLE … ANALYZE PARTITION and its kin.
 //!
 //! Neighbours: `utility` hands them over; `histogram` makes histograms, `checksum` checksums; `check_table` checks a
-//! table. **Invariant**: a table that cannot be worked on is a line of the answer, not an error of the statement; a
+//! table; `system_tables` answers for those of system schemas.
+//!
+//! **Invariant**: a table that cannot be worked on is a line of the answer, not an error of the statement; a
 //! missing right is an error.
 
 use esker_sql_catalog::catalog::{StorageEngine, TableDef};
@@ -10,7 +12,7 @@ use esker_sql_plan::plan::tree_entries;
 use esker_sql_syntax::ast::{
     Ident, Maintain, MaintainKind, ObjectName, PartitionNames, Query, QueryBody,
 };
-use esker_types::{SqlResult, errors};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::check_table::Finding;
@@ -46,26 +48,25 @@ impl Session {
 
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
     fn look_after(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
-        let (word, privileges): (_, &[&str]) = match m.kind {
-            MaintainKind::Analyze => ("analyze", &["SELECT", "INSERT"]),
-            MaintainKind::Optimize => ("optimize", &["SELECT", "INSERT"]),
-            MaintainKind::Repair => ("repair", &["SELECT", "INSERT"]),
-            MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
-        };
+        let word = word(m.kind);
         for name in m.tables.iter().filter(|n| !self.context.is_temporary(n)) {
+            self.context.admit_maintenance(m.kind, name)?;
             match m.kind {
                 MaintainKind::Check => {
                     let (schema, table) = self.context.full_name(name)?;
                     self.context.require_description(schema, table)?;
                 }
-                _ => self.context.require_named(privileges, name)?,
+                _ => self.context.require_named(&["SELECT", "INSERT"], name)?,
             }
         }
         self.commit_transaction()?;
         let mut rows = Vec::new();
         for name in &m.tables {
-            let shown = self.shown(name);
-            for (kind, text) in self.maintained(m, name, word)? {
+            let (shown, found) = match self.context.maintained_system_table(m, name)? {
+                Some(answer) => answer,
+                None => (self.shown(name), self.maintained(m, name)?),
+            };
+            for (kind, text) in found {
                 rows.push(vec![
                     show::t(&shown),
                     show::t(word),
@@ -79,58 +80,43 @@ impl Session {
     }
 
     /// Does it for one table: types and texts of the messages.
-    fn maintained(
-        &mut self,
-        m: &Maintain,
-        name: &ObjectName,
-        word: &str,
-    ) -> Result<Vec<Finding>, ExecError> {
-        const FAILED: (&str, &str) = ("status", "Operation failed");
-        const CORRUPT: (&str, &str) = ("error", "Corrupt");
-        let ends = |first: String, (kind, text): (&'static str, &str)| {
-            Ok(vec![("Error", first), (kind, text.to_owned())])
-        };
-        let ok = || ("status", "OK".to_owned());
+    fn maintained(&mut self, m: &Maintain, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
+        let corrupt = |e: SqlError| Ok(vec![("Error", e.message), corrupt()]);
         if self.find_view(name)?.is_some() {
             if m.kind != MaintainKind::Check || m.partitions.is_some() {
                 let (schema, view) = self.context.full_name(name)?;
-                let e = errors::wrong_object(schema, view, "BASE TABLE");
-                return ends(e.message, FAILED);
+                return Ok(failed(errors::wrong_object(schema, view, "BASE TABLE")));
             }
             return match self.check_view(name) {
                 Ok(()) => Ok(vec![ok()]),
-                Err(e) => ends(e.message, CORRUPT),
+                Err(e) => corrupt(e),
             };
         }
         let table = match self.find_table(name) {
             Ok(table) => table,
-            Err(e) if e.code == NO_SCHEMA => return ends(e.message, CORRUPT),
-            Err(e) => return ends(e.message, FAILED),
+            Err(e) if e.code == NO_SCHEMA => return corrupt(e),
+            Err(e) => return Ok(failed(e)),
         };
         let is_partitioned = m.partitions.is_some();
         if let Some(names) = &m.partitions
             && let Err(e) = check_partitions(&table, names, &self.shown(name))
         {
-            return ends(e.message, FAILED);
+            return Ok(failed(e));
         }
-        let unsupported = || {
-            let text = format!("The storage engine for the table doesn't support {word}");
-            Ok(vec![("note", text)])
-        };
         match m.kind {
             // Every row is in the partition that it belongs to.
             MaintainKind::Repair if is_partitioned => Ok(vec![ok()]),
-            MaintainKind::Repair => unsupported(),
-            MaintainKind::Optimize if table.engine == StorageEngine::Memory => unsupported(),
+            MaintainKind::Repair => Ok(unsupported(m.kind)),
+            MaintainKind::Optimize if table.engine == StorageEngine::Memory => {
+                Ok(unsupported(m.kind))
+            }
             MaintainKind::Optimize => {
                 self.optimized(name)?;
-                let note = match is_partitioned {
-                    true => {
-                        "Table does not support optimize on partitions. All partitions will be rebuilt and analyzed."
-                    }
-                    false => "Table does not support optimize, doing recreate + analyze instead",
-                };
-                Ok(vec![("note", note.to_owned()), ok()])
+                let note = "Table does not support optimize on partitions. All partitions will be rebuilt and analyzed.";
+                Ok(match is_partitioned {
+                    true => vec![("note", note.to_owned()), ok()],
+                    false => recreated(),
+                })
             }
             MaintainKind::Analyze => {
                 self.analyzed(name)?;
@@ -145,7 +131,7 @@ impl Session {
                 };
                 match found.is_empty() {
                     true => found.push(ok()),
-                    false => found.push((CORRUPT.0, CORRUPT.1.to_owned())),
+                    false => found.push(self::corrupt()),
                 }
                 Ok(found)
             }
@@ -205,6 +191,46 @@ impl Session {
         self.end_statement(findings.is_ok())?;
         Ok(findings?)
     }
+}
+
+/// The statement's word in answers.
+fn word(kind: MaintainKind) -> &'static str {
+    match kind {
+        MaintainKind::Analyze => "analyze",
+        MaintainKind::Optimize => "optimize",
+        MaintainKind::Repair => "repair",
+        MaintainKind::Check | MaintainKind::Checksum => "check",
+    }
+}
+
+/// All is well.
+pub(super) fn ok() -> Finding {
+    ("status", "OK".to_owned())
+}
+
+fn corrupt() -> Finding {
+    ("error", "Corrupt".to_owned())
+}
+
+/// The table cannot be worked on.
+pub(super) fn failed(e: SqlError) -> Vec<Finding> {
+    vec![
+        ("Error", e.message),
+        ("status", "Operation failed".to_owned()),
+    ]
+}
+
+/// Nothing is done for tables of this kind.
+pub(super) fn unsupported(kind: MaintainKind) -> Vec<Finding> {
+    let word = word(kind);
+    let text = format!("The storage engine for the table doesn't support {word}");
+    vec![("note", text)]
+}
+
+/// OPTIMIZE of a whole table.
+pub(super) fn recreated() -> Vec<Finding> {
+    let note = "Table does not support optimize, doing recreate + analyze instead";
+    vec![("note", note.to_owned()), ok()]
 }
 
 /// 1505; 1507 for partitions that the table, which is `shown` so, does not have, or that are named twice.

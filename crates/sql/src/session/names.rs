@@ -161,7 +161,7 @@ impl SessionNames<'_> {
         if schema.name != "information_schema" && !found.is_some_and(is_open_table) {
             self.admit(need, schema.name, name)?;
         }
-        let spec = found.ok_or_else(|| unknown_system_table(schema.name, name))?;
+        let spec = found.ok_or_else(|| infoschema::unknown_table(schema.name, name))?;
         if infoschema::opens_with_process(spec) {
             self.context.require("PROCESS")?;
         }
@@ -234,49 +234,6 @@ impl SessionNames<'_> {
             Some(name) => Ok(name),
             None => self.context.current_schema(),
         }
-    }
-}
-
-/// Tables of MySQL's dictionary, which nobody may look into there.
-const DICTIONARY: [&str; 30] = [
-    "catalogs",
-    "character_sets",
-    "check_constraints",
-    "collations",
-    "column_statistics",
-    "column_type_elements",
-    "columns",
-    "dd_properties",
-    "events",
-    "foreign_key_column_usage",
-    "foreign_keys",
-    "index_column_usage",
-    "index_partitions",
-    "index_stats",
-    "indexes",
-    "parameter_type_elements",
-    "parameters",
-    "resource_groups",
-    "routines",
-    "schemata",
-    "st_spatial_reference_systems",
-    "table_partition_values",
-    "table_partitions",
-    "table_stats",
-    "tables",
-    "tablespace_files",
-    "tablespaces",
-    "triggers",
-    "view_routine_usage",
-    "view_table_usage",
-];
-
-/// 1109 in INFORMATION_SCHEMA, 1146 elsewhere.
-pub(super) fn unknown_system_table(schema: &str, name: &str) -> SqlError {
-    match schema {
-        "information_schema" => errors::unknown_table_in(name.to_uppercase(), "information_schema"),
-        "mysql" if DICTIONARY.contains(&name) => errors::dictionary_table(name),
-        _ => errors::no_such_table(schema, name),
     }
 }
 

@@ -121,8 +121,8 @@ fn run(
     options: &DdlOptions,
     if_exists: bool,
 ) -> Result<DdlDone, ExecError> {
-    names::check_not_system(&name.schema, ctx.user)?;
-    names::check_not_system(&to.schema, ctx.user)?;
+    names::check_table(name, ctx.user)?;
+    names::check_table(to, ctx.user)?;
     let exists =
         ctx.temporary(name).is_some() || ctx.catalog.snapshot().has_name(&name.schema, &name.name);
     if !exists && if_exists {
