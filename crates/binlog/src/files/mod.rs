@@ -32,5 +32,5 @@ pub use names::{FileNumber, Names};
 pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet};
-pub use start::left_open;
+pub use start::{left_executed, left_open};
 pub use view::{FileInfo, Newer, Published, Reached, Reading, View};

@@ -12,6 +12,7 @@ use super::group::Commits;
 use super::index;
 use super::names::{FileNumber, Names};
 use super::position::{Positions, State};
+use super::scan::summarise;
 use crate::gtid::GtidSet;
 use crate::{Error, Result};
 
@@ -60,6 +61,18 @@ pub(super) fn listed_files(
     }
     crate::synced(fs.sync_dir(names.dir()))?;
     Ok(numbers)
+}
+
+/// What the files of a server that has closed them say is executed; nothing where there are none.
+///
+/// # Errors
+/// Damaged files; of the disk.
+pub fn left_executed(fs: &dyn Fs, names: &Names) -> Result<GtidSet> {
+    let mut executed = read_purged(fs, names)?;
+    if let Some(last) = index::read(fs, names)?.last() {
+        executed.union(&summarise(fs, &names.path(*last), None)?.executed);
+    }
+    Ok(executed)
 }
 
 /// GTIDs that were set as purged.

@@ -21,6 +21,9 @@ const CHECKPOINT: u8 = b'C';
 const APPLIED: u8 = b'P';
 const SETTINGS: u8 = b'S';
 
+/// GTIDs that were executed without a binary log have rows as channels have, under a name that no channel can have.
+const UNLOGGED: &str = "\n";
+
 /// A row of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRow {
@@ -39,6 +42,12 @@ impl ChannelRow {
     pub fn applied(channel: &str, slot: u16, value: Vec<u8>) -> Self {
         let [high, low] = slot.to_be_bytes();
         let key = store::channel_key(channel, &[APPLIED, high, low]);
+        Self { key, value }
+    }
+
+    /// A GTID was executed without a binary log; both are bytes that only their owner reads.
+    pub fn unlogged(gtid: &[u8], value: Vec<u8>) -> Self {
+        let key = store::channel_key(UNLOGGED, &[&[APPLIED], gtid].concat());
         Self { key, value }
     }
 
@@ -71,7 +80,7 @@ impl Catalog {
         scan_prefix(&self.inner.engine, &self.inner.tree, &prefix, |key, _| {
             let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).into_owned();
-            if names.last() != Some(&name) {
+            if names.last() != Some(&name) && name != UNLOGGED {
                 names.push(name);
             }
             Ok(())
@@ -147,6 +156,28 @@ impl Catalog {
                 .map_err(|e| engine_error(&e))?;
         }
         Ok(())
+    }
+
+    /// Values of the rows about GTIDs that were executed without a binary log.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn unlogged_rows(&self) -> SqlResult<Vec<Vec<u8>>> {
+        let mut rows = self.channel_rows(UNLOGGED)?;
+        rows.applied.extend(rows.checkpoint);
+        Ok(rows.applied)
+    }
+
+    /// One row stands for all of them from now on, or none.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn replace_unlogged(&self, txn: &mut Txn, value: Option<Vec<u8>>) -> SqlResult<()> {
+        self.delete_channel(txn, UNLOGGED)?;
+        match value {
+            Some(value) => self.put_channel_row(txn, &ChannelRow::checkpoint(UNLOGGED, value)),
+            None => Ok(()),
+        }
     }
 
     /// The number of the last change of the accounts that was decided.

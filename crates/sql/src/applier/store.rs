@@ -22,7 +22,8 @@ pub fn load(instance: &Instance, channel: &str) -> SqlResult<ChannelState> {
         .map_err(|e| errors::channel_damaged(format!("Replication channel '{channel}': {e}")))
 }
 
-/// A channel is to go on at `place`, whatever it has applied before. GTIDs that were applied are forgotten, too.
+/// A channel is to go on at `place`, whatever it has applied before. Its state forgets the GTIDs that were applied;
+/// they stay executed.
 ///
 /// # Errors
 /// Those of the engine.
@@ -32,7 +33,9 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
         ..ChannelState::default()
     };
     let catalog = &instance.catalog;
+    let _unlogged = instance.lock_unlogged();
     let mut txn = catalog.row_transaction();
+    instance.write_unlogged(&mut txn)?;
     catalog.delete_channel_progress(&mut txn, channel)?;
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
@@ -57,7 +60,9 @@ pub(crate) fn keep_state(
 /// Those of the engine.
 pub fn forget(instance: &Instance, channel: &str) -> SqlResult<()> {
     let catalog = &instance.catalog;
+    let _unlogged = instance.lock_unlogged();
     let mut txn = catalog.row_transaction();
+    instance.write_unlogged(&mut txn)?;
     catalog.delete_channel(&mut txn, channel)?;
     commit(instance, txn)
 }

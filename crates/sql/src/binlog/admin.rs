@@ -88,11 +88,12 @@ impl Instance {
         }
     }
 
-    /// gtid_executed; empty without binary log.
+    /// gtid_executed.
     pub(crate) fn gtid_executed(&self) -> GtidSet {
-        self.newest_view()
-            .map(|(view, _)| (*view.executed).clone())
-            .unwrap_or_default()
+        match self.newest_view() {
+            Ok((view, _)) => (*view.executed).clone(),
+            Err(_) => self.binlog.owned.unlogged(),
+        }
     }
 
     /// The GTID of the transaction whose record ends at `seq`, which was to be numbered like this; `None` if it has
@@ -115,12 +116,12 @@ impl Instance {
         Some(Gtid { source, gno })
     }
 
-    /// gtid_purged; empty without binary log.
+    /// gtid_purged; without binary log all that is executed.
     pub(crate) fn gtid_purged(&self) -> GtidSet {
-        self.binlog
-            .view()
-            .map(|view| (*view.purged).clone())
-            .unwrap_or_default()
+        match self.binlog.view() {
+            Some(view) => (*view.purged).clone(),
+            None => self.binlog.owned.unlogged(),
+        }
     }
 
     /// May `gtid_mode` have this value, as sessions are? It has it already.
@@ -209,6 +210,13 @@ impl Instance {
             None => (false, text),
         };
         let mut gtids = parse_set(listed)?;
+        let overlaps = "the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED";
+        if !self.binlog.is_on() {
+            return match self.gtid_executed().intersects(&gtids) {
+                true => Err(refused(overlaps)),
+                false => self.add_unlogged(&gtids),
+            };
+        }
         let view = self.binlog_view()?;
         if !adds {
             if !gtids.contains_all(&view.purged) {
@@ -217,9 +225,7 @@ impl Instance {
             gtids.subtract(&view.purged);
         }
         if view.executed.intersects(&gtids) {
-            return Err(refused(
-                "the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED",
-            ));
+            return Err(refused(overlaps));
         }
         self.binlog.order(Command::AddPurged(gtids))
     }
@@ -254,18 +260,20 @@ impl GtidFunctions for SessionContext {
         let is_there = |view: &View| view.executed.contains_all(&wanted);
         let _waits = self.instance.binlog.owned.begin_waiting();
         let begun = Instant::now();
+        let binlog = &self.instance.binlog;
         loop {
-            let view = self.instance.binlog.wait(WAIT_STEP, is_there);
-            if view
-                .ok_or_else(not_logging)
-                .is_ok_and(|view| is_there(&view))
-            {
+            let all_are = match binlog.wait(WAIT_STEP, is_there) {
+                Some(view) => is_there(&view),
+                None => binlog.owned.wait_unlogged(&wanted, WAIT_STEP),
+            };
+            if all_are {
                 return Ok(true);
             }
             self.check()?;
             let waited = begun.elapsed().as_secs_f64();
-            if !self.instance.binlog.is_on() || at_most_secs.is_some_and(|most| waited >= most) {
-                return Ok(wanted.is_empty());
+            let ends = binlog.published().is_some() && !binlog.is_on();
+            if ends || at_most_secs.is_some_and(|most| waited >= most) {
+                return Ok(false);
             }
         }
     }
@@ -441,8 +449,7 @@ impl Session {
     /// Of the files.
     pub(crate) fn reset_binlog(&self) -> SqlResult<()> {
         if !self.context.instance.binlog.is_on() {
-            // No files and no GTIDs, as RESET leaves them.
-            return Ok(());
+            return self.context.instance.forget_unlogged();
         }
         self.context.instance.binlog.order(Command::Reset)?;
         self.context.instance.binlog.owned.forget_committed();

@@ -2,7 +2,8 @@
 //!
 //! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`; `filter` says of
 //! which databases), `statement` (heads, and statements logged as text), `definition` (which schema statements are,
-//! and in which words), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `service`
+//! and in which words), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `unlogged`
+//! (GTIDs of a server without binary log), `service`
 //! (the binary log of an instance), `writer` (the thread that follows the durable log and writes files), `two_phase`
 //! (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what statements and
 //! variables do with it), `figures` (what is counted), `dump` (streams to consumers, which `replicas` knows),
@@ -31,6 +32,7 @@ mod snapshot;
 mod statement;
 mod twins;
 mod two_phase;
+mod unlogged;
 mod upkeep;
 mod writer;
 
@@ -46,4 +48,5 @@ pub(crate) use service::{Binlog, follows};
 pub(crate) use snapshot::Position;
 pub use statement::LoggedStatement;
 pub(crate) use twins::adopt_names;
+pub(crate) use unlogged::row as unlogged_row;
 pub(crate) use writer::{FOLLOWER, StartArgs};

@@ -3,6 +3,7 @@
 //! Neighbours: `session` takes and gives back; what is executed stands in the files' view. **Invariants**
 //! - A GTID is at most one session's. One that was committed stays taken until the files have it, so nobody takes it
 //!   between commit and derivation.
+//! - Without a binary log what was committed is remembered here for good (`unlogged` keeps it); with one, nothing is.
 //! - Numbers that the server gives itself never come here: they cost no lock.
 //! - Transactions that are to stay without GTID are counted while they go on: whoever turns GTIDs on looks after the
 //!   mode is set, and a session looks at the mode after it has counted itself, so one of them sees the other.
@@ -33,6 +34,10 @@ struct Entries {
     committed: usize,
     /// So many committed ones are looked through.
     sweep_at: usize,
+    /// What is executed, where there is no binary log to say so.
+    unlogged: GtidSet,
+    /// How many of them sessions have added since they were kept as one.
+    loose: usize,
 }
 
 impl Default for Entries {
@@ -41,6 +46,8 @@ impl Default for Entries {
             owners: BTreeMap::new(),
             committed: 0,
             sweep_at: SWEEP_AT,
+            unlogged: GtidSet::default(),
+            loose: 0,
         }
     }
 }
@@ -100,6 +107,9 @@ impl OwnedGtids {
             return Taken::Executed;
         }
         let mut entries = self.entries.lock();
+        if entries.unlogged.contains(gtid) {
+            return Taken::Executed;
+        }
         if entries.committed >= entries.sweep_at {
             entries.sweep(executed);
         }
@@ -134,12 +144,47 @@ impl OwnedGtids {
         self.changed.notify_all();
     }
 
-    /// The session's transaction is committed. `is_logged`: the files will have it.
-    pub(crate) fn committed(&self, gtid: &Gtid, is_logged: bool) {
-        if !is_logged {
-            self.give_back(gtid);
-            return;
+    /// The session's transaction is committed, without a binary log. True: sessions have added many by now.
+    pub(crate) fn executed_unlogged(&self, gtid: &Gtid) -> bool {
+        let mut entries = self.entries.lock();
+        entries.owners.remove(gtid);
+        entries.unlogged.add(gtid);
+        entries.loose += 1;
+        let are_many = entries.loose >= SWEEP_AT;
+        drop(entries);
+        self.changed.notify_all();
+        are_many
+    }
+
+    /// What is executed without a binary log.
+    pub(crate) fn unlogged(&self) -> GtidSet {
+        self.entries.lock().unlogged.clone()
+    }
+
+    /// It is this from now on.
+    pub(super) fn set_unlogged(&self, executed: GtidSet) {
+        let mut entries = self.entries.lock();
+        entries.unlogged = executed;
+        drop(entries);
+        self.changed.notify_all();
+    }
+
+    /// What sessions have added is kept as one.
+    pub(super) fn all_are_kept(&self) {
+        self.entries.lock().loose = 0;
+    }
+
+    /// Waits at most this long until these are executed without a binary log; are they?
+    pub(super) fn wait_unlogged(&self, wanted: &GtidSet, at_most: Duration) -> bool {
+        let mut entries = self.entries.lock();
+        if !entries.unlogged.contains_all(wanted) {
+            self.changed.wait_for(&mut entries, at_most);
         }
+        entries.unlogged.contains_all(wanted)
+    }
+
+    /// The session's transaction is committed, and the files will have it.
+    pub(crate) fn committed(&self, gtid: &Gtid) {
         let mut entries = self.entries.lock();
         let before = entries.owners.insert(gtid.clone(), Owner::Committed);
         debug_assert!(matches!(before, Some(Owner::Session(_))));
@@ -217,12 +262,27 @@ mod tests {
         assert!(owned.shown().ends_with(":7#1"));
         owned.give_back(&gtid);
         assert_eq!(owned.take(&gtid, 2, &executed), Taken::Owned);
-        owned.committed(&gtid, true);
+        owned.committed(&gtid);
         // The files do not have it yet.
         assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
         assert_eq!(owned.shown(), "");
         executed.add(&gtid);
         assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
+    }
+
+    #[test]
+    fn without_a_binary_log_nothing_is_forgotten() {
+        let owned = OwnedGtids::default();
+        let gtid: Gtid = "11111111-1111-1111-1111-111111111111:7"
+            .parse()
+            .expect("GTID");
+        let nothing = GtidSet::default();
+        assert_eq!(owned.take(&gtid, 1, &nothing), Taken::Owned);
+        assert!(!owned.executed_unlogged(&gtid));
+        assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Executed);
+        assert!(owned.wait_unlogged(&owned.unlogged(), Duration::ZERO));
+        owned.set_unlogged(GtidSet::default());
+        assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Owned);
     }
 
     #[test]
@@ -235,7 +295,7 @@ mod tests {
         };
         for n in 1..=SWEEP_AT as u64 {
             assert_eq!(owned.take(&nth(n), 1, &GtidSet::default()), Taken::Owned);
-            owned.committed(&nth(n), true);
+            owned.committed(&nth(n));
             executed.add(&nth(n));
         }
         assert_eq!(owned.take(&nth(0xffff), 1, &executed), Taken::Owned);
@@ -253,7 +313,7 @@ mod tests {
         let mut sweeps = BTreeSet::new();
         for n in 1..=8 * SWEEP_AT as u64 {
             assert_eq!(owned.take(&nth(n), 1, &nothing), Taken::Owned);
-            owned.committed(&nth(n), true);
+            owned.committed(&nth(n));
             sweeps.insert(owned.entries.lock().sweep_at);
         }
         assert_eq!(sweeps.len(), 4, "each looks through twice as many");

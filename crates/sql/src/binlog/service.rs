@@ -8,13 +8,14 @@
 //! - Without [`Binlog::stop`] the files are left as a crash leaves them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use esker_binlog::files::{Commits, Home, Names, Published, View, left_open};
+use esker_binlog::files::{Commits, Home, Names, Published, View, left_executed, left_open};
+use esker_binlog::gtid::GtidSet;
 use esker_binlog::spool::Spools;
 use esker_engine::{Engine, Seq};
 use esker_sql_catalog::exec_error::engine_error;
@@ -45,6 +46,8 @@ pub(crate) struct Binlog {
     running: Mutex<Option<Running>>,
     published: Option<Arc<Published>>,
     names: Option<Names>,
+    /// Those of files that may be there from earlier, where there is no binary log now.
+    names_left: OnceLock<Names>,
     figures: Arc<Figures>,
     capture_settings: Option<Arc<CaptureSettings>>,
     /// GTIDs that sessions have taken.
@@ -195,7 +198,9 @@ impl Binlog {
             two_phase::decide(args.engine, 0)?;
         }
         if !is_on {
-            return Ok(Self::default());
+            let off = Self::default();
+            off.names_left.get_or_init(|| names);
+            return Ok(off);
         }
         let semi_sync = Arc::new(SemiSync::default());
         semi_sync.configure(args.globals, args.engine);
@@ -219,6 +224,7 @@ impl Binlog {
             running: Mutex::new(Some(Running { orders, thread })),
             published: Some(published),
             names: Some(names),
+            names_left: OnceLock::new(),
             figures,
             capture_settings: Some(capture_settings),
             owned: OwnedGtids::default(),
@@ -251,6 +257,17 @@ impl Binlog {
     /// The names of its files.
     pub(super) fn names(&self) -> Option<&Names> {
         self.names.as_ref()
+    }
+
+    /// What the files say is executed of a time when there was a binary log; nothing where there is one now.
+    ///
+    /// # Errors
+    /// Damaged files.
+    pub(super) fn left_executed(&self, fs: &dyn Fs) -> SqlResult<GtidSet> {
+        let left = self.names_left.get().map(|names| left_executed(fs, names));
+        left.transpose()
+            .map(Option::unwrap_or_default)
+            .map_err(|e| failed(&e))
     }
 
     /// Figures of semi-synchronous replication.

@@ -200,10 +200,12 @@ impl Session {
     /// It is too large with it.
     pub(crate) fn seal(&mut self) -> SqlResult<()> {
         // A schema statement ends what is open before it begins, which is nothing of the transaction it stands for.
-        if self.in_transaction() {
+        let has_changed = self.txn.has_writes() && !self.context.instance.binlog.is_on();
+        let is_one = self.in_transaction() || has_changed;
+        if is_one {
             self.mark_applied()?;
         }
-        let takes_gtid = self.in_transaction() && self.context.gtid_next.owned().is_some();
+        let takes_gtid = is_one && self.context.gtid_next.owned().is_some();
         match (self.txn.attachment_bytes() == 0, takes_gtid) {
             (false, _) => self.seal_as(What::Transaction, None),
             (true, true) => self.seal_as(What::Empty, None),
@@ -229,6 +231,7 @@ impl Session {
     /// It is too large with it.
     pub(crate) fn seal_filled(&mut self) -> SqlResult<()> {
         self.mark_applied()?;
+        self.use_gtid_unlogged();
         match self.txn.attachment_bytes() == 0 {
             true => Ok(()),
             false => self.seal_as(What::CreateAndFill, None),
@@ -313,6 +316,7 @@ impl Session {
     ) -> Option<LoggedStatement> {
         let mark = self.applied_mark();
         if !self.logs_about(about) {
+            self.use_gtid_unlogged();
             return mark.map(|mark| LoggedStatement {
                 mark: Some(mark),
                 ..LoggedStatement::default()

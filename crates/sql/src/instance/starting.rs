@@ -266,7 +266,7 @@ impl Instance {
             globals: &self.globals,
             filter,
         })?;
-        Ok(())
+        self.gather_unlogged()
     }
 
     /// Takes the rows of MEMORY tables away. Where that fails (a full disk) they stay: reading goes on.

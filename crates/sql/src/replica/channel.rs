@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use esker_binlog::files::{Home, Names};
+use esker_binlog::gtid::GtidSet;
 use esker_binlog::relay::{Received, RelayConfig, RelayLog};
 use esker_sql_catalog::variables::VarValue;
 use esker_types::{SqlError, SqlResult, errors};
@@ -334,6 +335,23 @@ impl Channel {
         applier::place(instance, &self.name, place)?;
         self.parts.lock().applier = None;
         Ok(())
+    }
+
+    /// Forgets the GTIDs of what was applied, where nothing is being applied; those that stay executed come back.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn forget_gtids(&self, instance: &Instance) -> SqlResult<GtidSet> {
+        let _changing = self.changing.lock();
+        let state = applier::load(instance, &self.name)?;
+        let gtids = state.all_gtids();
+        // Rows behind a gap say what is not to be applied again.
+        if gtids.is_empty() || self.is_applying() || !state.ahead.is_empty() {
+            return Ok(gtids);
+        }
+        applier::place(instance, &self.name, state.end)?;
+        self.parts.lock().applier = None;
+        Ok(GtidSet::default())
     }
 
     /// Ends the relay log's file.

@@ -169,7 +169,10 @@ impl Session {
 
     /// What its record is to say of it, if it does not yet.
     pub(crate) fn applied_mark(&self) -> Option<Arc<AppliedMark>> {
-        let mark = &self.applying.as_ref()?.mark;
+        let Some(applying) = &self.applying else {
+            return self.gtid_mark();
+        };
+        let mark = &applying.mark;
         (!mark.is_written()).then(|| mark.clone())
     }
 

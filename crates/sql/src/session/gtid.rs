@@ -12,6 +12,7 @@
 //! - Between its end and the next SET, statements that would begin a transaction are refused (1837).
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Duration;
 
 use esker_binlog::attachment::Numbering;
@@ -21,9 +22,10 @@ use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
+use super::apply::AppliedMark;
 use super::run::Done;
 use super::{Session, SessionContext};
-use crate::binlog::{Counted, Taken};
+use crate::binlog::{Counted, Taken, unlogged_row};
 use crate::ddl;
 
 /// A session that waits for a GTID looks this often whether it may go on.
@@ -229,9 +231,6 @@ impl Session {
         };
         let instance = &self.context.instance;
         let next = admit_next(next, instance.globals.named("gtid_mode").as_text())?;
-        if !instance.binlog.is_on() {
-            return Ok(true);
-        }
         if next == Next::Anonymous {
             self.hold_anonymous()?;
         }
@@ -341,6 +340,20 @@ impl Session {
         }
     }
 
+    /// What the record of the session's transaction is to say of its GTID, where no binary log does.
+    pub(super) fn gtid_mark(&self) -> Option<Arc<AppliedMark>> {
+        let gtid = self.context.gtid_next.owned()?;
+        let is_logged = self.context.instance.binlog.is_on();
+        (!is_logged).then(|| Arc::new(AppliedMark::new(unlogged_row(gtid))))
+    }
+
+    /// A statement that commits itself has used the GTID up, though no binary log says so.
+    pub(crate) fn use_gtid_unlogged(&self) {
+        if !self.context.instance.binlog.is_on() && self.context.gtid_next.owned().is_some() {
+            self.context.gtid_next.is_logged.set(true);
+        }
+    }
+
     /// For the head of a record that is about to be logged.
     pub(crate) fn number_transaction(&self) -> Numbering {
         let gtid_next = &self.context.gtid_next;
@@ -390,10 +403,21 @@ impl Session {
         if *is_owned {
             let binlog = &self.context.instance.binlog;
             match is_committed {
-                true => binlog.owned.committed(&gtid, binlog.is_on()),
+                true if binlog.is_on() => binlog.owned.committed(&gtid),
+                true => self.note_unlogged(&gtid),
                 false => binlog.owned.give_back(&gtid),
             }
             self.context.gtid_next.next = Next::Used(gtid);
+        }
+    }
+
+    /// A transaction is committed without a binary log.
+    fn note_unlogged(&self, gtid: &Gtid) {
+        let instance = &self.context.instance;
+        let are_many = instance.binlog.owned.executed_unlogged(gtid);
+        // What a channel applies has no rows of its own.
+        if are_many && !self.is_applying() {
+            instance.try_to_keep();
         }
     }
 }

@@ -3,7 +3,8 @@
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `events` those by the clock, `failover` other sources, `modes` what gtid_mode says, `options` those
-//! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop.
+//! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop, `unlogged` servers without a
+//! binary log.
 
 mod certificates;
 mod differences;
@@ -15,6 +16,7 @@ mod options;
 mod roles;
 mod rules;
 mod sources;
+mod unlogged;
 
 use std::path::Path;
 

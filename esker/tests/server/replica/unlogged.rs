@@ -1,0 +1,151 @@
+//! Servers without a binary log: they know which GTIDs are executed all the same, whoever is killed.
+
+use esker_server::client::Client;
+
+use super::{change, contents, source, status, write};
+use crate::common::{Ask, Server};
+
+const UNLOGGED: [&str; 3] = ["--log-bin=OFF", "--gtid-mode=ON", "--server-id=2"];
+const LOGGED: [&str; 3] = ["--log-bin=ON", "--gtid-mode=ON", "--server-id=2"];
+/// A UUID of nobody's.
+const FOREIGN: &str = "11111111-1111-1111-1111-111111111111";
+
+/// A row of one text.
+fn set(c: &mut Client, sql: &str) -> String {
+    c.lines(sql).concat().replace('\n', "")
+}
+
+fn executed(c: &mut Client) -> String {
+    set(c, "SELECT @@GLOBAL.gtid_executed")
+}
+
+/// Variables, table and status say the same.
+fn all_say(server: &Server, gtids: &str) {
+    let mut c = server.connect();
+    assert_eq!(executed(&mut c), gtids);
+    assert_eq!(set(&mut c, "SELECT @@GLOBAL.gtid_purged"), gtids);
+    let listed = "SELECT CONCAT(source_uuid, ':', interval_start, IF(interval_end = interval_start, '', \
+                  CONCAT('-', interval_end))) FROM mysql.gtid_executed ORDER BY 1";
+    assert_eq!(c.lines(listed).join(","), gtids);
+    let shown = status(&mut c);
+    assert!(shown.is_empty() || shown[52].replace('\n', "") == gtids);
+}
+
+fn await_all(replica: &Server, source: &Server) -> String {
+    let gtids = executed(&mut source.connect());
+    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids}', 60)");
+    assert_eq!(replica.connect().lines(&wait), ["0"]);
+    let (mut here, mut there) = (replica.connect(), source.connect());
+    assert_eq!(contents(&mut here), contents(&mut there));
+    all_say(replica, &gtids);
+    gtids
+}
+
+#[test]
+fn a_replica_without_a_binary_log_knows_what_it_has_executed() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let mut replica = Server::start(&dir.path().join("replica"), &UNLOGGED);
+    let follow = |replica: &Server| {
+        let mut c = replica.connect();
+        c.run("STOP REPLICA");
+        change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
+        c.run("START REPLICA");
+    };
+    follow(&replica);
+    write(&mut source.connect(), 0..20);
+    source
+        .connect()
+        .run("CREATE TABLE d.copy SELECT * FROM d.t");
+    let gtids = await_all(&replica, &source);
+    replica.kill();
+    replica.restart();
+    all_say(&replica, &gtids);
+    // What a channel has done stays executed without the channel: nothing comes again.
+    for reset in ["RESET REPLICA", "RESET REPLICA ALL"] {
+        let gtids = await_all(&replica, &source);
+        replica.connect().run(&format!("STOP REPLICA; {reset}"));
+        all_say(&replica, &gtids);
+        replica.kill();
+        replica.restart();
+        all_say(&replica, &gtids);
+        follow(&replica);
+        source.connect().run("INSERT INTO d.copy VALUES (1000, 1)");
+    }
+    let gtids = await_all(&replica, &source);
+    assert_eq!(
+        replica
+            .connect()
+            .lines("SELECT COUNT(*) FROM d.copy WHERE id = 1000"),
+        ["2"]
+    );
+    // A binary log that is begun now knows of it, and the server has it again without one.
+    replica.connect().run("STOP REPLICA");
+    replica.set_args(&LOGGED);
+    for _ in 0..2 {
+        replica.kill();
+        replica.restart();
+        assert_eq!(executed(&mut replica.connect()), gtids);
+    }
+    replica.connect().run("CREATE DATABASE own");
+    let all = executed(&mut replica.connect());
+    assert!(all.len() > gtids.len());
+    replica.set_args(&UNLOGGED);
+    replica.stop();
+    replica.restart();
+    assert_eq!(executed(&mut replica.connect()), all);
+    replica
+        .connect()
+        .run("STOP REPLICA; RESET BINARY LOGS AND GTIDS");
+    all_say(&replica, "");
+    replica.kill();
+    replica.restart();
+    all_say(&replica, "");
+}
+
+#[test]
+fn sessions_without_a_binary_log_use_gtids_up() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(&dir.path().join("server"), &UNLOGGED);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT)");
+    let next = |n: u32| format!("SET gtid_next = '{FOREIGN}:{n}'");
+    for (n, statement) in [
+        (5, "INSERT INTO d.t VALUES (1, 1)"),
+        (7, "CREATE TABLE d.u (a INT)"),
+        (9, "BEGIN; COMMIT"),
+        (11, "CREATE TABLE d.copy SELECT * FROM d.t"),
+        (13, "CREATE USER u"),
+        (15, "BEGIN; INSERT INTO d.t VALUES (2, 2); ROLLBACK"),
+        // That one is executed: the statement is skipped.
+        (5, "INSERT INTO d.t VALUES (3, 3)"),
+    ] {
+        c.run(&next(n));
+        c.run(statement);
+        if n == 7 {
+            assert_eq!(c.code("INSERT INTO d.t VALUES (9, 9)"), Some(1837));
+        }
+        c.run("SET gtid_next = AUTOMATIC");
+    }
+    c.run("INSERT INTO d.t VALUES (4, 4)");
+    let gtids = |list: &str| format!("{FOREIGN}:{list}");
+    assert_eq!(executed(&mut c), gtids("5:7:9:11:13"));
+    c.run(&format!("SET GLOBAL gtid_purged = '+{FOREIGN}:1-3'"));
+    let overlap = format!("SET GLOBAL gtid_purged = '+{FOREIGN}:3-4'");
+    assert_eq!(c.code(&overlap), Some(3546));
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(executed(&mut c), gtids("1-3:5:7:9:11:13"));
+    assert_eq!(contents(&mut c), ["1|1", "4|4"]);
+    // Many are kept as one row.
+    for n in 20..1100 {
+        c.run(&format!("{}; BEGIN; COMMIT", next(n)));
+    }
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(executed(&mut c), gtids("1-3:5:7:9:11:13:20-1099"));
+    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{FOREIGN}:1100', 0.1)");
+    assert_eq!(c.lines(&wait), ["1"]);
+}
