@@ -40,6 +40,9 @@ const IS_WAITED_FOR: &str = "there are ongoing calls to WAIT_FOR_EXECUTED_GTID_S
                              @@GLOBAL.GTID_MODE = OFF, ensure that no other client is waiting for GTID-transactions \
                              to be committed";
 
+/// Why gtid_mode does not become OFF_PERMISSIVE while sessions ask for tagged GTIDs.
+const HAS_TAGGED: &str = "there is an ongoing session with GTID_NEXT set to AUTOMATIC:<TAG>";
+
 /// Why gtid_mode does not become ON while transactions go on that are to have no GTIDs.
 const HAS_ANONYMOUS: &str = "there are ongoing, anonymous transactions. Before setting @@GLOBAL.GTID_MODE = ON, wait \
                              until SHOW STATUS LIKE 'ANONYMOUS_TRANSACTION_COUNT' shows zero on all servers. Then \
@@ -130,6 +133,9 @@ impl Instance {
     /// 3111.
     fn admit_gtid_mode_now(&self, mode: &str) -> SqlResult<()> {
         let owned = &self.binlog.owned;
+        if mode.starts_with("OFF") && owned.is_any_tagged() {
+            return Err(gtid_mode_refused("OFF/OFF_PERMISSIVE", HAS_TAGGED));
+        }
         let why = match mode {
             "OFF" if owned.is_any_taken() => HAS_OWNERS,
             "OFF" if owned.is_any_waiting() => IS_WAITED_FOR,

@@ -70,6 +70,9 @@ pub(crate) struct OwnedGtids {
     changed: Condvar,
     anonymous: Arc<AtomicU64>,
     waiting: Arc<AtomicU64>,
+    tagged: Arc<AtomicU64>,
+    /// Held by who replaces what is kept of those without a binary log.
+    pub(super) keeping: Mutex<()>,
 }
 
 /// Somebody who is counted until this is dropped.
@@ -211,6 +214,16 @@ impl OwnedGtids {
     /// How many of them go on.
     pub(crate) fn anonymous(&self) -> u64 {
         self.anonymous.load(Ordering::SeqCst)
+    }
+
+    /// A session asks for tagged GTIDs of this server.
+    pub(crate) fn begin_tagged(&self) -> Counted {
+        Counted::among(&self.tagged)
+    }
+
+    /// Does one?
+    pub(crate) fn is_any_tagged(&self) -> bool {
+        self.tagged.load(Ordering::SeqCst) > 0
     }
 
     /// A session begins to wait for GTIDs that are to be executed.

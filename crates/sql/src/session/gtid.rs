@@ -56,6 +56,8 @@ pub(crate) struct GtidNext {
     next: Next,
     /// A transaction goes on that is to have no GTID, or one is about to begin.
     anonymous: Option<Counted>,
+    /// The session asks for tagged GTIDs of this server.
+    tagged: Option<Counted>,
     /// The record of the statement that runs has the GTID.
     is_logged: Cell<bool>,
     /// What the last record was to get, for clients that are told.
@@ -67,6 +69,7 @@ impl Default for GtidNext {
         Self {
             next: Next::default(),
             anonymous: None,
+            tagged: None,
             is_logged: Cell::new(false),
             numbered: RefCell::default(),
         }
@@ -113,7 +116,7 @@ impl SessionContext {
                 Some(tag) => Tag::new(tag.trim()).filter(|tag| !tag.is_empty()),
                 None => Some(Tag::default()).filter(|_| rest.trim().is_empty()),
             };
-            return tag.map(Next::Automatic).ok_or_else(malformed);
+            return admit_next(tag.map(Next::Automatic).ok_or_else(malformed)?, mode);
         }
         let gtid: Gtid = text.trim().parse().map_err(|_| malformed())?;
         let is_owned = false;
@@ -124,13 +127,21 @@ impl SessionContext {
 /// What is wanted, if `gtid_mode` lets it be.
 ///
 /// # Errors
-/// 1781, 1782.
+/// 1781, 1782, 6038, 6039.
 fn admit_next(next: Next, gtid_mode: &str) -> SqlResult<Next> {
     let refused = |code, text| Err(SqlError::new(code, "HY000", text));
     match (&next, gtid_mode) {
         (Next::Anonymous, "ON") => refused(
             1782,
             "@@SESSION.GTID_NEXT cannot be set to ANONYMOUS when @@GLOBAL.GTID_MODE = ON.",
+        ),
+        (Next::Automatic(tag), "OFF" | "OFF_PERMISSIVE") if !tag.is_empty() => refused(
+            6039,
+            "@@SESSION.GTID_NEXT cannot be set to AUTOMATIC:<TAG> when @@GLOBAL.GTID_MODE = OFF or OFF_PERMISSIVE",
+        ),
+        (Next::Given { gtid, .. }, "OFF") if !gtid.source.tag.is_empty() => refused(
+            6038,
+            "@@SESSION.GTID_NEXT cannot be set to UUID:TAG:NUMBER when @@GLOBAL.GTID_MODE = OFF.",
         ),
         (Next::Given { .. }, "OFF") => refused(
             1781,
@@ -200,6 +211,7 @@ impl Session {
             Next::Anonymous => "ANONYMOUS".to_owned(),
             Next::Given { gtid, .. } | Next::Used(gtid) => gtid.to_string(),
         };
+        self.context.gtid_next.tagged = self.count_tagged(&next)?;
         if next == Next::Anonymous {
             self.hold_anonymous()?;
         }
@@ -265,6 +277,21 @@ impl Session {
         admit_next(Next::Anonymous, mode.as_text())?;
         self.context.gtid_next.anonymous = Some(counted);
         Ok(())
+    }
+
+    /// Counts a session that asks for tagged GTIDs. Whoever turns GTIDs off looks behind the mode, and this before it.
+    ///
+    /// # Errors
+    /// 6039: `gtid_mode` has become another one.
+    fn count_tagged(&self, next: &Next) -> SqlResult<Option<Counted>> {
+        if !matches!(next, Next::Automatic(tag) if !tag.is_empty()) {
+            return Ok(None);
+        }
+        let instance = &self.context.instance;
+        let counted = instance.binlog.owned.begin_tagged();
+        let mode = instance.globals.named("gtid_mode");
+        admit_next(next.clone(), mode.as_text())?;
+        Ok(Some(counted))
     }
 
     /// False: it is executed.

@@ -1,6 +1,6 @@
 //! `gtid_mode` of source and replica: who may follow whom, and what becomes of transactions without GTIDs.
 
-use super::{REPLICA, catch_up, change, contents, status, write};
+use super::{REPLICA, SOURCE, catch_up, change, contents, status, write};
 use crate::common::{Ask, Server, eventually};
 
 const UUID: &str = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa";
@@ -208,4 +208,26 @@ fn servers_are_not_ignored_beside_gtids() {
     c.run(ignore);
     assert_eq!(c.code("SET GLOBAL gtid_mode = ON"), Some(3111));
     c.run("RESET REPLICA ALL; SET GLOBAL gtid_mode = ON");
+}
+
+#[test]
+fn tags_are_for_modes_with_gtids() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("server"), &SOURCE);
+    let (mut a, mut b) = (server.connect(), server.connect());
+    a.run("SET GLOBAL gtid_mode = ON_PERMISSIVE");
+    b.run("SET gtid_next = 'AUTOMATIC:aa'");
+    assert_eq!(a.code("SET GLOBAL gtid_mode = OFF_PERMISSIVE"), Some(3111));
+    b.run("SET gtid_next = 'AUTOMATIC'; SET gtid_next = 'AUTOMATIC:aa'");
+    assert_eq!(a.code("SET GLOBAL gtid_mode = OFF_PERMISSIVE"), Some(3111));
+    drop(b);
+    eventually("the session is gone", || {
+        a.code("SET GLOBAL gtid_mode = OFF_PERMISSIVE").is_none()
+    });
+    assert_eq!(a.code("SET gtid_next = 'AUTOMATIC:aa'"), Some(6039));
+    let tagged = "SET gtid_next = '11111111-1111-1111-1111-111111111111:tag:1'";
+    a.run(tagged);
+    a.run("CREATE DATABASE d; SET gtid_next = AUTOMATIC; SET GLOBAL gtid_mode = OFF");
+    assert_eq!(a.code(tagged), Some(6038));
+    assert_eq!(a.code("SET gtid_next = 'AUTOMATIC:aa'"), Some(6039));
 }
