@@ -715,6 +715,13 @@ pub fn encrypted_temporary() -> SqlError {
     SqlError::new(3833, "HY000", text)
 }
 
+/// 4085
+pub fn purge_beside_backup() -> SqlError {
+    let text = "Could not purge binary logs since another session is executing LOCK INSTANCE FOR BACKUP. Wait for that \
+                session to release the lock.";
+    SqlError::new(4085, "HY000", text)
+}
+
 /// 4035
 pub fn no_keyring_reload() -> SqlError {
     let text = "Keyring reload failed. Please check error log for more details.";

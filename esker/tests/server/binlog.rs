@@ -388,6 +388,18 @@ fn show_and_manage(args: &[&str]) {
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), 3);
     let executed = c.value("SELECT @@GLOBAL.gtid_executed");
     assert_eq!(c.code("PURGE BINARY LOGS TO 'binlog.000007'"), Some(1373));
+    let mut backup = server.connect();
+    backup.run("LOCK INSTANCE FOR BACKUP");
+    for purge in [
+        "PURGE BINARY LOGS TO 'binlog.000002'",
+        "PURGE BINARY LOGS BEFORE NOW()",
+    ] {
+        assert_eq!(
+            (c.code(purge), backup.code(purge)),
+            (Some(4085), Some(4085))
+        );
+    }
+    backup.run("UNLOCK INSTANCE");
     c.run("PURGE BINARY LOGS TO 'binlog.000002'");
     assert!(!dir.path().join("data/binlog/binlog.000001").exists());
     let purged = c.value("SELECT @@GLOBAL.gtid_purged");

@@ -12,6 +12,7 @@ use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::{Gtid, GtidSet, Source};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::ctx::GtidFunctions;
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
@@ -387,10 +388,11 @@ impl Session {
     /// PURGE BINARY LOGS TO.
     ///
     /// # Errors
-    /// 1373: there is no such file.
+    /// 1373: there is no such file; 4085.
     pub(crate) fn purge_binlog_to(&mut self, file: &[u8]) -> SqlResult<()> {
         // Without binary log MySQL has nothing to purge either, and says so.
         let (view, _) = self.context.instance.newest_view()?;
+        self.admit_purge()?;
         let number = self
             .binlog_names()?
             .number(&String::from_utf8_lossy(file))
@@ -407,9 +409,10 @@ impl Session {
     /// PURGE BINARY LOGS BEFORE; `before` in seconds since the epoch.
     ///
     /// # Errors
-    /// Of the files.
+    /// 4085; of the files.
     pub(crate) fn purge_binlog_before(&mut self, before: u32) -> SqlResult<()> {
         let (view, _) = self.context.instance.newest_view()?;
+        self.admit_purge()?;
         let fs = &self.context.instance.env.fs;
         let first = first_younger(&**fs, self.binlog_names()?, &view, before);
         let first = first.map_err(|e| failed(&e))?;
@@ -425,6 +428,17 @@ impl Session {
             self.warn(Level::Warning, 1868, text);
         }
         Ok(())
+    }
+
+    /// A backup that goes on copies the files, also one of this session.
+    fn admit_purge(&mut self) -> SqlResult<()> {
+        let backup = self.context.instance.catalog.locks().backup().clone();
+        let is_own = self.locks.holds(&backup, MdlMode::ScopeShared);
+        let (mode, duration) = (MdlMode::IntentionExclusive, MdlDuration::Statement);
+        match !is_own && self.locks.try_acquire(&backup, mode, duration) {
+            true => Ok(()),
+            false => Err(errors::purge_beside_backup()),
+        }
     }
 
     /// Removes the files before `first`. One that a stream reads stays, with those behind it, and a warning says so.
