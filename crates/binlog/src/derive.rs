@@ -103,6 +103,11 @@ impl Deriver {
         self.writer.gtid_mode = on;
     }
 
+    /// Whose events they are from now on.
+    pub fn set_server_id(&mut self, server_id: u32) {
+        self.writer.server_id = server_id;
+    }
+
     /// Forgets what came behind these: their numbers are given again.
     pub(crate) fn go_back(&mut self, numbers: Numbers, executed: GtidSet) {
         debug_assert!(numbers.ordinal <= self.numbers.ordinal);

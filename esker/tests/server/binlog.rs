@@ -420,6 +420,20 @@ fn show_and_manage(args: &[&str]) {
     c = server.connect();
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), files + 1);
     assert_eq!(c.value("SELECT @@GLOBAL.gtid_purged"), purged);
+    // Events are those of the server by its number of now.
+    for id in ["7", "1"] {
+        c.run(&format!(
+            "SET GLOBAL server_id = {id}; CREATE DATABASE x{id}"
+        ));
+        let file = c.lines("SHOW BINARY LOGS").pop().expect("file");
+        let (file, _) = file.split_once('|').expect("name");
+        let events = c.lines(&format!("SHOW BINLOG EVENTS IN '{file}'"));
+        let mut numbers = events.iter().map(|event| event.split('|').nth(3));
+        assert!(
+            events.len() > 2 && numbers.all(|n| n == Some(id)),
+            "{events:?}"
+        );
+    }
     c.run("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
     c.run("RESET BINARY LOGS AND GTIDS");

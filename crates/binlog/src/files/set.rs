@@ -560,6 +560,16 @@ impl FileSet {
         self.rotate(now)
     }
 
+    /// Whose events they are; begins a file, so that what is derived again is the same.
+    pub fn set_server_id(&mut self, server_id: u32, now: u32) -> Result<()> {
+        if self.config.writer.server_id == server_id {
+            return Ok(());
+        }
+        self.config.writer.server_id = server_id;
+        self.deriver.set_server_id(server_id);
+        self.rotate(now)
+    }
+
     /// Adds transactions that were executed elsewhere and are in no file here.
     pub fn add_purged(&mut self, gtids: &GtidSet, now: u32) -> Result<()> {
         let names = &self.config.names;

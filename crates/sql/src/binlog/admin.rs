@@ -192,6 +192,7 @@ impl Instance {
             "esker_log_pinned_limit" => Command::PinnedLimit(value.as_u64()),
             "esker_binlog_space_limit" => Command::SpaceLimit(value.as_u64()),
             "binlog_checksum" => Command::Checksum(super::upkeep::checksum(value.as_text())),
+            "server_id" => Command::ServerId(value.as_u64() as u32),
             "gtid_mode" => Command::GtidMode(super::upkeep::gives_gtids(value.as_text())),
             "binlog_expire_logs_seconds" | "binlog_expire_logs_auto_purge" => {
                 let is_on = self.variable_is_on("binlog_expire_logs_auto_purge");

@@ -71,6 +71,7 @@ impl Upkeep {
             Command::MaxSize(bytes) => set.set_max_size(bytes),
             Command::Checksum(checksum) => set.set_checksum(checksum, now)?,
             Command::GtidMode(on) => set.set_gtid_mode(on, now)?,
+            Command::ServerId(id) => set.set_server_id(id, now)?,
             Command::Expire(seconds) => self.expires = seconds,
             Command::SpaceLimit(bytes) => {
                 self.space_limit = bytes;

@@ -55,6 +55,7 @@ pub(super) enum Command {
     MaxSize(u64),
     Checksum(Checksum),
     GtidMode(bool),
+    ServerId(u32),
     Expire(u32),
     SpaceLimit(u64),
     PinnedLimit(u64),
@@ -76,7 +77,12 @@ impl Command {
     pub(super) fn is_about_the_end(&self) -> bool {
         matches!(
             self,
-            Self::Rotate | Self::Reset | Self::AddPurged(_) | Self::Checksum(_) | Self::GtidMode(_)
+            Self::Rotate
+                | Self::Reset
+                | Self::AddPurged(_)
+                | Self::Checksum(_)
+                | Self::GtidMode(_)
+                | Self::ServerId(_)
         )
     }
 }
