@@ -378,7 +378,7 @@ impl Session {
     }
 
     /// May whom the session acts as make these changes of rows?
-    fn require_changes(&self, statement: &RowStatement<'_>) -> SqlResult<()> {
+    pub(super) fn require_changes(&self, statement: &RowStatement<'_>) -> SqlResult<()> {
         for (at, rows) in &statement.rows {
             let (_, map) = &statement.maps[*at];
             let wanted = match rows.kind() {

@@ -9,6 +9,7 @@ use esker_binlog::event::format::FormatDescription;
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
 use esker_binlog::event::{Checksum, Event, EventType};
+use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_types::ctx::{NoSession, Work};
@@ -96,6 +97,15 @@ impl Session {
         let bytes = decode_base64(coded, Padding::Within, &mut Work::new(&NoSession))?
             .ok_or_else(|| SqlError::new(1575, "HY000", "Decoding of base64 string failed"))?;
         let statement = RowStatement::read(&bytes, &mut self.replayed)?;
+        if !self
+            .context
+            .access
+            .global()
+            .meets(Privileges::of(&["SUPER", "BINLOG_ADMIN"]))
+        {
+            // REPLICATION_APPLIER gives no rights on tables.
+            self.require_changes(&statement)?;
+        }
         if statement.rows.is_empty() {
             return Ok(Done::Ok(OkInfo::default(), 0));
         }
