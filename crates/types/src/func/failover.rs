@@ -36,8 +36,7 @@ fn wrong(function: &str, why: &str) -> SqlError {
 
 /// Channel, host, port and network namespace, of which there is one.
 fn listed(c: &Call, function: &str, most: usize) -> SqlResult<ListedSource> {
-    let least = 3 + usize::from(function == ADD);
-    if c.argc() < least {
+    if c.argc() < 3 {
         return Err(wrong(
             function,
             "You need to specify all mandatory arguments.",

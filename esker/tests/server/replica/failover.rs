@@ -151,7 +151,7 @@ fn sources_are_listed_with_mysqls_errors() {
             Some(3200),
         ),
         (
-            "SELECT asynchronous_connection_failover_add_source('', 'g', 3306, '')",
+            "SELECT asynchronous_connection_failover_add_source('', 'g', 3306)",
             None,
         ),
         (
