@@ -222,11 +222,13 @@ impl RowName {
     }
 
     fn target(&self, column: Ident) -> SqlResult<Target> {
+        if !self.is_new {
+            return Err(errors::row_not_updatable("OLD", ""));
+        }
         self.exists()?;
-        match (self.is_new, self.before) {
-            (true, true) => Ok(Target::New(column.text)),
-            (true, false) => Err(errors::row_not_updatable("NEW", "after ")),
-            (false, _) => Err(errors::row_not_updatable("OLD", "")),
+        match self.before {
+            true => Ok(Target::New(column.text)),
+            false => Err(errors::row_not_updatable("NEW", "after ")),
         }
     }
 }

@@ -15,7 +15,8 @@ use esker_sql_plan::bind::{
     BoundQuery, Params, Volatility, bind_query, is_updatable, qualify, within_view,
 };
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
-use esker_types::{SqlError, SqlMode, SqlResult, errors, names};
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors, names};
 
 use super::Session;
 use super::names::Purpose;
@@ -70,7 +71,7 @@ impl Session {
                 .enumerate()
                 .map(|(nth, c)| ViewColumn {
                     name: named(create, nth).unwrap_or_else(|| c.name.clone()),
-                    ty: c.ty.clone(),
+                    ty: shown_type(&c.ty),
                 })
                 .collect(),
             named: !create.columns.is_empty(),
@@ -337,4 +338,19 @@ fn expanded_stars(create: &CreateView, columns: &[ColumnMeta]) -> Vec<(usize, us
         at += count;
     }
     edits
+}
+
+/// What is shown of a column: INT where that is enough for the digits of what is computed, no bytes for NULL.
+fn shown_type(ty: &SqlType) -> SqlType {
+    /// Integers of so many digits may not fit.
+    const INT_DIGITS: u32 = 10;
+    match ty.kind {
+        TypeKind::BigInt if ty.length < INT_DIGITS => SqlType {
+            unsigned: ty.unsigned,
+            ..SqlType::new(TypeKind::Int)
+        }
+        .with_nullable(ty.nullable),
+        TypeKind::Null => SqlType::varchar(0, Collation::BINARY),
+        _ => ty.clone(),
+    }
 }

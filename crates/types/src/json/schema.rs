@@ -57,11 +57,33 @@ pub fn validate(schema: JsonRef<'_>, document: JsonRef<'_>) -> SqlResult<Option<
         },
         references: 0,
     };
+    if refers_elsewhere(schema) {
+        return Err(no_references());
+    }
     match root.check(document) {
         Ok(()) => Ok(None),
         Err(Stop::Failed(failure)) => Ok(Some(failure)),
         Err(Stop::Error(e)) => Err(e),
     }
+}
+
+/// Is there a reference to another document anywhere, whether it is asked for or not?
+fn refers_elsewhere(schema: JsonRef<'_>) -> bool {
+    match schema.view() {
+        View::Object(members) => {
+            let reference = members.find(b"$ref").and_then(text);
+            reference.is_some_and(|r| !r.is_empty() && !r.starts_with('#'))
+                || members.members().any(|(_, v)| refers_elsewhere(v))
+        }
+        View::Array(items) => items.iter().any(refers_elsewhere),
+        _ => false,
+    }
+}
+
+/// 1235
+fn no_references() -> SqlError {
+    let text = "This version of MySQL doesn't yet support 'references in JSON Schema'";
+    SqlError::new(1235, "42000", text)
 }
 
 enum Stop {
@@ -218,11 +240,7 @@ impl<'a> Node<'a> {
             .strip_prefix('#')
             .filter(|_| self.references < MAX_REFERENCES);
         let Some(pointer) = target else {
-            return Err(Stop::Error(SqlError::new(
-                1235,
-                "42000",
-                "This version of MySQL doesn't yet support 'references in JSON Schema'",
-            )));
+            return Err(Stop::Error(no_references()));
         };
         let mut schema = Some(self.root);
         for part in pointer.split('/').skip(1) {

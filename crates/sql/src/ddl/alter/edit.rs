@@ -446,7 +446,7 @@ impl<'a> Edit<'a> {
 
     /// Columns that others are computed from stay, under their names: 3108, 3766, 3837. Those in keys keep their type
     /// if they come again: 1089.
-    pub(super) fn check_dependents(&self) -> SqlResult<()> {
+    pub(super) fn check_dependents(&mut self) -> SqlResult<()> {
         self.check_replaced()?;
         let stays = |old: &ColumnDef| {
             let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
@@ -461,16 +461,36 @@ impl<'a> Edit<'a> {
             }
             partitions::check_dependents(partitioning, &used, &self.old.columns, &stays)?;
         }
+        let mut recomputes = false;
         for column in &self.old.columns {
             let Some((text, dependency)) = self.kept_expression(column) else {
                 continue;
             };
             let used = columns_of_stored(self.ctx.eval, &self.old.name, &self.old.columns, text)?;
-            if let Some(&lost) = used.iter().find(|&&c| !stays(&self.old.columns[c])) {
+            let Some(&lost) = used.iter().find(|&&c| !stays(&self.old.columns[c])) else {
+                continue;
+            };
+            // Written again it means the new columns.
+            if !self.redefines(column) {
                 return Err(dependency.error(&self.old.columns[lost].name, &self.old.name));
             }
+            recomputes |= column.generated.is_some();
         }
+        self.context.force_copy |= recomputes;
         Ok(())
+    }
+
+    /// Does the statement say anew how a column is computed?
+    fn redefines(&self, column: &ColumnDef) -> bool {
+        self.actions.iter().any(|action| {
+            let named = match action {
+                AlterAction::ModifyColumn { def, .. } => &def.name,
+                AlterAction::ChangeColumn { old, .. } => old,
+                AlterAction::SetDefault { column, .. } => column,
+                _ => return false,
+            };
+            same_name(&named.text, &column.name)
+        })
     }
 
     /// Does the statement give up the old partitioning?
