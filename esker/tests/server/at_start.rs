@@ -40,7 +40,10 @@ fn another(def: &VarDef) -> String {
         VarKind::Bool => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
         VarKind::UInt { min, max } => {
             let default: u64 = def.default.parse().expect("a number");
-            if default < *max { default + 1 } else { *min }.to_string()
+            // Sizes are whole numbers of blocks, none of which is larger than a page.
+            let steps = [4096, 1].into_iter();
+            let mut others = steps.filter_map(|step| default.checked_add(step));
+            others.find(|n| n <= max).unwrap_or(*min).to_string()
         }
         VarKind::Int { .. } => if def.default == "1" { "2" } else { "1" }.to_owned(),
         VarKind::Double { .. } => "7.5".to_owned(),

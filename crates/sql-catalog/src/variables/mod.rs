@@ -3,12 +3,13 @@
 //! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`]; `instance` fills the
 //! globals at start; `show` and `information_schema` list them.
 //! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and converts,
-//! `options` reads what an option file says, `log`, `level` (isolation) and [`hot`] have typed copies, `start`
-//! keeps those that sessions begin with, [`deprecated`] says what MySQL warns of, this file stores.
+//! `blocks` rounds sizes, `options` reads what an option file says, `log`, `level` (isolation) and [`hot`] have typed
+//! copies, `start` keeps those that sessions begin with, [`deprecated`] says what MySQL warns of, this file stores.
 //! **Invariants**: a variable is known by its [`VarId`], an index into [`VARS`] that is sorted by
 //! name; a stored value has passed its definition's check; unknown names are error 1193. Variables that
 //! cannot differ ([`coupled`]) change together.
 
+mod blocks;
 pub mod deprecated;
 pub mod hot;
 mod level;

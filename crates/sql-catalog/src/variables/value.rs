@@ -1,6 +1,6 @@
 //! Values of system variables: checks, conversions, how they print.
 //!
-//! Neighbours: `table` defines what a variable takes.
+//! Neighbours: `table` defines what a variable takes, `blocks` which sizes are whole numbers of blocks.
 //! **Invariants**: integers out of range are clamped (MySQL warns 1292), wrong types are 1232, words
 //! that are not in an enumeration are 1231.
 
@@ -11,6 +11,7 @@ use esker_types::{SqlError, SqlMode, SqlResult, Value, errors};
 
 use crate::catalog::{EngineChoice, engine_choice};
 
+use super::blocks::fit;
 use super::table::{VarDef, VarKind};
 
 /// A checked value.
@@ -172,8 +173,8 @@ pub fn from_text(def: &VarDef, text: &str) -> SqlResult<(VarValue, bool)> {
     let number = match &def.kind {
         VarKind::Bool => parse_bool(text).map(|b| (VarValue::Bool(b), false)),
         VarKind::UInt { min, max } => parse_size(text).map(|n| {
-            let clamped = n.clamp(*min, *max);
-            (VarValue::UInt(clamped), clamped != n)
+            let fitted = fit(def.name, n, (*min, *max));
+            (VarValue::UInt(fitted), fitted != n)
         }),
         VarKind::Int { min, max } => text.trim().parse::<i64>().ok().map(|n| {
             let clamped = n.clamp(*min, *max);
@@ -287,8 +288,8 @@ fn uint_value(def: &VarDef, given: &Value, min: u64, max: u64) -> SqlResult<(Var
         Value::UInt(u) => *u,
         _ => return Err(bad_type(def)),
     };
-    let clamped = n.clamp(min, max);
-    Ok((VarValue::UInt(clamped), clamped != n))
+    let fitted = fit(def.name, n, (min, max));
+    Ok((VarValue::UInt(fitted), fitted != n))
 }
 
 fn enum_value(def: &VarDef, words: &[&str], given: &Value) -> SqlResult<VarValue> {
