@@ -235,6 +235,25 @@ fn sessions_variables_and_locks_are_tables() {
 }
 
 #[test]
+fn logins_are_counted_until_they_are_forgotten() {
+    let (server, _dir) = server();
+    let mut a = server.connect();
+    a.run("CREATE USER guest");
+    let guest = Client::connect("127.0.0.1", server.port, "guest", "", None);
+    drop(guest.expect("connect"));
+    let users = "SELECT USER, CURRENT_CONNECTIONS, TOTAL_CONNECTIONS > 0 FROM performance_schema.users ORDER BY 1";
+    eventually("the guest goes", || {
+        a.lines(users).contains(&"guest|0|1".to_owned())
+    });
+    for table in ["accounts", "hosts", "users"] {
+        a.run(&format!("TRUNCATE performance_schema.{table}"));
+        assert!(!a.lines(users).iter().any(|row| row.starts_with("guest")));
+        let own = "SELECT CURRENT_CONNECTIONS, TOTAL_CONNECTIONS FROM performance_schema.users WHERE USER = 'root'";
+        assert_eq!(a.lines(own), ["1|1"]);
+    }
+}
+
+#[test]
 fn statements_are_added_up_by_digest_and_command() {
     let (server, _dir) = server();
     let (mut a, mut b) = (server.connect(), server.connect());

@@ -471,6 +471,15 @@ impl Registry {
         logins.iter().map(|(key, n)| (key.clone(), *n)).collect()
     }
 
+    /// Counts from now on: only who is connected has come, once for each session.
+    pub(crate) fn forget_logins(&self) {
+        let processes = self.list();
+        self.logins.lock().clear();
+        for process in processes {
+            self.count_login(&process.detail().user, process.host());
+        }
+    }
+
     /// Forgets a session and its user-level locks.
     pub fn remove(&self, id: u64) {
         let mut processes = self.processes.write();

@@ -11,6 +11,7 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, optional, server, text};
+use crate::instance::Instance;
 use crate::session::registry::Process;
 
 pub(super) static SOURCES: &[Source] = &[
@@ -32,18 +33,26 @@ pub(super) static SOURCES: &[Source] = &[
         "accounts",
         &["USER", "HOST", "CURRENT_CONNECTIONS", "TOTAL_CONNECTIONS"],
         accounts,
-    ),
+    )
+    .emptied_by(forget_logins),
     Source::new(
         "users",
         &["USER", "CURRENT_CONNECTIONS", "TOTAL_CONNECTIONS"],
         users,
-    ),
+    )
+    .emptied_by(forget_logins),
     Source::new(
         "hosts",
         &["HOST", "CURRENT_CONNECTIONS", "TOTAL_CONNECTIONS"],
         hosts,
-    ),
+    )
+    .emptied_by(forget_logins),
 ];
+
+/// All three are sums of the same counts.
+fn forget_logins(instance: &Instance) {
+    instance.registry.forget_logins();
+}
 
 const THREADS: &[&str] = &[
     "THREAD_ID",
