@@ -6,7 +6,7 @@
 use esker_types::{SqlError, SqlResult};
 
 use super::ast::{
-    DataType, Expr, JsonColumn, JsonColumns, JsonFallback, JsonValue, TableRef, TypeName,
+    DataType, Expr, JsonColumn, JsonColumns, JsonFallback, JsonValue, Literal, TableRef, TypeName,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -34,18 +34,31 @@ impl Parser<'_> {
         }
     }
 
+    /// A path, maybe behind the name of a character set, as tables keep it.
+    fn json_path(&mut self) -> SqlResult<Box<str>> {
+        if !self.is(Tok::Introducer) {
+            return self.string_text();
+        }
+        match self.introduced()? {
+            Expr::Literal(Literal::Str { bytes, .. } | Literal::Hex { bytes, .. }) => {
+                Ok(self.text(bytes)?.into())
+            }
+            _ => self.fail(),
+        }
+    }
+
     /// `JSON_VALUE(document, 'path' [RETURNING type] [… ON EMPTY] [… ON ERROR])`
     pub(super) fn json_value(&mut self) -> SqlResult<Expr> {
         self.advance();
         self.expect(Tok::LParen)?;
         let doc = self.expr()?;
         self.expect(Tok::Comma)?;
-        let path = self.string_text()?;
+        let path = self.json_path()?;
         let ty = match self.eat_kw(Kw::RETURNING) {
             true => Some(Box::new(self.cast_type()?)),
             false => None,
         };
-        let (on_empty, on_error) = self.fallbacks(&mut |p| p.literal())?;
+        let (on_empty, on_error) = self.fallbacks(&mut |p| p.signed_literal())?;
         self.expect(Tok::RParen)?;
         Ok(Expr::JsonValue(Box::new(JsonValue {
             doc,
@@ -96,7 +109,7 @@ impl Parser<'_> {
         self.expect(Tok::LParen)?;
         let doc = self.expr()?;
         self.expect(Tok::Comma)?;
-        let path = self.string_text()?;
+        let path = self.json_path()?;
         let rows = self.json_columns(path)?;
         self.expect(Tok::RParen)?;
         let Some(alias) = self.table_alias()? else {
@@ -125,7 +138,7 @@ impl Parser<'_> {
         if nested {
             self.advance();
             self.advance();
-            let path = self.string_text()?;
+            let path = self.json_path()?;
             return Ok(JsonColumn::Nested(self.json_columns(path)?));
         }
         let name = self.ident()?;
@@ -140,12 +153,12 @@ impl Parser<'_> {
         if !self.eat_word("path") {
             return self.fail();
         }
-        let path = self.string_text()?;
+        let path = self.json_path()?;
         if exists {
             return Ok(JsonColumn::Exists { name, ty, path });
         }
         let (on_empty, on_error) = self.fallbacks(&mut |p| {
-            Ok(Expr::Literal(super::ast::Literal::Str {
+            Ok(Expr::Literal(Literal::Str {
                 bytes: p.string()?,
                 charset: None,
             }))

@@ -296,11 +296,11 @@ impl<'a> Printer<'a> {
     }
 
     fn json_value(&mut self, value: &JsonValue) -> SqlResult<()> {
-        if !self.style.qualified {
-            return Err(refused("JSON_VALUE"));
-        }
         self.around("json_value(", &value.doc, ", ")?;
-        self.quoted(value.path.as_bytes());
+        self.literal(&Literal::Str {
+            bytes: value.path.as_bytes().into(),
+            charset: None,
+        });
         let ty = match &value.ty {
             Some(ty) if ty.name == TypeName::Char && ty.charset.is_none() => char_type(ty),
             Some(ty) => self.cast_type(ty)?.replace(',', ", "),
@@ -319,6 +319,11 @@ impl<'a> Printer<'a> {
             None => return Ok(()),
             Some(JsonFallback::Null) => self.push(" null"),
             Some(JsonFallback::Error) => self.push(" error"),
+            // A literal with its sign, and no operator.
+            Some(JsonFallback::Default(Expr::Unary {
+                op: UnaryOp::Neg,
+                expr,
+            })) => self.around(" default -", expr, "")?,
             Some(JsonFallback::Default(e)) => self.around(" default ", e, "")?,
         }
         let _ = write!(self.out, " on {when}");
