@@ -17,11 +17,11 @@ use super::join_search::{JoinEstimate, Search};
 use crate::expr::Expr;
 
 /// Units that an order is begun with.
-const MAX_STARTS: usize = 16;
+const MAX_STARTS: usize = 8;
 /// Units up to which a cheaper order than the greedy one is searched for.
 const MAX_BOUNDED: usize = 12;
 /// Orders of subsets that this search keeps or drops before it gives up.
-const MAX_EXTENSIONS: usize = 20_000;
+const MAX_EXTENSIONS: usize = 5_000;
 
 impl Joiner<'_> {
     /// An order of more units than all subsets of which are looked at.
