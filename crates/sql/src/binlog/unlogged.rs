@@ -9,7 +9,7 @@
 //! - There is a row if and only if the server has run without a binary log since the last start with one.
 
 use esker_binlog::gtid::{Gtid, GtidSet};
-use esker_engine::Txn;
+use esker_engine::{Seq, Txn};
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_types::{SqlResult, errors};
@@ -118,6 +118,21 @@ impl Instance {
             executed.union(&read(&row)?);
         }
         self.catalog.replace_unlogged(txn, Some(value(&executed)))
+    }
+
+    /// Writes down one GTID in a transaction of its own: its record, which need not be durable yet. Where that fails (a
+    /// full disk) memory alone has it.
+    pub(crate) fn keep_unlogged_gtid(&self, gtid: &Gtid) -> Option<Seq> {
+        let mut txn = self.catalog.row_transaction();
+        let put = self.catalog.put_channel_row(&mut txn, &row(gtid));
+        let commit = put.and_then(|()| txn.commit().map_err(|e| engine_error(&e)));
+        match commit {
+            Ok(commit) => commit.seq,
+            Err(e) => {
+                tracing::warn!("GTID {gtid}, executed without a binary log: {}", e.message);
+                None
+            }
+        }
     }
 
     /// Writes it down in a transaction of its own.

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use esker_binlog::attachment::Numbering;
 use esker_binlog::gtid::{Gtid, Source, Tag};
+use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
@@ -379,6 +380,19 @@ impl Session {
         if !self.context.instance.binlog.is_on() && self.context.gtid_next.owned().is_some() {
             self.context.gtid_next.is_logged.set(true);
         }
+    }
+
+    /// A transaction was prepared, or the end of a prepared one decided, and has used a GTID up though no binary log
+    /// says so: the record that does. The row is not the transaction's own, which would go with XA ROLLBACK, and comes
+    /// behind it: where one of the two is lost, that is the GTID.
+    pub(super) fn keep_gtid_apart(&self) -> Option<Seq> {
+        let instance = &self.context.instance;
+        let gtid = self.context.gtid_next.owned()?;
+        if self.is_applying() || instance.binlog.is_on() {
+            return None;
+        }
+        self.use_gtid_unlogged();
+        instance.keep_unlogged_gtid(gtid)
     }
 
     /// For the head of a record that is about to be logged.

@@ -302,6 +302,7 @@ impl Session {
                 return Err(rolled_back().into());
             }
         };
+        let last = self.keep_gtid_apart().unwrap_or(seq);
         let detaches = self.values.named("xa_detach_on_prepare").is_on();
         let keeper = (!detaches).then(|| self.connection_id());
         let locks = self.locks.detach();
@@ -316,7 +317,7 @@ impl Session {
         } else if let Some(branch) = &self.context.xa {
             branch.phase.set(Phase::Prepared);
         }
-        Ok(ok(seq))
+        Ok(ok(last))
     }
 
     fn xa_commit(&mut self, xid: &Xid, one_phase: bool, mode: Mode) -> Result<Done, ExecError> {
@@ -406,11 +407,12 @@ impl Session {
         match decided {
             Ok(Commit { seq }) => {
                 let seq = seq.unwrap_or(0);
+                let last = self.keep_gtid_apart().unwrap_or(seq);
                 // Before the identifier is free for others.
                 self.context.xa = None;
                 xids.decided(xid, seq);
                 self.end_transaction();
-                Ok(ok(seq))
+                Ok(ok(last))
             }
             Err(e) => {
                 tracing::warn!("{decision:?} of {}: {e}", xids::literal(xid));

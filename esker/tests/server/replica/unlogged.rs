@@ -103,6 +103,42 @@ fn a_replica_without_a_binary_log_knows_what_it_has_executed() {
     all_say(&replica, "");
 }
 
+/// A transaction that a session prepares has two GTIDs, one for the PREPARE and one for its end.
+#[test]
+fn prepared_transactions_without_a_binary_log_use_gtids_up() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(&dir.path().join("server"), &UNLOGGED);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT)");
+    let next = |n: u32| format!("SET gtid_next = '{FOREIGN}:{n}'");
+    let prepare = |c: &mut Client, n: u32| {
+        c.run(&next(n));
+        c.run(&format!(
+            "XA START 'x'; INSERT INTO d.t VALUES ({n}, {n}); XA END 'x'; XA PREPARE 'x'"
+        ));
+    };
+    prepare(&mut c, 1);
+    c.run(&next(2));
+    c.run("XA COMMIT 'x'");
+    prepare(&mut c, 3);
+    assert_eq!(executed(&mut c), format!("{FOREIGN}:1-3"));
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(executed(&mut c), format!("{FOREIGN}:1-3"));
+    c.run(&next(4));
+    c.run("XA ROLLBACK 'x'");
+    prepare(&mut c, 5);
+    c.run(&next(6));
+    c.run("XA ROLLBACK 'x'");
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(executed(&mut c), format!("{FOREIGN}:1-6"));
+    assert_eq!(contents(&mut c), ["1|1"]);
+    c.run("ALTER TABLE d.t ADD c INT");
+}
+
 #[test]
 fn sessions_without_a_binary_log_use_gtids_up() {
     let dir = tempfile::tempdir().expect("folder");
