@@ -7,7 +7,7 @@
 //!
 //! Neighbours: `join_order` asks for an order; `join_search` prices the steps and searches below the bound.
 //! **Invariants**: an order respects the dependencies of every unit; the number of steps that are priced is at most
-//! [`MAX_STARTS`] times the square of the units, and [`MAX_EXTENSIONS`].
+//! [`MAX_STARTS`] times the square of the units, and [`MAX_EXTENSIONS`] besides what lies above the bound.
 
 use esker_types::SqlResult;
 
