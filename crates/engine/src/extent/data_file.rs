@@ -90,12 +90,23 @@ pub(super) struct DataFile {
     free: u32,
 }
 
-/// Free slots whose disk space is to be given back.
+/// Free slots whose disk space is to be given back. Nobody may get one of [`Trim::withheld`] until that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
     pub(super) slots: Range<u32>,
     /// Nothing behind them is in use: the file may end before them.
     pub(super) is_tail: bool,
+}
+
+impl Trim {
+    /// The slots that nobody may get meanwhile. Where the file is to end before the tail these are all behind it, too:
+    /// what somebody wrote there would be cut off.
+    pub(super) fn withheld(&self) -> Range<u32> {
+        match self.is_tail {
+            true => self.slots.start..SLOTS_PER_FILE,
+            false => self.slots.clone(),
+        }
+    }
 }
 
 impl DataFile {

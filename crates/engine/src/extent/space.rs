@@ -10,7 +10,8 @@
 //! - A sync of a data file that failed is not repeated: the kernel may have dropped what anybody had written there
 //!   since the last one. Whoever syncs the file later gets the error, too, and nothing new is placed in it.
 //! - The names of new data files are durable before their first extent can be named by the manifest: [`Space::sync`].
-//! - Disk space goes back to the file system only from slots that are free, which nobody gets meanwhile.
+//! - Disk space goes back to the file system only from slots that are free, which nobody gets meanwhile; nor does
+//!   anybody get a slot behind them where the file is cut off there.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -359,12 +360,12 @@ impl Space {
         let mut state = self.state.lock();
         let file = state.files.get_mut(&number);
         file.expect("a file with slots in use is there")
-            .give_back_hollow(trim.slots);
+            .give_back_hollow(trim.withheld());
         self.has_more_room(&mut state, number);
         Ok(true)
     }
 
-    /// Takes the free slots that are trimmed next, so that nobody gets them meanwhile.
+    /// Takes the free slots that are trimmed next, and what has to stay free meanwhile, so that nobody gets them.
     fn begin_trim(&self, kept: Kept) -> Option<(u32, Trim, Arc<Handle>)> {
         let mut state = self.state.lock();
         let backed = |file: &DataFile| u64::from(file.free() - file.hollow());
@@ -384,7 +385,8 @@ impl Space {
                     Some((*number, file, trim))
                 })?;
         debug_assert!(!trim.slots.is_empty() && trim.slots.end - trim.slots.start <= most);
-        let taken = file.take(trim.slots.start, trim.slots.end - trim.slots.start);
+        let withheld = trim.withheld();
+        let taken = file.take(withheld.start, withheld.end - withheld.start);
         assert_eq!(taken, Some(true), "they are free and have space");
         let handle = Arc::clone(&file.handle);
         if file.free() == 0 {
@@ -676,6 +678,44 @@ mod tests {
         held.clear();
         drop(short);
         assert_eq!((space.stats(), sim.fs.used_bytes()), Default::default());
+    }
+
+    #[test]
+    fn nobody_writes_behind_a_tail_that_is_being_cut_off() {
+        let (_sim, space) = space();
+        let mut held = written(&space, EXTENTS);
+        held.truncate(1);
+        // As `trim` does, with an allocation that fits nowhere before the tail when the lock is let go.
+        let (number, trim, _) = space.begin_trim(Kept::ForSoon).unwrap();
+        assert!(trim.is_tail);
+        let wide = space.allocate(KEPT_FREE_SLOTS as u32 + 1).unwrap();
+        assert_ne!(wide.id().file(), number, "{trim:?}");
+        assert_eq!(space.allocate(1).unwrap().id().file(), number);
+    }
+
+    #[test]
+    fn extents_written_beside_trims_are_whole() {
+        const ROUNDS: u32 = 10_000;
+        const BYTES: [u8; 64] = [7; 64];
+        let (_sim, space) = space();
+        let _first = space.allocate(1).unwrap();
+        let write_and_read = || {
+            for round in 0..ROUNDS {
+                let slots = space.allocate(1 + round % 3).unwrap();
+                slots.write(&BYTES).unwrap();
+                std::thread::yield_now();
+                let mut read = [0; BYTES.len()];
+                let offset = slots.id().offset();
+                slots.file().read_exact_at(&mut read, offset).unwrap();
+                assert_eq!(read, BYTES, "round {round}, {:?}", slots.id());
+            }
+        };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(write_and_read);
+            while !writer.is_finished() {
+                space.trim(Kept::Nothing).unwrap();
+            }
+        });
     }
 
     #[test]
