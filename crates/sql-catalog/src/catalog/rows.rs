@@ -168,13 +168,28 @@ impl Catalog {
         Ok(rows.applied)
     }
 
-    /// One row stands for all of them from now on, or none.
+    /// One row stands from now on for those that are there, or none: `one` makes its value of theirs. A row that comes
+    /// meanwhile stays.
     ///
     /// # Errors
-    /// Of the engine.
-    pub fn replace_unlogged(&self, txn: &mut Txn, value: Option<Vec<u8>>) -> SqlResult<()> {
-        self.delete_channel(txn, UNLOGGED)?;
-        match value {
+    /// Of `one` and the engine.
+    pub fn replace_unlogged(
+        &self,
+        txn: &mut Txn,
+        one: impl FnOnce(&[Vec<u8>]) -> SqlResult<Option<Vec<u8>>>,
+    ) -> SqlResult<()> {
+        let prefix = store::channel_key(UNLOGGED, &[]);
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let (engine, tree) = (&self.inner.engine, &self.inner.tree);
+        scan_prefix(engine, tree, &prefix, |key, value| {
+            keys.push([&prefix, key].concat());
+            values.push(value.to_vec());
+            Ok(())
+        })?;
+        for key in keys {
+            txn.delete(tree, &key).map_err(|e| engine_error(&e))?;
+        }
+        match one(&values)? {
             Some(value) => self.put_channel_row(txn, &ChannelRow::checkpoint(UNLOGGED, value)),
             None => Ok(()),
         }

@@ -18,6 +18,7 @@ use esker_types::ctx::GtidFunctions;
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 use esker_vfs::Fs;
 
+use super::owned::NotAdded;
 use super::service::not_logging;
 use super::writer::{Command, disk_full, failed};
 use crate::instance::Instance;
@@ -219,19 +220,27 @@ impl Instance {
         };
         let mut gtids = parse_set(listed)?;
         let overlaps = "the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED";
-        if !self.binlog.is_on() {
-            return match self.gtid_executed().intersects(&gtids) {
-                true => Err(refused(overlaps)),
-                false => self.add_unlogged(&gtids),
-            };
-        }
-        let view = self.binlog_view()?;
+        let view = match self.binlog.is_on() {
+            true => Some(self.binlog_view()?),
+            false => None,
+        };
         if !adds {
-            if !gtids.contains_all(&view.purged) {
+            let purged = view.as_ref().map(|view| (*view.purged).clone());
+            let purged = purged.unwrap_or_else(|| self.gtid_purged());
+            if !gtids.contains_all(&purged) {
                 return Err(refused("the new value must be a superset of the old value"));
             }
-            gtids.subtract(&view.purged);
+            gtids.subtract(&purged);
         }
+        let Some(view) = view else {
+            return self.add_unlogged(&gtids).map_err(|why| match why {
+                NotAdded::Executed => refused(overlaps),
+                NotAdded::Owned => {
+                    refused("the added gtid set must not overlap with @@GLOBAL.GTID_OWNED")
+                }
+                NotAdded::Failed(e) => e,
+            });
+        };
         if view.executed.intersects(&gtids) {
             return Err(refused(overlaps));
         }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker_binlog::gtid::{Gtid, GtidSet};
+use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex};
 
 /// Entries of committed transactions are looked through for what the files have by now when there are so many, and
@@ -38,6 +39,8 @@ struct Entries {
     unlogged: GtidSet,
     /// How many of them sessions have added since they were kept as one.
     loose: usize,
+    /// What is about to be executed without a transaction: nobody takes it meanwhile.
+    reserved: GtidSet,
 }
 
 impl Default for Entries {
@@ -48,11 +51,17 @@ impl Default for Entries {
             sweep_at: SWEEP_AT,
             unlogged: GtidSet::default(),
             loose: 0,
+            reserved: GtidSet::default(),
         }
     }
 }
 
 impl Entries {
+    /// Is it a session's, or about to be executed?
+    fn is_busy(&self, gtid: &Gtid) -> bool {
+        matches!(self.owners.get(gtid), Some(Owner::Session(_))) || self.reserved.contains(gtid)
+    }
+
     /// Forgets what the files have, and says when to look again.
     fn sweep(&mut self, executed: &GtidSet) {
         self.owners
@@ -103,6 +112,17 @@ pub(crate) enum Taken {
     Busy,
 }
 
+/// Why GTIDs did not become executed.
+#[derive(Debug, PartialEq)]
+pub(super) enum NotAdded {
+    /// Some are.
+    Executed,
+    /// A session has one, or its transaction is committed.
+    Owned,
+    /// It could not be written down.
+    Failed(SqlError),
+}
+
 impl OwnedGtids {
     /// Takes a GTID for a session. `executed`: what the files have.
     pub(crate) fn take(&self, gtid: &Gtid, session: u64, executed: &GtidSet) -> Taken {
@@ -116,9 +136,11 @@ impl OwnedGtids {
         if entries.committed >= entries.sweep_at {
             entries.sweep(executed);
         }
+        if entries.is_busy(gtid) {
+            return Taken::Busy;
+        }
         match entries.owners.get(gtid) {
-            Some(Owner::Committed) => Taken::Executed,
-            Some(Owner::Session(_)) => Taken::Busy,
+            Some(_) => Taken::Executed,
             None => {
                 let before = entries.owners.insert(gtid.clone(), Owner::Session(session));
                 debug_assert!(before.is_none(), "a GTID is one session's");
@@ -127,16 +149,15 @@ impl OwnedGtids {
         }
     }
 
-    /// Is it another session's?
+    /// Would a session have to wait for it?
     pub(crate) fn is_busy(&self, gtid: &Gtid) -> bool {
-        let owners = &self.entries.lock().owners;
-        matches!(owners.get(gtid), Some(Owner::Session(_)))
+        self.entries.lock().is_busy(gtid)
     }
 
     /// Waits at most this long for a GTID to be given back.
     pub(crate) fn wait(&self, gtid: &Gtid, at_most: Duration) {
         let mut entries = self.entries.lock();
-        if matches!(entries.owners.get(gtid), Some(Owner::Session(_))) {
+        if entries.is_busy(gtid) {
             self.changed.wait_for(&mut entries, at_most);
         }
     }
@@ -164,12 +185,58 @@ impl OwnedGtids {
         self.entries.lock().unlogged.clone()
     }
 
-    /// It is this from now on.
+    /// It is this, at the start.
     pub(super) fn set_unlogged(&self, executed: GtidSet) {
+        self.entries.lock().unlogged = executed;
+    }
+
+    /// GTIDs are executed from now on, if `keep` has written that down. Nobody takes one of them meanwhile.
+    ///
+    /// # Errors
+    /// Some are executed or taken; of `keep`. Nothing has changed then.
+    pub(super) fn add_unlogged(
+        &self,
+        gtids: &GtidSet,
+        keep: impl FnOnce() -> SqlResult<()>,
+    ) -> Result<(), NotAdded> {
         let mut entries = self.entries.lock();
-        entries.unlogged = executed;
+        if entries.unlogged.intersects(gtids) {
+            return Err(NotAdded::Executed);
+        }
+        if entries.owners.keys().any(|gtid| gtids.contains(gtid)) {
+            return Err(NotAdded::Owned);
+        }
+        debug_assert!(entries.reserved.is_empty(), "one at a time");
+        entries.reserved = gtids.clone();
+        drop(entries);
+        let kept = keep();
+        let mut entries = self.entries.lock();
+        entries.reserved = GtidSet::default();
+        if kept.is_ok() {
+            entries.unlogged.union(gtids);
+        }
         drop(entries);
         self.changed.notify_all();
+        kept.map_err(NotAdded::Failed)
+    }
+
+    /// What is executed by now is forgotten, if `keep` has written down that nothing but the result is; sessions may
+    /// have added more meanwhile, which stays.
+    ///
+    /// # Errors
+    /// Of `keep`. Nothing has changed then.
+    pub(super) fn forget_unlogged(
+        &self,
+        keep: impl FnOnce(&GtidSet) -> SqlResult<GtidSet>,
+    ) -> SqlResult<()> {
+        let forgotten = self.unlogged();
+        let left = keep(&forgotten)?;
+        let mut entries = self.entries.lock();
+        entries.unlogged.subtract(&forgotten);
+        entries.unlogged.union(&left);
+        drop(entries);
+        self.changed.notify_all();
+        Ok(())
     }
 
     /// What sessions have added is kept as one.
@@ -294,8 +361,57 @@ mod tests {
         assert!(!owned.executed_unlogged(&gtid));
         assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Executed);
         assert!(owned.wait_unlogged(&owned.unlogged(), Duration::ZERO));
-        owned.set_unlogged(GtidSet::default());
+        let next: Gtid = "11111111-1111-1111-1111-111111111111:8"
+            .parse()
+            .expect("GTID");
+        let kept = owned.forget_unlogged(|forgotten| {
+            assert!(forgotten.contains(&gtid));
+            // A session that had its own commits meanwhile.
+            assert_eq!(owned.take(&next, 1, &nothing), Taken::Owned);
+            assert!(!owned.executed_unlogged(&next));
+            Ok(GtidSet::default())
+        });
+        kept.expect("kept");
         assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Owned);
+        assert_eq!(owned.take(&next, 2, &nothing), Taken::Executed);
+        let failed = owned.forget_unlogged(|_| Err(SqlError::new(1021, "HY000", "full")));
+        assert!(failed.is_err() && owned.unlogged().contains(&next));
+    }
+
+    #[test]
+    fn what_is_being_added_is_nobodys() {
+        let owned = OwnedGtids::default();
+        let nth = |n| -> Gtid {
+            let text = format!("11111111-1111-1111-1111-111111111111:{n}");
+            text.parse().expect("GTID")
+        };
+        let set = |text: &str| -> GtidSet {
+            let text = format!("11111111-1111-1111-1111-111111111111:{text}");
+            text.parse().expect("set")
+        };
+        let nothing = GtidSet::default();
+        assert_eq!(owned.take(&nth(9), 1, &nothing), Taken::Owned);
+        let taken = owned.add_unlogged(&set("7-9"), || unreachable!("it is taken"));
+        assert_eq!(taken, Err(NotAdded::Owned));
+        let during = || {
+            assert_eq!(owned.take(&nth(3), 1, &nothing), Taken::Busy);
+            assert!(owned.is_busy(&nth(3)) && owned.unlogged().is_empty());
+        };
+        let failed = SqlError::new(1021, "HY000", "full");
+        let failure = owned.add_unlogged(&set("1-3"), || {
+            during();
+            Err(failed.clone())
+        });
+        assert_eq!(failure, Err(NotAdded::Failed(failed.clone())));
+        assert!(owned.unlogged().is_empty() && !owned.is_busy(&nth(3)));
+        let added = owned.add_unlogged(&set("1-3"), || {
+            during();
+            Ok(())
+        });
+        assert_eq!(added, Ok(()));
+        assert_eq!(owned.take(&nth(3), 1, &nothing), Taken::Executed);
+        let again = owned.add_unlogged(&set("3-4"), || unreachable!("it is executed"));
+        assert_eq!(again, Err(NotAdded::Executed));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! **Invariants**
 //! - What is in memory is committed before it is there, so a row that is written with it is behind it in the log.
+//! - A statement that fails to write changes nothing in memory.
 //! - There is a row if and only if the server has run without a binary log since the last start with one.
 
 use esker_binlog::gtid::{Gtid, GtidSet};
@@ -15,6 +16,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_types::{SqlResult, errors};
 use parking_lot::MutexGuard;
 
+use super::owned::NotAdded;
 use super::writer::Command;
 use crate::applier;
 use crate::instance::Instance;
@@ -36,6 +38,15 @@ fn read(bytes: &[u8]) -> SqlResult<GtidSet> {
     set.ok_or_else(|| errors::channel_damaged("GTIDs executed without a binary log".to_owned()))
 }
 
+/// All that these rows say.
+fn read_all(rows: &[Vec<u8>]) -> SqlResult<GtidSet> {
+    let mut all = GtidSet::default();
+    for row in rows {
+        all.union(&read(row)?);
+    }
+    Ok(all)
+}
+
 /// The row of a session's transaction.
 pub(crate) fn row(gtid: &Gtid) -> ChannelRow {
     let mut set = GtidSet::default();
@@ -50,10 +61,7 @@ impl Instance {
     /// Damaged rows or files; of the engine.
     pub(crate) fn gather_unlogged(&self) -> SqlResult<()> {
         let kept = self.catalog.unlogged_rows()?;
-        let mut executed = GtidSet::default();
-        for row in &kept {
-            executed.union(&read(row)?);
-        }
+        let mut executed = read_all(&kept)?;
         let is_first = kept.is_empty();
         if self.binlog.is_on() && is_first {
             return Ok(());
@@ -94,7 +102,7 @@ impl Instance {
             self.binlog.order(Command::AddPurged(executed))?;
         }
         let mut txn = self.catalog.row_transaction();
-        self.catalog.replace_unlogged(&mut txn, None)?;
+        self.catalog.replace_unlogged(&mut txn, |_| Ok(None))?;
         self.commit_unlogged(txn)
     }
 
@@ -112,12 +120,18 @@ impl Instance {
         if self.binlog.is_on() {
             return Ok(());
         }
-        let mut executed = self.binlog.owned.unlogged();
-        // Sessions may have committed some that are not in memory yet.
-        for row in self.catalog.unlogged_rows()? {
-            executed.union(&read(&row)?);
-        }
-        self.catalog.replace_unlogged(txn, Some(value(&executed)))
+        let executed = self.binlog.owned.unlogged();
+        self.replace_unlogged(txn, |kept| kept.union(&executed))
+    }
+
+    /// One row from now on, with what `change` makes of all that is kept. Sessions may have committed some of that which
+    /// are not in memory yet.
+    fn replace_unlogged(&self, txn: &mut Txn, change: impl FnOnce(&mut GtidSet)) -> SqlResult<()> {
+        self.catalog.replace_unlogged(txn, |rows| {
+            let mut kept = read_all(rows)?;
+            change(&mut kept);
+            Ok(Some(value(&kept)))
+        })
     }
 
     /// Writes down one GTID in a transaction of its own: its record, which need not be durable yet. Where that fails (a
@@ -151,35 +165,38 @@ impl Instance {
     /// SET GLOBAL gtid_purged without a binary log.
     ///
     /// # Errors
-    /// Damaged rows; of the engine.
-    pub(super) fn add_unlogged(&self, gtids: &GtidSet) -> SqlResult<()> {
-        let mut executed = self.binlog.owned.unlogged();
-        executed.union(gtids);
-        self.binlog.owned.set_unlogged(executed);
-        self.keep_unlogged()
+    /// Some of them are executed or taken; damaged rows; of the engine.
+    pub(super) fn add_unlogged(&self, gtids: &GtidSet) -> Result<(), NotAdded> {
+        let _alone = self.lock_unlogged();
+        let owned = &self.binlog.owned;
+        owned.add_unlogged(gtids, || {
+            let executed = owned.unlogged();
+            let mut txn = self.catalog.row_transaction();
+            self.replace_unlogged(&mut txn, |kept| {
+                kept.union(&executed);
+                kept.union(gtids);
+            })?;
+            self.commit_unlogged(txn)
+        })
     }
 
     /// RESET BINARY LOGS AND GTIDS without a binary log. What channels that run have applied stays executed.
     ///
     /// # Errors
-    /// Of the engine.
+    /// Damaged rows; of the engine.
     pub(super) fn forget_unlogged(&self) -> SqlResult<()> {
-        let owned = &self.binlog.owned;
-        owned.set_unlogged(GtidSet::default());
-        let mut txn = self.catalog.row_transaction();
-        let none = Some(value(&GtidSet::default()));
-        {
+        self.binlog.owned.forget_unlogged(|forgotten| {
+            let mut left = GtidSet::default();
+            for channel in self.channels.all() {
+                left.union(&channel.forget_gtids(self)?);
+            }
+            // What channels had is among the rows by now, so all of it goes at once.
             let _alone = self.lock_unlogged();
-            self.catalog.replace_unlogged(&mut txn, none)?;
+            let mut txn = self.catalog.row_transaction();
+            self.replace_unlogged(&mut txn, |kept| kept.subtract(forgotten))?;
             self.commit_unlogged(txn)?;
-        }
-        let mut left = GtidSet::default();
-        for channel in self.channels.all() {
-            left.union(&channel.forget_gtids(self)?);
-        }
-        left.union(&owned.unlogged());
-        owned.set_unlogged(left);
-        Ok(())
+            Ok(left)
+        })
     }
 
     fn commit_unlogged(&self, mut txn: Txn) -> SqlResult<()> {

@@ -185,3 +185,72 @@ fn sessions_without_a_binary_log_use_gtids_up() {
     let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{FOREIGN}:1100', 0.1)");
     assert_eq!(c.lines(&wait), ["1"]);
 }
+
+/// Files that the crash has left behind the log are brought to their end first.
+#[test]
+fn a_binary_log_comes_and_goes_over_kill_9() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(&dir.path().join("server"), &LOGGED);
+    let mut c = server.connect();
+    let uuid = c.value("SELECT @@server_uuid");
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT)");
+    let next = |n: u32| format!("SET gtid_next = '{FOREIGN}:{n}'");
+    let (mut own, mut foreign) = (2, 0);
+    for round in 0..3 {
+        for n in 0..40 {
+            c.run(&format!(
+                "INSERT INTO d.t VALUES ({}, {n})",
+                round * 100 + n
+            ));
+            own += 1;
+        }
+        foreign += 1;
+        c.run(&format!("{}; BEGIN; COMMIT", next(foreign)));
+        let all = format!(
+            "{FOREIGN}:{}",
+            if foreign == 1 {
+                "1".to_owned()
+            } else {
+                format!("1-{foreign}")
+            }
+        );
+        let mut all = [all, format!("{uuid}:1-{own}")];
+        all.sort();
+        server.kill();
+        server.set_args(&UNLOGGED);
+        server.restart();
+        c = server.connect();
+        assert_eq!(executed(&mut c), all.join(","), "without, round {round}");
+        foreign += 1;
+        c.run(&format!("{}; BEGIN; COMMIT", next(foreign)));
+        server.kill();
+        server.set_args(&LOGGED);
+        server.restart();
+        c = server.connect();
+        let mut all = [format!("{FOREIGN}:1-{foreign}"), format!("{uuid}:1-{own}")];
+        all.sort();
+        assert_eq!(executed(&mut c), all.join(","), "with, round {round}");
+    }
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "120");
+}
+
+#[test]
+fn purged_gtids_are_added_to_those_that_nobody_has() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("server"), &UNLOGGED);
+    let (mut c, mut other) = (server.connect(), server.connect());
+    let purge = |set: &str| format!("SET GLOBAL gtid_purged = '{set}'");
+    c.run(&purge(&format!("{FOREIGN}:1-5")));
+    // The whole of it is set anew.
+    c.run(&purge(&format!("{FOREIGN}:1-7")));
+    assert_eq!(c.code(&purge(&format!("{FOREIGN}:6-9"))), Some(3546));
+    assert_eq!(c.code(&purge(&format!("+{FOREIGN}:7-9"))), Some(3546));
+    other.run(&format!("SET gtid_next = '{FOREIGN}:20'"));
+    assert_eq!(c.code(&purge(&format!("+{FOREIGN}:19-21"))), Some(3546));
+    other.run("ROLLBACK; SET gtid_next = AUTOMATIC");
+    c.run(&purge(&format!("+{FOREIGN}:19-21")));
+    assert_eq!(executed(&mut c), format!("{FOREIGN}:1-7:19-21"));
+    c.run("PURGE BINARY LOGS TO 'x'; PURGE BINARY LOGS BEFORE NOW()");
+    c.run("RESET BINARY LOGS AND GTIDS");
+    assert_eq!(executed(&mut c), "");
+}
