@@ -68,6 +68,8 @@ struct PreparedXa {
     since_micros: i64,
     /// The session that may decide alone, while it lives (`xa_detach_on_prepare` = OFF).
     attached: Option<u64>,
+    /// It is in the binary log, or will be: then so is its decision.
+    is_logged: bool,
     /// A decision is being logged.
     deciding: bool,
 }
@@ -84,7 +86,10 @@ enum Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// By the caller, who says how it ended: [`XidTable::decided`] or [`XidTable::undecided`].
-    Yes,
+    Yes {
+        /// The binary log has the transaction.
+        is_logged: bool,
+    },
     /// Another session is at it; ask again after [`XidTable::await_decision`].
     Busy,
     /// There is none for the caller.
@@ -130,6 +135,8 @@ impl XidTable {
                 user: None,
                 since_micros: started_micros,
                 attached: None,
+                // Changes that were not to be logged are not known as such any more.
+                is_logged: engine.has_prepared_writes(&id),
                 deciding: false,
             };
             slots.insert(xid, Slot::Prepared(Box::new(prepared)));
@@ -168,11 +175,12 @@ impl XidTable {
         }
     }
 
-    /// The transaction that a session had open is prepared now. `attached`: the session that keeps it.
+    /// The transaction that a session had open is prepared now. `attached`: the session that keeps it; `is_logged`: the
+    /// binary log has it.
     pub(crate) fn prepared(
         &self,
         xid: &Xid,
-        seq: Seq,
+        (seq, is_logged): (Seq, bool),
         locks: LockSet,
         by: (String, i64),
         attached: Option<u64>,
@@ -183,6 +191,7 @@ impl XidTable {
             user: Some(by.0),
             since_micros: by.1,
             attached,
+            is_logged,
             deciding: false,
         };
         let mut slots = self.slots.lock();
@@ -196,7 +205,9 @@ impl XidTable {
         match self.slots.lock().get_mut(xid) {
             Some(Slot::Prepared(p)) if p.attached.is_none_or(|keeper| keeper == session) => {
                 match std::mem::replace(&mut p.deciding, true) {
-                    false => Claim::Yes,
+                    false => Claim::Yes {
+                        is_logged: p.is_logged,
+                    },
                     true => Claim::Busy,
                 }
             }
@@ -308,7 +319,7 @@ mod tests {
     fn prepare(table: &XidTable, xid: &Xid, seq: Seq, attached: Option<u64>) {
         assert!(table.open(xid, 1));
         let locks = LockSet::new(&MetadataLocks::new());
-        table.prepared(xid, seq, locks, ("u".into(), 5), attached);
+        table.prepared(xid, (seq, true), locks, ("u".into(), 5), attached);
     }
 
     #[test]
@@ -346,12 +357,12 @@ mod tests {
         assert_eq!(table.last_change(), 10);
         table.close(&x);
         assert!(!table.open(&x, 2), "prepared");
-        assert_eq!(table.claim(&x, 2), Claim::Yes);
+        assert_eq!(table.claim(&x, 2), Claim::Yes { is_logged: true });
         assert_eq!(table.claim(&x, 3), Claim::Busy);
         assert!(!table.open(&x, 3));
         assert_eq!(table.list().len(), 1, "it is prepared until it is decided");
         table.undecided(&x);
-        assert_eq!(table.claim(&x, 3), Claim::Yes);
+        assert_eq!(table.claim(&x, 3), Claim::Yes { is_logged: true });
         table.decided(&x, 12);
         assert_eq!(table.last_change(), 12);
         assert_eq!(table.claim(&x, 3), Claim::Unknown);
@@ -363,17 +374,17 @@ mod tests {
         let (table, x) = (table(), xid(b"g", b"", 1));
         prepare(&table, &x, 10, Some(1));
         assert_eq!(table.claim(&x, 2), Claim::Unknown);
-        assert_eq!(table.claim(&x, 1), Claim::Yes);
+        assert_eq!(table.claim(&x, 1), Claim::Yes { is_logged: true });
         table.undecided(&x);
         table.close(&x);
-        assert_eq!(table.claim(&x, 2), Claim::Yes);
+        assert_eq!(table.claim(&x, 2), Claim::Yes { is_logged: true });
     }
 
     #[test]
     fn who_comes_during_a_decision_waits_for_its_end() {
         let (table, x) = (table(), xid(b"g", b"", 1));
         prepare(&table, &x, 10, None);
-        assert_eq!(table.claim(&x, 1), Claim::Yes);
+        assert_eq!(table.claim(&x, 1), Claim::Yes { is_logged: true });
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 table.await_decision(&x);

@@ -24,6 +24,7 @@ mod fixtures;
 mod foreign_keys;
 mod generated;
 mod golden;
+mod gtid_next;
 mod guesses;
 mod handlers;
 mod hints;

@@ -120,6 +120,12 @@ impl Engine {
         self.core.env.prepared.list()
     }
 
+    /// Has the transaction prepared under `id`, which waits for its decision, written anything?
+    pub fn has_prepared_writes(&self, id: &PreparedId) -> bool {
+        let _ = self.core.recovery.ready();
+        self.core.env.prepared.has_writes(id)
+    }
+
     /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is
     /// read.
     pub fn prepared_count(&self) -> usize {

@@ -121,6 +121,11 @@ impl PreparedTable {
         matches!(self.slots.lock().get(id), Some(Slot::Waiting(_)))
     }
 
+    /// Has a transaction that waits written anything?
+    pub(crate) fn has_writes(&self, id: &PreparedId) -> bool {
+        matches!(self.slots.lock().get(id), Some(Slot::Waiting(txn)) if !txn.writes.is_untouched())
+    }
+
     /// Trees that a transaction that waits has written to, or in which it holds locks; ascending.
     pub(crate) fn trees(&self, id: &PreparedId, locks: &LockManager) -> Vec<TreeId> {
         let slots = self.slots.lock();

@@ -238,12 +238,24 @@ impl Session {
         }
     }
 
-    /// The same for a transaction that is prepared: it is logged even if it has changed nothing, for its end is.
-    pub(crate) fn seal_prepared(&mut self, xid: &Xid) -> SqlResult<()> {
-        match self.logs() || self.txn.attachment_bytes() > 0 {
-            true => self.seal_as(What::XaPrepare, Some(event_xid(xid))),
-            false => Ok(()),
+    /// The same for a transaction that is prepared. One without events is not logged, nor is its end: a replica of
+    /// MySQL stops at a transaction that is prepared and has changed nothing (3898). True: it is logged.
+    pub(crate) fn seal_prepared(&mut self, xid: &Xid) -> SqlResult<bool> {
+        let has_events = self.txn.attachment_bytes() > 0;
+        if has_events {
+            self.seal_as(What::XaPrepare, Some(event_xid(xid)))?;
         }
+        Ok(has_events)
+    }
+
+    /// Commits a transaction that is nothing but its GTID.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn log_empty(&mut self) -> SqlResult<Option<Seq>> {
+        self.seal_as(What::Empty, None)?;
+        let commit = self.txn.commit().map_err(|e| engine_error(&e))?;
+        Ok(commit.seq)
     }
 
     fn seal_as(&mut self, what: What, xid: Option<XaPrepare>) -> SqlResult<()> {

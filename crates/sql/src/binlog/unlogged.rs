@@ -124,8 +124,8 @@ impl Instance {
         self.replace_unlogged(txn, |kept| kept.union(&executed))
     }
 
-    /// One row from now on, with what `change` makes of all that is kept. Sessions may have committed some of that which
-    /// are not in memory yet.
+    /// One row from now on, with what `change` makes of all that is kept. Sessions may have committed some of that
+    /// which are not in memory yet.
     fn replace_unlogged(&self, txn: &mut Txn, change: impl FnOnce(&mut GtidSet)) -> SqlResult<()> {
         self.catalog.replace_unlogged(txn, |rows| {
             let mut kept = read_all(rows)?;

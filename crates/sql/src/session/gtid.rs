@@ -20,7 +20,7 @@ use esker_binlog::gtid::{Gtid, Source, Tag};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
-use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
+use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, QueryBody, SetItem, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::apply::AppliedMark;
@@ -31,6 +31,14 @@ use crate::ddl;
 
 /// A session that waits for a GTID looks this often whether it may go on.
 const WAIT_STEP: Duration = Duration::from_millis(50);
+
+/// Variables that a session does not set while it owns a GTID.
+const NOT_WITH_GTID: [&str; 4] = [
+    "enforce_gtid_consistency",
+    "gtid_mode",
+    "gtid_purged",
+    "session_track_gtids",
+];
 
 /// What the next transaction gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +109,25 @@ impl GtidNext {
 }
 
 impl SessionContext {
+    /// May the session set this variable, for what it has itself of GTIDs?
+    ///
+    /// # Errors
+    /// 3138: it owns one.
+    pub(super) fn admit_setting_with_gtid(&self, name: &str) -> SqlResult<()> {
+        let Some(owned) = self
+            .gtid_next
+            .owned()
+            .filter(|_| NOT_WITH_GTID.contains(&name))
+        else {
+            return Ok(());
+        };
+        let text = format!(
+            "Variable {name} cannot be changed by a client that owns a GTID. The client owns {owned}. Ownership is \
+             released on COMMIT or ROLLBACK."
+        );
+        Err(SqlError::new(3138, "HY000", text))
+    }
+
     fn parse_next(&self, text: &str) -> SqlResult<Next> {
         let mode = self.instance.globals.named("gtid_mode");
         let mode = mode.as_text();
@@ -179,6 +206,19 @@ fn is_exempt(statement: &Statement) -> bool {
     }
 }
 
+/// Does the statement read or change rows of tables?
+fn is_about_tables(statement: &Statement) -> bool {
+    match statement {
+        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => true,
+        Statement::Query(query) => match &query.body {
+            QueryBody::Select(select) => !select.from.is_empty(),
+            QueryBody::Values(_) => false,
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
 impl Session {
     /// SET gtid_next. Waits where another session has the GTID.
     pub(super) fn set_gtid_next(&mut self, given: Option<&Value>) -> SqlResult<String> {
@@ -195,13 +235,13 @@ impl Session {
             return Err(SqlError::new(1766, "HY000", text));
         }
         let next = self.context.parse_next(&text)?;
-        if let Some(owned) = self.context.gtid_next.owned()
-            && !matches!(next, Next::Automatic(_))
-        {
+        if let Some(owned) = self.context.gtid_next.owned() {
             let text = format!(
                 "@@SESSION.GTID_NEXT cannot be changed by a client that owns a GTID. The client owns {owned}. \
                  Ownership is released on COMMIT or ROLLBACK."
             );
+            // As with every statement that fails, it is given back.
+            self.end_gtid(false);
             return Err(SqlError::new(1790, "HY000", text));
         }
         self.end_gtid(false);
@@ -382,17 +422,24 @@ impl Session {
         }
     }
 
-    /// A transaction was prepared, or the end of a prepared one decided, and has used a GTID up though no binary log
-    /// says so: the record that does. The row is not the transaction's own, which would go with XA ROLLBACK, and comes
-    /// behind it: where one of the two is lost, that is the GTID.
-    pub(super) fn keep_gtid_apart(&self) -> Option<Seq> {
-        let instance = &self.context.instance;
-        let gtid = self.context.gtid_next.owned()?;
-        if self.is_applying() || instance.binlog.is_on() {
+    /// A statement that commits itself (XA PREPARE, the end of a prepared transaction, what is done to temporary
+    /// tables) has used a GTID up, though no record of its own says so unless it `is_logged`: the record that does. In
+    /// a binary log that is an empty transaction, without one a row. It is not the prepared transaction's own row,
+    /// which would go with XA ROLLBACK, and comes behind it: where one of the two is lost, that is the GTID.
+    pub(super) fn keep_gtid_apart(&mut self, is_logged: bool) -> Option<Seq> {
+        if is_logged || self.is_applying() {
             return None;
         }
-        self.use_gtid_unlogged();
-        instance.keep_unlogged_gtid(gtid)
+        let gtid = self.context.gtid_next.owned()?.clone();
+        let instance = self.context.instance.clone();
+        if !instance.binlog.is_on() {
+            self.use_gtid_unlogged();
+            return instance.keep_unlogged_gtid(&gtid);
+        }
+        self.log_empty().unwrap_or_else(|e| {
+            tracing::warn!("GTID {gtid} of an empty transaction: {}", e.message);
+            None
+        })
     }
 
     /// For the head of a record that is about to be logged.
@@ -420,6 +467,9 @@ impl Session {
         if !goes_on {
             self.context.gtid_next.anonymous = None;
         }
+        if result.is_ok() && !self.in_transaction() && is_about_tables(statement) {
+            self.use_gtid_of_unlogged_statement();
+        }
         let is_logged = self.context.gtid_next.is_logged.get();
         self.mark_logged(match result {
             Ok(Done::Ok(_, seq)) => *seq,
@@ -429,6 +479,16 @@ impl Session {
             Ok(_) if is_logged => self.end_gtid(true),
             Err(ExecError::Sql(_)) if is_logged => self.end_gtid(false),
             _ => {}
+        }
+    }
+
+    /// A statement was a transaction of its own. Without a binary log it has used its GTID up even if it has changed
+    /// nothing; with one, only if it has.
+    fn use_gtid_of_unlogged_statement(&mut self) {
+        let gtid_next = &self.context.gtid_next;
+        let is_kept = self.context.instance.binlog.is_on() || gtid_next.is_logged.get();
+        if !is_kept && let Some(seq) = self.keep_gtid_apart(false) {
+            self.owed = self.owed.max(seq);
         }
     }
 

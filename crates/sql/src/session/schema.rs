@@ -122,6 +122,21 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<Done, ExecError> {
+        let done = self.change_schema(statement, params)?;
+        // What is done to temporary tables is not logged, and is a transaction of its own where none is open.
+        Ok(match done {
+            Done::Ok(info, seq) if !ddl::commits(statement) && !self.in_transaction() => {
+                Done::Ok(info, self.keep_gtid_apart(false).unwrap_or(seq).max(seq))
+            }
+            done => done,
+        })
+    }
+
+    fn change_schema(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
         let settings = Implied {
             utf8mb4: self.vars.log.utf8mb4_collation,
             explicit_defaults: self.vars.log.explicit_defaults,

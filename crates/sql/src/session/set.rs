@@ -382,6 +382,7 @@ impl Session {
                 "last_insert_id" | "identity" | "insert_id" | "rand_seed1" | "rand_seed2" => {
                     return self.set_number(id, given);
                 }
+                "binlog_format" => self.context.admit_binlog_format()?,
                 "gtid_next" => {
                     let shown = self.set_gtid_next(given)?;
                     self.values.put(id, VarValue::Text(shown.into()));
@@ -405,6 +406,7 @@ impl Session {
 
     /// Values that need more than the table knows.
     pub(super) fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
+        self.context.admit_setting_with_gtid(id.def().name)?;
         if id.def().name == "time_zone"
             && let Some(Value::Str(text)) = given
         {

@@ -46,6 +46,19 @@ impl SessionContext {
         let text = "XA: Temporary tables cannot be accessed inside XA transactions when xa_detach_on_prepare=ON";
         Err(SqlError::new(4091, "HY000", text))
     }
+
+    /// May the session change `binlog_format`?
+    ///
+    /// # Errors
+    /// 3745: it has temporary tables.
+    pub(super) fn admit_binlog_format(&self) -> SqlResult<()> {
+        if self.temporary.borrow().is_empty() {
+            return Ok(());
+        }
+        let text = "Changing @@session.binlog_format is disallowed when the session has open temporary table(s). You \
+                    could wait until these temporary table(s) are dropped and try again.";
+        Err(SqlError::new(3745, "HY000", text))
+    }
 }
 
 impl Session {

@@ -170,6 +170,16 @@ enum Decision {
     Rollback,
 }
 
+impl Decision {
+    /// The statement that makes it.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Commit => "XA COMMIT",
+            Self::Rollback => "XA ROLLBACK",
+        }
+    }
+}
+
 fn ok(seq: Seq) -> Done {
     Done::Ok(OkInfo::default(), seq)
 }
@@ -293,7 +303,7 @@ impl Session {
         if branch.xid != *xid {
             return Err(unknown_xid().into());
         }
-        self.seal_prepared(xid)?;
+        let is_logged = self.seal_prepared(xid)?;
         let seq = match self.txn.prepare(&xids::encode(xid)) {
             Ok(seq) => seq,
             Err(e) => {
@@ -302,7 +312,7 @@ impl Session {
                 return Err(rolled_back().into());
             }
         };
-        let last = self.keep_gtid_apart().unwrap_or(seq);
+        let last = self.keep_gtid_apart(is_logged).unwrap_or(seq);
         let detaches = self.values.named("xa_detach_on_prepare").is_on();
         let keeper = (!detaches).then(|| self.connection_id());
         let locks = self.locks.detach();
@@ -311,7 +321,9 @@ impl Session {
             self.context.instance.now_micros(),
         );
         let instance = self.context.instance.clone();
-        instance.xids().prepared(xid, seq, locks, by, keeper);
+        instance
+            .xids()
+            .prepared(xid, (seq, is_logged), locks, by, keeper);
         if detaches {
             self.end_transaction();
         } else if let Some(branch) = &self.context.xa {
@@ -385,29 +397,29 @@ impl Session {
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
         let xids = instance.xids();
-        while let claim @ (Claim::Busy | Claim::Unknown) = xids.claim(xid, self.connection_id()) {
-            match (claim, mode) {
+        let is_logged = loop {
+            match (xids.claim(xid, self.connection_id()), mode) {
+                (Claim::Yes { is_logged }, _) => break is_logged,
                 (Claim::Busy, Mode::Inline) => return Ok(Done::NeedThread),
                 (Claim::Busy, Mode::Thread) => xids.await_decision(xid),
-                _ => return Err(unknown_xid().into()),
+                (Claim::Unknown, _) => return Err(unknown_xid().into()),
             }
-        }
+        };
         let name = xids::encode(xid);
+        let logged = match is_logged {
+            true => self.logged_decision(decision.verb(), xid).into_bytes(),
+            false => Vec::new(),
+        };
+        let is_logged = !logged.is_empty();
         let decided = match decision {
-            Decision::Commit => {
-                let logged = self.logged_decision("XA COMMIT", xid).into_bytes();
-                instance.engine.commit_prepared(&name, &logged)
-            }
-            Decision::Rollback => {
-                let logged = self.logged_decision("XA ROLLBACK", xid).into_bytes();
-                instance.engine.rollback_prepared(&name, &logged)
-            }
+            Decision::Commit => instance.engine.commit_prepared(&name, &logged),
+            Decision::Rollback => instance.engine.rollback_prepared(&name, &logged),
         };
         self.locks.release_statement();
         match decided {
             Ok(Commit { seq }) => {
                 let seq = seq.unwrap_or(0);
-                let last = self.keep_gtid_apart().unwrap_or(seq);
+                let last = self.keep_gtid_apart(is_logged).unwrap_or(seq);
                 // Before the identifier is free for others.
                 self.context.xa = None;
                 xids.decided(xid, seq);
