@@ -225,7 +225,8 @@ impl Deriver {
         let version = self.writer.server_version;
         Ok(GtidEvent {
             gtid,
-            rows_only: !head.has_statements && head.what == What::Transaction,
+            rows_only: !head.has_statements
+                && matches!(head.what, What::Transaction | What::XaPrepare),
             last_committed: self.history.commit(sequence, &attachment.write_set),
             sequence_number: sequence,
             commit_micros: head.commit_micros,

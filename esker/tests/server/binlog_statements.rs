@@ -1,6 +1,10 @@
 //! Which statements are in the binary log, and in which words.
 
-use crate::binlog::{ARGS, statements};
+use esker_binlog::event::EventType;
+use esker_binlog::event::group::GtidEvent;
+use esker_binlog::event::query::Query;
+
+use crate::binlog::{ARGS, for_each_event, statements};
 use crate::common::{Ask, Server};
 
 /// Compared with MySQL 8.4, statement by statement.
@@ -111,4 +115,87 @@ fn a_generated_primary_key_is_written_out() {
     for (text, begin) in texts.iter().zip(&begins) {
         assert!(text.starts_with(begin), "{texts:?}");
     }
+}
+
+/// What consumers choose by: the default database of an event, and whether a transaction has nothing but rows.
+#[test]
+fn events_say_what_they_are_about() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY); CREATE DATABASE e");
+    c.run("ALTER DATABASE e CHARACTER SET latin1; ALTER DATABASE COLLATE utf8mb4_bin; DROP DATABASE e");
+    c.run("XA START 'x'; INSERT INTO t VALUES (1); XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'");
+    c.run("INSERT INTO t VALUES (2)");
+    statements(&mut c);
+    let mut said = Vec::new();
+    for_each_event(dir.path(), |event| match event.header.event_type() {
+        Some(kind @ EventType::Gtid) => {
+            let group = GtidEvent::parse(kind, event.body).expect("GTID");
+            said.push(if group.rows_only { "rows" } else { "any" }.to_owned());
+        }
+        Some(EventType::Query) => {
+            let query = Query::parse(event.body).expect("query");
+            let words = String::from_utf8_lossy(query.text);
+            let words: Vec<_> = words.split(' ').take(2).collect();
+            said.push(format!(
+                "{}: {}",
+                String::from_utf8_lossy(query.schema),
+                words.join(" ")
+            ));
+        }
+        _ => {}
+    });
+    let expected = [
+        "any",
+        "d: CREATE DATABASE",
+        "any",
+        "d: CREATE TABLE",
+        "any",
+        "e: CREATE DATABASE",
+        "any",
+        "e: ALTER DATABASE",
+        "any",
+        "d: ALTER DATABASE",
+        "any",
+        "e: DROP DATABASE",
+        "rows",
+        "d: XA START",
+        "d: XA END",
+        "any",
+        "d: XA COMMIT",
+        "rows",
+        "d: BEGIN",
+    ];
+    assert_eq!(said, expected);
+}
+
+/// The last events are a compressed transaction, and what is in it, all at its end.
+pub fn assert_packed(events: &[Vec<Option<String>>]) {
+    let texts = |row: &Vec<Option<String>>| -> Vec<String> {
+        row.iter()
+            .map(|cell| cell.clone().unwrap_or_default())
+            .collect()
+    };
+    let last: Vec<_> = events.iter().map(texts).collect();
+    let at = last.iter().rposition(|row| row[2] == "Transaction_payload");
+    let (packed, inner) = last[at.expect("a compressed transaction")..]
+        .split_first()
+        .expect("some");
+    assert!(
+        packed[5].starts_with("compression='ZSTD', decompressed_size=20"),
+        "{packed:?}"
+    );
+    let kinds: Vec<_> = inner.iter().map(|row| &*row[2]).collect();
+    assert_eq!(kinds[..4], ["Query", "Table_map", "Write_rows", "Xid"]);
+    assert!(
+        inner[2][5].ends_with(" flags: STMT_END_F NO_FOREIGN_KEY_CHECKS_F"),
+        "{inner:?}"
+    );
+    let end = &packed[4];
+    assert!(
+        inner[..4]
+            .iter()
+            .all(|row| &row[1] == end && &row[4] == end)
+    );
 }

@@ -5,11 +5,27 @@
 use super::control::{Rotate, parse_rows_query};
 use super::format::FormatDescription;
 use super::group::{GtidEvent, XaPrepare, parse_previous_gtids, parse_xid};
+use super::payload;
 use super::query::Query;
 use super::rows::Rows;
 use super::table_map::TableMap;
 use super::{Event, EventType, FLAG_SUPPRESS_USE};
 use crate::Result;
+
+/// The flags of a row event, in the order of their bits.
+fn flags(rows: &Rows<'_>) -> String {
+    let names = [
+        (rows.ends_statement, " STMT_END_F"),
+        (rows.flags.no_foreign_key_checks, " NO_FOREIGN_KEY_CHECKS_F"),
+        (rows.flags.relaxed_unique_checks, " RELAXED_UNIQUE_CHECKS_F"),
+    ];
+    let set = names.iter().filter(|(is_set, _)| *is_set);
+    let set: String = set.map(|(_, name)| *name).collect();
+    match set.is_empty() {
+        true => set,
+        false => format!(" flags:{set}"),
+    }
+}
 
 /// What an event says.
 ///
@@ -47,14 +63,16 @@ pub fn info(event: &Event<'_>) -> Result<String> {
             let map = TableMap::parse(body)?;
             format!("table_id: {} ({}.{})", map.table_id, map.schema, map.table)
         }
-        EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
+        EventType::WriteRows
+        | EventType::UpdateRows
+        | EventType::PartialUpdateRows
+        | EventType::DeleteRows => {
             let rows = Rows::parse(kind, body)?;
-            let end = if rows.ends_statement {
-                " flags: STMT_END_F"
-            } else {
-                ""
-            };
-            format!("table_id: {}{end}", rows.table_id)
+            format!("table_id: {}{}", rows.table_id, flags(&rows))
+        }
+        EventType::TransactionPayload => {
+            let bytes = payload::parse(body)?.len();
+            format!("compression='ZSTD', decompressed_size={bytes} bytes")
         }
         EventType::RowsQuery => format!("# {}", text(parse_rows_query(body)?)),
         EventType::Xid => format!("COMMIT /* xid={} */", parse_xid(body)?),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use esker_binlog::attachment::Numbering;
 use esker_binlog::event::info::info;
-use esker_binlog::event::{Event, EventType};
+use esker_binlog::event::{Checksum, Event, EventType, payload};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::{Gtid, GtidSet, Source};
 use esker_engine::Seq;
@@ -532,14 +532,28 @@ pub(crate) fn show_events(
     let (skip, most) = limit.unwrap_or((0, u64::MAX));
     let mut rows = Vec::new();
     let (mut nth, mut is_boundary) = (0, position >= size);
+    let mut show = |offset: u64, end: u64, event: &Event<'_>| {
+        nth += 1;
+        if nth > skip && nth - skip <= most {
+            rows.push(event_row(name, (offset, end), event));
+        }
+    };
     while let Some((offset, event)) = scan.next_event().map_err(|e| failed(&e))? {
         is_boundary |= offset == position;
         if offset < position {
             continue;
         }
-        nth += 1;
-        if nth > skip && nth - skip <= most {
-            rows.push(event_row(name, offset, &event));
+        let end = offset + u64::from(event.header.length);
+        show(offset, end, &event);
+        if event.header.event_type() == Some(EventType::TransactionPayload) {
+            // What is in it has no place of its own.
+            let inner = payload::parse(event.body).map_err(|e| failed(&e))?;
+            let mut rest = &inner[..];
+            while !rest.is_empty() {
+                let one = Event::parse(rest, Checksum::None).map_err(|e| failed(&e))?;
+                rest = &rest[one.header.length as usize..];
+                show(end, end, &one);
+            }
         }
         context.check()?;
     }
@@ -558,7 +572,7 @@ pub(crate) fn show_events(
     Ok(Table::mixed(&columns, &numbers, rows))
 }
 
-fn event_row(file: &str, offset: u64, event: &Event<'_>) -> Vec<Value> {
+fn event_row(file: &str, (offset, end): (u64, u64), event: &Event<'_>) -> Vec<Value> {
     let header = &event.header;
     let kind = header.event_type();
     vec![
@@ -566,7 +580,7 @@ fn event_row(file: &str, offset: u64, event: &Event<'_>) -> Vec<Value> {
         Value::UInt(offset),
         t(kind.map_or("Unknown", EventType::name)),
         Value::UInt(header.stamp.server_id.into()),
-        Value::UInt(offset + u64::from(header.length)),
+        Value::UInt(end),
         t(info(event).unwrap_or_default()),
     ]
 }

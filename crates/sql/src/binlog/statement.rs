@@ -219,7 +219,8 @@ impl Session {
         self.begin_capture();
         if self.logs_about(Some(schema)) {
             let default = self.context.database.replace(schema.clone());
-            let event = self.query_event(definition.as_bytes(), &self.settings(&[], None), true);
+            let settings = self.settings(&[], None);
+            let event = self.query_event(schema, definition.as_bytes(), &settings, true);
             self.context.database = default;
             self.capture.push_statement(&event);
         }
@@ -318,7 +319,8 @@ impl Session {
         self.logged_about(self.context.database.as_deref(), text, databases, uses)
     }
 
-    /// The same for a statement about a database, whatever the default database is.
+    /// The same for a statement about a database, whatever the default database is: the event has it as its default
+    /// database, for those who look at some databases only.
     fn logged_about(
         &self,
         about: Option<&str>,
@@ -335,7 +337,7 @@ impl Session {
             });
         }
         let settings = self.settings(databases, Some(self.vars.log.explicit_defaults));
-        let schema = self.context.database.as_deref().unwrap_or("");
+        let schema = about.unwrap_or("");
         let head = Head {
             what: What::Statement,
             commit_micros: self.context.instance.now_micros().max(0) as u64,
@@ -353,19 +355,19 @@ impl Session {
         };
         Some(LoggedStatement {
             head: head_bytes(&head),
-            events: self.query_event(text, &settings, uses),
+            events: self.query_event(schema, text, &settings, uses),
             mark,
         })
     }
 
-    /// A statement as an event; `uses`: its default database matters.
-    fn query_event(&self, text: &[u8], settings: &[u8], uses: bool) -> Vec<u8> {
+    /// A statement with its default database as an event; `uses`: that matters.
+    fn query_event(&self, schema: &str, text: &[u8], settings: &[u8], uses: bool) -> Vec<u8> {
         let mut body = Vec::with_capacity(text.len() + settings.len() + 32);
         let query = Query {
             thread_id: self.connection_id() as u32,
             seconds: 0,
             error: 0,
-            schema: self.context.database.as_deref().unwrap_or("").as_bytes(),
+            schema: schema.as_bytes(),
             settings,
             text,
         };
