@@ -69,6 +69,8 @@ pub enum StoredAs {
     Choice,
     /// As that of the rows of a set operation: a TEXT by the bytes that its characters may take.
     Rows,
+    /// As the widest DECIMAL: a user variable may hold any.
+    Widest,
     /// As that of a program's variable: integers by the digits that they may have, a TEXT as that of rows.
     Variable,
 }

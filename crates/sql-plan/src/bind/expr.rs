@@ -9,6 +9,7 @@ use esker_sql_catalog::variables::deprecated;
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
+use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{Level, SqlResult, SqlType, TypeKind};
 
@@ -250,6 +251,8 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
     // A variable has the widest type of its kind.
     if ty.is_integer() {
         ty = SqlType::bigint(ty.unsigned);
+    } else if ty.kind == TypeKind::Decimal {
+        ty = SqlType::decimal(MAX_PRECISION, MAX_SCALE);
     } else if ty.kind == TypeKind::Float {
         ty = SqlType::double(NOT_FIXED_DECIMALS);
     } else if ty.is_string() {

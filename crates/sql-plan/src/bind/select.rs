@@ -167,6 +167,7 @@ pub(super) fn bind_select(
         .iter()
         .map(|o| ColumnMeta {
             ty: match o.meta.table.is_empty() {
+                true if o.meta.stored_as == StoredAs::Widest => o.meta.ty.clone(),
                 true => sent_type(&o.expr.ty),
                 false => o.expr.ty.clone(),
             },
@@ -279,7 +280,12 @@ pub(super) fn bind_items(
                     .tables
                     .iter()
                     .position(|t| t.is_named(schema.as_ref(), table));
-                let at = found.ok_or_else(|| errors::unknown_table(&table.text))?;
+                let at = found.ok_or_else(|| match schema {
+                    Some(schema) => {
+                        errors::unknown_table(format!("{}.{}", schema.text, table.text))
+                    }
+                    None => errors::unknown_table(&table.text),
+                })?;
                 for column in 0..scope.tables[at].columns.len() {
                     push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
                 }
@@ -295,7 +301,14 @@ pub(super) fn bind_items(
                     (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
                     _ => None,
                 };
-                let meta = item_meta(scope, expr, &bound, column, alias.as_ref(), text);
+                let mut meta = item_meta(scope, expr, &bound, column, alias.as_ref(), text);
+                if let (ast::Expr::UserVar(name), TypeKind::Decimal) = (expr, &meta.ty.kind)
+                    && let Some((_, shown)) = env.vars.get(name)
+                {
+                    // Clients see the digits that the value has.
+                    meta.ty = shown.with_nullable(true);
+                    meta.stored_as = StoredAs::Widest;
+                }
                 let output = Output {
                     expr: bound,
                     meta,

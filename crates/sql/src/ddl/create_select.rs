@@ -205,6 +205,9 @@ fn implicit_default(ty: &SqlType, mode: SqlMode) -> DefaultDef {
 pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
     let out = match &ty.kind {
         TypeKind::Null => SqlType::varchar(0, Collation::BINARY),
+        TypeKind::Decimal if stored_as == StoredAs::Widest => {
+            SqlType::decimal(MAX_PRECISION, MAX_SCALE)
+        }
         TypeKind::Decimal => stored_decimal(ty),
         TypeKind::Char | TypeKind::VarChar if u64::from(ty.length) > MAX_VARCHAR_CHARS => {
             text_of(bytes_of(ty), ty)

@@ -19,7 +19,9 @@ use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::collation::Collation;
 use esker_types::ctx::{RegexpLimits, SourceChange, SourceWait};
 use esker_types::func::SeededRand;
-use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, cast, errors};
+use esker_types::{
+    SessionInfo, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, cast, errors,
+};
 
 use super::gtid::GtidNext;
 use super::pace::Pace;
@@ -488,7 +490,8 @@ impl SessionInfo for SessionContext {
     }
 }
 
-/// What a user variable keeps: there are no dates and times among the types of variables, so they become texts.
+/// What a user variable keeps: numbers and texts. Dates and times become texts, and so do the labels of ENUM and SET;
+/// bits and years are integers.
 fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
     if !matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_)) {
         return (value, ty);
@@ -497,6 +500,21 @@ fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
     let chars = text.len() as u32;
     let ty = SqlType::varchar(chars, Collation::LATIN1_SWEDISH_CI);
     (Value::Str(text), ty)
+    let number = match &value {
+        Value::Bit(bits, _) => Some(*bits),
+        Value::Int(year) if ty.kind == TypeKind::Year => Some(year.unsigned_abs()),
+        _ => None,
+    };
+    if let Some(number) = number {
+        return (Value::UInt(number), SqlType::bigint(true));
+    }
+    if let Value::Label(_, text) = value {
+        let chars = String::from_utf8_lossy(&text).chars().count() as u32;
+        return (
+            Value::Str(text.into_vec()),
+            SqlType::varchar(chars, ty.collation),
+        );
+    }
 }
 
 impl UserVars for SessionContext {

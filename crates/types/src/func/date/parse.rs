@@ -343,8 +343,10 @@ impl<'a> Reader<'a> {
             let hours = self.hour + self.day * 24;
             return Time::new(false, hours, self.minute, self.second, self.micro).map(Value::Time);
         }
-        let zero_part = date.has_zero_part() || date.year() == 0;
-        if strict && zero_part || !date.has_zero_part() && !date.is_calendar_day() {
+        let is_allowed_zero = date.is_zero() && !mode.has(SqlMode::NO_ZERO_DATE);
+        let zero_part = (date.has_zero_part() || date.year() == 0) && !is_allowed_zero;
+        let is_day = mode.has(SqlMode::ALLOW_INVALID_DATES) || date.is_calendar_day();
+        if strict && zero_part || !date.has_zero_part() && !is_day {
             return None;
         }
         match ret.kind {
