@@ -15,7 +15,7 @@ use crate::decimal::Decimal;
 use crate::error::SqlResult;
 use crate::errors;
 use crate::json::{self, JsonRef};
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{DateFlags, DateTime};
 use crate::value::{Value, ValueRef};
 
@@ -161,6 +161,7 @@ pub fn constant_as_column(
     if !convertible {
         return None;
     }
+    let slack = fixed_float_slack(constant.as_ref(), column).filter(|_| is_number);
     let quiet = ctx.quiet();
     let stored = cast::to_column(&quiet, constant.clone(), from, column, "", 1).ok()?;
     if quiet.diagnostics.count() > 0 {
@@ -169,7 +170,10 @@ pub fn constant_as_column(
     let same = match &stored {
         // 24 is 2024 in a YEAR.
         _ if column.kind == TypeKind::Year => true,
-        Value::Double(d) => to_f64(&quiet, constant).ok()? == *d,
+        Value::Double(d) => {
+            let given = to_f64(&quiet, constant).ok()?;
+            given == *d || slack.is_some_and(|slack| (given - d).abs() < slack)
+        }
         Value::Date(_) | Value::Time(_) | Value::DateTime(_) => {
             same_moment(&quiet, constant, &stored)
         }
@@ -180,6 +184,31 @@ pub fn constant_as_column(
         }
     };
     same.then_some(stored)
+}
+
+/// How far from a constant of no more than D decimals the value of a FLOAT(M,D) column may be that is equal to it: half
+/// of the last digit.
+fn fixed_float_slack(constant: ValueRef<'_>, column: &SqlType) -> Option<f64> {
+    let decimals = match constant {
+        ValueRef::Decimal(d) => d.normalized().scale(),
+        _ => 0,
+    };
+    let is_fixed = column.kind == TypeKind::Float && column.decimals < NOT_FIXED_DECIMALS;
+    let half_digit = || 0.5 / 10f64.powi(column.decimals.into());
+    (is_fixed && decimals <= column.decimals).then(half_digit)
+}
+
+/// The value of a FLOAT(M,D) column that is equal to a number of no more than D decimals.
+pub fn as_fixed_float(number: ValueRef<'_>, column: &SqlType) -> Option<f64> {
+    let slack = fixed_float_slack(number, column)?;
+    let given = match number {
+        ValueRef::Int(n) => n as f64,
+        ValueRef::UInt(n) => n as f64,
+        ValueRef::Decimal(d) => d.to_f64(),
+        _ => return None,
+    };
+    let nearest = f64::from(given as f32);
+    ((given - nearest).abs() < slack).then_some(nearest)
 }
 
 /// A constant text as a value of the TIME column that it is compared with: as in MySQL, rounded to the column's digits.
@@ -214,19 +243,9 @@ fn same_moment(ctx: &EvalCtx, constant: &Value, stored: &Value) -> bool {
 /// 1525 for a constant text compared with a DATE, DATETIME or TIMESTAMP that is no date: MySQL
 /// refuses the comparison.
 pub fn check_date_constant(ctx: &EvalCtx, constant: &Value, other: &SqlType) -> SqlResult<()> {
-    let Value::Str(text) = constant else {
+    let Some(text) = no_date(ctx, constant, other) else {
         return Ok(());
     };
-    if !has_date(other) {
-        return Ok(());
-    }
-    if cast::to_datetime(&ctx.quiet(), constant, cast::date_flags(ctx))
-        .ok()
-        .flatten()
-        .is_some()
-    {
-        return Ok(());
-    }
     let (kind, lower) = match other.kind {
         TypeKind::Date => ("DATE", "date"),
         TypeKind::Timestamp => ("TIMESTAMP", "datetime"),
@@ -234,6 +253,34 @@ pub fn check_date_constant(ctx: &EvalCtx, constant: &Value, other: &SqlType) -> 
     };
     cast::truncated(ctx, lower, text)?;
     Err(errors::incorrect_value(kind, cast::quoted(text)))
+}
+
+/// The parameter of a prepared statement is no constant: one that is no date is NULL in such a comparison, after its
+/// warning. Is it that?
+///
+/// # Errors
+/// 1292 in a change of rows.
+pub fn is_null_as_date(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResult<bool> {
+    let Some(text) = no_date(ctx, param, other) else {
+        return Ok(false);
+    };
+    match other.kind {
+        TypeKind::Date => cast::truncated(ctx, "date", text)?,
+        _ => {
+            let text = cast::quoted(text);
+            ctx.raise(1292, "22007", format!("Incorrect datetime value: '{text}'"))?;
+        }
+    }
+    Ok(true)
+}
+
+/// The text that is no date, if it is compared with one.
+fn no_date<'v>(ctx: &EvalCtx, value: &'v Value, other: &SqlType) -> Option<&'v [u8]> {
+    let Value::Str(text) = value else {
+        return None;
+    };
+    let read = || cast::to_datetime(&ctx.quiet(), value, cast::date_flags(ctx));
+    (has_date(other) && !matches!(read(), Ok(Some(_)))).then_some(text)
 }
 
 /// Compares; `None` when an operand is NULL. `a_ty` and `b_ty` matter for texts of numbers only.

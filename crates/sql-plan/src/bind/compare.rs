@@ -13,7 +13,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, func};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
-use super::{BindEnv, errors, json, subquery};
+use super::{BindEnv, errors, json, numbers, parameter, subquery};
 use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, fold};
 
 /// The comparison operator, if it is one.
@@ -178,6 +178,7 @@ pub(super) fn compare(
     mut right: Expr,
 ) -> SqlResult<Expr> {
     adapt_pair(env, &mut left, &mut right)?;
+    numbers::align(&mut left, &mut right);
     compare_adapted(env, op, left, right)
 }
 
@@ -308,8 +309,12 @@ pub(super) fn bind_comparison(
         }
         _ => {}
     }
-    let (left, right) = bind_pair(env, scope, left, right)?;
-    compare_any(env, op, left, right)
+    let (mut l, mut r) = bind_pair(env, scope, left, right)?;
+    parameter::compare_with(env, left, &mut l, &r.ty)?;
+    parameter::compare_with(env, right, &mut r, &l.ty)?;
+    numbers::exact_text(scope, &mut l, &r);
+    numbers::exact_text(scope, &mut r, &l);
+    compare_any(env, op, l, r)
 }
 
 /// Compares values or rows.
@@ -396,6 +401,8 @@ pub(super) fn bind_between(
 ) -> SqlResult<Expr> {
     let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
     let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
+    parameter::compare_with(env, low_ast, &mut low, &bound.ty)?;
+    parameter::compare_with(env, high_ast, &mut high, &bound.ty)?;
     if matches!(bound.kind, ExprKind::Row(_)) {
         return Err(errors::operand_columns(1));
     }
@@ -489,10 +496,14 @@ pub(super) fn bind_in(
     let bound = bind_any(env, scope, arg)?;
     let mut members = Vec::with_capacity(list.len());
     for member in list {
-        members.push(match number_literal(member) {
+        let mut one = match number_literal(member) {
             Some(number) if bound.ty.is_numeric() => number,
             _ => bind_any(env, scope, member)?,
-        });
+        };
+        if bound.ty.is_integer() {
+            parameter::compare_with(env, member, &mut one, &bound.ty)?;
+        }
+        members.push(one);
     }
     if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
         let conds = members

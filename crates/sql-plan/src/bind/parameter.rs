@@ -6,7 +6,7 @@
 
 use esker_sql_syntax::ast;
 use esker_types::temporal::{DateFlags, MAX_FSP, parse_time};
-use esker_types::{SqlType, TypeKind, Value, cast, func};
+use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, cmp, func};
 
 use super::{BindEnv, Params};
 use crate::expr::{Expr, ExprKind};
@@ -38,6 +38,15 @@ fn needs(function: &str, nth: usize) -> Option<Needs> {
     }
 }
 
+/// Does the function add whole days? A DATE stays one then.
+fn has_date_unit(function: &str) -> bool {
+    const UNITS: [&str; 6] = ["day", "week", "month", "quarter", "year", "year_month"];
+    let unit = function
+        .strip_prefix("date_add_")
+        .or_else(|| function.strip_prefix("date_sub_"));
+    unit.is_some_and(|unit| UNITS.contains(&unit))
+}
+
 /// Makes moments of the parameters among a function's arguments, written `args`, that are some.
 pub(super) fn take_as_moments(
     env: &BindEnv<'_>,
@@ -54,8 +63,10 @@ pub(super) fn take_as_moments(
         let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
             continue;
         };
+        let stays_date = matches!(value, Value::Date(_)) && has_date_unit(function);
         // The second takes its type from the first, if that has one.
-        let needs = needs(function, nth).filter(|needs| *needs != Needs::Duration || is_first);
+        let needs = needs(function, nth)
+            .filter(|needs| !stays_date && (*needs != Needs::Duration || is_first));
         if let Some((value, ty)) = needs.and_then(|needs| typed(env, needs, value)) {
             *bound = Expr::constant(value, ty);
         }
@@ -79,6 +90,33 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
     if let Some((value, ty)) = moment {
         *bound = Expr::constant(value, ty);
     }
+}
+
+/// A text for a parameter that is compared takes the type of what it is compared with: beside an integer it is a
+/// DECIMAL, beside a date NULL if it is none.
+///
+/// # Errors
+/// 1292 in a change of rows.
+pub(super) fn compare_with(
+    env: &BindEnv<'_>,
+    arg: &ast::Expr,
+    bound: &mut Expr,
+    other: &SqlType,
+) -> SqlResult<()> {
+    let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
+        return Ok(());
+    };
+    let (false, Value::Str(_)) = (matches!(env.params, Params::Typed(..)), value) else {
+        return Ok(());
+    };
+    if other.is_integer() {
+        let number = cast::to_decimal(env.ctx, value)?;
+        let ty = SqlType::decimal(number.precision().max(1), number.scale());
+        *bound = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
+    } else if cmp::is_null_as_date(env.ctx, value, other)? {
+        *bound = Expr::constant(Value::Null, other.clone().with_nullable(true));
+    }
+    Ok(())
 }
 
 fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlType)> {

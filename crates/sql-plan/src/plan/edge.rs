@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
 use esker_types::temporal::DateFlags;
-use esker_types::{Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast};
+use esker_types::{Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast, cmp};
 
 use crate::expr::Expr;
 
@@ -125,7 +125,10 @@ pub(crate) fn locate(
         | TypeKind::Year
         | TypeKind::Bit => in_integers(ctx, value, column, kind)?,
         TypeKind::Decimal => in_decimals(ctx, value, column, kind)?,
-        TypeKind::Float => in_floats(cast::to_f64(ctx, value)?),
+        TypeKind::Float => in_floats(match cmp::as_fixed_float(value.as_ref(), column) {
+            Some(nearest) => nearest,
+            None => cast::to_f64(ctx, value)?,
+        }),
         TypeKind::Double => match cast::to_f64(ctx, value)? {
             v if v.is_nan() => Edge::Anywhere,
             v => Edge::At(Value::Double(v)),
@@ -263,7 +266,10 @@ pub fn locate_number(value: ValueRef<'_>, column: &SqlType) -> Option<Edge> {
             ValueRef::Double(_) => None,
             _ => integer.map(|(v, _)| decimal_edge(&Decimal::from_i128(v, 0), column)),
         },
-        TypeKind::Float => Some(in_floats(double)),
+        TypeKind::Float => {
+            let nearest = cmp::as_fixed_float(value, column);
+            Some(in_floats(nearest.unwrap_or(double)))
+        }
         TypeKind::Double if !double.is_nan() => Some(Edge::At(Value::Double(double))),
         _ => None,
     }

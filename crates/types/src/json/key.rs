@@ -14,7 +14,7 @@
 
 use std::io::Write as _;
 
-use super::order::{double_as_integer, rank};
+use super::order::rank;
 use super::view::{JsonRef, View};
 
 /// Added to exponents so that they are not negative.
@@ -29,10 +29,7 @@ pub fn sort_key(doc: JsonRef<'_>, out: &mut Vec<u8>) {
         View::Int(n) => number(&n.to_string(), out),
         View::UInt(n) => number(&n.to_string(), out),
         View::Decimal(d) => number(&d.to_string(), out),
-        View::Double(d) => match double_as_integer(d) {
-            Some(n) => number(&n.to_string(), out),
-            None => number(&format!("{d:e}"), out),
-        },
+        View::Double(d) => number(&format!("{d:e}"), out),
         View::Bool(b) => out.push(b.into()),
         View::String(s) => text(s, out),
         View::Date(d) => out.extend_from_slice(&u64::from(d.packed()).to_be_bytes()),

@@ -12,6 +12,8 @@ use crate::decimal::Decimal;
 
 /// Doubles from here on are beyond what DECIMAL holds (and beyond every integer).
 const BEYOND_DECIMAL: f64 = 1e65;
+/// Integers up to here are doubles without loss.
+const EXACT_IN_DOUBLE: u128 = 1 << 53;
 
 pub(super) fn rank(v: &View<'_>) -> u8 {
     match v {
@@ -95,22 +97,14 @@ fn double_and_exact(d: f64, other: &View<'_>) -> Ordering {
     if d.abs() >= BEYOND_DECIMAL {
         return d.total_cmp(&0.0);
     }
+    // As MySQL does, the shortest decimal that reads as the double stands for it.
     if let Some(n) = integer(other) {
-        // A double below 2^65 with a fraction is between two integers that i128 holds.
-        let whole = d.floor();
-        return (whole as i128)
-            .cmp(&n)
-            .then_with(|| d.partial_cmp(&whole).unwrap_or(Ordering::Equal));
+        let rounded = d.partial_cmp(&(n as f64)).unwrap_or(Ordering::Equal);
+        if rounded.is_ne() || n.unsigned_abs() <= EXACT_IN_DOUBLE {
+            return rounded;
+        }
     }
-    let d =
-        double_as_integer(d).map_or_else(|| Decimal::from_f64(d).0, |n| Decimal::from_i128(n, 0));
-    d.cmp(&exact(other))
-}
-
-/// The integer that a double is exactly, if it is one of 64 bits.
-pub(super) fn double_as_integer(d: f64) -> Option<i128> {
-    const LIMIT: f64 = 18_446_744_073_709_551_616.0;
-    (d.abs() <= LIMIT && d == d.trunc()).then_some(d as i128)
+    Decimal::from_f64(d).0.cmp(&exact(other))
 }
 
 /// A hash that is equal for equal values; not stable between versions.
