@@ -180,6 +180,32 @@ pub fn unknown_error(text: impl Display) -> SqlError {
     SqlError::new(1105, "HY000", text.to_string())
 }
 
+/// 3939: a CHECK constraint, a foreign key and a unique index may share a name.
+pub fn several_constraints(name: impl Display, clause: &str) -> SqlError {
+    let text = format!(
+        "Table has multiple constraints with the name '{name}'. Please use constraint specific '{clause}' clause."
+    );
+    SqlError::new(3939, "HY000", text)
+}
+
+/// 3162
+pub fn no_such_authorization(name: impl Display) -> SqlError {
+    let text = format!("Authorization ID {name} does not exist.");
+    SqlError::new(3162, "HY000", text)
+}
+
+/// 1085
+pub fn text_file_not_readable(name: impl Display) -> SqlError {
+    let text = format!("The file '{name}' must be in the database directory or be readable by all");
+    SqlError::new(1085, "HY000", text)
+}
+
+/// 1099
+pub fn table_read_locked(table: impl Display) -> SqlError {
+    let text = format!("Table '{table}' was locked with a READ lock and can't be updated");
+    SqlError::new(1099, "HY000", text)
+}
+
 /// 1109
 pub fn unknown_table_in(table: impl Display, place: impl Display) -> SqlError {
     SqlError::new(1109, "42S02", format!("Unknown table '{table}' in {place}"))

@@ -374,6 +374,20 @@ impl LockSet {
         std::mem::replace(&mut self.passes_explicit, passes)
     }
 
+    /// A table that LOCK TABLES holds for reading only: of several the last.
+    pub fn read_locked_table(&self) -> Option<Arc<str>> {
+        let held = self.owner.held();
+        let is_read =
+            |h: &&Held| h.duration == MdlDuration::Explicit && h.mode == MdlMode::SharedReadOnly;
+        held.iter()
+            .rev()
+            .filter(is_read)
+            .find_map(|h| match h.object.key() {
+                MdlKey::Table(_, name) => Some(name.clone()),
+                _ => None,
+            })
+    }
+
     /// Is the global read lock held?
     pub fn has_global(&self) -> bool {
         self.holds_for(MdlDuration::Global)

@@ -10,22 +10,23 @@ use esker_sql_catalog::catalog::Catalog;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_syntax::ast::LockTable;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{SqlResult, errors};
 
 use super::names::{self, TableName};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
 
-/// LOCK TABLES. The caller has committed the open transaction.
+/// LOCK TABLES, with what is below the views among the tables. The caller has committed the open transaction.
 pub fn lock(
     catalog: &Catalog,
     locks: &mut LockSet,
     tables: &[LockTable],
+    below: &[(TableName, bool)],
     database: Option<&str>,
 ) -> Result<(), ExecError> {
     if !locks.statement_has_locks() {
         locks.release_explicit();
     }
-    let result = lock_all(catalog, locks, tables, database);
+    let result = lock_all(catalog, locks, tables, below, database);
     match &result {
         Ok(()) => locks.keep_statement_locks(),
         Err(ExecError::Wait(_)) => {}
@@ -38,6 +39,7 @@ fn lock_all(
     catalog: &Catalog,
     locks: &mut LockSet,
     tables: &[LockTable],
+    below: &[(TableName, bool)],
     database: Option<&str>,
 ) -> Result<(), ExecError> {
     let mut wanted: Vec<(TableName, bool)> = Vec::with_capacity(tables.len());
@@ -52,11 +54,10 @@ fn lock_all(
             return Err(errors::not_unique_table(alias(table)).into());
         }
         check_exists(catalog, &name)?;
-        // A table locked under several aliases is locked once, in the strongest mode.
-        match wanted.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, write)) => *write |= table.write,
-            None => wanted.push((name, table.write)),
-        }
+        want(&mut wanted, &name, table.write);
+    }
+    for (name, write) in below {
+        want(&mut wanted, name, *write);
     }
     add_relatives(catalog, &mut wanted);
     wanted.sort();
@@ -96,14 +97,18 @@ fn add_relatives(catalog: &Catalog, wanted: &mut Vec<(TableName, bool)>) {
             schema: relative.table.schema.to_string(),
             name: relative.table.name.to_string(),
         };
-        match wanted.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, write)) => *write |= relative.is_changed,
-            None => wanted.push((name, relative.is_changed)),
-        }
+        want(wanted, &name, relative.is_changed);
     }
 }
 
-/// Of a view, the name is locked and nothing below: whoever reads it locks its tables, too.
+/// A table that is wanted several times, under aliases or by views, is locked once, in the strongest mode.
+fn want(wanted: &mut Vec<(TableName, bool)>, name: &TableName, writes: bool) {
+    match wanted.iter_mut().find(|(n, _)| n == name) {
+        Some((_, write)) => *write |= writes,
+        None => wanted.push((name.clone(), writes)),
+    }
+}
+
 fn check_exists(catalog: &Catalog, name: &TableName) -> SqlResult<()> {
     match catalog.view(&name.schema, &name.name) {
         Some(_) => Ok(()),
@@ -151,10 +156,7 @@ pub fn check_locked(
 ) -> SqlResult<()> {
     match locks.explicit_mode(object) {
         None => Err(errors::table_not_locked(table)),
-        Some(MdlMode::SharedReadOnly) if write => {
-            let text = format!("Table '{table}' was locked with a READ lock and can't be updated");
-            Err(SqlError::new(1099, "HY000", text))
-        }
+        Some(MdlMode::SharedReadOnly) if write => Err(errors::table_read_locked(table)),
         Some(_) => Ok(()),
     }
 }

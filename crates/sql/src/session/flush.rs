@@ -7,7 +7,8 @@
 use std::sync::atomic::Ordering;
 
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_syntax::ast::FlushWhat;
+use esker_sql_syntax::ast::{FlushWhat, ObjectName};
+use esker_types::{SqlResult, errors};
 
 use super::Session;
 use super::run::{Done, ok};
@@ -51,6 +52,9 @@ impl Session {
                 FlushWhat::Logs("ERROR") => self.reopen_logs()?,
                 FlushWhat::Logs("SLOW" | "GENERAL") => self.reopen_query_logs(),
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
+                    if let FlushWhat::Tables { names, .. } = item {
+                        self.check_may_flush(names)?;
+                    }
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                 }
@@ -78,6 +82,23 @@ impl Session {
         }
         let logged = self.logged_flush(local, what);
         Ok(ok(seq.max(self.log_alone(logged)?)))
+    }
+
+    /// Under LOCK TABLES only what is locked for writing may be flushed: 1099, 1100.
+    fn check_may_flush(&self, names: &[ObjectName]) -> SqlResult<()> {
+        if !self.locks.has_explicit() {
+            return Ok(());
+        }
+        if names.is_empty() {
+            let read_locked = self.locks.read_locked_table();
+            return read_locked.map_or(Ok(()), |name| Err(errors::table_read_locked(name)));
+        }
+        for name in names {
+            let (schema, table) = self.context.full_name(name)?;
+            let object = self.context.instance.catalog.locks().table(schema, table);
+            ddl::lock_tables::check_locked(&self.locks, &object, table, true)?;
+        }
+        Ok(())
     }
 }
 

@@ -5,12 +5,15 @@
 
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_syntax::ast::LockTable;
+use esker_sql_plan::bind::{Params, bind_query};
+use esker_sql_syntax::ast::{Expr, Literal, LockTable, Query, QueryBody};
 use esker_types::SqlResult;
 
 use super::Session;
+use super::names::Purpose;
 use super::run::{Done, ok};
 use crate::ddl;
+use crate::ddl::names::TableName;
 
 impl Session {
     /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
@@ -23,15 +26,40 @@ impl Session {
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
+        let below = self.below_views(tables)?;
         let instance = self.context.instance.clone();
         ddl::lock_tables::lock(
             &instance.catalog,
             &mut self.locks,
             tables,
+            &below,
             self.context.database.as_deref(),
         )?;
         self.txn.learn_of_commits();
         Ok(ok(seq))
+    }
+
+    /// The tables and views below the views that are to be locked, and whether for writing: those of a view that rows
+    /// are changed through.
+    fn below_views(&mut self, tables: &[LockTable]) -> Result<Vec<(TableName, bool)>, ExecError> {
+        let mut below = Vec::new();
+        for table in tables {
+            let (schema, name) = self.context.full_name(&table.name)?;
+            let Some(view) = self.context.instance.catalog.view(schema, name) else {
+                continue;
+            };
+            let writes = table.write && view.updatable;
+            let query = Query {
+                body: QueryBody::Table(table.name.clone()),
+                ..Query::of_item(Expr::Literal(Literal::Null))
+            };
+            let listed = self.bind_quietly(Purpose::ListTables, |scope| {
+                bind_query(&scope.env(Params::Values(&[])), &query, None, None)?;
+                Ok(scope.names.listed.take())
+            })?;
+            below.extend(listed.into_iter().map(|name| (name, writes)));
+        }
+        Ok(below)
     }
 
     pub(super) fn unlock_tables(&mut self) -> SqlResult<Seq> {

@@ -26,6 +26,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 use super::SessionContext;
 use super::profiles::Profiles;
 use super::traces::Traces;
+use crate::ddl::names::TableName;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) enum Purpose {
     Explain,
     /// CREATE VIEW: it needs no right to read.
     DefineView,
+    /// LOCK TABLES: which tables and views are below a view? No lock is taken.
+    ListTables,
 }
 
 /// A session's names during one statement.
@@ -53,6 +56,8 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) privileges: RefCell<Vec<Arc<Access>>>,
     /// What the statement is about views for.
     pub(crate) purpose: Purpose,
+    /// The tables and views that were named, for [`Purpose::ListTables`].
+    pub(crate) listed: RefCell<Vec<TableName>>,
     /// How many tables were asked for.
     pub(crate) tables: Cell<usize>,
     /// A system variable was asked for.
@@ -79,6 +84,7 @@ impl<'a> SessionNames<'a> {
             traces,
             privileges: RefCell::default(),
             purpose,
+            listed: RefCell::default(),
             tables: Cell::new(0),
             variables: Cell::new(false),
         }
@@ -197,7 +203,7 @@ impl SessionNames<'_> {
 
     /// Takes the lock of a table or view, or leaves the ticket of a wait for it.
     fn lock(&self, object: &Arc<MdlObject>, name: &str, mode: MdlMode) -> SqlResult<()> {
-        if self.waits() {
+        if self.waits() || self.purpose == Purpose::ListTables {
             return Ok(());
         }
         let mut locks = self.locks.borrow_mut();
@@ -283,6 +289,12 @@ impl Names for SessionNames<'_> {
             return Ok(TableSource::Base(table));
         }
         self.admit(need, schema, name)?;
+        if self.purpose == Purpose::ListTables {
+            self.listed.borrow_mut().push(TableName {
+                schema: schema.to_owned(),
+                name: name.to_owned(),
+            });
+        }
         loop {
             let Some(view) = self.context.instance.catalog.view(schema, name) else {
                 let table = self.stored(schema, name, MdlMode::SharedRead);
