@@ -408,6 +408,12 @@ impl LockSet {
         self.owner.held().len()
     }
 
+    /// Is a lock on a table held?
+    pub fn has_tables(&self) -> bool {
+        let is_table = |h: &Held| matches!(h.object.key(), MdlKey::Table(..));
+        self.owner.held().iter().any(is_table)
+    }
+
     /// Is nothing held?
     pub fn is_empty(&self) -> bool {
         self.owner.held().is_empty()

@@ -54,10 +54,10 @@ impl Session {
     }
 
     /// Is a transaction open, as the client's status bits show it? With autocommit off it begins with the first table
-    /// that is used: `SELECT 1` does not open one.
+    /// that is used: `SELECT 1` does not open one, nor does CALL of a procedure that uses none.
     pub(super) fn shows_transaction(&self) -> bool {
         self.state.explicit
-            || (self.in_transaction() && (!self.locks.is_empty() || self.txn.has_writes()))
+            || (self.in_transaction() && (self.locks.has_tables() || self.txn.has_writes()))
     }
 
     /// With autocommit off, a transaction that has used no table has not begun: what `SELECT 1` or SAVEPOINT has opened
@@ -247,7 +247,7 @@ impl Session {
     /// such as `SELECT 1`, leaves it for the next.
     pub(super) fn unused_characteristics(&self) -> Option<NextCharacteristics> {
         let next = (self.state.next_isolation, self.state.next_read_only);
-        let is_used = self.state.active && (!self.locks.is_empty() || self.txn.has_writes());
+        let is_used = self.state.active && (self.locks.has_tables() || self.txn.has_writes());
         (!self.state.explicit && !is_used).then_some(next)
     }
 

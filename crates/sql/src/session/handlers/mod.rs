@@ -96,10 +96,16 @@ impl Session {
             let text = format!("a session has at most {MAX_HANDLERS} open handlers");
             return Err(errors::out_of_memory(text).into());
         }
+        let is_open = self.shows_transaction();
         self.use_transaction();
         let table = self.bind(Purpose::Run, |scope| {
             base_table(&scope.names, &schema, &name)
         })?;
+        if !is_open {
+            // With autocommit off it is the first read that begins a transaction.
+            self.locks.release_transaction();
+            self.forget_unbegun();
+        }
         self.handlers.0.push(OpenHandler {
             alias: alias.into(),
             schema,
