@@ -6,8 +6,8 @@
 use esker_types::{SqlResult, errors};
 
 use super::ast::{
-    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
-    UserAttribute, UserSpec, UserStatement,
+    Account, Auth, AuthSecret, Grant, GrantTarget, Lenience, PasswordOption, Privilege, Require,
+    RoleList, Statement, UserAttribute, UserSpec, UserStatement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -65,6 +65,9 @@ impl Parser<'_> {
         self.accounts.list_end = self.prev_end;
         let mut statement = UserStatement::of(if_exists, users);
         statement.or_replace = or_replace;
+        if self.eat_seq(&[Kw::DEFAULT, Kw::ROLE]) {
+            statement.default_roles = Some(RoleList::Named(self.list(Self::account)?));
+        }
         self.user_options(&mut statement)?;
         Ok(Statement::CreateUser(Box::new(statement)))
     }
@@ -80,16 +83,17 @@ impl Parser<'_> {
         };
         self.accounts.list_end = self.prev_end;
         let mut statement = UserStatement::of(if_exists, users);
-        if !alone {
+        // Default roles are for one account, and nothing else changes beside them.
+        let is_bare = matches!(statement.users.as_slice(), [one] if one.auth.is_none());
+        if is_bare && !alone && self.eat_seq(&[Kw::DEFAULT, Kw::ROLE]) {
+            statement.default_roles = Some(self.role_list(false)?);
+        } else if !alone {
             self.user_options(&mut statement)?;
         }
         Ok(Statement::AlterUser(Box::new(statement)))
     }
 
     fn user_options(&mut self, statement: &mut UserStatement) -> SqlResult<()> {
-        if self.eat_seq(&[Kw::DEFAULT, Kw::ROLE]) {
-            statement.default_roles = Some(self.role_list(false)?);
-        }
         if self.eat_kw(Kw::REQUIRE) {
             statement.require = Some(self.require()?);
         }
@@ -349,29 +353,40 @@ impl Parser<'_> {
 
     pub(super) fn revoke(&mut self) -> SqlResult<Statement> {
         self.expect_kw(Kw::REVOKE)?;
-        self.if_exists()?;
+        let missing = self.if_exists()?;
+        let grant = self.revoked()?;
+        let unknown_users = self.eat_kw(Kw::IGNORE);
+        if unknown_users {
+            self.expect_seq(&[Kw::UNKNOWN, Kw::USER])?;
+        }
+        let lenience = Lenience {
+            missing,
+            unknown_users,
+        };
+        Ok(Statement::Revoke(Box::new(grant), lenience))
+    }
+
+    /// What is revoked, and from whom.
+    fn revoked(&mut self) -> SqlResult<Grant> {
         if self.eat_seq(&[Kw::PROXY, Kw::ON]) {
             let on = self.account()?;
             self.expect_kw(Kw::FROM)?;
             let users = self.list(Self::account)?;
-            let grant = Grant::Proxy {
+            return Ok(Grant::Proxy {
                 on,
                 users,
                 grant_option: false,
-            };
-            return Ok(Statement::Revoke(Box::new(grant)));
+            });
         }
         if self.names_roles(Kw::FROM) {
             let roles = self.list(Self::account)?;
             self.expect_kw(Kw::FROM)?;
             let users = self.list(Self::account)?;
-            self.ignore_unknown_user()?;
-            let grant = Grant::Roles {
+            return Ok(Grant::Roles {
                 roles,
                 users,
                 admin_option: false,
-            };
-            return Ok(Statement::Revoke(Box::new(grant)));
+            });
         }
         let privileges = self.list(Self::privilege)?;
         let everything = privileges.len() == 2
@@ -379,28 +394,18 @@ impl Parser<'_> {
             && &*privileges[1].name == "GRANT OPTION";
         if everything && self.eat_kw(Kw::FROM) {
             let users = self.list(Self::account)?;
-            self.ignore_unknown_user()?;
-            return Ok(Statement::Revoke(Box::new(Grant::All { users })));
+            return Ok(Grant::All { users });
         }
         self.expect_kw(Kw::ON)?;
         let target = self.grant_target()?;
         self.expect_kw(Kw::FROM)?;
         let users = self.list(Self::new_user_spec)?;
-        self.ignore_unknown_user()?;
-        let grant = Grant::Privileges {
+        Ok(Grant::Privileges {
             privileges,
             target,
             users,
             grant_option: false,
-        };
-        Ok(Statement::Revoke(Box::new(grant)))
-    }
-
-    fn ignore_unknown_user(&mut self) -> SqlResult<()> {
-        if self.eat_kw(Kw::IGNORE) {
-            self.expect_seq(&[Kw::UNKNOWN, Kw::USER])?;
-        }
-        Ok(())
+        })
     }
 
     /// `[WITH GRANT OPTION]`, `[WITH ADMIN OPTION]`.

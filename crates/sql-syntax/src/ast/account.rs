@@ -178,6 +178,15 @@ pub enum RoleList {
     Named(Vec<Account>),
 }
 
+/// What REVOKE passes over with a warning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lenience {
+    /// IF EXISTS: what is not granted, and roles that there are not.
+    pub missing: bool,
+    /// IGNORE UNKNOWN USER: accounts that there are not.
+    pub unknown_users: bool,
+}
+
 /// What a privilege is granted on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrantTarget {

@@ -232,7 +232,7 @@ pub enum Statement {
     /// GRANT.
     Grant(Box<Grant>),
     /// REVOKE.
-    Revoke(Box<Grant>),
+    Revoke(Box<Grant>, Lenience),
     /// Replication.
     Replication(Box<Replication>),
 

@@ -129,7 +129,7 @@ fn commits(statement: &Statement) -> bool {
         | Statement::CreateRole { .. }
         | Statement::DropRole { .. }
         | Statement::Grant(_)
-        | Statement::Revoke(_) => true,
+        | Statement::Revoke(..) => true,
         _ => false,
     }
 }

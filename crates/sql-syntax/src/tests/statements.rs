@@ -700,7 +700,7 @@ fn accounts() {
     ));
     assert!(matches!(grant("GRANT r, s@h TO u"), Grant::Roles { roles, .. } if roles.len() == 2));
     let revoke = ok("REVOKE ALL PRIVILEGES, GRANT OPTION FROM u");
-    assert!(matches!(revoke, Statement::Revoke(r) if matches!(*r, Grant::All { .. })));
+    assert!(matches!(revoke, Statement::Revoke(r, _) if matches!(*r, Grant::All { .. })));
     let alter = ok("ALTER USER USER() IDENTIFIED BY 'x'");
     assert!(matches!(alter, Statement::AlterUser(u) if u.users[0].account == Account::CurrentUser));
 }

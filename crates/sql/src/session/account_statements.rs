@@ -9,6 +9,7 @@ use esker_sql_syntax::ast::Statement;
 use esker_types::SqlResult;
 
 use super::Session;
+use super::grants::Way;
 use super::run::{Done, RowSource, ok};
 use crate::ddl;
 use crate::show;
@@ -40,8 +41,10 @@ impl Session {
             }
             Statement::SetRole(set) => self.account_change(|s| s.set_role(set).map(|()| None)),
             Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
-            Statement::Grant(g) => self.account_change(|s| s.grant(g, true).map(|()| None)),
-            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false).map(|()| None)),
+            Statement::Grant(g) => self.account_change(|s| s.grant(g, Way::Grant).map(|()| None)),
+            Statement::Revoke(g, lenience) => {
+                self.account_change(|s| s.grant(g, Way::Revoke(*lenience)).map(|()| None))
+            }
             _ => return None,
         })
     }

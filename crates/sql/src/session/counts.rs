@@ -298,7 +298,7 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Help(_) => C::ComHelp,
         S::AlterInstance(_) => C::ComAlterInstance,
         S::Grant(_) => C::ComGrant,
-        S::Revoke(_) => C::ComRevoke,
+        S::Revoke(..) => C::ComRevoke,
         S::Replication(statement) => match &**statement {
             Replication::ChangeSource { .. } => C::ComChangeReplicationSource,
             Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
@@ -362,7 +362,7 @@ pub(crate) fn changes_data(statement: &Statement) -> bool {
             | S::RenameUser(_)
             | S::SetPassword(_)
             | S::Grant(_)
-            | S::Revoke(_)
+            | S::Revoke(..)
     )
 }
 

@@ -6,9 +6,9 @@
 
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
 use esker_sql_catalog::catalog::{RoutineKey, same_name};
-use esker_sql_syntax::ast::{self, Grant, GrantTarget, Privilege};
+use esker_sql_syntax::ast::{self, Grant, GrantTarget, Lenience, Privilege};
 use esker_types::program::RoutineKind;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
 use super::partial_revokes::Grantor;
@@ -27,8 +27,9 @@ impl Session {
         }
     }
 
-    /// GRANT (`add`) and REVOKE.
-    pub(crate) fn grant(&mut self, grant: &Grant, add: bool) -> SqlResult<()> {
+    /// GRANT and REVOKE.
+    pub(crate) fn grant(&mut self, grant: &Grant, way: Way) -> SqlResult<()> {
+        let add = way == Way::Grant;
         match grant {
             Grant::Privileges {
                 privileges,
@@ -42,33 +43,62 @@ impl Session {
                 }
                 let names: Vec<_> = users.iter().map(|u| self.named(&u.account)).collect();
                 let by = self.grantor();
-                self.change_grants(&names, add, |account| {
-                    asked.apply(account, &scope, add, &by)
+                self.change_grants(&names, way, |account| {
+                    let missing = match add {
+                        true => Ok(()),
+                        false => asked.check_held(account, &scope, &by),
+                    };
+                    if missing.is_ok() || way.passes_missing() {
+                        asked.apply(account, &scope, add, &by)?;
+                    }
+                    missing
                 })
             }
             Grant::All { users } => {
                 self.context.require("CREATE USER")?;
                 let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
-                self.change_accounts(AccountEvent::AsWritten, |list| {
-                    for (user, host) in &names {
-                        let same = |a: &&mut Account| a.user == *user && a.host == *host;
-                        let account = list.iter_mut().find(same).ok_or_else(cannot_revoke_all)?;
-                        account.grants.clear();
-                        account.restrictions = Restrictions::NONE;
-                    }
-                    Ok(())
-                })
+                self.revoke_all(&names, way)
             }
             Grant::Roles {
                 roles,
                 users,
                 admin_option,
-            } => self.grant_roles(roles, users, *admin_option, add),
+            } => self.grant_roles(roles, users, *admin_option, way),
             Grant::Proxy {
                 on,
                 users,
                 grant_option,
-            } => self.grant_proxy(on, users, *grant_option, add),
+            } => self.grant_proxy(on, users, *grant_option, way),
+        }
+    }
+
+    /// REVOKE ALL PRIVILEGES, GRANT OPTION.
+    fn revoke_all(&mut self, names: &[(String, String)], way: Way) -> SqlResult<()> {
+        let mut passed = Vec::new();
+        self.change_accounts(AccountEvent::AsWritten, |list| {
+            for (user, host) in names {
+                let same = |a: &&mut Account| a.user == *user && a.host == *host;
+                match list.iter_mut().find(same) {
+                    Some(account) => {
+                        account.grants.clear();
+                        account.restrictions = Restrictions::NONE;
+                    }
+                    None if way.passes_unknown_users() => {
+                        passed.push(errors::no_such_authorization(user))
+                    }
+                    None => return Err(cannot_revoke_all()),
+                }
+            }
+            Ok(())
+        })?;
+        self.warn_of_passed(passed);
+        Ok(())
+    }
+
+    /// What REVOKE has passed over, as warnings.
+    pub(super) fn warn_of_passed(&mut self, passed: Vec<SqlError>) {
+        for e in passed {
+            self.warn(Level::Warning, e.code, e.message);
         }
     }
 
@@ -209,29 +239,66 @@ impl Session {
         Ok(())
     }
 
+    /// Changes accounts one by one; an error of `change` says what is not granted, which REVOKE may pass over.
     pub(super) fn change_grants(
         &mut self,
         names: &[(String, String)],
-        add: bool,
+        way: Way,
         mut change: impl FnMut(&mut Account) -> SqlResult<()>,
     ) -> SqlResult<()> {
+        let mut passed = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for (user, host) in names {
-                let account = list
-                    .iter_mut()
-                    .find(|a| a.user == *user && a.host == *host)
-                    .ok_or_else(|| match add {
-                        true => {
+                let same = |a: &&mut Account| a.user == *user && a.host == *host;
+                let Some(account) = list.iter_mut().find(same) else {
+                    match way {
+                        Way::Grant => {
                             let text = "You are not allowed to create a user with GRANT";
-                            SqlError::new(1410, "42000", text)
+                            return Err(SqlError::new(1410, "42000", text));
                         }
-                        false => errors::no_such_grant(user, host),
-                    })?;
-                change(account)?;
+                        _ if way.passes_unknown_users() => {
+                            passed.push(errors::no_such_authorization(user))
+                        }
+                        Way::Revoke(_) => return Err(errors::no_such_grant(user, host)),
+                    }
+                    continue;
+                };
+                match change(account) {
+                    Err(e) if way.passes_missing() && is_of_missing(&e) => passed.push(e),
+                    changed => changed?,
+                }
             }
             Ok(())
-        })
+        })?;
+        self.warn_of_passed(passed);
+        Ok(())
     }
+}
+
+/// Which way privileges go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// GRANT.
+    Grant,
+    /// REVOKE.
+    Revoke(Lenience),
+}
+
+impl Way {
+    /// Is it a warning where something is not granted?
+    pub(super) fn passes_missing(self) -> bool {
+        matches!(self, Self::Revoke(lenience) if lenience.missing)
+    }
+
+    /// Is it a warning where an account is not there?
+    pub(super) fn passes_unknown_users(self) -> bool {
+        matches!(self, Self::Revoke(lenience) if lenience.unknown_users)
+    }
+}
+
+/// 1141, 1147, 1403: something is not granted.
+fn is_of_missing(e: &SqlError) -> bool {
+    matches!(e.code, 1141 | 1147 | 1403)
 }
 
 /// 1269.
@@ -253,6 +320,8 @@ pub(super) struct Asked {
     option: bool,
     /// As a privilege of the list, not behind WITH.
     names_option: bool,
+    /// ALL.
+    all: bool,
 }
 
 impl Asked {
@@ -264,6 +333,7 @@ impl Asked {
             columns: Vec::new(),
             option,
             names_option: false,
+            all: false,
         };
         let most = match scope {
             GrantScope::Global => Privileges::ALL,
@@ -273,7 +343,10 @@ impl Asked {
         };
         for p in list {
             let one = match &*p.name {
-                "ALL" | "ALL PRIVILEGES" => most,
+                "ALL" | "ALL PRIVILEGES" => {
+                    asked.all = true;
+                    most
+                }
                 "USAGE" => Privileges::NONE,
                 "GRANT OPTION" => {
                     (asked.option, asked.names_option) = (true, true);
@@ -330,13 +403,8 @@ impl Asked {
                     return Ok(());
                 }
             }
-            (GrantScope::Schema(schema), false) => {
-                if !by.revoke_on_schema(account, schema, fixed)? {
-                    self.check_there(account, scope)?;
-                }
-            }
-            (_, true) => (),
-            (_, false) => self.check_there(account, scope)?,
+            (GrantScope::Schema(schema), false) => by.revoke_on_schema(account, schema, fixed)?,
+            _ => (),
         }
         if !add && *scope == GrantScope::Global && self.whole == Privileges::ALL {
             // As MySQL does it: nothing is left on databases and tables either.
@@ -385,6 +453,52 @@ impl Asked {
         }
     }
 
+    /// Is all of it granted there, so that it can be revoked? ALL is whatever there is. With partial revokes a database
+    /// has rules of its own.
+    ///
+    /// # Errors
+    /// 1141, 1147, 1403.
+    fn check_held(&self, account: &Account, scope: &GrantScope, by: &Grantor) -> SqlResult<()> {
+        let asks_for_nothing =
+            self.whole.is_empty() && self.columns.is_empty() && !self.names_option;
+        if asks_for_nothing || (by.is_on() && matches!(scope, GrantScope::Schema(_))) {
+            return Ok(());
+        }
+        self.check_there(account, scope)?;
+        let on_columns = |(privilege, names): &(Privileges, Vec<Box<str>>)| {
+            let GrantScope::Table(schema, table) = scope else {
+                return true;
+            };
+            names.iter().all(|name| {
+                let place = GrantScope::Column(schema.clone(), table.clone(), name.to_string());
+                account.held_at(&place).contains(*privilege)
+            })
+        };
+        let wanted = match self.names_option {
+            true => self.whole.or(Privileges::GRANT),
+            false => self.whole,
+        };
+        let is_held = self.held_within(account, scope).contains(wanted);
+        match *scope == GrantScope::Global
+            || self.all
+            || is_held && self.columns.iter().all(on_columns)
+        {
+            true => Ok(()),
+            false => Err(missing_grant(account, scope)),
+        }
+    }
+
+    /// What is granted on a place or on columns of it.
+    fn held_within(&self, account: &Account, scope: &GrantScope) -> Privileges {
+        let held = account.held_at(scope);
+        let GrantScope::Table(schema, table) = scope else {
+            return held;
+        };
+        let inside = |g: &&GrantEntry| matches!(&g.scope, GrantScope::Column(s, t, _) if s == schema && t == table);
+        let columns = account.grants.iter().filter(inside);
+        columns.fold(held, |all, g| all.or(g.privileges))
+    }
+
     fn check_there(&self, account: &Account, scope: &GrantScope) -> SqlResult<()> {
         let on_it = |g: &GrantEntry| match (&g.scope, scope) {
             (GrantScope::Column(s, t, _), GrantScope::Table(schema, table)) => {
@@ -395,20 +509,22 @@ impl Asked {
         if *scope == GrantScope::Global || account.grants.iter().any(on_it) {
             return Ok(());
         }
-        match scope {
-            GrantScope::Table(_, table) => {
-                let (user, host) = (&account.user, &account.host);
-                let text = format!(
-                    "There is no such grant defined for user '{user}' on host '{host}' on table '{table}'"
-                );
-                Err(SqlError::new(1147, "42000", text))
-            }
-            GrantScope::Routine(_, _, name) => {
-                let (user, host) = (&account.user, &account.host);
-                Err(errors::no_such_routine_grant(user, host, name))
-            }
-            _ => Err(errors::no_such_grant(&account.user, &account.host)),
+        Err(missing_grant(account, scope))
+    }
+}
+
+/// 1141, 1147, 1403.
+fn missing_grant(account: &Account, scope: &GrantScope) -> SqlError {
+    let (user, host) = (&account.user, &account.host);
+    match scope {
+        GrantScope::Table(_, table) => {
+            let text = format!(
+                "There is no such grant defined for user '{user}' on host '{host}' on table '{table}'"
+            );
+            SqlError::new(1147, "42000", text)
         }
+        GrantScope::Routine(_, _, name) => errors::no_such_routine_grant(user, host, name),
+        _ => errors::no_such_grant(user, host),
     }
 }
 

@@ -94,7 +94,12 @@ impl Grantor {
         asked.without(lost)
     }
 
-    /// What REVOKE on a database takes away of what is granted on everything. False: that is not its business.
+    /// Are there partial revokes?
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// What REVOKE on a database takes away of what is granted on everything, with partial revokes.
     ///
     /// # Errors
     /// 1141: something is granted neither on everything nor on the database.
@@ -103,9 +108,9 @@ impl Grantor {
         account: &mut Account,
         schema: &str,
         asked: Privileges,
-    ) -> SqlResult<bool> {
+    ) -> SqlResult<()> {
         if !self.is_on {
-            return Ok(false);
+            return Ok(());
         }
         let own = account.held_at(&GrantScope::Schema(schema.to_owned()));
         let everywhere = account.on_everything();
@@ -119,6 +124,6 @@ impl Grantor {
         if !schema.eq_ignore_ascii_case("information_schema") {
             account.restrictions.set(schema, all);
         }
-        Ok(true)
+        Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl Session {
             Statement::RenameUser(pairs) => named(&mut pairs.iter().map(|(from, _)| from)),
             Statement::SetPassword(_) if self.context.require_to_change_others().is_err() => Ok(()),
             Statement::SetPassword(set) => named(&mut std::iter::once(&set.account)),
-            Statement::Grant(grant) | Statement::Revoke(grant) => match &**grant {
+            Statement::Grant(grant) | Statement::Revoke(grant, _) => match &**grant {
                 Grant::Privileges {
                     privileges,
                     target,

@@ -10,22 +10,23 @@ use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
+use super::grants::Way;
 
 impl Session {
-    /// GRANT (`add`) and REVOKE of PROXY.
+    /// GRANT and REVOKE of PROXY.
     pub(super) fn grant_proxy(
         &mut self,
         on: &ast::Account,
         users: &[ast::Account],
         grant_option: bool,
-        add: bool,
+        way: Way,
     ) -> SqlResult<()> {
         let on = self.named(on);
         self.check_may_give_proxy(&on)?;
         let users: Vec<_> = users.iter().map(|user| self.named(user)).collect();
-        self.change_grants(&users, add, |account| {
+        self.change_grants(&users, way, |account| {
             let held = account.proxies.iter().position(|p| p.is_on(&on));
-            match (held, add) {
+            match (held, way == Way::Grant) {
                 (Some(at), true) => account.proxies[at].grant_option = grant_option,
                 (Some(at), false) => drop(account.proxies.remove(at)),
                 (None, true) => account.proxies.push(ProxyGrant {

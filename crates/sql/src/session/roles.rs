@@ -10,6 +10,7 @@ use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
+use super::grants::Way;
 use super::users::{self, shown};
 use crate::binlog::AccountEvent;
 
@@ -126,14 +127,15 @@ impl Session {
         Ok(())
     }
 
-    /// GRANT (`add`) and REVOKE of roles.
+    /// GRANT and REVOKE of roles.
     pub(super) fn grant_roles(
         &mut self,
         roles: &[ast::Account],
         users: &[ast::Account],
         admin: bool,
-        add: bool,
+        way: Way,
     ) -> SqlResult<()> {
+        let (add, mut passed) = (way == Way::Grant, Vec::new());
         let (roles, users) = (self.names_of(roles), self.names_of(users));
         self.check_may_give(&roles)?;
         if !add {
@@ -143,7 +145,11 @@ impl Session {
             for user in &users {
                 for role in &roles {
                     if find(list, role).is_none() {
-                        return Err(unknown(role));
+                        if !way.passes_missing() {
+                            return Err(unknown(role));
+                        }
+                        passed.push(unknown(role));
+                        continue;
                     }
                     if add && holds(list, role, user) {
                         let text = format!(
@@ -154,7 +160,13 @@ impl Session {
                         );
                         return Err(SqlError::new(4027, "HY000", text));
                     }
-                    let account = find(list, user).ok_or_else(|| unknown(user))?;
+                    let Some(account) = find(list, user) else {
+                        if !way.passes_unknown_users() {
+                            return Err(unknown(user));
+                        }
+                        passed.push(errors::no_such_authorization(&user.0));
+                        break;
+                    };
                     let had = account.roles.iter().position(|r| r.role == *role);
                     match (add, had) {
                         (true, Some(at)) => account.roles[at].admin |= admin,
@@ -170,11 +182,13 @@ impl Session {
                 }
             }
             Ok(())
-        })
+        })?;
+        self.warn_of_passed(passed);
+        Ok(())
     }
 
     /// ROLE_ADMIN, or each role WITH ADMIN OPTION.
-    fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
+    pub(super) fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
         let has_admin = |role: &RoleName| {
             let own = &self.context.account.roles;
             own.iter().any(|r| r.admin && r.role == *role)

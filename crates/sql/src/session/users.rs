@@ -7,9 +7,9 @@
 
 use esker_sql_catalog::accounts::attribute;
 use esker_sql_catalog::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};
-use esker_sql_catalog::accounts::{Account, Privileges, roles};
+use esker_sql_catalog::accounts::{Account, GrantedRole, Privileges, Role, RoleName, roles};
 use esker_sql_syntax::ast::{
-    self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
+    self, PasswordOption, Require, RoleList, SetPassword, UserAttribute, UserSpec, UserStatement,
 };
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
@@ -72,6 +72,7 @@ impl Session {
             .map(|spec| self.named(&spec.account))
             .collect();
         self.check_definers("CREATE USER", &names)?;
+        let roles = self.new_default_roles(statement)?;
         let now = self.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
@@ -99,6 +100,12 @@ impl Session {
                     return Err(errors::operation_failed("CREATE USER", "anonymous user"));
                 }
                 made.extend(password.map(|p| generated(&account, p)));
+                // As MySQL does it: default roles are granted, too.
+                let granted = roles.iter().cloned();
+                account
+                    .roles
+                    .extend(granted.map(|role| GrantedRole { role, admin: false }));
+                account.default_roles.clone_from(&roles);
                 list.push(account);
             }
             if existing.is_empty() || statement.if_exists {
@@ -116,7 +123,11 @@ impl Session {
 
     /// ALTER USER.
     pub(crate) fn alter_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
-        refuse_unsupported(statement)?;
+        if let Some(roles) = &statement.default_roles {
+            let named = statement.users.iter().map(|spec| self.named(&spec.account));
+            let names: Vec<_> = named.collect();
+            return self.set_default_roles(roles, &names).map(|()| None);
+        }
         for spec in &statement.users {
             self.check_may_alter(statement, spec)?;
         }
@@ -163,6 +174,23 @@ impl Session {
             self.warn(Level::Note, 3162, text);
         }
         Ok(generated_table(made))
+    }
+
+    /// The roles of CREATE USER … DEFAULT ROLE.
+    ///
+    /// # Errors
+    /// 3162: there is no such role; 1227: it may not be granted.
+    fn new_default_roles(&self, statement: &UserStatement) -> SqlResult<Vec<RoleName>> {
+        let Some(RoleList::Named(roles)) = &statement.default_roles else {
+            return Ok(Vec::new());
+        };
+        let roles: Vec<RoleName> = roles.iter().map(|role| self.named(role)).collect();
+        let accounts = self.context.instance.accounts();
+        if let Some(missing) = roles.iter().find(|r| accounts.exact(&r.0, &r.1).is_none()) {
+            return Err(errors::no_such_authorization(Role(missing)));
+        }
+        self.check_may_give(&roles)?;
+        Ok(roles)
     }
 
     /// May this session alter the account so?
@@ -434,12 +462,8 @@ fn check_name(user: &str, host: &str) -> SqlResult<()> {
 }
 
 fn refuse_unsupported(s: &UserStatement) -> SqlResult<()> {
-    let what = if s.default_roles.is_some() {
-        "DEFAULT ROLE"
-    } else if s.or_replace {
-        "CREATE OR REPLACE USER"
-    } else {
-        return Ok(());
-    };
-    Err(SqlError::not_supported(what))
+    match s.or_replace {
+        true => Err(SqlError::not_supported("CREATE OR REPLACE USER")),
+        false => Ok(()),
+    }
 }

@@ -276,7 +276,7 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         | Statement::RenameUser(_)
         | Statement::SetPassword(_)
         | Statement::Grant(_)
-        | Statement::Revoke(_) => true,
+        | Statement::Revoke(..) => true,
         other => ddl::commits(other),
     }
 }

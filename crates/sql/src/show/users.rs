@@ -36,9 +36,18 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
         }
         secret => format!(" AS {}", quoted(&String::from_utf8_lossy(&secret))),
     };
+    let quotes = &shown(session).quotes;
+    let roles = account.default_roles.iter();
+    let roles: Vec<_> = roles
+        .map(|(user, host)| quotes.account(user, host))
+        .collect();
+    let roles = match roles.is_empty() {
+        true => String::new(),
+        false => format!(" DEFAULT ROLE {}", roles.join(",")),
+    };
     let text = format!(
-        "CREATE USER {} IDENTIFIED WITH '{}'{secret}{}",
-        shown(session).quotes.account(&account.user, &account.host),
+        "CREATE USER {} IDENTIFIED WITH '{}'{secret}{roles}{}",
+        quotes.account(&account.user, &account.host),
         account.plugin.name(),
         clauses(&account.policy, account.locked)
     );
