@@ -274,6 +274,14 @@ pub trait SessionInfo {
     fn digest_text(&self, _statement: &[u8]) -> SqlResult<String> {
         Err(SqlError::not_supported("digests in this place"))
     }
+    /// LOAD_FILE(): what is in a file of the server's machine, at most one byte more than `most`; `None` where it is
+    /// not there or out of reach.
+    ///
+    /// # Errors
+    /// 1085: it is no file that all may read; 1041, 1317.
+    fn load_file(&self, _name: &[u8], _most: u64) -> SqlResult<Option<Vec<u8>>> {
+        Ok(None)
+    }
     /// The value and type of a user variable that was set.
     fn user_variable(&self, _name: &str) -> Option<(Value, SqlType)> {
         None

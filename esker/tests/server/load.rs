@@ -169,6 +169,42 @@ fn files_of_the_server() {
     );
 }
 
+/// LOAD_FILE answers NULL where LOAD DATA has errors, but for what all could not read; also in scans and programs.
+#[test]
+fn a_file_as_a_value() {
+    let (server, dir) = server();
+    let mut c = server.connect();
+    let file = put(dir.path(), "one", b"one\0two");
+    let private = put(dir.path(), "private", b"secret");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&private, mode).expect("permissions");
+    let files = dir.path().join("files").display().to_string();
+    fs::write(dir.path().join("outside"), "secret").expect("file");
+    let read = |c: &mut Client, name: &str| c.value(&format!("SELECT HEX(LOAD_FILE('{name}'))"));
+    assert_eq!(read(&mut c, &file), "6F6E650074776F");
+    for unseen in [format!("{files}/none"), format!("{files}/../outside")] {
+        assert_eq!(read(&mut c, &unseen), "NULL", "{unseen}");
+    }
+    assert_eq!(c.value("SELECT LOAD_FILE(NULL)"), "NULL");
+    for refused in [&files, &private] {
+        let sql = format!("SELECT LOAD_FILE('{refused}')");
+        assert_eq!(c.code(&sql), Some(1085), "{refused}");
+    }
+    c.run(&format!(
+        "USE d; CREATE TABLE n (f TEXT); INSERT INTO n VALUES ('{file}'), ('none'); SET sql_mode = '';
+         CREATE FUNCTION f() RETURNS TEXT RETURN LOAD_FILE('{file}');
+         CREATE USER u@localhost IDENTIFIED BY 'p'; GRANT SELECT ON d.* TO u@localhost"
+    ));
+    assert_eq!(c.lines("SELECT LENGTH(LOAD_FILE(f)) FROM n"), ["7", "NULL"]);
+    assert_eq!(c.value("SELECT LENGTH(f())"), "7");
+    c.run("SET GLOBAL max_allowed_packet = 1024");
+    let large = put(dir.path(), "large", &[b'x'; 2000]);
+    let mut small = server.connect();
+    assert_eq!(read(&mut small, &large), "NULL");
+    let mut u = Client::connect("127.0.0.1", server.port, "u", "p", None).expect("connect");
+    assert_eq!(read(&mut u, &file), "NULL");
+}
+
 #[test]
 fn what_is_allowed() {
     let (server, dir) = server();

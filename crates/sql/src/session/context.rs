@@ -29,6 +29,7 @@ use super::registry::Process;
 use super::xa::Branch;
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
+use crate::textfile::{Places, read_file};
 
 /// Most user variables of a session.
 const MAX_USER_VARS: usize = 10_000;
@@ -459,6 +460,12 @@ impl SessionInfo for SessionContext {
     fn has_connection(&self, id: u64) -> bool {
         self.instance.registry.find(id).is_ok()
     }
+    fn load_file(&self, name: &[u8], most: u64) -> SqlResult<Option<Vec<u8>>> {
+        match self.require("FILE") {
+            Ok(()) => read_file(&Places::of(&self.instance.globals), name, most, self),
+            Err(_) => Ok(None),
+        }
+    }
     fn digest_text(&self, statement: &[u8]) -> SqlResult<String> {
         let watch = parse::Watch {
             session: self,
@@ -493,13 +500,6 @@ impl SessionInfo for SessionContext {
 /// What a user variable keeps: numbers and texts. Dates and times become texts, and so do the labels of ENUM and SET;
 /// bits and years are integers.
 fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
-    if !matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_)) {
-        return (value, ty);
-    }
-    let text = cast::to_str(&value, &ty).into_owned();
-    let chars = text.len() as u32;
-    let ty = SqlType::varchar(chars, Collation::LATIN1_SWEDISH_CI);
-    (Value::Str(text), ty)
     let number = match &value {
         Value::Bit(bits, _) => Some(*bits),
         Value::Int(year) if ty.kind == TypeKind::Year => Some(year.unsigned_abs()),
@@ -515,6 +515,13 @@ fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
             SqlType::varchar(chars, ty.collation),
         );
     }
+    if !matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_)) {
+        return (value, ty);
+    }
+    let text = cast::to_str(&value, &ty).into_owned();
+    let chars = text.len() as u32;
+    let ty = SqlType::varchar(chars, Collation::LATIN1_SWEDISH_CI);
+    (Value::Str(text), ty)
 }
 
 impl UserVars for SessionContext {

@@ -14,7 +14,7 @@ use esker_vfs::OutsideFile;
 use super::Session;
 use super::run::{Done, RowSource};
 use crate::textfile::{
-    Dialect, Export, FOREIGN_BYTES, RawSink, TextSink, charset_named, create_file, io_error,
+    Dialect, Export, FOREIGN_BYTES, Places, RawSink, TextSink, charset_named, create_file, io_error,
 };
 
 /// Bytes gathered before they are written.
@@ -61,7 +61,7 @@ impl Session {
             }
         };
         let only_one = matches!(into, IntoClause::Dumpfile(_));
-        let (mut file, place) = create_file(&self.places(), path)?;
+        let (mut file, place) = create_file(&Places::of(&self.context.instance.globals), path)?;
         let written = self.pull_into(&mut file, path, source, &mut *sink, only_one);
         if let Err(e) = written {
             // It may be gone already; nobody is told of a second error.

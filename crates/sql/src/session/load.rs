@@ -6,12 +6,9 @@
 //!   locked.
 //! - As with every change, an error leaves none of the statement's rows behind.
 
-use std::path::PathBuf;
-
 use esker_engine::EngineError;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, Outcome, Step};
-use esker_sql_catalog::variables::VarValue;
 use esker_sql_plan::bind::Params;
 use esker_sql_syntax::ast::{LoadData, Statement};
 use esker_types::{SqlError, SqlResult, errors};
@@ -111,7 +108,7 @@ impl Session {
             None if load.local => Ok(Done::NeedFile(load.path.clone())),
             None => {
                 let mut file = ServerFile {
-                    file: open_file(&self.places(), &load.path)?,
+                    file: open_file(&Places::of(&self.context.instance.globals), &load.path)?,
                     name: load.path.clone(),
                 };
                 self.run_load(&compiled, &mut file)
@@ -140,17 +137,6 @@ impl Session {
     pub(super) fn require_file(&self) -> SqlResult<()> {
         let denied = |_| self.context.access_denied();
         self.context.require("FILE").map_err(denied)
-    }
-
-    /// Where files of the server may be.
-    pub(super) fn places(&self) -> Places {
-        let globals = &self.context.instance.globals;
-        let allowed = match globals.named("secure_file_priv") {
-            VarValue::Null => None,
-            value => Some(value.as_text().to_owned()),
-        };
-        let base = PathBuf::from(globals.named("datadir").as_text());
-        Places { allowed, base }
     }
 
     /// Compiles, with the table locked.

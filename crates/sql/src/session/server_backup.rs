@@ -21,6 +21,7 @@ use super::run::{Done, RowSource};
 use crate::binlog::Position;
 use crate::instance::Instance;
 use crate::show::{Table, t};
+use crate::textfile::Places;
 
 /// Files of the data directory that belong to a backup, beside those of the engine. They are replaced whole, so one
 /// that is read is whole.
@@ -88,7 +89,7 @@ impl Session {
         let Ok(real) = OutsideFile::real_path(path) else {
             return refused("its parent directory is not there");
         };
-        let places = self.places();
+        let places = Places::of(&self.context.instance.globals);
         if places.allowed.as_deref().is_some_and(|dir| !dir.is_empty()) {
             places.check(&real)?;
         }

@@ -17,7 +17,7 @@ use esker_sql_syntax::ast::FileFormat;
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors};
 
-pub(crate) use place::{Places, create_file, io_error, open_file};
+pub(crate) use place::{Places, create_file, io_error, open_file, read_file};
 pub(crate) use read::FieldReader;
 pub(crate) use write::{Export, RawSink, TextSink};
 

@@ -1,6 +1,6 @@
 //! Which files the server may read and write for its users: `secure_file_priv`.
 //!
-//! Neighbours: `session::load` and `session::export` have checked the FILE privilege.
+//! Neighbours: `session::load`, `session::export` and LOAD_FILE have checked the FILE privilege.
 //!
 //! **Invariants**
 //! - Without `secure_file_priv` (the default, NULL) no file is touched; with a directory only files in it, links and
@@ -10,8 +10,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use esker_types::{SqlError, SqlResult, errors};
+use esker_sql_catalog::variables::{Globals, VarValue};
+use esker_types::{SessionInfo, SqlError, SqlResult, errors};
 use esker_vfs::{OutsideFile, OutsideKind};
+
+/// Bytes that LOAD_FILE reads before it asks whether it may go on.
+const READ_BYTES: usize = 256 << 10;
 
 /// The settings that decide.
 #[derive(Debug, Clone)]
@@ -42,6 +46,16 @@ fn error(code: u16, text: &str, name: &str, e: &io::Error) -> SqlError {
 }
 
 impl Places {
+    /// What the server's settings say.
+    pub(crate) fn of(globals: &Globals) -> Self {
+        let allowed = match globals.named("secure_file_priv") {
+            VarValue::Null => None,
+            value => Some(value.as_text().to_owned()),
+        };
+        let base = PathBuf::from(globals.named("datadir").as_text());
+        Self { allowed, base }
+    }
+
     fn full(&self, name: &[u8]) -> PathBuf {
         self.base.join(String::from_utf8_lossy(name).as_ref())
     }
@@ -74,11 +88,47 @@ pub(crate) fn open_file(places: &Places, name: &[u8]) -> SqlResult<OutsideFile> 
     let kind =
         OutsideFile::kind(&path).map_err(|e| error(13, "Can't get stat of '{}' ", &shown, &e))?;
     if kind != OutsideKind::Regular {
-        let text =
-            format!("The file '{shown}' must be in the database directory or be readable by all");
-        return Err(SqlError::new(1085, "HY000", text));
+        return Err(errors::text_file_not_readable(shown));
     }
     OutsideFile::open(&path).map_err(|e| error(29, "File '{}' not found ", &shown, &e))
+}
+
+/// What is in a file of the server's machine, at most one byte more than `most`; `None` where it may not be read or is
+/// not there.
+///
+/// # Errors
+/// 1085 for what is no file, or one that not all may read; the session may not go on.
+pub(crate) fn read_file(
+    places: &Places,
+    name: &[u8],
+    most: u64,
+    session: &dyn SessionInfo,
+) -> SqlResult<Option<Vec<u8>>> {
+    let path = places.full(name);
+    let found = OutsideFile::kind(&path).ok();
+    let Some(kind) = found.filter(|_| places.check(&path).is_ok()) else {
+        return Ok(None);
+    };
+    if kind != OutsideKind::Regular || !OutsideFile::is_for_all(&path) {
+        return Err(errors::text_file_not_readable(String::from_utf8_lossy(
+            name,
+        )));
+    }
+    let Ok(mut file) = OutsideFile::open(&path) else {
+        return Ok(None);
+    };
+    let (mut bytes, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
+    loop {
+        let left = most.saturating_add(1) - bytes.len() as u64;
+        let wanted = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
+        match file.read(&mut chunk[..wanted]) {
+            Ok(0) => return Ok(Some(bytes)),
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+            Err(_) => return Ok(None),
+        }
+        session.go_on(READ_BYTES)?;
+        session.may_make(bytes.len())?;
+    }
 }
 
 /// Makes a file on the server's machine; its path, too, so that it can be removed again.

@@ -6,7 +6,7 @@
 
 use super::call::{Call, int, string};
 use super::ret::{binary, collation_of, int as ret_int, string_type, text, text_chars};
-use super::{ArgType, FuncDef, FuncFlags, PURE, RetCtx, Signature, TOTAL, def};
+use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::Work;
 use crate::error::SqlResult;
@@ -26,14 +26,7 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("quote", 1, 1, TOTAL, ret_quote, quote),
     def("soundex", 1, 1, PURE, ret_soundex, soundex),
     def("export_set", 3, 5, PURE, ret_export_set, export_set),
-    def(
-        "load_file",
-        1,
-        1,
-        FuncFlags::NONE,
-        binary::<16_777_216>,
-        load_file,
-    ),
+    def("load_file", 1, 1, SESSION, binary::<16_777_216>, load_file),
 ];
 
 fn ascii(c: &Call) -> SqlResult<Value> {
@@ -450,7 +443,14 @@ fn export_set(c: &Call) -> SqlResult<Value> {
     string(items.join(&*separator))
 }
 
-/// Files of the server are out of a client's reach: the answer MySQL gives without privilege.
-fn load_file(_: &Call) -> SqlResult<Value> {
-    Ok(Value::Null)
+/// A file of the server's machine; NULL where the account may not read it, or it is not there.
+fn load_file(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let most = c.ctx.max_allowed_packet;
+    match c.ctx.session.load_file(&c.bytes(0), most)? {
+        Some(bytes) if !c.too_large("load_file", bytes.len() as u128)? => string(bytes),
+        _ => Ok(Value::Null),
+    }
 }

@@ -117,6 +117,9 @@ impl SessionInfo for Lender<'_, '_> {
     fn has_connection(&self, id: u64) -> bool {
         self.ask(|c| c.has_connection(id))
     }
+    fn load_file(&self, name: &[u8], most: u64) -> SqlResult<Option<Vec<u8>>> {
+        self.ask(|c| c.load_file(name, most))
+    }
     fn digest_text(&self, statement: &[u8]) -> SqlResult<String> {
         self.ask(|c| c.digest_text(statement))
     }
