@@ -8,14 +8,15 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, ExecResult};
 use esker_sql_plan::bind::{
     BindEnv, Names, Need, Params, Scope, TableSource, bind_array, bind_expr, partition_condition,
 };
-use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, StoredFunction, fold};
+use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, FuncCall, NoVars, StoredFunction, fold};
 use esker_sql_syntax::{ast, parse_expression};
 use esker_types::cast::to_str;
-use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value, errors};
+use esker_types::json::{JsonRef, View};
+use esker_types::{EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors, func};
 
 use super::values::assign;
 
@@ -265,12 +266,43 @@ impl TableExprs {
         for (name, condition) in &self.checks {
             let holds = condition.eval_bool(row, env);
             if holds.map_err(ExecError::without_wait)? == Some(false) {
+                report_schema(condition, row, env).map_err(ExecError::without_wait)?;
                 let text = format!("Check constraint '{name}' is violated.");
                 return Err(SqlError::new(3819, "HY000", text));
             }
         }
         Ok(())
     }
+}
+
+/// 3934 beside the error of a CHECK that is JSON_SCHEMA_VALID alone: what of the schema the document does not fulfil.
+fn report_schema(condition: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<()> {
+    let ExprKind::Func(call) = &condition.kind else {
+        return Ok(());
+    };
+    let Some(def) = func::lookup("json_schema_validation_report") else {
+        return Ok(());
+    };
+    if call.def.name != "json_schema_valid" {
+        return Ok(());
+    }
+    let report = Expr {
+        kind: ExprKind::Func(Box::new(FuncCall {
+            def,
+            ..(**call).clone()
+        })),
+        ty: SqlType::new(TypeKind::Json),
+        coer: condition.coer,
+    };
+    if let Value::Json(report) = report.eval(row, env)?
+        && let View::Object(members) = JsonRef::new(&report).view()
+        && let Some((_, reason)) = members.members().find(|(key, _)| *key == b"reason")
+        && let View::String(reason) = reason.view()
+    {
+        let text = format!("{}.", String::from_utf8_lossy(reason));
+        env.ctx.warn(Level::Error, 3934, text);
+    }
+    Ok(())
 }
 
 /// Errors that a table's own expressions would have: unknown columns, functions that are not allowed.

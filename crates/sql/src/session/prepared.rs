@@ -153,7 +153,7 @@ impl Session {
         };
         let parsed = parse::parse(&text, options)?;
         self.warn_of(&parsed.deprecations);
-        if !is_prepared(&parsed.stmt) {
+        if !is_prepared(&parsed.stmt) || super::run::asks_for_counts(&parsed.stmt) {
             return Err(SqlError::new(
                 1295,
                 "HY000",

@@ -633,7 +633,7 @@ impl Session {
 }
 
 /// Does the statement ask how many warnings or errors the one before has had? It begins a diagnostics area of its own.
-fn asks_for_counts(statement: &Statement) -> bool {
+pub(super) fn asks_for_counts(statement: &Statement) -> bool {
     use esker_sql_syntax::ast::{QueryBody, SelectItem};
     let Statement::Query(query) = statement else {
         return false;

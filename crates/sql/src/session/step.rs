@@ -411,7 +411,9 @@ impl Session {
             }
             Ok(Done::Ok(info, commit)) => {
                 running.work = Work::Finished;
-                self.context.row_count.set(info.affected_rows as i64);
+                if !self.shows_diagnostics {
+                    self.context.row_count.set(info.affected_rows as i64);
+                }
                 let depends_on = self.dependency_of_ok(commit);
                 Step::Done(Outcome {
                     result: OutcomeKind::Ok(info),

@@ -245,19 +245,15 @@ impl Session {
     }
 }
 
-/// CLASS_ORIGIN and SUBCLASS_ORIGIN of a condition that nobody gave them; every other item is empty.
+/// CLASS_ORIGIN and SUBCLASS_ORIGIN of a condition that nobody gave them: MySQL judges both by the class. Every other
+/// item is empty.
 fn origin_of(item: ConditionItem, state: &str) -> &'static str {
     let is_origin = matches!(
         item,
         ConditionItem::ClassOrigin | ConditionItem::SubclassOrigin
     );
-    let class = state.as_bytes();
-    let is_standard = |b: &u8| matches!(b, b'0'..=b'4' | b'A'..=b'H');
-    let standard = match item {
-        ConditionItem::ClassOrigin => class.first().is_some_and(is_standard),
-        _ => class.first().is_some_and(is_standard) && class.get(2).is_some_and(is_standard),
-    };
-    match (is_origin, standard) {
+    let is_standard = matches!(state.bytes().next(), Some(b'0'..=b'4' | b'A'..=b'H'));
+    match (is_origin, is_standard) {
         (false, _) => "",
         (true, true) => "ISO 9075",
         (true, false) => "MySQL",
