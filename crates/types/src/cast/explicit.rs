@@ -268,10 +268,11 @@ fn cast_year(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<Value> {
     }))
 }
 
-/// CAST(.. AS CHAR(n)) and AS BINARY(n). A length of `u32::MAX` means no length was given.
+/// CAST(.. AS CHAR(n)) and AS BINARY(n). But for CHAR, a length of `u32::MAX` means no length was given.
 fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlResult<Value> {
     let binary = ty.collation.is_binary();
-    if ty.length != u32::MAX && u64::from(ty.length) > ctx.max_allowed_packet {
+    let is_limited = ty.length != u32::MAX || ty.kind == TypeKind::Char;
+    if is_limited && u64::from(ty.length) > ctx.max_allowed_packet {
         let kind = if binary { "binary" } else { "char" };
         let message = format!(
             "Result of cast_as_{kind}() was larger than max_allowed_packet ({}) - truncated",

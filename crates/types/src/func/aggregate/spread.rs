@@ -9,6 +9,7 @@ use super::{AggDef, AggState, AggTypes, same};
 use crate::cast;
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
+use crate::errors;
 use crate::func::ret::double_null;
 use crate::value::Value;
 
@@ -85,6 +86,15 @@ impl AggState for Spread {
             return Ok(Value::Null);
         }
         let variance = self.squares / degrees as f64;
+        if !variance.is_finite() {
+            let name = match (self.sample, self.root) {
+                (false, false) => "variance",
+                (true, false) => "var_samp",
+                (false, true) => "std",
+                (true, true) => "stddev_samp",
+            };
+            return Err(errors::out_of_range("DOUBLE", name));
+        }
         Ok(Value::Double(if self.root {
             variance.sqrt()
         } else {
