@@ -14,7 +14,7 @@ use esker_sql_catalog::catalog::{DefaultDef, TableDef, ViewDef, same_name};
 use esker_sql_catalog::result::{ColumnMeta, StoredAs, meta_flag};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
-use esker_types::{SqlResult, SqlType, TypeKind};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
@@ -503,7 +503,18 @@ impl<'p> Scope<'p> {
             }
             (level, depth) = (scope.parent, depth + 1);
         }
-        Err(errors::unknown_column(full_name(name), self.clause.get()))
+        Err(self.not_found(name))
+    }
+
+    /// 1054; 1109 for a column of a table where no table is to be seen.
+    fn not_found(&self, name: &ast::ColumnRef) -> SqlError {
+        let sees_none = (0..self.tables.len()).all(|table| self.is_unseen(table));
+        match &name.table {
+            Some(table) if self.parent.is_none() && sees_none => {
+                errors::unknown_table_in(&table.text, self.clause.get())
+            }
+            _ => errors::unknown_column(full_name(name), self.clause.get()),
+        }
     }
 }
 

@@ -65,8 +65,12 @@ fn find_target(
         };
         is_meant && t.views.is_empty() && *t.alias == *name.name.text
     };
-    let place = target.scope.tables.iter().position(is_it);
-    place.ok_or_else(|| errors::unknown_table_in(&name.name, "MULTI DELETE"))
+    let mut places = (0..target.scope.tables.len()).filter(|at| is_it(&target.scope.tables[*at]));
+    match (places.next(), places.next()) {
+        (Some(_), Some(_)) => Err(errors::not_unique_table(&name.name.text)),
+        (Some(place), None) => Ok(place),
+        (None, _) => Err(errors::unknown_table_in(&name.name, "MULTI DELETE")),
+    }
 }
 
 /// By table: the place of the first one that is the same.

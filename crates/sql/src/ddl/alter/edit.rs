@@ -381,20 +381,19 @@ impl<'a> Edit<'a> {
     }
 
     fn drop_constraint(&mut self, name: &str) -> SqlResult<()> {
-        if self.check_position(name).is_some() {
-            return self.drop_check(name);
+        let index = self.index(name);
+        let is_unique = index.is_some_and(|at| self.draft.indexes[at].unique);
+        let (check, key) = (self.check_position(name), self.draft.key_position(name));
+        match (check, key, is_unique) {
+            (None, None, false) => Err(errors::unknown_constraint(name)),
+            (Some(_), None, false) => self.drop_check(name),
+            (None, Some(at), false) => {
+                self.draft.foreign_keys.remove(at);
+                Ok(())
+            }
+            (None, None, true) => self.drop_index(name, false),
+            _ => Err(errors::several_constraints(name, "DROP")),
         }
-        if let Some(at) = self.draft.key_position(name) {
-            self.draft.foreign_keys.remove(at);
-            return Ok(());
-        }
-        if self
-            .index(name)
-            .is_some_and(|at| self.draft.indexes[at].unique)
-        {
-            return self.drop_index(name, false);
-        }
-        Err(errors::unknown_constraint(name))
     }
 
     fn change_column(
