@@ -79,6 +79,12 @@ impl Parser<'_> {
             insert.source = InsertSource::Values(self.list(Self::value_row)?);
             return self.row_alias(insert);
         }
+        if self.at(Kw::VALUES)
+            && let Some(rows) = self.row_constructors()
+        {
+            insert.source = InsertSource::Values(rows);
+            return Ok(());
+        }
         if self.eat_kw(Kw::SET) {
             let mut row = Vec::new();
             if !insert.columns_given {
@@ -98,6 +104,27 @@ impl Parser<'_> {
             return Ok(());
         }
         self.fail()
+    }
+
+    /// `VALUES ROW(…), …` as the rows of INSERT, in which DEFAULT and columns may be named, unless it is a part of a
+    /// larger query.
+    fn row_constructors(&mut self) -> Option<Vec<Vec<Expr>>> {
+        let mut ahead = self.clone();
+        ahead.advance();
+        let row = |p: &mut Self| {
+            p.expect_kw(Kw::ROW)?;
+            p.value_row()
+        };
+        let rows = ahead.list(row).ok()?;
+        let goes_on = matches!(
+            ahead.kw(),
+            Kw::UNION | Kw::EXCEPT | Kw::INTERSECT | Kw::ORDER | Kw::LIMIT
+        );
+        if goes_on {
+            return None;
+        }
+        *self = ahead;
+        Some(rows)
     }
 
     fn row_alias(&mut self, insert: &mut Insert) -> SqlResult<()> {

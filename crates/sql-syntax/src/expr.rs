@@ -6,6 +6,7 @@
 //! errors here as there. No alternative is tried twice: `(` decides between query, row and expression
 //! by what it finds inside, so parsing is linear. `height` after a subexpression is its tree height.
 
+use esker_types::temporal::{DateFlags, Parsed, ParsedKind, parse_datetime, parse_time};
 use esker_types::{SqlMode, SqlResult};
 
 use super::MAX_EXPR_HEIGHT;
@@ -553,27 +554,33 @@ impl Parser<'_> {
         }
     }
 
-    /// `{d '…'}`, `{t '…'}`, `{ts '…'}`; any other word in braces has no effect.
+    /// `{d '…'}`, `{t '…'}`, `{ts '…'}`; any other word in braces has no effect, nor has one of these before a text
+    /// that is no such moment.
     fn odbc(&mut self) -> SqlResult<Expr> {
         self.advance();
         let word = self.ident()?;
         let expr = self.expr()?;
         self.expect(Tok::RBrace)?;
-        Ok(match expr {
-            Expr::Literal(Literal::Str {
-                bytes,
-                charset: None,
-            }) if word.is("d") => Expr::Literal(Literal::Date(bytes)),
-            Expr::Literal(Literal::Str {
-                bytes,
-                charset: None,
-            }) if word.is("t") => Expr::Literal(Literal::Time(bytes)),
-            Expr::Literal(Literal::Str {
-                bytes,
-                charset: None,
-            }) if word.is("ts") => Expr::Literal(Literal::Timestamp(bytes)),
-            expr => expr,
-        })
+        let Expr::Literal(Literal::Str {
+            bytes,
+            charset: None,
+        }) = &expr
+        else {
+            return Ok(expr);
+        };
+        let plain = |p: Parsed| p.warn.is_none().then_some(p.kind);
+        let moment = || parse_datetime(bytes, DateFlags::FUZZY).ok().and_then(plain);
+        let time = || parse_time(bytes, DateFlags::NONE).ok().and_then(plain);
+        let literal = if word.is("d") && moment() == Some(ParsedKind::Date) {
+            Literal::Date(bytes.clone())
+        } else if word.is("ts") && moment() == Some(ParsedKind::DateTime) {
+            Literal::Timestamp(bytes.clone())
+        } else if word.is("t") && time() == Some(ParsedKind::Time) {
+            Literal::Time(bytes.clone())
+        } else {
+            return Ok(expr);
+        };
+        Ok(Expr::Literal(literal))
     }
 
     fn case(&mut self) -> SqlResult<Expr> {

@@ -241,6 +241,10 @@ fn inserts() {
     let i = insert("INSERT t () VALUES (), ()");
     assert!(i.columns_given && i.columns.is_empty());
     assert_eq!(i.source, InsertSource::Values(vec![vec![], vec![]]));
+    let i = insert("INSERT t VALUES ROW(1, DEFAULT), ROW()");
+    assert!(
+        matches!(i.source, InsertSource::Values(rows) if rows[0].len() == 2 && rows[1].is_empty())
+    );
     let i = insert("REPLACE INTO t SET a = 1, b = DEFAULT");
     assert!(i.replace && i.columns_given && i.columns.len() == 2);
     let i = insert("INSERT INTO t (a) VALUES (1) AS new (x) ON DUPLICATE KEY UPDATE a = x");
@@ -249,7 +253,7 @@ fn inserts() {
         "INSERT INTO t SELECT 1",
         "INSERT INTO t (SELECT 1) UNION (SELECT 2)",
         "INSERT INTO t TABLE u",
-        "INSERT INTO t VALUES ROW(1, 2)",
+        "INSERT INTO t VALUES ROW(1, 2) UNION VALUES ROW(3, 4)",
         "INSERT INTO t (a) WITH c AS (SELECT 1) SELECT * FROM c",
     ] {
         assert!(
