@@ -254,3 +254,51 @@ fn purged_gtids_are_added_to_those_that_nobody_has() {
     c.run("RESET BINARY LOGS AND GTIDS");
     assert_eq!(executed(&mut c), "");
 }
+
+/// The record of an XA PREPARE and the row of its GTID are two: a crash between them loses the GTID, never the branch.
+#[test]
+fn no_gtid_outlives_its_prepared_transaction() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(&dir.path().join("server"), &UNLOGGED);
+    server
+        .connect()
+        .run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)");
+    let mut first = 1;
+    for round in 0..6 {
+        let mut c = server.connect();
+        let prepares = std::thread::spawn(move || {
+            let mut acknowledged = first;
+            loop {
+                let n = acknowledged;
+                let sql = format!(
+                    "SET gtid_next = '{FOREIGN}:{n}'; XA START '{n}'; INSERT INTO d.t VALUES ({n}); XA END '{n}'; \
+                     XA PREPARE '{n}'"
+                );
+                if c.query(&sql, &mut |_| ()).is_err() {
+                    return acknowledged;
+                }
+                acknowledged += 1;
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_millis(150 + 37 * round));
+        server.kill();
+        let end = prepares.join().expect("thread");
+        server.restart();
+        let mut c = server.connect();
+        let prepared: Vec<u32> = c
+            .lines("XA RECOVER")
+            .iter()
+            .filter_map(|row| row.rsplit('|').next()?.parse().ok())
+            .collect();
+        let mut is_executed = |n: u32| {
+            let set = format!("SELECT GTID_SUBSET('{FOREIGN}:{n}', @@GLOBAL.gtid_executed)");
+            c.value(&set) == "1"
+        };
+        for n in first..=end {
+            let (is_there, has_gtid) = (prepared.contains(&n), is_executed(n));
+            assert!(is_there || !has_gtid, "{n} is executed and not prepared");
+            assert!(n == end || is_there && has_gtid, "{n} was acknowledged");
+        }
+        first = end + 1;
+    }
+}
