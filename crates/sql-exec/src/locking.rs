@@ -12,6 +12,8 @@
 //! - When it ends, early or not, the gap is locked exactly as far as it has read.
 //! - An entry of a unique secondary index that has a key of its own is locked before its row, so that a duplicate check
 //!   waits for whoever has read the key with a lock, as in InnoDB. Writers lock it only when they change it.
+//! - Rows that are left out, because they are in partitions that nobody asked for, are in no cover; the gap reaches
+//!   over them.
 //! - Of the clustered index, rows are locked by a cover, which needs no memory for each. SKIP LOCKED and NOWAIT, and
 //!   READ COMMITTED, where rows that do not match are given back, take locks of single rows.
 
@@ -59,6 +61,8 @@ struct Round {
     is_cursor_done: bool,
     /// Where the round ends, because there may be more uncommitted entries from here on.
     upto: Option<Vec<u8>>,
+    /// The entry it stands on is what another transaction has written and not committed.
+    is_other: bool,
 }
 
 /// A range under way.
@@ -68,6 +72,19 @@ struct Range {
     /// What of it is not read yet.
     rest: KeySpan,
     round: Option<Round>,
+    /// Where its cover begins; none: where the range does.
+    covered_from: CoveredFrom,
+}
+
+/// Where the cover of a range begins.
+#[derive(Default)]
+enum CoveredFrom {
+    #[default]
+    Begin,
+    /// At the next row that is locked: the one before was left out.
+    Next,
+    /// At this key, as the end of a span that lies there.
+    Key(Vec<u8>),
 }
 
 /// A scan of ranges of one index that locks what it reads.
@@ -78,9 +95,20 @@ pub(super) struct LockingScan {
     direction: Direction,
     ranges: std::vec::IntoIter<KeyRange>,
     range: Option<Range>,
+    /// Rows that are left out.
+    pub(super) deciding: Deciding,
     /// The entry it stands on.
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
+}
+
+/// Which rows of a locking scan are in no partition that is asked for.
+#[derive(Default)]
+pub(super) struct Deciding {
+    /// Those that do not meet these conditions, by position in the plan.
+    pub(super) conds: Vec<usize>,
+    /// All versions of a row do or do not meet them.
+    pub(super) by_key: bool,
 }
 
 /// Which locks on an entry and its row are new with the last request.
@@ -114,6 +142,7 @@ impl LockingScan {
             },
             ranges: ranges.into_iter(),
             range: None,
+            deciding: Deciding::default(),
             key: Vec::new(),
             value: Vec::new(),
         }
@@ -137,6 +166,7 @@ impl LockingScan {
                         rest: span.clone(),
                         span,
                         round: None,
+                        covered_from: CoveredFrom::Begin,
                     })
                 }
             };
@@ -159,6 +189,21 @@ impl LockingScan {
                     self.range = None;
                 }
             }
+        }
+    }
+
+    /// Whether what it has of the entry that it stands on says where the row is: others may undo what they have not
+    /// committed.
+    pub(super) fn knows_partition(&self) -> bool {
+        let round = self.range.as_ref().and_then(|range| range.round.as_ref());
+        self.deciding.by_key || round.is_some_and(|round| !round.is_other)
+    }
+
+    /// Goes past the entry it stands on and locks nothing but the gap.
+    pub(super) fn leave_out(&mut self) {
+        self.pass();
+        if let Some(range) = &mut self.range {
+            range.covered_from = CoveredFrom::Next;
         }
     }
 
@@ -187,6 +232,9 @@ impl LockingScan {
                 Some(is_new) => new.entry = is_new,
                 None => return Ok(Candidate::Passed),
             }
+        }
+        if let Some(range) = &mut self.range {
+            range.begin_cover(row, self.direction);
         }
         let tree = def.primary().id;
         let request = |scan: &Self, policy| scan.request(tree, row, policy, exec);
@@ -301,16 +349,32 @@ impl Range {
         }
     }
 
-    /// What has been read when `row`, of the clustered index, has.
+    /// Behind a row that was left out, the cover begins at `row`.
+    fn begin_cover(&mut self, row: &[u8], direction: Direction) {
+        if !matches!(self.covered_from, CoveredFrom::Next) {
+            return;
+        }
+        let own = KeySpan::of_key(row);
+        self.covered_from = match (direction, own.upper) {
+            (Direction::Backward, Some(upper)) => CoveredFrom::Key(upper),
+            _ => CoveredFrom::Key(own.lower),
+        };
+    }
+
+    /// What has been read, since a row was left out, when `row`, of the clustered index, has.
     fn read_to(&self, row: &[u8], direction: Direction) -> KeySpan {
+        let from = match &self.covered_from {
+            CoveredFrom::Key(key) => Some(key),
+            CoveredFrom::Begin | CoveredFrom::Next => None,
+        };
         match direction {
             Direction::Forward => KeySpan {
-                lower: self.span.lower.clone(),
+                lower: from.unwrap_or(&self.span.lower).clone(),
                 upper: KeySpan::of_key(row).upper,
             },
             Direction::Backward => KeySpan {
                 lower: row.to_vec(),
-                upper: self.span.upper.clone(),
+                upper: from.or(self.span.upper.as_ref()).cloned(),
             },
         }
     }
@@ -382,6 +446,7 @@ impl Round {
             committed: None,
             is_cursor_done: false,
             upto: found.upto,
+            is_other: false,
         })
     }
 
@@ -395,6 +460,7 @@ impl Round {
             match self.cursor.next().map_err(|e| engine_error(&e))? {
                 None => self.is_cursor_done = true,
                 Some((k, v)) if self.others.peek().is_none() && self.upto.is_none() => {
+                    self.is_other = false;
                     set(key, k);
                     set(value, v);
                     return Ok(true);
@@ -410,6 +476,7 @@ impl Round {
             (Some((other, _)), Some((own, _))) => !comes_first(own, other),
             (other, _) => other.is_some(),
         };
+        self.is_other = is_other;
         let entry = match is_other {
             true => {
                 let other = self.others.next();

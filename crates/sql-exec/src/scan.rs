@@ -40,7 +40,7 @@ use crate::ExecEnv;
 pub(crate) use cover::Cover;
 pub(crate) use judge::{Verdict, assign, fill, meets};
 use judge::{count_read, judge, judge_filtered};
-use locked::{is_semi_consistent, lock_of};
+use locked::{deciding, is_semi_consistent, lock_of};
 use lookups::Lookups;
 
 /// State of a scan.
@@ -245,7 +245,8 @@ impl ScanState {
         });
         self.input = match lock {
             Some(lock) => {
-                let scan = LockingScan::new(lock, access.index, ranges, access.reverse);
+                let mut scan = LockingScan::new(lock, access.index, ranges, access.reverse);
+                scan.deciding = deciding(plan, def, access);
                 Input::Locking(Box::new(scan))
             }
             None => Input::Ranges {

@@ -103,7 +103,7 @@ impl Instance {
 
 /// Entries and bytes of a tree, what is in memory included; versions that nobody sees any more are counted
 /// until a compaction drops them.
-fn tree_size(tree: &Tree) -> (u64, u64) {
+pub(crate) fn tree_size(tree: &Tree) -> (u64, u64) {
     let now = tree.superversion();
     let totals = now.version.totals();
     let memory = now.in_memory();

@@ -71,12 +71,12 @@ pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCK
 pub use interval::EventInterval;
 pub use partitioning::{
     Chosen, Counted, PartitionBound, PartitionDef, PartitionItem, PartitionKind, PartitionMethod,
-    PartitionValue, Partitioning, description as partition_description,
+    PartitionValue, Partitioning, Placing, description as partition_description,
 };
 pub use quotes::{Quotes, quoted};
 pub use routine::{ProgramSettings, RoutineDef, RoutineKey};
 pub use rows::{ChannelRow, ChannelRows};
-pub use runtime::{AutoRange, AutoStep, TableRuntime, largest_stored, max_auto};
+pub use runtime::{AutoRange, AutoStep, PartitionSizes, TableRuntime, largest_stored, max_auto};
 pub use sample::IndexSample;
 pub use show::{
     Shown, quoted_literal, show_create_database, show_create_table, show_create_table_to,

@@ -125,6 +125,17 @@ pub struct Chosen {
     pub subpartition: Option<usize>,
 }
 
+/// By what the partition of a row is found: SQL over the table's columns.
+#[derive(Debug)]
+pub enum Placing {
+    /// Its number, from 0.
+    Number(String),
+    /// For each partition: the row is in it or in one before it.
+    Below(Vec<String>),
+    /// For each partition: the row is in it.
+    Within(Vec<String>),
+}
+
 impl PartitionKind {
     /// The SQL word.
     pub fn word(self) -> &'static str {
@@ -273,6 +284,26 @@ impl Partitioning {
         }
     }
 
+    /// By what the partition of a row is found.
+    pub fn placing(&self) -> Placing {
+        let operands = self.method.operands();
+        let conditions = |(at, partition): (usize, &PartitionDef)| match &partition.bound {
+            PartitionBound::LessThan(bound) => below(&operands, bound),
+            PartitionBound::In(_) | PartitionBound::None => self.belongs(Chosen {
+                partition: at,
+                subpartition: None,
+            }),
+        };
+        let all = self.partitions.iter().enumerate();
+        match self.method.kind {
+            PartitionKind::Hash | PartitionKind::Key => {
+                Placing::Number(self.method.number(self.partitions.len()))
+            }
+            PartitionKind::Range => Placing::Below(all.map(conditions).collect()),
+            PartitionKind::List => Placing::Within(all.map(conditions).collect()),
+        }
+    }
+
     /// Is there a partition for a row, and can it be computed? SQL; none: always.
     pub fn accepts(&self) -> Option<String> {
         let operands = self.method.operands();
@@ -332,6 +363,12 @@ impl Partitioning {
         let methods = [Some(&self.method), self.sub.as_ref()];
         let mut columns = methods.into_iter().flatten().flat_map(|m| &m.columns);
         columns.any(|c| super::same_name(c, column))
+    }
+
+    /// Does a column have a part in deciding the partition of a row?
+    pub fn decides(&self, column: &str) -> bool {
+        let name = quoted(column);
+        self.names_column(column) || self.exprs().any(|e| e.contains(&*name))
     }
 
     /// The expressions that decide.

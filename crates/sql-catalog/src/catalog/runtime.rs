@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 use super::access_counts::AccessCounts;
 use super::def::TableDef;
+use super::partitioning::Partitioning;
 use super::sample::Samples;
 use crate::codec::{RowReader, UTC, damaged};
 use crate::exec_error::engine_error;
@@ -131,6 +132,17 @@ struct AutoState {
     reserved_seq: Seq,
 }
 
+/// How rows are spread over partitions.
+#[derive(Debug)]
+pub struct PartitionSizes {
+    /// The partitions.
+    pub by: Arc<Partitioning>,
+    /// What the table's tree was like: entries and bytes.
+    pub stamp: (u64, u64),
+    /// Rows in each partition, of those that were looked at.
+    pub counts: Vec<u64>,
+}
+
 /// Memory of a table.
 #[derive(Debug)]
 pub struct TableRuntime {
@@ -142,6 +154,7 @@ pub struct TableRuntime {
     /// What is done to rows without an index, and rows that are made and changed.
     pub accesses: Arc<AccessCounts>,
     pub(super) samples: Samples,
+    partition_sizes: Mutex<Option<Arc<PartitionSizes>>>,
 }
 
 impl TableRuntime {
@@ -158,7 +171,23 @@ impl TableRuntime {
             next_row_id: Mutex::new(None),
             accesses: Arc::default(),
             samples: Samples::default(),
+            partition_sizes: Mutex::default(),
         }
+    }
+
+    /// How rows are spread over these partitions, if that was looked at when the tree was like `stamp`.
+    pub fn partition_sizes(
+        &self,
+        by: &Partitioning,
+        stamp: (u64, u64),
+    ) -> Option<Arc<PartitionSizes>> {
+        let known = self.partition_sizes.lock().clone();
+        known.filter(|sizes| sizes.stamp == stamp && *sizes.by == *by)
+    }
+
+    /// Keeps what was found.
+    pub fn keep_partition_sizes(&self, sizes: Arc<PartitionSizes>) {
+        *self.partition_sizes.lock() = Some(sizes);
     }
 
     /// The largest AUTO_INCREMENT value given or stored.

@@ -2,20 +2,23 @@
 //!
 //! Neighbours: `scan` reads; `locking` walks and locks ranges; `judge` judges what was read under the lock.
 //! **Invariants**: the values of a row that is given are those read while its lock was held. At READ COMMITTED a row
-//! that is not wanted is unlocked, above it stays locked, as in InnoDB.
+//! that is not wanted is unlocked, above it stays locked, as in InnoDB. Rows of partitions that nobody asked for are
+//! not locked at any level.
 
 use esker_engine::View;
 use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::{LockReason, LockSpec};
+use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::{Access, ScanPlan};
 use esker_types::Value;
 
-use super::judge::{Verdict, judge};
+use super::judge::{Verdict, count_read, fill, judge};
 use super::{Input, ScanState, read_row, set};
 use crate::ExecEnv;
 use crate::ctx::{ExecCtx, RowLock};
-use crate::locking::{Candidate, lock_point};
+use crate::locking::{Candidate, Deciding, lock_point};
 
 impl ScanState {
     /// Locks the row of `self.key`, a whole key of the clustered index, and judges it.
@@ -68,6 +71,12 @@ impl ScanState {
                 .clustered_of(&scan.key, &scan.value)?,
         };
         set(&mut self.key, clustered);
+        if self.is_left_out(plan, def, row, env)? {
+            return Ok(Some(Verdict::Drop));
+        }
+        let Input::Locking(scan) = &mut self.input else {
+            return Ok(None);
+        };
         let Candidate::Locked(new) = scan.lock(def, &self.key, exec)? else {
             return Ok(Some(Verdict::Drop));
         };
@@ -80,6 +89,37 @@ impl ScanState {
             scan.release(def, &self.key, new, exec);
         }
         Ok(Some(verdict))
+    }
+
+    /// Goes past the entry of the scan without a lock if its row is in a partition that is not asked for.
+    fn is_left_out(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<bool> {
+        let Input::Locking(scan) = &mut self.input else {
+            return Ok(false);
+        };
+        let Some(last) = scan
+            .deciding
+            .conds
+            .last()
+            .filter(|_| scan.knows_partition())
+        else {
+            return Ok(false);
+        };
+        let reader = RowReader::new(&def.layout, &env.ctx.time_zone, &scan.value)?;
+        fill(&plan.columns[..plan.cond_ends[*last]], &reader, row);
+        for cond in &scan.deciding.conds {
+            if !plan.conds[*cond].is_true(row, env)? {
+                count_read(plan, env);
+                scan.leave_out();
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Judges the copied row, locks it if it meets the conditions, and judges what it is then: a semi-consistent read.
@@ -124,6 +164,44 @@ fn is_released(verdict: &Verdict, exec: &ExecCtx<'_>) -> bool {
 /// The lock that the scan takes at the transaction's isolation level.
 pub(super) fn lock_of(plan: &ScanPlan, exec: &ExecCtx<'_>) -> Option<LockSpec> {
     plan.lock.filter(|lock| lock.is_taken(&exec.txn()))
+}
+
+/// Which rows are in no partition that is asked for: those that do not meet conditions that read nothing but columns
+/// that decide. Such a row cannot come to meet them but by a change that looks for gaps. Only the clustered index has
+/// what they read.
+pub(super) fn deciding(plan: &ScanPlan, def: &TableDef, access: &Access) -> Deciding {
+    let Some(partitioning) = def.partitioning.as_deref().filter(|_| access.index == 0) else {
+        return Deciding::default();
+    };
+    let column_of = |slot: u32| {
+        let mut columns = plan.columns[..plan.cond_columns].iter();
+        let found = columns.find(|(_, s)| *s == slot);
+        found.map(|(col, _)| &def.columns[*col])
+    };
+    let decides = |slot| column_of(slot).is_some_and(|c| partitioning.decides(&c.name));
+    let is_deciding = |cond: &Expr| {
+        let mut reads = (false, true);
+        cond.slots(&mut |slot| reads = (true, reads.1 && decides(slot)));
+        let is_other = |e: &Expr| {
+            matches!(
+                e.kind,
+                ExprKind::Subquery(_) | ExprKind::UserVar(_) | ExprKind::Stored(_)
+            )
+        };
+        reads == (true, true) && !cond.is_volatile() && !cond.any(&mut |e| is_other(e))
+    };
+    let all = plan.conds.iter().enumerate();
+    let conds: Vec<usize> = all
+        .filter(|(_, cond)| is_deciding(cond))
+        .map(|(at, _)| at)
+        .collect();
+    // Texts that differ may be the same key.
+    let mut by_key = !def.primary().hidden;
+    let is_text = |slot| column_of(slot).is_none_or(|c| c.ty.is_string());
+    conds
+        .iter()
+        .for_each(|at| plan.conds[*at].slots(&mut |slot| by_key &= !is_text(slot)));
+    Deciding { conds, by_key }
 }
 
 /// Does it look at committed rows first, and lock only those that meet the conditions?

@@ -43,6 +43,8 @@ pub(super) struct RowChanger {
     moves: bool,
     /// A column of any key may change.
     entries_change: bool,
+    /// Columns change that decide the partition of a row.
+    may_enter: bool,
     /// Of the view that rows are changed through.
     view_check: Option<Arc<ViewCheck>>,
     /// Triggers see rows before they are written, and may change every column: the columns as these see them.
@@ -104,6 +106,10 @@ impl RowChanger {
         };
         let moves = in_key(table.primary());
         let entries_change = moves || table.indexes[1..].iter().any(in_key);
+        let may_enter = table.partitioning.as_deref().is_some_and(|partitioning| {
+            let mut changed = touched.iter().map(|(col, _)| &table.columns[*col].name);
+            changed.any(|name| partitioning.decides(name))
+        });
         Self {
             exprs,
             on_update_from,
@@ -111,6 +117,7 @@ impl RowChanger {
             touched,
             moves,
             entries_change,
+            may_enter,
             view_check: None,
             relaxed: fires.then(|| relaxed_columns(&table)),
             table,
@@ -331,6 +338,7 @@ impl RowChanger {
             new_clustered,
             new: buffers.row,
             entries_change: self.entries_change,
+            may_enter: self.may_enter,
         };
         let mut writer = Writer {
             txn: env.txn,

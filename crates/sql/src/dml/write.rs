@@ -484,7 +484,7 @@ impl Writer<'_> {
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
         let moved = change.clustered != change.new_clustered;
-        if !change.entries_change {
+        if !change.entries_change && !change.may_enter {
             debug_assert!(!moved, "the clustered key is an entry, too");
             let tree = &table.primary().tree;
             self.txn.put(tree, change.clustered, change.new)?;
@@ -534,7 +534,7 @@ impl Writer<'_> {
         }
         self.txn
             .put(&primary.tree, change.new_clustered, change.new)?;
-        let new_key = moved.then_some(change.new_clustered);
+        let new_key = (moved || change.may_enter).then_some(change.new_clustered);
         let keys = (new_key, &*new.secondary, &*new.words);
         let in_gap = self.give_way(table, keys, place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
@@ -573,6 +573,9 @@ pub(super) struct RowChange<'a> {
     pub(super) new: &'a [u8],
     /// A column of some secondary index, or of the primary key, may differ.
     pub(super) entries_change: bool,
+    /// A column that decides the row's partition may differ: the row may come to where a scan has left it out, without
+    /// a new key, so it looks for gaps as a new one.
+    pub(super) may_enter: bool,
 }
 
 /// The entry buffers of a [`Scratch`].

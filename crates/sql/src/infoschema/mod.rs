@@ -4,9 +4,10 @@
 //! row sources. Parts: `declared` (columns of every table) · `absent` (names that no statement reaches) · `source`
 //! (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `view_columns` (what those of views stand for),
-//! `system_objects` (the same about the system schemas), `partitions`, `histogram` (statistics of columns), `foreign`
-//! (foreign keys), `server` (rows about the server: variables, sessions, character sets), `roles`, `routines` (stored
-//! routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords, extension tables), `tablespaces`,
+//! `system_objects` (the same about the system schemas), `partitions`, `partition_rows` (their sizes), `histogram`
+//! (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables, sessions, character
+//! sets), `roles`, `routines` (stored routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords,
+//! extension tables), `tablespaces`,
 //! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
 //! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling`
 //! (stages of a session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) ·
@@ -24,6 +25,7 @@ mod locks;
 mod log;
 mod mysql;
 mod objects;
+mod partition_rows;
 mod partitions;
 mod performance;
 mod profiling;

@@ -1,7 +1,7 @@
 //! PARTITIONS: a line for each partition or subpartition; a table without partitions is shown as one.
 //!
 //! Neighbours: `objects` asks for each table and view that the account may see.
-//! **Invariant**: rows of all partitions are in the same tree, so rows and bytes of one are an equal share.
+//! **Invariant**: rows of all partitions are in the same tree, so bytes of one are its share of the rows.
 
 use esker_sql_catalog::catalog::{
     PartitionBound, PartitionDef, PartitionItem, PartitionMethod, Partitioning, TableDef, ViewDef,
@@ -10,7 +10,7 @@ use esker_sql_catalog::catalog::{
 use esker_types::Value;
 
 use super::objects::created;
-use super::{Viewer, text};
+use super::{Viewer, partition_rows, text};
 
 /// Columns about a partition itself.
 const NAMED: usize = 12;
@@ -30,16 +30,20 @@ pub(super) fn of_table(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Valu
     let Some(partitioning) = &table.partitioning else {
         let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
         row.resize(NAMED, Value::Null);
-        out.push(measured(viewer, table, row, (1, ""), ""));
+        out.push(measured(viewer, table, row, (1.0, ""), ""));
         return;
     };
-    let subs = |p: &PartitionDef| p.subpartitions.len().max(1);
-    let count: usize = partitioning.partitions.iter().map(subs).sum();
+    let sizes = partition_rows::sizes(&viewer.instance, table);
+    let counts = sizes.as_ref().map_or(&[][..], |sizes| &sizes.counts);
+    let all = counts.iter().sum::<u64>().max(1);
+    let share = |at: usize| counts.get(at).map_or(0.0, |n| *n as f64 / all as f64);
     for (nth, partition) in partitioning.partitions.iter().enumerate() {
         let line = |sub: Option<(usize, &PartitionItem)>| {
             let row = named(table, partitioning, (nth, partition), sub);
             let item = sub.map_or(&partition.item, |(_, item)| item);
-            measured(viewer, table, row, (count as u64, &item.comment), "default")
+            let subs = partition.subpartitions.len().max(1);
+            let at = nth * subs + sub.map_or(0, |(nth, _)| nth);
+            measured(viewer, table, row, (share(at), &item.comment), "default")
         };
         match partition.subpartitions.is_empty() {
             true => out.push(line(None)),
@@ -92,21 +96,22 @@ fn expression(method: &PartitionMethod) -> Value {
     text(columns.join(","))
 }
 
-/// Adds rows and bytes: one of `count` shares.
+/// Adds rows and bytes: a `share` of the table's.
 fn measured(
     viewer: &Viewer,
     table: &TableDef,
     mut row: Vec<Value>,
-    (count, comment): (u64, &str),
+    (share, comment): (f64, &str),
     nodegroup: &str,
 ) -> Vec<Value> {
     let stats = viewer.instance.table_stats(table);
+    let part = |whole: u64| Value::UInt((whole as f64 * share).round() as u64);
     row.extend([
-        Value::UInt(stats.rows.div_ceil(count)),
+        part(stats.rows),
         Value::UInt(stats.data_bytes.checked_div(stats.rows).unwrap_or(0)),
-        Value::UInt(stats.data_bytes / count),
+        part(stats.data_bytes),
         Value::UInt(0),
-        Value::UInt(stats.index_bytes / count),
+        part(stats.index_bytes),
         Value::UInt(0),
         created(viewer, table.create_time_micros),
         Value::Null,

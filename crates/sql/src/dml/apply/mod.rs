@@ -292,6 +292,7 @@ impl RowApplier {
             new_clustered: buffers.key,
             new: buffers.row,
             entries_change: true,
+            may_enter: table.partitioning.is_some(),
         };
         let mut writer = Writer {
             txn: env.txn,

@@ -447,6 +447,8 @@ impl<'e> Enforcer<'e> {
             new_clustered: &new_clustered,
             new: &becomes,
             entries_change: true,
+            // Partitioned tables have no foreign keys.
+            may_enter: false,
         };
         match self
             .writer
