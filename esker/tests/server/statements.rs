@@ -177,6 +177,61 @@ fn kill_ends_statements_and_sessions() {
     assert_eq!(killer.code("KILL 4000000000"), Some(1094));
 }
 
+/// KILL QUERY ends a SLEEP. Where that is all that a statement does it is an answer, and a program goes on; in a
+/// condition it is an error; EXPLAIN ANALYZE shows what was done.
+#[test]
+fn a_sleep_that_is_killed_is_an_answer() {
+    let (server, _dir) = server();
+    let mut killer = server.connect();
+    killer.run("USE d; CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2); CREATE TABLE went_on (n INT)");
+    for (name, sleeps) in [
+        ("p", "SELECT SLEEP(60)"),
+        ("q", "DO SLEEP(60)"),
+        ("r", "SELECT SLEEP(60) INTO @s"),
+    ] {
+        killer.run(&format!(
+            "CREATE PROCEDURE d.{name}() BEGIN {sleeps}; INSERT INTO d.went_on VALUES (1); END"
+        ));
+    }
+    for (sql, code) in [
+        ("CALL d.p()", None),
+        ("CALL d.q()", None),
+        ("CALL d.r()", None),
+        ("CREATE TABLE d.made SELECT SLEEP(60) AS s", None),
+        ("EXPLAIN ANALYZE SELECT SLEEP(60) FROM d.t", None),
+        (
+            "CREATE TABLE d.more SELECT SLEEP(60) AS s FROM d.t",
+            Some(1317),
+        ),
+        ("UPDATE d.t SET a = 5 WHERE SLEEP(60) = 0", Some(1317)),
+        (
+            "DELETE FROM d.t WHERE SLEEP(60) = 5 ORDER BY a LIMIT 3",
+            Some(1317),
+        ),
+    ] {
+        let mut victim = server.connect();
+        let id = victim.value("SELECT CONNECTION_ID()");
+        let sleeping = std::thread::spawn(move || {
+            let code = victim.code(sql);
+            (code, victim.lines("SHOW WARNINGS"))
+        });
+        let sleeps = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state = 'User sleep'"
+        );
+        eventually(sql, || killer.value(&sleeps) == "1");
+        killer.run(&format!("KILL QUERY {id}"));
+        let (answer, warnings) = sleeping.join().expect("no panic");
+        assert_eq!(answer, code, "{sql}");
+        if sql.starts_with("EXPLAIN") {
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(warnings[0].contains("1317"), "{warnings:?}");
+        }
+    }
+    assert_eq!(killer.value("SELECT COUNT(*) FROM d.went_on"), "3");
+    assert_eq!(killer.value("SELECT s FROM d.made"), "1");
+    assert_eq!(killer.lines("SELECT a FROM d.t ORDER BY a"), ["1", "2"]);
+}
+
 /// KILL of a connection while its statement runs: no answer, so that no driver takes the connection for a live one.
 #[test]
 fn a_killed_connection_is_not_answered() {

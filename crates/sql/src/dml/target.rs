@@ -125,7 +125,7 @@ impl Search {
         states: &SubqueryStates,
     ) -> Result<Vec<Vec<Value>>, ExecError> {
         let mut stream = self.plan.open();
-        env.querying(|statement| {
+        let found = env.querying(|statement| {
             let executor = statement.executor(states);
             let accounts = statement.env(&executor);
             let mut rows = Vec::new();
@@ -133,8 +133,11 @@ impl Search {
                 charge(&accounts, row_bytes(row), Purpose::Hash)?;
                 rows.push(row.to_vec());
             }
-            Ok(rows)
-        })
+            Ok::<_, ExecError>(rows)
+        })?;
+        // KILL ends a SLEEP() in a condition: what it says then is no answer.
+        (env.check_killed)()?;
+        Ok(found)
     }
 
     /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row` (whose buffer

@@ -417,7 +417,9 @@ impl SessionInfo for SessionContext {
         self.process.is_killed() || self.pace.is_late()
     }
     fn pause(&self, time: Duration) {
+        self.process.show_state("User sleep");
         self.process.sleep_until(Instant::now() + time);
+        self.process.show_state("");
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         self.pace.look_at_bytes(bytes, &self.process)?;

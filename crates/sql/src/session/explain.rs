@@ -16,7 +16,7 @@ use esker_sql_plan::plan::explain::{
     Explained, Explainee, Form, Outside, explain, explain_analyzed,
 };
 use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
-use esker_types::{SqlError, SqlResult, Value, errors};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::Purpose;
@@ -186,7 +186,19 @@ impl Session {
         };
         let stream = Box::new(RowStream::measured(plan.clone()));
         let mut source = RowSource::Stream(stream, params.to_vec(), Mode::Thread);
-        while self.pull(&mut source, &mut Nowhere::default(), ROWS_AT_A_TIME)? {}
+        loop {
+            match self.pull(&mut source, &mut Nowhere::default(), ROWS_AT_A_TIME) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // KILL QUERY: what it has done until then is the answer.
+                Err(ExecError::Sql(e)) if e.code == INTERRUPTED => {
+                    self.context.process.clear_query_kill();
+                    self.warn(Level::Warning, e.code, e.message);
+                    break;
+                }
+                Err(e) => return Err(e),
+            }
+        }
         let RowSource::Stream(stream, ..) = &source else {
             unreachable!("made above");
         };
@@ -256,6 +268,8 @@ fn check_into(asked: &Explain) -> SqlResult<()> {
 }
 
 /// Rows that [`Nowhere`] takes at a time; between them the session looks at KILL and the time limit.
+/// The error of KILL QUERY.
+const INTERRUPTED: u16 = 1317;
 const ROWS_AT_A_TIME: usize = 1000;
 
 /// Takes rows and keeps none.

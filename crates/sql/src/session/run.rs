@@ -368,6 +368,9 @@ impl Session {
                 if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = self.context.check().map_err(ExecError::Sql).and(pulled);
+                } else if blocks && matches!(pulled, Ok(false)) {
+                    // It has been answered: a program goes on.
+                    self.context.process.clear_query_kill();
                 }
                 let failure = self.context.pace.failure().map_err(ExecError::Sql);
                 let pulled = failure.and(pulled);

@@ -91,7 +91,7 @@ fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
         ("statement/sql/all", "YES"),
         ("transaction", "YES"),
         ("wait/io/table/sql/handler", "NO"),
-        ("wait/lock/metadata/sql/mdl", "NO"),
+        ("wait/lock/metadata/sql/mdl", "YES"),
     ];
     let stages = Stage::ALL.map(|stage| (stage.event(), "YES"));
     let row = |(name, timed)| vec![text(name), text("YES"), text(timed), text("")];
