@@ -32,6 +32,8 @@ pub(crate) struct RootExec {
     state: State,
     out: Vec<Value>,
     tail: Tail,
+    /// Bad values in the select list are errors.
+    stores: bool,
 }
 
 enum State {
@@ -80,7 +82,13 @@ impl RootExec {
             state,
             out: Vec::new(),
             tail: Tail::default(),
+            stores: false,
         }
+    }
+
+    /// Its rows are stored: bad values in the select list are errors, as where rows are changed.
+    pub fn store_strictly(&mut self) {
+        self.stores = true;
     }
 
     /// Starts over.
@@ -261,7 +269,15 @@ impl RootExec {
                             return Ok(true);
                         }
                     } else if state.next_row(plan, block, env)? {
-                        state.project(block, &mut self.out, env)?;
+                        if !self.stores {
+                            state.project(block, &mut self.out, env)?;
+                            return Ok(true);
+                        }
+                        let strict_write = &env.ctx.diagnostics.strict_write;
+                        let before = strict_write.replace(true);
+                        let projected = state.project(block, &mut self.out, env);
+                        strict_write.set(before);
+                        projected?;
                         return Ok(true);
                     }
                     state.later = state.seen.drain(env)?;

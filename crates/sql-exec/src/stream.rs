@@ -70,6 +70,11 @@ impl RowStream {
         stream
     }
 
+    /// Its rows go to variables of a program: bad values in the select list are errors.
+    pub fn store_strictly(&mut self) {
+        self.root.store_strictly();
+    }
+
     /// What the operators of a measured stream did so far.
     pub fn profile(&self) -> Option<&Profile> {
         self.states.profile.as_deref()

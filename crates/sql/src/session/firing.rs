@@ -340,8 +340,10 @@ impl Session {
         let (strict, around) = (self.program.strict, self.program.strict_around);
         self.program.strict_around |= strict | self.program.changes_strictly;
         self.program.strict = false;
+        let stores = std::mem::take(&mut self.program.stores);
         let ran = run(self);
         (self.program.strict, self.program.strict_around) = (strict, around);
+        self.program.stores = stores;
         self.program.calling = calling;
         self.context.last_insert_id.set(ids.0);
         self.context.insert_id.set(ids.1);

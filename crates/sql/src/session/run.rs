@@ -356,14 +356,18 @@ impl Session {
             RowSource::Stream(stream, params, mode) => {
                 let plan = stream.plan();
                 let (blocks, reads) = (plan.blocks, !plan.is_tableless());
-                let (mut pulled, raised) = match &plan.calls {
-                    None => {
-                        self.execute(*mode, blocks, params, |env| stream.pull(env, sink, limit))
-                    }
-                    Some(used) => {
-                        let used = used.to_vec();
-                        self.execute_calling(used, params, |env| stream.pull(env, sink, limit))
-                    }
+                let calls = plan.calls.as_ref().map(|used| used.to_vec());
+                if self.program.stores {
+                    stream.store_strictly();
+                }
+                // Whatever has called the program: conditions of a query do not store anything.
+                let mut pull = |env: &StatementEnv<'_>| {
+                    env.ctx.diagnostics.strict_write.set(false);
+                    stream.pull(env, sink, limit)
+                };
+                let (mut pulled, raised) = match calls {
+                    None => self.execute(*mode, blocks, params, &mut pull),
+                    Some(used) => self.execute_calling(used, params, &mut pull),
                 };
                 if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.

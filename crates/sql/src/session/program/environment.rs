@@ -128,6 +128,7 @@ impl Session {
         self.program.calling = None;
         self.program.strict = false;
         self.program.changes_strictly = false;
+        self.program.stores = false;
         self.program.strict_around = false;
         self.program.types = None;
         self.program.into = None;

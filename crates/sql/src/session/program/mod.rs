@@ -51,6 +51,8 @@ pub(super) struct ProgramState {
     pub(super) strict: bool,
     /// They are in the rows that the statement changes.
     pub(super) changes_strictly: bool,
+    /// The rows of the query that runs go to variables, in strict mode.
+    pub(super) stores: bool,
     /// They are in the statement around the functions and triggers that run, and so, as in MySQL, in all that these
     /// evaluate.
     pub(super) strict_around: bool,

@@ -48,6 +48,14 @@ impl Session {
         if let Statement::Call { name, args } = &*sql.statement {
             return self.call_inside(machine, sql, (name, args));
         }
+        let stores = !sql.into.is_empty() && self.vars.sql_mode.is_strict();
+        let before = std::mem::replace(&mut self.program.stores, stores);
+        let flow = self.run_and_store(machine, sql);
+        self.program.stores = before;
+        flow
+    }
+
+    fn run_and_store(&mut self, machine: &mut Machine, sql: &Sql) -> Result<Flow, ExecError> {
         let frame = machine.frames.last_mut().expect("its program runs");
         let done = self.run_in_frame(frame, sql)?;
         let given = self.program.into.take();
