@@ -7,6 +7,7 @@
 
 use std::ops::Bound as RangeBound;
 
+use esker_types::collation::Charset;
 use esker_types::{SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
@@ -59,8 +60,9 @@ impl Placed<'_> {
 
 /// The place of a value, if it is known exactly.
 fn place<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<Place<'a>> {
-    if let ValueRef::Str(_) = v {
-        return ty.is_string().then_some(Place::At(Placed::Given(v)));
+    if let ValueRef::Str(text) = v {
+        let fits = ty.is_string() && !lacks(ty.collation.charset(), text);
+        return fits.then_some(Place::At(Placed::Given(v)));
     }
     Some(match locate_number(v, ty)? {
         Edge::At(v) => Place::At(Placed::Made(v)),
@@ -69,6 +71,12 @@ fn place<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<Place<'a>> {
         Edge::AfterAll => Place::AfterAll,
         Edge::Near(..) | Edge::Null | Edge::Anywhere => return None,
     })
+}
+
+/// Does the text have characters that the column's character set has not? Comparing them is an error.
+fn lacks(charset: Charset, text: &[u8]) -> bool {
+    let has_all = matches!(charset, Charset::Utf8mb4 | Charset::Binary);
+    !has_all && !text.is_ascii() && charset.encode(text).is_err()
 }
 
 /// The keys of a range specification.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
-use esker_types::collation::Coercibility;
+use esker_types::collation::{Coercibility, Collation};
 use esker_types::func::merge::merge_types;
-use esker_types::func::{ArgType, RetCtx};
+use esker_types::func::{ArgType, RetCtx, check_constant};
 use esker_types::{SqlError, SqlResult};
 
 use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
@@ -23,6 +23,7 @@ use super::recursive::{bind_recursive, is_recursive, unreadable};
 use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, QueryPlace, call, errors};
+use crate::expr::Expr;
 
 /// Binds a query expression.
 pub fn bind_query(
@@ -327,6 +328,11 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
         if merged.ret.is_string() && merged.coercibility == Coercibility::None {
             return Err(errors::illegal_mix("UNION"));
         }
+        if merged.ret.is_string() {
+            for query in queries {
+                check_output(query, nth, merged.ret.collation)?;
+            }
+        }
         columns.push(match queries.len() {
             1 => column.clone(),
             // The columns of the result are those of a table without a name.
@@ -339,6 +345,17 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
         });
     }
     Ok(columns.into())
+}
+
+/// 3854 for a constant in the select list that does not exist in the character set of the result.
+fn check_output(query: &BoundQuery, nth: usize, to: Collation) -> SqlResult<()> {
+    let Body::Block(block) = &query.body else {
+        return Ok(());
+    };
+    match block.output.get(nth).and_then(Expr::as_const) {
+        Some(value) => check_constant(value, &query.columns[nth].ty, to),
+        None => Ok(()),
+    }
 }
 
 fn bind_values(
