@@ -389,13 +389,17 @@ fn arithmetic(
     right: &ast::Expr,
 ) -> SqlResult<Expr> {
     let op = kernel(op);
-    let args = [
+    let mut args = [
         operand_of(op, left, numeric_operand(env, scope, left)?),
         operand_of(op, right, numeric_operand(env, scope, right)?),
     ];
     let [a, b] = &args;
     env.meets(a, &b.ty);
     env.meets(b, &a.ty);
+    if env.describe_only {
+        take_types(&mut args);
+    }
+    let [a, b] = &args;
     let ty = arith::result_type(op, &a.ty, &b.ty, &ArithFacts::of(env.ctx));
     let coer = if ty.is_string() {
         Coercibility::Implicit
@@ -409,6 +413,29 @@ fn arithmetic(
         ty,
         coer,
     })
+}
+
+/// Before there are values, a parameter in a calculation is taken for a number of the other operand's kind.
+fn take_types(args: &mut [Expr; 2]) {
+    let known = args.each_ref().map(|e| {
+        let is_param = matches!(e.kind, ExprKind::Param(_));
+        (!is_param).then(|| e.ty.clone())
+    });
+    let [a, b] = args;
+    for (param, other) in [(a, &known[1]), (b, &known[0])] {
+        let (ExprKind::Param(_), Some(other)) = (&param.kind, other) else {
+            continue;
+        };
+        param.ty = match &other.kind {
+            TypeKind::Decimal => SqlType::decimal(65, 30),
+            _ if other.is_integer() => SqlType {
+                length: 21,
+                ..SqlType::bigint(other.unsigned)
+            },
+            _ => continue,
+        };
+        param.coer = Coercibility::Numeric;
+    }
 }
 
 fn bind_cast(

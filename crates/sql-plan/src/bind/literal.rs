@@ -192,7 +192,15 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
     match env.params {
         Params::Values(values) => {
             let value = values.get(nth as usize).cloned().unwrap_or_default();
-            value_expr(env, value)
+            let mut bound = value_expr(env, value);
+            // The next execution may give it NULL: results say so, and have room for every number.
+            bound.ty.nullable = true;
+            match bound.ty.kind {
+                TypeKind::BigInt => bound.ty.length = 21,
+                TypeKind::Double => bound.ty.length = 23,
+                _ => {}
+            }
+            bound
         }
         Params::Typed(values, types) => {
             let nth = nth as usize;

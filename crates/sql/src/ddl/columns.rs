@@ -304,7 +304,15 @@ pub(super) fn build_default(
             Ok(DefaultDef::Now)
         }
         Some(ColumnDefault::Now(_)) => Err(errors::invalid_default(name)),
-        Some(ColumnDefault::Expr(e)) => expr_text(&e.expr).map(DefaultDef::Expr),
+        Some(ColumnDefault::Expr(e)) => {
+            let subquery = || {
+                let text = format!(
+                    "Default value expression of column '{name}' contains a disallowed function."
+                );
+                SqlError::new(3769, "HY000", text)
+            };
+            kept_text(&e.expr, name, subquery).map(DefaultDef::Expr)
+        }
         Some(ColumnDefault::Literal(e)) => {
             let value = literal(e, ty).ok_or_else(|| errors::invalid_default(name))?;
             if value.is_null() {

@@ -344,8 +344,37 @@ fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
 }
 
 /// 3768, 3767.
+/// Functions that MySQL keeps out of defaults: they wait, do something, or tell of the session's last statement.
+const NOT_IN_DEFAULTS: [&str; 15] = [
+    "benchmark",
+    "found_rows",
+    "get_lock",
+    "is_free_lock",
+    "is_used_lock",
+    "last_insert_id",
+    "load_file",
+    "master_pos_wait",
+    "release_all_locks",
+    "release_lock",
+    "row_count",
+    "sleep",
+    "source_pos_wait",
+    "updatexml",
+    "version",
+];
+
 fn validate_default(columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
     let name = &columns[at].name;
+    let mut refused = None;
+    bound.visit(&mut |e| match &e.kind {
+        ExprKind::Func(call) if NOT_IN_DEFAULTS.contains(&call.def.name) => {
+            refused = Some(call.def.name);
+        }
+        _ => {}
+    });
+    if let Some(function) = refused {
+        return Err(default_error(name, disallowed(function)));
+    }
     let (mut auto, mut late) = (false, false);
     bound.slots(&mut |slot| {
         auto |= columns[slot as usize].auto_increment;

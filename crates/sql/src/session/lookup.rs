@@ -169,10 +169,7 @@ impl Session {
     ) -> SqlResult<Description> {
         let in_transaction = self.in_transaction();
         // Parameters have no type yet; text converts to everything.
-        let unknown = SqlType {
-            collation: self.vars.collation_connection,
-            ..SqlType::new(TypeKind::VarChar)
-        };
+        let unknown = SqlType::varchar(MAX_PARAMETER_CHARS, self.vars.collation_connection);
         let types = vec![unknown; params];
         let switches =
             matches!(statement, Statement::Update(u) if self.switched_table(u).is_some());
