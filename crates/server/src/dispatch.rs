@@ -87,10 +87,20 @@ pub(crate) fn begin(
                 }
             }
         },
-        Command::StmtPrepare(text) => match session.prepare(text) {
-            Ok(prepared) => Next::Prepared(Box::new(prepared)),
-            Err(e) => Next::Error(e),
-        },
+        Command::StmtPrepare(text) => {
+            let prepared = session.prepare(text);
+            // One that there is no room for does not count, as in MySQL.
+            if !prepared
+                .as_ref()
+                .is_err_and(|e| e.code == TOO_MANY_PREPARED)
+            {
+                session.count(Counter::ComStmtPrepare, 1);
+            }
+            match prepared {
+                Ok(prepared) => Next::Prepared(Box::new(prepared)),
+                Err(e) => Next::Error(e),
+            }
+        }
         Command::StmtSendLongData(id, param, data) => {
             statements.append(session, id, param, data);
             Next::Silence
@@ -197,11 +207,14 @@ fn flush_of(bits: u8) -> String {
     }
 }
 
-/// Which protocol command it is, for SHOW STATUS; statements are counted by their kind elsewhere.
+/// The error of a prepare beyond `max_prepared_stmt_count`.
+const TOO_MANY_PREPARED: u16 = 1461;
+
+/// Which protocol command it is, for SHOW STATUS; statements are counted by their kind elsewhere, and what is prepared
+/// when that is done.
 fn counter_of(command: &Command<'_>) -> Option<Counter> {
     Some(match command {
         Command::StmtExecute(_) => Counter::ComStmtExecute,
-        Command::StmtPrepare(_) => Counter::ComStmtPrepare,
         Command::StmtSendLongData(..) => Counter::ComStmtSendLongData,
         Command::StmtClose(_) => Counter::ComStmtClose,
         Command::StmtReset(_) => Counter::ComStmtReset,

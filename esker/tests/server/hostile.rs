@@ -293,6 +293,24 @@ fn parameters_of_every_type_and_length() {
     assert_eq!(raw.execute(id, b"\x01\x01\x08\0"), 0);
 }
 
+/// Drivers that count what they have prepared go by it.
+#[test]
+fn prepares_beyond_the_limit_are_not_counted() {
+    let (server, _dir) = server(&["--skip-ssl"]);
+    let mut raw = Raw::root(&server);
+    let mut c = server.connect();
+    let mut prepared =
+        || c.value("SHOW GLOBAL STATUS WHERE Variable_name = 'Com_stmt_prepare' AND Value = 1");
+    raw.prepare("SELECT 1");
+    assert_eq!(prepared(), "Com_stmt_prepare|1");
+    server
+        .connect()
+        .run("SET GLOBAL max_prepared_stmt_count = 1");
+    raw.command(b"\x16SELECT 2");
+    assert_eq!(raw.code(), 1461);
+    assert_eq!(prepared(), "Com_stmt_prepare|1");
+}
+
 #[test]
 fn long_data_is_bounded() {
     let (server, _dir) = server(&["--skip-ssl", "--max-allowed-packet=1M"]);
