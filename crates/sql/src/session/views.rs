@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, quoted, same_name};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::result::{ColumnMeta, OkInfo};
+use esker_sql_catalog::result::{ColumnMeta, OkInfo, StoredAs};
 use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_plan::bind::{
     BoundQuery, Params, Volatility, bind_query, is_updatable, qualify, within_view,
@@ -71,7 +71,7 @@ impl Session {
                 .enumerate()
                 .map(|(nth, c)| ViewColumn {
                     name: named(create, nth).unwrap_or_else(|| c.name.clone()),
-                    ty: shown_type(&c.ty),
+                    ty: shown_type(c),
                 })
                 .collect(),
             named: !create.columns.is_empty(),
@@ -341,11 +341,14 @@ fn expanded_stars(create: &CreateView, columns: &[ColumnMeta]) -> Vec<(usize, us
 }
 
 /// What is shown of a column: INT where that is enough for the digits of what is computed, no bytes for NULL.
-fn shown_type(ty: &SqlType) -> SqlType {
+fn shown_type(column: &ColumnMeta) -> SqlType {
     /// Integers of so many digits may not fit.
     const INT_DIGITS: u32 = 10;
+    let ty = &column.ty;
+    // Columns keep their type, whatever width they are shown with, and so does what is chosen among them.
+    let is_value = column.stored_as == StoredAs::Value;
     match ty.kind {
-        TypeKind::BigInt if ty.length < INT_DIGITS => SqlType {
+        TypeKind::BigInt if is_value && ty.length < INT_DIGITS => SqlType {
             unsigned: ty.unsigned,
             ..SqlType::new(TypeKind::Int)
         }
