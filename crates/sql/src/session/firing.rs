@@ -341,7 +341,10 @@ impl Session {
         self.program.strict_around |= strict | self.program.changes_strictly;
         self.program.strict = false;
         let stores = std::mem::take(&mut self.program.stores);
+        let queries_strictly = self.program.queries_strictly;
+        self.program.queries_strictly |= strict;
         let ran = run(self);
+        self.program.queries_strictly = queries_strictly;
         (self.program.strict, self.program.strict_around) = (strict, around);
         self.program.stores = stores;
         self.program.calling = calling;

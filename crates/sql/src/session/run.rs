@@ -360,9 +360,12 @@ impl Session {
                 if self.program.stores {
                     stream.store_strictly();
                 }
-                // Whatever has called the program: conditions of a query do not store anything.
+                // Inside of a change, too: conditions of a query do not store anything.
+                let is_strict = self.program.strict || self.program.queries_strictly;
                 let mut pull = |env: &StatementEnv<'_>| {
-                    env.ctx.diagnostics.strict_write.set(false);
+                    if !is_strict {
+                        env.ctx.diagnostics.strict_write.set(false);
+                    }
                     stream.pull(env, sink, limit)
                 };
                 let (mut pulled, raised) = match calls {
@@ -373,8 +376,7 @@ impl Session {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = self.context.check().map_err(ExecError::Sql).and(pulled);
                 } else if blocks && matches!(pulled, Ok(false)) {
-                    // It has been answered: a program goes on.
-                    self.context.process.clear_query_kill();
+                    self.forget_kill();
                 }
                 let failure = self.context.pace.failure().map_err(ExecError::Sql);
                 let pulled = failure.and(pulled);
@@ -386,6 +388,14 @@ impl Session {
                 }
                 pulled
             }
+        }
+    }
+
+    /// A SLEEP() that KILL QUERY has ended was all of a statement: that has been answered, and a program goes on. Not
+    /// one that runs inside of another statement, which is not done.
+    pub(super) fn forget_kill(&self) {
+        if !self.program.is_nested() {
+            self.context.process.clear_query_kill();
         }
     }
 

@@ -251,7 +251,6 @@ impl Session {
         params: &[Value],
     ) -> Result<(DmlDone, Seq), ExecError> {
         let (plan, origins) = self.plan_source(query, params)?;
-        let is_alone = plan.blocks && plan.is_tableless();
         let (table, insert) = self.with_ddl(|ctx| {
             let table = create_select::define(ctx, create, name, &plan.columns, &origins)?;
             let insert = insert_into(ctx.eval, &table, plan, create)?;
@@ -265,10 +264,6 @@ impl Session {
         let done = self.calling(insert.targets(), insert.beside(), |session| {
             session.execute_change(params, Mode::Thread, |env| insert.run(env))
         })?;
-        if is_alone {
-            // The row of a SLEEP() that KILL QUERY has ended is an answer as any other.
-            self.context.process.clear_query_kill();
-        }
         self.capture.end_statement(&mut self.txn)?;
         self.seal_filled()?;
         let seq = self.with_ddl(|ctx| create_select::publish(ctx, table))?;

@@ -66,8 +66,7 @@ impl Session {
                     let item = Query::of_item(item.clone());
                     self.evaluate(&Expr::Subquery(Box::new(item)), params)?;
                 }
-                // A SLEEP() that KILL QUERY has ended is done: a program goes on.
-                self.context.process.clear_query_kill();
+                self.forget_kill();
                 Ok(ok(self.end_statement(true)?))
             }
             Statement::Show(show)

@@ -130,6 +130,7 @@ impl Session {
         self.program.changes_strictly = false;
         self.program.stores = false;
         self.program.strict_around = false;
+        self.program.queries_strictly = false;
         self.program.types = None;
         self.program.into = None;
         self.program.handled = None;

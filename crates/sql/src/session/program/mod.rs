@@ -56,6 +56,8 @@ pub(super) struct ProgramState {
     /// They are in the statement around the functions and triggers that run, and so, as in MySQL, in all that these
     /// evaluate.
     pub(super) strict_around: bool,
+    /// They are in the value around them that a variable is set to: then conditions of queries are strict, too.
+    pub(super) queries_strictly: bool,
     /// Where GET DIAGNOSTICS leaves its values for a program.
     pub(super) into: Option<Vec<(Value, SqlType)>>,
     /// What the handler that runs handles.
