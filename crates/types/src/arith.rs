@@ -504,7 +504,7 @@ fn double_op(
 }
 
 /// 3513
-fn unequal_lengths() -> SqlError {
+pub(crate) fn unequal_lengths() -> SqlError {
     let text = "Binary operands of bitwise operators must be of equal length";
     SqlError::new(3513, "HY000", text)
 }

@@ -393,6 +393,15 @@ fn arithmetic(
         operand_of(op, left, numeric_operand(env, scope, left)?),
         operand_of(op, right, numeric_operand(env, scope, right)?),
     ];
+    // Beside a binary string a hexadecimal literal is one, too.
+    let is_binary = |e: &Expr| e.ty.is_string() && e.ty.collation.is_binary();
+    if matches!(op, BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor) {
+        if is_binary(&args[0]) && number_literal(right).is_some() {
+            args[1] = bind_expr(env, scope, right)?;
+        } else if is_binary(&args[1]) && number_literal(left).is_some() {
+            args[0] = bind_expr(env, scope, left)?;
+        }
+    }
     let [a, b] = &args;
     env.meets(a, &b.ty);
     env.meets(b, &a.ty);

@@ -1,16 +1,17 @@
 //! Aggregate functions: definitions and states.
 //!
-//! In flow order: this file (registry), `number` (COUNT, SUM, AVG, BIT_*), `spread` (variance and
+//! In flow order: this file (registry), `number` (COUNT, SUM, AVG), `bits` (BIT_*), `spread` (variance and
 //! deviation), `choose` (MIN, MAX, ANY_VALUE), `concat` (GROUP_CONCAT), `document` (JSON_ARRAYAGG, JSON_OBJECTAGG),
 //! `collect` (ST_COLLECT).
 //! Neighbours: the `sql` crate's grouping operators own the states; DISTINCT and the order of
 //! GROUP_CONCAT are theirs, before `update`.
 //!
 //! **Invariants**: a state that saw no rows gives the function's empty value (COUNT 0, BIT_AND all
-//! ones, other BIT_ functions 0, the rest NULL); `merge` in any grouping gives what one state would
+//! ones, other BIT_ functions zeros, the rest NULL); `merge` in any grouping gives what one state would
 //! have given, except that GROUP_CONCAT, ANY_VALUE and the JSON aggregates follow the order of merging and that sums of
 //! doubles may differ in their last digits.
 
+mod bits;
 mod choose;
 mod collect;
 mod concat;
@@ -149,6 +150,7 @@ impl AggDef {
 /// Definitions, module by module.
 const MODULES: &[&[AggDef]] = &[
     number::DEFS,
+    bits::DEFS,
     spread::DEFS,
     choose::DEFS,
     concat::DEFS,

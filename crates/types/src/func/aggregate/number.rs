@@ -1,4 +1,4 @@
-//! COUNT, SUM, AVG, BIT_AND, BIT_OR, BIT_XOR.
+//! COUNT, SUM, AVG.
 //!
 //! Neighbours: `decimal` adds what does not fit an i128.
 //! **Invariant**: sums of integers and decimals are exact, whatever the order.
@@ -37,27 +37,6 @@ pub(super) const DEFS: &[AggDef] = &[
         max_args: 1,
         ret: ret_avg,
         new: avg,
-    },
-    AggDef {
-        name: "bit_and",
-        min_args: 1,
-        max_args: 1,
-        ret: ret_bits,
-        new: bit_and,
-    },
-    AggDef {
-        name: "bit_or",
-        min_args: 1,
-        max_args: 1,
-        ret: ret_bits,
-        new: bit_or,
-    },
-    AggDef {
-        name: "bit_xor",
-        min_args: 1,
-        max_args: 1,
-        ret: ret_bits,
-        new: bit_xor,
     },
 ];
 
@@ -305,67 +284,6 @@ impl AggState for Sum {
             Total::Double(_) => Err(errors::out_of_range("DOUBLE", "sum")),
             _ => Ok(Value::Decimal(self.total.decimal())),
         }
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
-}
-
-fn ret_bits(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
-    let ty = SqlType {
-        length: 21,
-        ..SqlType::bigint(true)
-    };
-    Ok(Signature::plain(ty.with_nullable(false)))
-}
-
-struct Bits {
-    bits: u64,
-    combine: fn(u64, u64) -> u64,
-}
-
-fn bit_and(_: &AggTypes) -> Box<dyn AggState> {
-    Box::new(Bits {
-        bits: u64::MAX,
-        combine: |a, b| a & b,
-    })
-}
-
-fn bit_or(_: &AggTypes) -> Box<dyn AggState> {
-    Box::new(Bits {
-        bits: 0,
-        combine: |a, b| a | b,
-    })
-}
-
-fn bit_xor(_: &AggTypes) -> Box<dyn AggState> {
-    Box::new(Bits {
-        bits: 0,
-        combine: |a, b| a ^ b,
-    })
-}
-
-impl AggState for Bits {
-    fn update(&mut self, ctx: &EvalCtx, args: &[Value]) -> SqlResult<()> {
-        let bits = match &args[0] {
-            Value::Null => return Ok(()),
-            Value::UInt(v) => *v,
-            Value::Bit(v, _) => *v,
-            Value::Int(v) => *v as u64,
-            v => cast::to_i64(ctx, v)? as u64,
-        };
-        self.bits = (self.combine)(self.bits, bits);
-        Ok(())
-    }
-
-    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
-        self.bits = (self.combine)(self.bits, same::<Self>(other).bits);
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
-        Ok(Value::UInt(self.bits))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
