@@ -4,7 +4,8 @@
 Source: what MySQL 9.7 answers for every code of a character set (CONVERT, UPPER, LOWER, WEIGHT_STRING), and for every
 character of the basic plane (CONVERT).
 
-  charset-tables.py --mysql HOST:PORT --out DIR             writes charsets8.bin, collations8.bin and multibyte/*.bin
+  charset-tables.py --mysql HOST:PORT --out DIR             writes charsets8.bin, collations8.bin, multibyte/*.bin
+                                                            and gb18030.bin
   charset-tables.py --mysql HOST:PORT --esker HOST:PORT     compares every character of every set between two servers
 
 Like the collations' tables these are part of what is on disk: a change of any byte that is already released makes
@@ -39,7 +40,15 @@ create table u (cp int primary key, c varchar(4) character set utf8mb4 collate u
 insert into u select cp, convert(unhex(lpad(hex(cp), 8, '0')) using utf32) from
     (select b.n*4096+c.n*256+d.n*16+e.n cp from d b, d c, d d, d e) x where cp not between 55296 and 57343;
 """
+ALL_PLANES = """
+drop table if exists p; create table p (cp int primary key, c varchar(4) character set utf8mb4 collate utf8mb4_bin);
+insert into p select n * 65536 + cp, convert(unhex(lpad(hex(n * 65536 + cp), 8, '0')) using utf32)
+    from (select n from d union select 16) x, (select b.n*4096+c.n*256+d.n*16+e.n cp from d b, d c, d d, d e) y
+    where n * 65536 + cp not between 55296 and 57343;
+"""
 QUESTION_MARK = 0x3F
+# What MySQL adds to the places by pinyin.
+PINYIN = 0xFFA00000
 
 
 class Server:
@@ -166,6 +175,74 @@ def choices(server, name, chars):
     return chosen
 
 
+def runs_of(keys):
+    """Keys in a row."""
+    runs = []
+    for key in sorted(keys):
+        if runs and key == runs[-1].stop:
+            runs[-1] = range(runs[-1].start, key + 1)
+        else:
+            runs.append(range(key, key + 1))
+    return runs
+
+
+def packed_runs(runs):
+    """As han.rs and gb18030.rs describe them, without what follows each."""
+    gaps = (run.start - before for run, before in zip(runs, (0, *(run.stop for run in runs))))
+    return [varint(gap) + varint(len(run)) for gap, run in zip(gaps, runs)]
+
+
+def packed_pairs(pairs):
+    """As in case.bin."""
+    out, last = varint(len(pairs)), 0
+    for char in sorted(pairs):
+        out += varint(char - last) + varint(zigzag(pairs[char] - char))
+        last = char
+    return out
+
+
+def number_of(code):
+    """What a code of four bytes counts."""
+    return ((code[0] - 0x81) * 10 + code[1] - 0x30) * 1260 + (code[2] - 0x81) * 10 + code[3] - 0x30
+
+
+def gb18030(server):
+    """The parts of gb18030.bin; what gb18030.rs knows without them is checked."""
+    server.run(ALL_PLANES)
+    text = "convert(c using gb18030)"
+    exprs = [text, f"convert(upper({text}) using utf32)", f"convert(lower({text}) using utf32)"]
+    answers = server.columns(*exprs, f"weight_string({text} collate gb18030_chinese_ci)", table="p", key="cp")
+    known = [cp for cp in range(0x110000) if not 0xD800 <= cp < 0xE000]
+    codes = {cp: bytes.fromhex(code) for cp, code in zip(known, answers[0])}
+    upper, lower = ({cp: int(to, 16) for cp, to in zip(known, column)} for column in answers[1:3])
+    weights = {cp: bytes.fromhex(weight) for cp, weight in zip(known, answers[3])}
+    assert all(codes[cp] == bytes([cp]) for cp in range(0x80))
+    two = {int.from_bytes(code, "big"): cp for cp, code in codes.items() if len(code) == 2}
+    numbers = {cp: number_of(code) for cp, code in codes.items() if len(code) == 4}
+    assert all(numbers[cp] == cp - 0x10000 + 189000 for cp in known if cp >= 0x10000)
+    pinyin = {cp: int.from_bytes(w, "big") - PINYIN for cp, w in weights.items() if len(w) == 4 and w[1] >= 0xA0}
+    for cp in known:
+        code = codes[upper[cp]]
+        shown = code if len(code) < 4 else (0xFF000000 + number_of(code)).to_bytes(4, "big")
+        assert cp in pinyin or weights[cp] == shown, hex(cp)
+    runs = []
+    for run in runs_of(cp for cp in numbers if cp < 0x10000):
+        for cp in run:
+            if runs and cp == runs[-1].stop and numbers[cp] == numbers[cp - 1] + 1:
+                runs[-1] = range(runs[-1].start, cp + 1)
+            else:
+                runs.append(range(cp, cp + 1))
+    ends = (0, *(numbers[run.stop - 1] + 1 for run in runs))
+    four = (packed + varint(zigzag(numbers[run.start] - end)) for packed, run, end in zip(packed_runs(runs), runs, ends))
+    yield packed_list(two)
+    yield varint(len(runs)) + b"".join(four)
+    for cases in (upper, lower):
+        yield packed_pairs({cp: to for cp, to in cases.items() if to != cp})
+    ideographs = packed_runs(runs_of(pinyin))
+    yield varint(len(ideographs)) + b"".join(ideographs)
+    yield b"".join(struct.pack("<H", pinyin[cp]) for cp in sorted(pinyin))
+
+
 def generate(server, out):
     server.run(SETUP)
     tables = [
@@ -181,6 +258,7 @@ def generate(server, out):
         default = server.run(f"select default_collate_name from information_schema.character_sets"
                              f" where character_set_name = '{name}'")[0][0]
         files[f"multibyte/{name}.bin"] = multibyte_charset(server, name, default)
+    files["gb18030.bin"] = b"".join(gb18030(server))
     (out / "multibyte").mkdir(exist_ok=True)
     for name, data in files.items():
         (out / name).write_bytes(data)

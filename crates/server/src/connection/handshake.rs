@@ -173,18 +173,12 @@ pub(super) async fn change_user(
     }
 }
 
-/// MySQL's numbers of gb18030's collations.
-const GB18030: std::ops::RangeInclusive<u16> = 248..=250;
-
 /// The collation that a client asks for by its number; None: one that nobody has.
 ///
 /// # Errors
-/// 1115, 1231: statements cannot be in its character set. A client that went on in another set would escape quotes
+/// 1231: statements cannot be in its character set. A client that went on in another set would escape quotes
 /// for its own.
 fn collation_of(id: u16) -> SqlResult<Option<Collation>> {
-    if GB18030.contains(&id) {
-        return Err(errors::unknown_charset("gb18030"));
-    }
     let collation = Collation::by_id(id);
     match collation.map(Collation::charset) {
         Some(charset) if !charset.of_clients() => {

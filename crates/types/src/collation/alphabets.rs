@@ -2,8 +2,9 @@
 //! *contractions* of the Unicode collation algorithm (UTS #10, section 3.3.2), and the languages of the 0900
 //! collations.
 //!
-//! Neighbours: `weights` has the tables that these are patches of; `order` looks for contractions wherever it walks
-//! over the weights of such a collation; `pattern` compares single characters, as MySQL does.
+//! Neighbours: `weights` has the tables that these are patches of; `han` makes those of Chinese and Japanese; `order`
+//! looks for contractions wherever it walks over the weights of such a collation; `pattern` compares single characters,
+//! as MySQL does.
 //!
 //! Format of `alphabets.bin` (numbers as in `weights`): u16 number of (secondary u16, tertiary u16) pairs and the
 //! pairs; for each [`Alphabet`] in order the varint number of characters that weigh something else than in the table it
@@ -20,6 +21,7 @@
 
 use std::sync::OnceLock;
 
+use super::han::{self, FourthWeights};
 use super::list::Alphabet;
 use super::utf8::{char_len, decode_char};
 use super::weights::{Few, Stream, Uca, Weigh};
@@ -27,12 +29,22 @@ use super::weights::{Few, Stream, Uca, Weigh};
 pub(super) static ALPHABETS: &[u8] = include_bytes!("../../data/alphabets.bin");
 
 /// Number of [`Alphabet`]s.
-const COUNT: usize = Alphabet::Vietnamese900 as usize + 1;
+const COUNT: usize = Alphabet::Japanese900 as usize + 1;
+
+/// Weights of ASCII on the fourth level.
+const NO_WEIGHTS: [u16; 128] = [0; 128];
 
 /// Characters that are one letter, in UTF-8, and what they weigh on each level.
-struct Contraction {
-    text: Box<[u8]>,
-    levels: [Few; 3],
+pub(super) struct Contraction {
+    pub(super) text: Box<[u8]>,
+    pub(super) levels: [Few; 4],
+}
+
+/// What an alphabet is made of.
+pub(super) struct Letters {
+    pub(super) uca: Uca,
+    pub(super) contractions: Vec<Contraction>,
+    pub(super) fourth: FourthWeights,
 }
 
 /// The weights of an alphabet.
@@ -48,6 +60,7 @@ pub(super) struct AlphabetTable {
     parts: Vec<u16>,
     /// Third weights of ASCII, where upper case comes first.
     upper_first: Option<Box<[u16; 128]>>,
+    fourth: FourthWeights,
 }
 
 /// What a weight of the third level is where upper case comes first.
@@ -66,19 +79,14 @@ impl AlphabetTable {
     }
 
     fn load(alphabet: Alphabet) -> Self {
-        let mut stream = Stream(ALPHABETS);
-        let pairs: Vec<(u32, u32)> = (0..stream.u16())
-            .map(|_| (u32::from(stream.u16()), u32::from(stream.u16())))
-            .collect();
-        for _ in 0..alphabet as usize {
-            // Those before are read into a table that nobody sees.
-            let mut unseen = Uca::empty_of(alphabet.is_900());
-            unseen.patch(&mut stream, &pairs);
-            read_contractions(&mut stream, &pairs);
-        }
-        let mut uca = Uca::base_of(alphabet.is_900());
-        uca.patch(&mut stream, &pairs);
-        let mut contractions = read_contractions(&mut stream, &pairs);
+        let Letters {
+            uca,
+            mut contractions,
+            fourth,
+        } = match alphabet {
+            Alphabet::Chinese900 | Alphabet::Japanese900 => han::letters(alphabet),
+            _ => letters(alphabet),
+        };
         contractions.sort_unstable_by(|a, b| a.text.cmp(&b.text));
         let mut lengths: Vec<usize> = contractions.iter().map(|c| c.text.len()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -90,6 +98,7 @@ impl AlphabetTable {
             begins: [false; 256],
             parts: Vec::new(),
             upper_first: None,
+            fourth,
         };
         if alphabet == Alphabet::Danish900 {
             let third = table.uca.ascii_of(3).map(with_upper_first);
@@ -132,6 +141,9 @@ impl AlphabetTable {
     }
 
     fn weights_in_table(&self, cp: Option<u32>, level: u8) -> Few {
+        if level == 4 {
+            return self.fourth.of(cp);
+        }
         let weights = self.uca.weights(cp, level);
         match self.upper_first {
             Some(_) if level == 3 => weights
@@ -173,7 +185,34 @@ impl AlphabetTable {
     }
 }
 
-fn read_contractions(stream: &mut Stream, pairs: &[(u32, u32)]) -> Vec<Contraction> {
+/// Reads the pairs of second and third weights at the beginning of a file.
+pub(super) fn read_pairs_of_levels(stream: &mut Stream) -> Vec<(u32, u32)> {
+    (0..stream.u16())
+        .map(|_| (u32::from(stream.u16()), u32::from(stream.u16())))
+        .collect()
+}
+
+/// Reads an alphabet of `alphabets.bin`.
+fn letters(alphabet: Alphabet) -> Letters {
+    let mut stream = Stream(ALPHABETS);
+    let pairs = read_pairs_of_levels(&mut stream);
+    for _ in 0..alphabet as usize {
+        // Those before are read into a table that nobody sees.
+        let mut unseen = Uca::empty_of(alphabet.is_900());
+        unseen.patch(&mut stream, &pairs);
+        read_contractions(&mut stream, &pairs);
+    }
+    let mut uca = Uca::base_of(alphabet.is_900());
+    uca.patch(&mut stream, &pairs);
+    Letters {
+        uca,
+        contractions: read_contractions(&mut stream, &pairs),
+        fourth: FourthWeights::default(),
+    }
+}
+
+/// Reads contractions; they have no weights on the fourth level yet.
+pub(super) fn read_contractions(stream: &mut Stream, pairs: &[(u32, u32)]) -> Vec<Contraction> {
     let mut primary = 0;
     (0..stream.varint())
         .map(|_| {
@@ -186,7 +225,9 @@ fn read_contractions(stream: &mut Stream, pairs: &[(u32, u32)]) -> Vec<Contracti
             Contraction {
                 text: chars.into_bytes().into(),
                 levels: std::array::from_fn(|level| {
-                    let weights = elements.iter().map(|element| element[level] as u16);
+                    let weights = elements
+                        .iter()
+                        .filter_map(|element| Some(*element.get(level)? as u16));
                     weights.filter(|weight| *weight != 0).collect()
                 }),
             }
@@ -198,7 +239,7 @@ fn read_contractions(stream: &mut Stream, pairs: &[(u32, u32)]) -> Vec<Contracti
 #[derive(Clone, Copy)]
 pub(super) struct AlphabetLevel {
     pub(super) table: &'static AlphabetTable,
-    /// 1 to 3.
+    /// 1 to 4.
     pub(super) level: u8,
 }
 
@@ -209,6 +250,7 @@ impl Weigh for AlphabetLevel {
     #[inline]
     fn ascii(&self) -> &[u16; 128] {
         match &self.table.upper_first {
+            _ if self.level == 4 => &NO_WEIGHTS,
             Some(third) if self.level == 3 => third,
             _ => self.table.uca.ascii_of(self.level),
         }

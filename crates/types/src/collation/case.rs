@@ -9,6 +9,7 @@
 use std::sync::LazyLock;
 
 use super::charset::Charset;
+use super::gb18030::Gb18030;
 use super::list::{Collation, Family, Language, OldUca};
 use super::utf8::decode_char;
 use super::weights::read_counted_pairs;
@@ -104,6 +105,13 @@ fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
         };
     }
     if let Some(set) = collation.charset().multi_set() {
+        return match to {
+            To::Upper => set.upper(cp),
+            To::Lower => set.lower(cp),
+        };
+    }
+    if collation.charset() == Charset::Gb18030 {
+        let set = Gb18030::get();
         return match to {
             To::Upper => set.upper(cp),
             To::Lower => set.lower(cp),

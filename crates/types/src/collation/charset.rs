@@ -1,12 +1,13 @@
 //! Character sets, and conversion between them and UTF-8.
 //!
-//! Neighbours: the wire layer and casts convert at the edges; inside, text is UTF-8 (`utf8`). `byte_sets`, `multibyte`
-//! and `wide` have the tables and rules of the character sets that store something else.
+//! Neighbours: the wire layer and casts convert at the edges; inside, text is UTF-8 (`utf8`). `byte_sets`, `multibyte`,
+//! `gb18030` and `wide` have the tables and rules of the character sets that store something else.
 //! **Invariants**: whatever a set can decode it can encode again; nothing panics on malformed input.
 
 use std::borrow::Cow;
 
 use super::byte_sets::ByteSet;
+use super::gb18030::{self, Gb18030};
 use super::list::Collation;
 use super::multibyte::{self, MultiSet};
 use super::utf8::{char_count, char_len, decode_char, valid_utf8};
@@ -25,6 +26,8 @@ enum Form {
     Byte(u8),
     /// One to three bytes each; the number in `MULTIBYTE`.
     Multi(u8),
+    /// One, two or four bytes each.
+    Gb18030,
     /// Units of two or four bytes.
     Wide(Wide),
 }
@@ -96,6 +99,7 @@ charsets! {
     Dec8 "dec8" "DEC West European" 1 1 3 69 Form::Byte(8);
     Eucjpms "eucjpms" "UJIS for Windows Japanese" 1 3 97 98 Form::Multi(2);
     Euckr "euckr" "EUC-KR Korean" 1 2 19 85 Form::Multi(3);
+    Gb18030 "gb18030" "China National Standard GB18030" 1 4 248 249 Form::Gb18030;
     Gb2312 "gb2312" "GB2312 Simplified Chinese" 1 2 24 86 Form::Multi(4);
     Gbk "gbk" "GBK Simplified Chinese" 1 2 28 87 Form::Multi(5);
     Geostd8 "geostd8" "GEOSTD8 Georgian" 1 1 92 93 Form::Byte(9);
@@ -187,7 +191,7 @@ impl Charset {
 
     /// Is it one of the sets of East Asia, in which a character has one byte or several?
     pub fn is_of_several_bytes(self) -> bool {
-        matches!(self.info().form, Form::Multi(_))
+        matches!(self.info().form, Form::Multi(_) | Form::Gb18030)
     }
 
     /// The set's table, if it is one of single bytes.
@@ -221,6 +225,7 @@ impl Charset {
     pub fn code_len(self, bytes: &[u8]) -> usize {
         match self.info().form {
             Form::Multi(number) => multibyte::code_len(number, bytes),
+            Form::Gb18030 => gb18030::code_len(bytes),
             _ => 0,
         }
     }
@@ -275,6 +280,13 @@ impl Charset {
                 }
                 bytes.is_some()
             }
+            Form::Gb18030 => {
+                let bytes = Gb18030::get().bytes_of(u32::from(c));
+                if let Some((bytes, len)) = bytes {
+                    out.extend_from_slice(&bytes[..len]);
+                }
+                bytes.is_some()
+            }
             Form::Wide(wide) => wide.encode(c, out),
         }
     }
@@ -288,6 +300,7 @@ impl Charset {
             }
             Form::Byte(number) => (ByteSet::get(number).char_of(bytes[0]), 1),
             Form::Multi(number) => MultiSet::get(number).decode(bytes),
+            Form::Gb18030 => Gb18030::get().decode(bytes),
             Form::Wide(wide) => wide.decode(bytes),
         }
     }
@@ -401,7 +414,7 @@ impl Charset {
     pub fn encoded_len(self, utf8: &[u8]) -> usize {
         match self.info().form {
             Form::Byte(_) => char_count(utf8),
-            Form::Multi(_) | Form::Wide(_) => self.encode_lossy(utf8).len(),
+            Form::Multi(_) | Form::Gb18030 | Form::Wide(_) => self.encode_lossy(utf8).len(),
             Form::Bytes | Form::Utf8 | Form::Ascii => utf8.len(),
         }
     }

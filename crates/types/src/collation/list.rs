@@ -47,6 +47,10 @@ pub(super) enum Simple {
     Multi(Charset),
     /// Codes of a multi-byte character set.
     MultiBin(Charset),
+    /// `gb18030_chinese_ci`.
+    Gb18030Ci,
+    /// `gb18030_bin`.
+    Gb18030Bin,
 }
 
 /// The tables of [`Family::OldUca`].
@@ -82,7 +86,7 @@ pub(super) enum Language {
 }
 
 /// The languages with contractions, first those of `*_unicode_ci`, and all of the 0900 collations, in the order of
-/// `alphabets.bin`.
+/// `alphabets.bin` and `han.bin`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Debug)]
 pub(super) enum Alphabet {
     Croatian,
@@ -119,6 +123,8 @@ pub(super) enum Alphabet {
     Swedish900,
     Turkish900,
     Vietnamese900,
+    Chinese900,
+    Japanese900,
 }
 
 impl Alphabet {
@@ -274,7 +280,10 @@ impl Collation {
     pub fn is_bin(self) -> bool {
         match self.family() {
             Family::Bytes | Family::CodePoints => true,
-            Family::Simple(s) => matches!(s, Simple::ByteBin(_) | Simple::MultiBin(_)),
+            Family::Simple(s) => matches!(
+                s,
+                Simple::ByteBin(_) | Simple::MultiBin(_) | Simple::Gb18030Bin
+            ),
             Family::OldUca(_) | Family::Uca900(_) | Family::Alphabet(..) => false,
         }
     }

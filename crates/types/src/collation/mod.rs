@@ -1,11 +1,11 @@
 //! Character sets and collations: comparing, hashing, sort keys, LIKE, case and search.
 //!
 //! In flow order: `utf8` (the characters of what is inside), `charset` (names, conversion at the edges) with
-//! `byte_sets`, `multibyte` and `wide` (tables and rules of the sets that store something else), `list` and `table`
-//! (what exists, by id and name), `aggregate` (which collation an operation uses), `weights`, `alphabets` and `simple`
-//! (frozen weight tables), `order` (comparing, hashing, sort keys), `weight_string` (weights as MySQL shows them),
-//! `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER). Neighbours: `cmp` and `func` call it for every string
-//! operation, the `sql` crate's key codec stores [`Collation::sort_key`].
+//! `byte_sets`, `multibyte`, `gb18030` and `wide` (tables and rules of the sets that store something else), `list` and
+//! `table` (what exists, by id and name), `aggregate` (which collation an operation uses), `weights`, `alphabets`,
+//! `han` and `simple` (frozen weight tables), `order` (comparing, hashing, sort keys), `weight_string` (weights as
+//! MySQL shows them), `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER). Neighbours: `cmp` and `func` call it for
+//! every string operation, the `sql` crate's key codec stores [`Collation::sort_key`].
 //!
 //! **Invariants**: `a.compare(b) == sort_key(a).cmp(sort_key(b))` and `eq` implies equal hashes,
 //! for any bytes; sort keys are frozen for ever (tables and algorithm), for they are index keys on
@@ -16,6 +16,8 @@ mod alphabets;
 mod byte_sets;
 mod case;
 mod charset;
+mod gb18030;
+mod han;
 mod list;
 mod multibyte;
 mod order;
@@ -64,9 +66,9 @@ fn old_level(which: list::OldUca) -> UcaLevel {
 }
 
 /// The levels of an alphabet; a collation has so many of them.
-fn alphabet_levels(alphabet: Alphabet) -> [AlphabetLevel; 3] {
+fn alphabet_levels(alphabet: Alphabet) -> [AlphabetLevel; 4] {
     let table = AlphabetTable::get(alphabet);
-    [1, 2, 3].map(|level| AlphabetLevel { table, level })
+    [1, 2, 3, 4].map(|level| AlphabetLevel { table, level })
 }
 
 /// Goes on with whatever is short enough.

@@ -1,4 +1,5 @@
-//! The multi-byte character sets of East Asia: big5, cp932, eucjpms, euckr, gb2312, gbk, sjis and ujis.
+//! The multi-byte character sets of East Asia but for `gb18030`: big5, cp932, eucjpms, euckr, gb2312, gbk, sjis and
+//! ujis.
 //!
 //! Neighbours: `charset` converts with them, `weights` and `case` look up what a character weighs and becomes. The
 //! tables are `../../data/multibyte/*.bin`, made by `tools/charset-tables.py`; each has five lists:
@@ -235,7 +236,7 @@ fn other_case(pairs: &[(u16, u16)], c: u32) -> u32 {
     }
 }
 
-fn read_list(stream: &mut Stream) -> Vec<(u16, u16)> {
+pub(super) fn read_list(stream: &mut Stream) -> Vec<(u16, u16)> {
     let mut list = Vec::new();
     let (mut key, mut value) = (0, 0);
     for _ in 0..stream.varint() {

@@ -363,10 +363,15 @@ pub(super) fn key_of_levels<W: Weigh, E>(
     ask: &mut impl Ask<E>,
 ) -> Result<(), E> {
     for (nth, level) in levels.iter().enumerate() {
+        let start = out.len();
         if nth > 0 {
             out.extend_from_slice(&[0, 0]);
         }
         key_no_pad(level, s, out, ask)?;
+        // Nothing but kana has fourth weights: MySQL leaves the level out where there are none.
+        if nth == 3 && out.len() == start + 2 {
+            out.truncate(start);
+        }
     }
     Ok(())
 }

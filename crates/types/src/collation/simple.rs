@@ -1,8 +1,8 @@
 //! The collations with one weight for each character, or few: `*_general_ci`, and those of other character sets than
 //! Unicode's.
 //!
-//! Neighbours: `weights` has [`Weigh`], through which these are read, and the other tables; `byte_sets` and `multibyte`
-//! say which byte or code a character is.
+//! Neighbours: `weights` has [`Weigh`], through which these are read, and the other tables; `byte_sets`, `multibyte`
+//! and `gb18030` say which byte or code a character is.
 //!
 //! Formats, as in `weights`:
 //! - `general_ci.bin`: `varint(code point - previous)`, `varint(zigzag(weight - code point))` where
@@ -17,6 +17,7 @@ use std::sync::{LazyLock, OnceLock};
 use super::Charset;
 use super::byte_sets::{BYTE_SETS, ByteSet};
 use super::case::lower_of;
+use super::gb18030::Gb18030;
 use super::list::{Collation, Simple};
 use super::multibyte::{MULTI_SETS, MultiSet};
 use super::weights::{BEYOND_BMP, Few, MALFORMED, Weigh, read_pairs};
@@ -51,6 +52,8 @@ enum Rest {
     },
     /// By code of a multi-byte set.
     Multi { set: &'static MultiSet, bin: bool },
+    /// By code of GB 18030, or by what that weighs.
+    Gb18030 { bin: bool },
     /// Nothing but ASCII.
     Nothing,
 }
@@ -135,6 +138,14 @@ impl SimpleTable {
         }
     }
 
+    fn gb18030(bin: bool) -> Self {
+        let set = Gb18030::get();
+        Self {
+            ascii: std::array::from_fn(|i| set.units(i as u32, bin).as_slice()[0]),
+            rest: Rest::Gb18030 { bin },
+        }
+    }
+
     fn ascii_ci() -> Self {
         let upper = |i: usize| u16::from((i as u8).to_ascii_uppercase());
         Self {
@@ -155,6 +166,8 @@ impl SimpleTable {
             Simple::General500Ci => table!(SimpleTable::general_500_ci()),
             Simple::ToLowerCi => table!(SimpleTable::tolower_ci()),
             Simple::AsciiCi => table!(SimpleTable::ascii_ci()),
+            Simple::Gb18030Ci => table!(SimpleTable::gb18030(false)),
+            Simple::Gb18030Bin => table!(SimpleTable::gb18030(true)),
             Simple::Byte(charset, number) => {
                 static TABLES: [OnceLock<SimpleTable>; MOST_TABLES] =
                     [const { OnceLock::new() }; MOST_TABLES];
@@ -210,12 +223,16 @@ impl Weigh for SimpleTable {
                 None => Few::two(FOREIGN_WIDE + (cp >> 16) as u16, cp as u16),
                 bytes => units_of(bytes),
             },
+            Rest::Gb18030 { bin } => Gb18030::get().units(cp, *bin),
             Rest::Nothing => foreign(cp),
         }
     }
 
     fn narrow(&self) -> bool {
-        !matches!(self.rest, Rest::Bmp(_) | Rest::Multi { .. })
+        !matches!(
+            self.rest,
+            Rest::Bmp(_) | Rest::Multi { .. } | Rest::Gb18030 { .. }
+        )
     }
 }
 

@@ -74,6 +74,9 @@ collations! {
     97 "eucjpms_japanese_ci" Eucjpms true 1 true simple(Simple::Multi(Charset::Eucjpms));
     85 "euckr_bin" Euckr false 1 true simple(Simple::MultiBin(Charset::Euckr));
     19 "euckr_korean_ci" Euckr true 1 true simple(Simple::Multi(Charset::Euckr));
+    249 "gb18030_bin" Gb18030 false 1 true simple(Simple::Gb18030Bin);
+    248 "gb18030_chinese_ci" Gb18030 true 2 true simple(Simple::Gb18030Ci);
+    250 "gb18030_unicode_520_ci" Gb18030 false 8 true Family::OldUca(OldUca::V520);
     86 "gb2312_bin" Gb2312 false 1 true simple(Simple::MultiBin(Charset::Gb2312));
     24 "gb2312_chinese_ci" Gb2312 true 1 true simple(Simple::Multi(Charset::Gb2312));
     87 "gbk_bin" Gbk false 1 true simple(Simple::MultiBin(Charset::Gbk));
@@ -271,6 +274,8 @@ collations! {
     225 "utf8mb4_icelandic_ci" Utf8mb4 false 8 true tailored(Language::Icelandic);
     257 "utf8mb4_is_0900_ai_ci" Utf8mb4 false 0 false letters(Alphabet::Icelandic900, 1);
     280 "utf8mb4_is_0900_as_cs" Utf8mb4 false 0 false letters(Alphabet::Icelandic900, 3);
+    303 "utf8mb4_ja_0900_as_cs" Utf8mb4 false 0 false letters(Alphabet::Japanese900, 3);
+    304 "utf8mb4_ja_0900_as_cs_ks" Utf8mb4 false 24 false letters(Alphabet::Japanese900, 4);
     271 "utf8mb4_la_0900_ai_ci" Utf8mb4 false 0 false letters(Alphabet::Latin900, 1);
     294 "utf8mb4_la_0900_as_cs" Utf8mb4 false 0 false letters(Alphabet::Latin900, 3);
     226 "utf8mb4_latvian_ci" Utf8mb4 false 8 true tailored(Language::Latvian);
@@ -317,4 +322,5 @@ collations! {
     277 "utf8mb4_vi_0900_ai_ci" Utf8mb4 false 0 false letters(Alphabet::Vietnamese900, 1);
     300 "utf8mb4_vi_0900_as_cs" Utf8mb4 false 0 false letters(Alphabet::Vietnamese900, 3);
     247 "utf8mb4_vietnamese_ci" Utf8mb4 false 8 true tailored(Language::Vietnamese);
+    308 "utf8mb4_zh_0900_as_cs" Utf8mb4 false 0 false letters(Alphabet::Chinese900, 3);
 }

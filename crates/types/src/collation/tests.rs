@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 
 use proptest::prelude::*;
 
-use super::list::{Family, OldUca, Simple};
-use super::{Collation, CollationInfo, alphabets, byte_sets, case, multibyte, simple, weights};
+use super::list::{Alphabet, Family, OldUca, Simple};
+use super::{
+    Collation, CollationInfo, alphabets, byte_sets, case, gb18030, han, multibyte, simple, weights,
+};
 use crate::ctx::NoSession;
 use crate::testing::Killed;
 
@@ -61,6 +63,8 @@ fn tables_are_frozen() {
         case::CASE,
         weights::TAILORED,
         alphabets::ALPHABETS,
+        gb18030::GB18030,
+        han::HAN,
         simple::COLLATIONS8,
         byte_sets::CHARSETS8,
     ])
@@ -77,6 +81,8 @@ fn tables_are_frozen() {
             1109826629824516754,
             14589697482978082854,
             17233912959919393669,
+            13773918720165461529,
+            7770013532663747998,
             17729000063944518318,
             534033970318780558,
             3843346027373421181,
@@ -99,6 +105,7 @@ fn keys_are_frozen() {
     for info in tables() {
         let (end, step) = match info.family {
             Family::OldUca(OldUca::Tailored(_)) => (0x2000, 1),
+            Family::Alphabet(Alphabet::Chinese900 | Alphabet::Japanese900, _) => (0x3_0000, 7),
             Family::Alphabet(..) | Family::Simple(Simple::Byte(..) | Simple::ByteBin(_)) => {
                 (0x3000, 1)
             }
@@ -150,6 +157,9 @@ fn keys_are_frozen() {
             ("eucjpms_japanese_ci", 13598891866703214835),
             ("euckr_bin", 2364571246670536923),
             ("euckr_korean_ci", 11816951860102796507),
+            ("gb18030_bin", 11261493845535115908),
+            ("gb18030_chinese_ci", 14111865859056058044),
+            ("gb18030_unicode_520_ci", 7346671858051468019),
             ("gb2312_bin", 14652793416388997663),
             ("gb2312_chinese_ci", 13738492087905382559),
             ("gbk_bin", 4908199235346188871),
@@ -266,6 +276,8 @@ fn keys_are_frozen() {
             ("utf8mb4_icelandic_ci", 6068134061124228841),
             ("utf8mb4_is_0900_ai_ci", 5362464449749760173),
             ("utf8mb4_is_0900_as_cs", 16236373267451573221),
+            ("utf8mb4_ja_0900_as_cs", 12738331607582652508),
+            ("utf8mb4_ja_0900_as_cs_ks", 17088643787758746388),
             ("utf8mb4_la_0900_ai_ci", 12073840683976033813),
             ("utf8mb4_la_0900_as_cs", 12274720873053797777),
             ("utf8mb4_latvian_ci", 11832077870540630177),
@@ -312,6 +324,7 @@ fn keys_are_frozen() {
             ("utf8mb4_vi_0900_ai_ci", 13681812647548470193),
             ("utf8mb4_vi_0900_as_cs", 9093302170218210793),
             ("utf8mb4_vietnamese_ci", 1005174651678823249),
+            ("utf8mb4_zh_0900_as_cs", 11856057491038241135),
         ]
     );
 }

@@ -4,6 +4,7 @@
 //! differ from these. `weights` gives the weights.
 //! **Invariant**: a weight has as many bytes in every text of a collation.
 
+use super::gb18030::Gb18030;
 use super::list::{Collation, Family, Simple};
 use super::order::Cursor;
 use super::simple::SimpleTable;
@@ -60,6 +61,18 @@ fn codes(charset: Charset, bin: bool, text: &[u8], spaces: usize) -> Vec<u8> {
     out
 }
 
+/// What characters weigh in a collation of GB 18030.
+fn gb18030_weights(bin: bool, text: &[u8], spaces: usize) -> Vec<u8> {
+    let set = Gb18030::get();
+    let text = String::from_utf8_lossy(text);
+    let all = text.chars().chain(std::iter::repeat_n(' ', spaces));
+    let mut out = Vec::with_capacity(text.len() + spaces);
+    for (bytes, len) in all.filter_map(|c| set.shown_weight(u32::from(c), bin)) {
+        out.extend_from_slice(&bytes[..len]);
+    }
+    out
+}
+
 impl Collation {
     /// The weights of a text. `padding`: how many spaces it is to be filled up with, where spaces at the end do not
     /// count in this collation.
@@ -77,6 +90,9 @@ impl Collation {
             Family::CodePoints => Ok(code_points(self.charset(), text, spaces)),
             Family::Simple(Simple::Multi(charset) | Simple::MultiBin(charset)) => {
                 Ok(codes(charset, self.is_bin(), text, spaces))
+            }
+            Family::Simple(Simple::Gb18030Ci | Simple::Gb18030Bin) => {
+                Ok(gb18030_weights(self.is_bin(), text, spaces))
             }
             Family::Simple(table) => weights(SimpleTable::get(table), text, spaces, work),
             Family::OldUca(uca) => weights(&old_level(uca), text, spaces, work),

@@ -18,6 +18,7 @@
 
 use std::sync::{LazyLock, OnceLock};
 
+use super::han;
 use super::list::{LANGUAGES, Language, OldUca};
 
 pub(super) static UCA900: &[u8] = include_bytes!("../../data/uca900.bin");
@@ -41,6 +42,13 @@ pub(super) struct Few {
 impl Few {
     pub(super) fn as_slice(&self) -> &[u16] {
         &self.weights[..usize::from(self.len)]
+    }
+
+    /// Takes a weight, if there is room for it.
+    pub(super) fn push_some(&mut self, weight: u16) {
+        if usize::from(self.len) < MAX_ELEMENTS {
+            self.push(weight);
+        }
     }
 
     fn push(&mut self, weight: u16) {
@@ -187,6 +195,9 @@ enum Version {
     V400,
     V520,
     V900,
+    /// 9.0 with scripts in other places, see `han`.
+    Chinese,
+    Japanese,
 }
 
 /// Entry of a character without elements of its own. (An entry below 1 << 30 is one element.)
@@ -246,6 +257,30 @@ impl Uca {
         })
     }
 
+    /// The root collation with its scripts where Chinese has them.
+    pub(super) fn chinese() -> Self {
+        let mut uca = Self::load(UCA900, Version::Chinese);
+        let several = uca.elements.iter_mut();
+        let one = uca.entries.iter_mut();
+        several
+            .chain(one.filter(|entry| **entry < SEVERAL))
+            .for_each(|element| *element = move_to_chinese(*element));
+        uca.fill_ascii();
+        uca
+    }
+
+    /// The root collation with its scripts where Japanese has them: they are moved when a weight is asked for.
+    pub(super) fn japanese() -> Self {
+        Self::load(UCA900, Version::Japanese)
+    }
+
+    /// Gives a character a first weight, and the others that letters have.
+    pub(super) fn set_letter(&mut self, cp: u32, primary: u16) {
+        let start = self.elements.len();
+        self.elements.push(pack(u32::from(primary), 0x20, 2));
+        self.set(cp, start);
+    }
+
     /// Reads a number of characters that weigh something else, and these.
     pub(super) fn patch(&mut self, stream: &mut Stream, pairs: &[(u32, u32)]) {
         let count = stream.varint() as usize;
@@ -285,6 +320,10 @@ impl Uca {
             }
             self.set(cp, start);
         }
+        self.fill_ascii();
+    }
+
+    fn fill_ascii(&mut self) {
         for level in 1..=3 {
             self.ascii[level - 1] =
                 std::array::from_fn(|cp| unpack(self.entry(cp as u32), level as u8));
@@ -319,9 +358,12 @@ impl Uca {
             }
             return few;
         };
+        let moves = level == 1 && self.version == Version::Japanese;
         let mut add = |element: u32| {
             let weight = unpack(element, level);
-            if weight != 0 {
+            if moves {
+                han::put_japanese(weight, &mut few);
+            } else if weight != 0 {
                 few.push(weight);
             }
         };
@@ -341,10 +383,11 @@ impl Uca {
     /// Elements of a character that the table does not list.
     fn computed(&self, cp: u32) -> [u32; 3] {
         match self.version {
-            Version::V900 if (0xAC00..0xD7B0).contains(&cp) => self.hangul(cp),
-            Version::V900 => implicit_900(cp),
             Version::V400 if cp > 0xFFFF => [pack(u32::from(BEYOND_BMP), 0, 0), 0, 0],
             Version::V400 | Version::V520 => implicit_old(cp),
+            _ if (0xAC00..0xD7B0).contains(&cp) => self.hangul(cp),
+            Version::Chinese => implicit_900(cp).map(move_to_chinese),
+            Version::V900 | Version::Japanese => implicit_900(cp),
         }
     }
 
@@ -379,6 +422,17 @@ impl Uca {
             }
         }
     }
+}
+
+/// An element of the root collation in Chinese.
+fn move_to_chinese(element: u32) -> u32 {
+    let [primary, second, third] = [1, 2, 3].map(|level| unpack(element, level));
+    // The second half of an implicit weight is no place of its own.
+    let primary = match (second, third) {
+        (0, 0) => primary,
+        _ => han::chinese(primary),
+    };
+    pack(u32::from(primary), u32::from(second), u32::from(third))
 }
 
 /// The two implicit elements (and none) of UTS #10 for a base.

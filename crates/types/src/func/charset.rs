@@ -45,6 +45,7 @@ using! {
     Cp932 "cp932";
     Eucjpms "eucjpms";
     Euckr "euckr";
+    Gb18030 "gb18030";
     Gb2312 "gb2312";
     Gbk "gbk";
     Sjis "sjis";

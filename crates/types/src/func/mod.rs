@@ -361,4 +361,14 @@ mod tests {
         assert!(lookup("geomfromtext").is_none());
         assert!(all().all(|f| f.min_args <= f.max_args));
     }
+
+    #[test]
+    fn every_character_set_is_converted_to() {
+        for charset in crate::collation::Charset::ALL {
+            for function in ["char_using_", "convert_using_"] {
+                let name = format!("{function}{}", charset.name());
+                assert!(lookup(&name).is_some(), "{name}");
+            }
+        }
+    }
 }
