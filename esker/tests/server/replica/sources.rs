@@ -152,33 +152,42 @@ impl Drop for Mysql {
 const ACCOUNT: &str = "CREATE USER repl IDENTIFIED BY 'secret-word'; GRANT REPLICATION SLAVE ON *.* TO repl; \
                        CREATE DATABASE d";
 
-/// All tables of the database with their rows.
-fn contents(c: &mut Client) -> Vec<(String, Vec<String>)> {
+/// All tables of the database with their rows; `None` if a replica dropped one before it was locked.
+fn contents(c: &mut Client) -> Option<Vec<(String, Vec<String>)>> {
     c.run("SET NAMES utf8mb4; SET time_zone = '+00:00'");
     let tables = c.lines(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = 'd' ORDER BY table_name",
     );
+    let locks: Vec<String> = tables.iter().map(|t| format!("d.{t} READ")).collect();
+    if !locks.is_empty()
+        && c.code(&format!("LOCK TABLES {}", locks.join(", ")))
+            .is_some()
+    {
+        return None;
+    }
     let rows = |table: String| {
         let mut rows = c.lines(&format!("SELECT * FROM d.{table}"));
         rows.sort();
         (table, rows)
     };
-    tables.into_iter().map(rows).collect()
+    let all = tables.into_iter().map(rows).collect();
+    c.run("UNLOCK TABLES");
+    Some(all)
 }
 
 /// Waits until the replica has what the source has.
 fn equals(replica: &Server, source: &mut Client) {
-    let expected = contents(source);
+    let expected = contents(source).expect("nobody drops tables of the source");
     let begun = Instant::now();
     loop {
         let mut c = replica.connect();
         let found = contents(&mut c);
-        if found == expected {
+        if found.as_ref() == Some(&expected) {
             return;
         }
         let state = super::status(&mut c);
         let waits = begun.elapsed() < PATIENCE && state[37].is_empty();
-        let differs = found.iter().zip(&expected).find(|(a, b)| a != b);
+        let differs = found.iter().flatten().zip(&expected).find(|(a, b)| a != b);
         assert!(waits, "{}\n{differs:?}", state.join("|"));
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
