@@ -10,7 +10,10 @@ use std::sync::Arc;
 use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
 use esker_types::temporal::DateFlags;
-use esker_types::{Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast, cmp};
+use esker_types::temporal::calendar::days_in_month;
+use esker_types::{
+    Date, DateTime, Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast, cmp,
+};
 
 use crate::expr::Expr;
 
@@ -463,6 +466,11 @@ fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
             false => Edge::JustAfter(value),
         });
     }
+    if column.kind == TypeKind::Timestamp
+        && let Some(edge) = beside_timestamps(ctx, datetime)
+    {
+        return Ok(edge);
+    }
     let unit = fraction_unit(column.decimals);
     let rest = i64::from(datetime.microsecond()) % unit;
     if rest == 0 {
@@ -471,6 +479,41 @@ fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
     // The column cannot hold the digits: the datetime before is made by cutting them.
     let cut = datetime.with_microsecond(datetime.microsecond() - rest as u32);
     Ok(Edge::JustAfter(Value::DateTime(cut)))
+}
+
+/// Where a datetime that no TIMESTAMP holds lies among them: before 1970, after 2038, or a day that is none. Keys are
+/// instants, so it has none of its own.
+fn beside_timestamps(ctx: &EvalCtx<'_>, datetime: DateTime) -> Option<Edge> {
+    /// Any year between the first and the last that TIMESTAMP holds.
+    const MIDDLE: u32 = 2000;
+    let zone = &ctx.time_zone;
+    if datetime.to_timestamp(zone).is_some() {
+        return None;
+    }
+    let last = match datetime.date().is_calendar_day() {
+        true => Some(datetime),
+        false => end_of_day_before(datetime.date()),
+    };
+    Some(
+        match last.filter(|last| last.to_timestamp(zone).is_some()) {
+            Some(last) => Edge::JustAfter(Value::DateTime(last)),
+            None if datetime.date().year() < MIDDLE => {
+                Edge::JustAfter(Value::DateTime(DateTime::ZERO))
+            }
+            None => Edge::AfterAll,
+        },
+    )
+}
+
+/// The last moment before a day that is not in the calendar.
+fn end_of_day_before(day: Date) -> Option<DateTime> {
+    let (year, month) = match (day.month(), day.day()) {
+        (0, _) | (1, 0) => (day.year().checked_sub(1)?, 12),
+        (month, 0) => (day.year(), month - 1),
+        (month, _) => (day.year(), month),
+    };
+    let date = Date::new(year, month, days_in_month(year, month))?;
+    DateTime::new(date, 23, 59, 59, 999_999)
 }
 
 /// Microseconds of the last fractional digit.
