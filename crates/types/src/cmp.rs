@@ -274,6 +274,14 @@ pub fn is_null_as_date(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResu
     Ok(true)
 }
 
+/// The moment of a text that sql_mode allows in no column: a zero date, the 31st of February. A parameter is compared
+/// with it all the same.
+pub fn moment_beyond_mode(ctx: &EvalCtx, param: &Value, other: &SqlType) -> Option<DateTime> {
+    no_date(ctx, param, other)?;
+    let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
+    cast::to_datetime(&ctx.quiet(), param, flags).ok()?
+}
+
 /// The text that is no date, if it is compared with one.
 fn no_date<'v>(ctx: &EvalCtx, value: &'v Value, other: &SqlType) -> Option<&'v [u8]> {
     let Value::Str(text) = value else {

@@ -93,7 +93,7 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
 }
 
 /// A text for a parameter that is compared takes the type of what it is compared with: beside an integer it is a
-/// DECIMAL, beside a date NULL if it is none.
+/// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one.
 ///
 /// # Errors
 /// 1292 in a change of rows.
@@ -113,6 +113,9 @@ pub(super) fn compare_with(
         let number = cast::to_decimal(env.ctx, value)?;
         let ty = SqlType::decimal(number.precision().max(1), number.scale());
         *bound = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
+    } else if let Some(moment) = cmp::moment_beyond_mode(env.ctx, value, other) {
+        let ty = with_six_digits(TypeKind::DateTime);
+        *bound = Expr::constant(Value::DateTime(moment), ty);
     } else if cmp::is_null_as_date(env.ctx, value, other)? {
         *bound = Expr::constant(Value::Null, other.clone().with_nullable(true));
     }
