@@ -499,8 +499,8 @@ impl SessionInfo for SessionContext {
     }
 }
 
-/// What a user variable keeps: numbers and texts. Dates and times become texts, and so do the labels of ENUM and SET;
-/// bits and years are integers.
+/// What a user variable keeps: numbers and texts. Dates, times and JSON become texts, and so do the labels of ENUM
+/// and SET; bits and years are integers.
 fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
     let number = match &value {
         Value::Bit(bits, _) => Some(*bits),
@@ -516,6 +516,15 @@ fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
             Value::Str(text.into_vec()),
             SqlType::varchar(chars, ty.collation),
         );
+    }
+    if let Value::Json(_) = value {
+        let text = cast::to_str(&value, &ty).into_owned();
+        let ty = SqlType {
+            collation: Collation::UTF8MB4_BIN,
+            nullable: ty.nullable,
+            ..SqlType::new(TypeKind::LongText)
+        };
+        return (Value::Str(text), ty);
     }
     if !matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_)) {
         return (value, ty);
