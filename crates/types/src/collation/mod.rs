@@ -268,7 +268,8 @@ impl Collation {
                 like(&levels, text, pattern, escape, work)
             }
             Family::Alphabet(alphabet, n) => {
-                let levels = &alphabet_levels(alphabet)[..usize::from(n)];
+                // To LIKE both kinds of kana are one, as in MySQL.
+                let levels = &alphabet_levels(alphabet)[..usize::from(n.min(3))];
                 like(&Weighted(levels), text, pattern, escape, work)
             }
         }
