@@ -184,7 +184,13 @@ impl Session {
         let Some(RoleList::Named(roles)) = &statement.default_roles else {
             return Ok(Vec::new());
         };
-        let roles: Vec<RoleName> = roles.iter().map(|role| self.named(role)).collect();
+        let mut named: Vec<RoleName> = Vec::with_capacity(roles.len());
+        for role in roles.iter().map(|role| self.named(role)) {
+            if !named.contains(&role) {
+                named.push(role);
+            }
+        }
+        let roles = named;
         let accounts = self.context.instance.accounts();
         if let Some(missing) = roles.iter().find(|r| accounts.exact(&r.0, &r.1).is_none()) {
             return Err(errors::no_such_authorization(Role(missing)));
