@@ -37,7 +37,6 @@ MARKS = "ーゝゞヽヾ"
 # What is in Chinese words that are read in another way than their characters. Found by asking for all pairs of the 8,836
 # characters of gb2312 and the frequent ones of big5: there are three such words.
 IN_WORDS = "重庆沈阳藏文"
-RUN_GAP = 16
 
 
 def levels(weights):
@@ -58,7 +57,7 @@ def moved(language, primary):
         if is_pair:
             out += [CHINESE_LEADS[weight] if language == "zh" else weight, primary[at + 1]]
         elif language == "zh":
-            out.append(weight + CHINESE_SHIFT if LATIN_A <= weight < 0xF000 else weight)
+            out.append(weight + CHINESE_SHIFT if LATIN_A <= weight < OTHERS.stop else weight)
         elif weight in KANA:
             out.append(weight - KANA_SHIFT)
         else:

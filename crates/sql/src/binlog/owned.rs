@@ -108,7 +108,7 @@ pub(crate) enum Taken {
     Owned,
     /// It is executed.
     Executed,
-    /// It is another session's.
+    /// It is another session's, or about to be executed without one.
     Busy,
 }
 

@@ -343,7 +343,6 @@ fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
     is_computed && read >= at
 }
 
-/// 3768, 3767.
 /// Functions that MySQL keeps out of defaults: they wait, do something, or tell of the session's last statement.
 const NOT_IN_DEFAULTS: [&str; 15] = [
     "benchmark",
@@ -363,6 +362,7 @@ const NOT_IN_DEFAULTS: [&str; 15] = [
     "version",
 ];
 
+/// 3768, 3767.
 fn validate_default(columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
     let name = &columns[at].name;
     let mut refused = None;

@@ -267,9 +267,9 @@ fn check_into(asked: &Explain) -> SqlResult<()> {
     }
 }
 
-/// Rows that [`Nowhere`] takes at a time; between them the session looks at KILL and the time limit.
 /// The error of KILL QUERY.
 const INTERRUPTED: u16 = 1317;
+/// Rows that [`Nowhere`] takes at a time; between them the session looks at KILL and the time limit.
 const ROWS_AT_A_TIME: usize = 1000;
 
 /// Takes rows and keeps none.

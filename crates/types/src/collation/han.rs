@@ -24,14 +24,14 @@ use super::weights::{Few, Stream, Uca};
 
 pub(super) static HAN: &[u8] = include_bytes!("../../data/han.bin");
 
-/// First weight of Latin in the root collation, of the last script and all before the implicit ones.
+/// First weight of Latin in the root collation, and the end of all scripts.
 const LATIN: u16 = 0x1C47;
-const SCRIPTS_END: u16 = 0xF000;
+const SCRIPTS_END: u16 = 0x54A4;
 /// How far Chinese moves them.
 const CHINESE_SHIFT: u16 = 0xA17D;
 
 /// First weights of the scripts behind Latin in the root collation, and of kana among them.
-const OTHERS: std::ops::Range<u16> = 0x1FB6..0x54A4;
+const OTHERS: std::ops::Range<u16> = 0x1FB6..SCRIPTS_END;
 const KANA: std::ops::Range<u16> = 0x3D5A..0x3D8C;
 /// How far Japanese moves kana.
 const KANA_SHIFT: u16 = 0x1DA4;

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `order` has the sort keys that indexes keep; those of PAD SPACE collations must be prefix-free and
 //! differ from these. `weights` gives the weights.
-//! **Invariant**: a weight has as many bytes in every text of a collation.
+//! **Invariant**: a weight has as many bytes in every text of a collation, but for the sets of East Asia, whose codes
+//! have several lengths.
 
 use super::gb18030::Gb18030;
 use super::list::{Collation, Family, Simple};

@@ -10,7 +10,7 @@
 //! ```
 //! Neighbours: `order` compares without keys; rows are sorted by these.
 //! **Invariants**: no key is a prefix of another one; two values have the same key if and only if they are equal
-//! (but for doubles that DECIMAL rounds); the encoding is frozen, multi-valued indexes have it on disk.
+//! (but for doubles that DECIMAL rounds). No key reaches a disk.
 
 use std::io::Write as _;
 
