@@ -2,7 +2,7 @@
 
 Sessions of sysbench's oltp_read_write work on one table. After some undisturbed seconds an index is added to it, then a
 column gets another type, then the primary key other columns. Shown for each: how long it took, the throughput during
-it as a share of that of the seconds before, and the longest transaction during it.
+it as a share of that of the seconds before, and the longest transaction before and during it, in milliseconds.
 
 With --probe: one session has read the table and stays in its transaction, an ALTER TABLE waits for it, and all others
 go on with single statements. How long does the longest of them take, and how soon does the ALTER come in where
@@ -124,7 +124,8 @@ def run(args, directory):
     """A line per server and change; the figures as a list."""
     machine.require(machine.SYSBENCH)
     print(f"{args.size} rows, {args.memory_mib} MiB of memory, {args.threads} sessions")
-    heads = ("tps", "longest ms", "ALTER s", "at 100 ms") if args.probe else ("seconds", "calm tps", "share", "longest ms")
+    heads = (("tps", "longest ms", "ALTER s", "at 100 ms") if args.probe
+             else ("seconds", "calm tps", "share", "longest calm", "longest ms"))
     print(f"{'server':12}{'change':>16}" + "".join(f"{head:>12}" for head in heads), flush=True)
     results = []
     for server in servers.in_turn(args, directory, (ESKER, INNODB)):
@@ -132,7 +133,7 @@ def run(args, directory):
         lines = [probe(server, args)] if args.probe else changes(server, args)
         for m in lines:
             values = ([m["tps"], m["longest_ms"], m["alter_seconds"], m["others_in_s"]] if args.probe
-                      else [m["seconds"], m["calm_tps"], m["share"], m["longest_ms"]])
+                      else [m["seconds"], m["calm_tps"], m["share"], m["calm_longest_ms"], m["longest_ms"]])
             print(f"{m['server']:12}{m.get('change', 'probe'):>16}" + "".join(f"{v:>12.2f}" for v in values), flush=True)
         results += lines
     return results
