@@ -8,6 +8,7 @@
 //!   somebody else is [`io::ErrorKind::WouldBlock`].
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,6 +110,24 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
+    /// Makes `[to, to + len)` of this file the same blocks of the device as `[from, from + len)` of `source` (a
+    /// reflink), until one of both is written. Both offsets are multiples of [`SHARE_ALIGN`]; of the last block all is
+    /// shared. False where the file system shares no blocks of these files: then the range is to be written.
+    fn share_blocks(
+        &self,
+        _source: &dyn File,
+        _from: u64,
+        _to: u64,
+        _len: u64,
+    ) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// What the operating system calls the file, where it is one of its files.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// Makes the bytes (and the length needed to read them back) durable.
     fn sync_data(&self) -> io::Result<()>;
 
@@ -123,6 +142,9 @@ pub trait File: Send + Sync {
         Ok(self.len()? == 0)
     }
 }
+
+/// What offsets of shared blocks are multiples of: no file system in use has larger blocks.
+pub const SHARE_ALIGN: u64 = 4096;
 
 /// Piece written at a time when a range is filled with zeros.
 const ZERO_CHUNK: usize = 1 << 20;

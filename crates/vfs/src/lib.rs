@@ -25,7 +25,7 @@ mod slow;
 pub mod threads;
 
 pub use env::{Clock, Env, Random};
-pub use fs::{DirLock, File, Fs, OpenMode};
+pub use fs::{DirLock, File, Fs, OpenMode, SHARE_ALIGN};
 pub use measured::{FileFigures, IoFigures, MeasuredFs};
 pub use os::{OsClock, OsFs, OsRandom};
 pub use outside::{OutsideFile, OutsideKind};

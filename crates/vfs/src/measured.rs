@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -343,6 +344,14 @@ impl File for MeasuredFile {
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.misc(|file| file.punch_hole(offset, len))
+    }
+
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+        self.misc(|file| file.share_blocks(source, from, to, len))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.below.descriptor()
     }
 
     fn sync_data(&self) -> io::Result<()> {

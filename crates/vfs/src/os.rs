@@ -9,6 +9,7 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +19,16 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::env::{Clock, Random};
-use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, write_zeros};
+use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, SHARE_ALIGN, write_zeros};
 
 /// Name of the lock file that [`Fs::lock_dir`] creates in the directory.
 const LOCK_FILE: &str = "LOCK";
 
 /// Piece written at a time where a file system cannot preallocate.
 const ZERO_CHUNK: usize = 64 * 1024;
+
+/// File systems whose files may share blocks, by their magic numbers: btrfs, XFS and bcachefs.
+const SHARING: [i64; 3] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e];
 
 /// The operating system's file system.
 #[derive(Debug, Default, Clone, Copy)]
@@ -252,6 +256,20 @@ impl File for OsFile {
         }
     }
 
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+        debug_assert!(from.is_multiple_of(SHARE_ALIGN) && to.is_multiple_of(SHARE_ALIGN));
+        match source.descriptor() {
+            Some(source) if has_shared_blocks(&self.0)? => {
+                Ok(copy_range(source, from, self.0.as_fd(), to, len)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
     }
@@ -263,6 +281,33 @@ impl File for OsFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+}
+
+/// Whether files of the file system that this one is in may share blocks.
+fn has_shared_blocks(file: &fs::File) -> io::Result<bool> {
+    Ok(SHARING.contains(&rustix::fs::fstatfs(file)?.f_type))
+}
+
+/// Shares what it can of whole blocks, which copy_file_range does where these file systems can: they look at offsets
+/// and lengths. False where they cannot, or the source is shorter.
+fn copy_range(
+    source: BorrowedFd<'_>,
+    mut from: u64,
+    file: BorrowedFd<'_>,
+    mut to: u64,
+    len: u64,
+) -> Result<bool, Errno> {
+    let (end, whole) = (from + len, from + len.next_multiple_of(SHARE_ALIGN));
+    while from < whole {
+        let left = usize::try_from(whole - from).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(source, Some(&mut from), file, Some(&mut to), left) {
+            Ok(0) => return Ok(from >= end),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 /// The operating system's clocks.

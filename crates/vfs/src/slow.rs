@@ -9,6 +9,7 @@
 //! - Nothing else is slower, and results are those of the file system below.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -112,6 +113,14 @@ impl File for SlowFile {
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.below.punch_hole(offset, len)
+    }
+
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+        self.below.share_blocks(source, from, to, len)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.below.descriptor()
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use esker_vfs::{Env, OpenMode, OsFs};
+use esker_vfs::{Env, OpenMode, OsFs, SHARE_ALIGN};
 
 #[test]
 fn files_can_be_written_read_renamed_and_removed() {
@@ -147,4 +147,28 @@ fn a_hole_reads_as_zeros_and_takes_no_space() {
     file.punch_hole(0, size).unwrap();
     assert!(!is_punched || data().is_empty());
     assert!(file.punch_hole(5, 0).is_ok());
+}
+
+#[test]
+fn blocks_are_shared_where_the_file_system_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Env::os().fs;
+    let new = |name: &str| fs.open(&dir.path().join(name), OpenMode::CreateNew);
+    let (source, file) = (new("source").unwrap(), new("file").unwrap());
+    let bytes: Vec<u8> = (0..3 * SHARE_ALIGN).map(|n| (n % 251) as u8).collect();
+    source.write_all_at(&bytes, 0).unwrap();
+    let (from, to, len) = (SHARE_ALIGN, 2 * SHARE_ALIGN, SHARE_ALIGN + 7);
+    if !file.share_blocks(&*source, from, to, len).unwrap() {
+        // ext4, tmpfs and overlay file systems have none.
+        assert_eq!(file.len().unwrap(), 0);
+        return;
+    }
+    let mut buf = vec![0; len as usize];
+    file.read_exact_at(&mut buf, to).unwrap();
+    assert_eq!(buf, &bytes[from as usize..][..len as usize]);
+    source.write_all_at(&vec![0; bytes.len()], 0).unwrap();
+    file.read_exact_at(&mut buf, to).unwrap();
+    assert_eq!(buf, &bytes[from as usize..][..len as usize]);
+    let beyond = file.share_blocks(&*source, 3 * SHARE_ALIGN, to, 1);
+    assert!(!beyond.unwrap(), "the source ends before");
 }

@@ -9,9 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use esker_vfs::{File, OpenMode};
+use esker_vfs::{File, OpenMode, SHARE_ALIGN};
 
 use super::listing::{ExtentLine, FileLine};
 use super::set::{BackupSet, PackReader};
@@ -72,8 +71,8 @@ impl BackupSet {
             let made = self.env.fs.open(&path, OpenMode::CreateNew);
             let file = made.map_err(|e| io("creating", &path, e))?;
             for line in lines {
-                let bytes = packs.extent(line)?;
-                put(&file, bytes, line.id.offset()).map_err(|e| io("writing", &path, e))?;
+                let (bytes, pack) = packs.extent(line)?;
+                put(&*file, line, bytes, &**pack).map_err(|e| io("writing", &path, e))?;
                 meter.add(line.bytes)?;
             }
             file.sync_all().map_err(|e| io("syncing", &path, e))?;
@@ -99,7 +98,14 @@ impl BackupSet {
     }
 }
 
-fn put(file: &Arc<dyn File>, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-    file.allocate(offset, bytes.len() as u64)?;
+/// Puts an extent, whose bytes these are, into its slot: by the blocks of the pack where the file system can.
+fn put(file: &dyn File, line: &ExtentLine, bytes: &[u8], pack: &dyn File) -> std::io::Result<()> {
+    let offset = line.id.offset();
+    // What was not shared when the backup was taken lies anywhere.
+    let is_aligned = line.offset.is_multiple_of(SHARE_ALIGN);
+    if is_aligned && file.share_blocks(pack, line.offset, offset, line.bytes)? {
+        return Ok(());
+    }
+    file.allocate(offset, line.bytes)?;
     file.write_all_at(bytes, offset)
 }

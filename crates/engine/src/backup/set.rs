@@ -196,8 +196,8 @@ impl<'s> PackReader<'s> {
         dir.join(EXTENTS).join(pack_name(line.pack))
     }
 
-    /// The bytes of an extent, compared with what was written.
-    pub(super) fn extent(&mut self, line: &ExtentLine) -> Result<&[u8]> {
+    /// The bytes of an extent, compared with what was written, and the pack.
+    pub(super) fn extent(&mut self, line: &ExtentLine) -> Result<(&[u8], &Arc<dyn File>)> {
         let path = self.path(line);
         let file = match self.open.take() {
             Some((open, file)) if open == path => file,
@@ -205,7 +205,7 @@ impl<'s> PackReader<'s> {
         };
         self.buffer.resize(line.bytes as usize, 0);
         let whole = read(&*file, &path, &mut self.buffer, line.offset);
-        self.open = Some((path.clone(), file));
+        let (_, file) = self.open.insert((path.clone(), file));
         whole?;
         if crc32c::crc32c(&self.buffer) != line.checksum {
             let what = format!(
@@ -214,6 +214,6 @@ impl<'s> PackReader<'s> {
             );
             return Err(damaged(&path, line.offset, what));
         }
-        Ok(&self.buffer)
+        Ok((&self.buffer, file))
     }
 }

@@ -11,6 +11,8 @@
 //! - The log ends at the LSN that was durable when the trees were frozen, so all extents that a commit record in it
 //!   brings are among the frozen ones.
 //! - Bytes are checked when they are copied: what is damaged is not kept as if it were whole.
+//! - Where the file system can, extents share the blocks of the data files: these never write over an extent in place,
+//!   and a slot that is used again gets blocks of its own.
 //! - One backup at a time: the log is pinned under one name.
 
 use std::collections::HashMap;
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use esker_vfs::{Env, File, OpenMode};
+use esker_vfs::{Env, File, OpenMode, SHARE_ALIGN};
 use esker_wal::{Lsn, Wal};
 
 use super::listing::{BackupId, ExtentLine, FileLine, Holder, Listing};
@@ -204,7 +206,7 @@ impl Backup {
         let mut meter = Meter::new(fresh + log, progress);
         self.copy_log(&mut meter)?;
         self.write_manifest()?;
-        self.copy_extents(&mut meter)?;
+        let shared = self.copy_extents(&mut meter)?;
         for part in [EXTENTS, LOG, MANIFEST] {
             let path = self.dir.join(part);
             let synced = self.env.fs.sync_dir(&path);
@@ -213,7 +215,8 @@ impl Backup {
         self.listing.write(&*self.env.fs, &self.dir)?;
         let files = self.listing.files.iter().map(|file| file.bytes);
         Ok(Copied {
-            bytes: fresh + files.sum::<u64>(),
+            bytes: fresh - shared + files.sum::<u64>(),
+            shared_bytes: shared,
             extents: self.listing.extents.len() as u64,
             extent_bytes: self.listing.extents.iter().map(|line| line.bytes).sum(),
         })
@@ -263,7 +266,8 @@ impl Backup {
         Ok(())
     }
 
-    fn copy_extents(&mut self, meter: &mut Meter<'_>) -> Result<()> {
+    /// Copies what the base has not: how many bytes of it share the blocks of the data files.
+    fn copy_extents(&mut self, meter: &mut Meter<'_>) -> Result<u64> {
         let mut packs = Packs::new(&self.env, self.dir.join(EXTENTS));
         let mut buffer = Vec::new();
         for extent in &self.frozen.extents {
@@ -272,7 +276,7 @@ impl Backup {
                 continue;
             }
             extent.read_stored(&mut buffer)?;
-            let (pack, offset) = packs.append(&buffer)?;
+            let (pack, offset) = packs.append(extent, &buffer)?;
             self.listing.extents.push(ExtentLine {
                 id: extent.meta().id,
                 stamp: extent.meta().stamp,
@@ -293,6 +297,8 @@ impl Backup {
 pub struct Copied {
     /// Bytes that were written.
     pub bytes: u64,
+    /// Bytes that share the blocks of data files instead.
+    pub shared_bytes: u64,
     /// Extents, those in other backups included.
     pub extents: u64,
     /// Their bytes.
@@ -312,12 +318,16 @@ pub(super) fn pack_name(number: u32) -> String {
     format!("{number:06}.pack")
 }
 
-/// Files with extents, one behind the other.
+/// Files with extents, one behind the other; what shares blocks begins at a multiple of [`SHARE_ALIGN`].
 struct Packs<'e> {
     env: &'e Env,
     dir: PathBuf,
     number: u32,
     current: Option<(Arc<dyn File>, u64)>,
+    /// Does the file system share blocks, as far as is known?
+    can_share: bool,
+    /// Bytes that share the blocks of data files.
+    shared: u64,
 }
 
 impl<'e> Packs<'e> {
@@ -327,6 +337,8 @@ impl<'e> Packs<'e> {
             dir,
             number: 0,
             current: None,
+            can_share: true,
+            shared: 0,
         }
     }
 
@@ -334,8 +346,8 @@ impl<'e> Packs<'e> {
         self.dir.join(pack_name(self.number))
     }
 
-    /// Where the bytes are now: number of the pack, and offset.
-    fn append(&mut self, bytes: &[u8]) -> Result<(u32, u64)> {
+    /// Adds an extent whose bytes these are: number of the pack, and offset.
+    fn append(&mut self, extent: &Extent, bytes: &[u8]) -> Result<(u32, u64)> {
         if self
             .current
             .as_ref()
@@ -351,9 +363,20 @@ impl<'e> Packs<'e> {
                 (file.map_err(|e| io("creating", &self.path(), e))?, 0)
             }
         };
-        let written = file.write_all_at(bytes, offset);
-        written.map_err(|e| io("writing", &self.path(), e))?;
-        self.current = Some((file, offset + bytes.len() as u64));
+        let length = bytes.len() as u64;
+        let aligned = offset.next_multiple_of(SHARE_ALIGN);
+        let share = || extent.share_with(&*file, aligned);
+        self.can_share = self.can_share && share().map_err(|e| io("sharing", &self.path(), e))?;
+        let offset = match self.can_share {
+            true => aligned,
+            false => {
+                let written = file.write_all_at(bytes, offset);
+                written.map_err(|e| io("writing", &self.path(), e))?;
+                offset
+            }
+        };
+        self.shared += if self.can_share { length } else { 0 };
+        self.current = Some((file, offset + length));
         Ok((self.number, offset))
     }
 
@@ -364,7 +387,8 @@ impl<'e> Packs<'e> {
         }
     }
 
-    fn end(mut self) -> Result<()> {
-        self.sync()
+    fn end(mut self) -> Result<u64> {
+        self.sync()?;
+        Ok(self.shared)
     }
 }

@@ -8,11 +8,12 @@
 //! - An extent that could once not be read is quarantined until the next start: compaction leaves it where it is.
 //!   Whoever reads it tries again and gets what is right, or an error.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapWeak;
-use esker_vfs::Random;
+use esker_vfs::{File, Random};
 
 use super::block::{Block, Found};
 use super::filter::{Filter, KeyHash};
@@ -438,6 +439,13 @@ impl Extent {
                 .map_err(|what| self.corruption(place.offset, what))?;
         }
         Ok(())
+    }
+
+    /// Makes a range of `file`, from a multiple of [`esker_vfs::SHARE_ALIGN`] on, share the blocks of this extent.
+    /// False where the file system cannot.
+    pub(crate) fn share_with(&self, file: &dyn File, at: u64) -> io::Result<bool> {
+        let (source, from) = (self.slots.file(), self.meta.id.offset());
+        file.share_blocks(&**source, from, at, u64::from(self.meta.stored_bytes))
     }
 
     fn verify_header(&self) -> Result<()> {
