@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Dice, Server};
+use crate::common::{Ask, Dice, Server, eventually};
 
 const ARGS: [&str; 2] = ["--log-bin=ON", "--gtid-mode=ON"];
 /// The same, but the binary log decides.
@@ -269,6 +269,34 @@ fn backups_need_the_privilege_and_a_place_of_their_own() {
     let server = Server::start(dir.path(), &[]);
     let inside = dir.path().join("data/backup");
     assert_eq!(server.connect().code(&to(&inside)), Some(1105));
+}
+
+#[test]
+fn a_limit_of_the_rate_holds_until_it_is_lifted() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &["--esker-backup-rate-limit=1"]);
+    let mut client = server.connect();
+    let (to, again) = (dir.path().join("to"), dir.path().join("again"));
+    let back_up = |to: &Path| {
+        let (port, statement) = (server.port, format!("BACKUP SERVER TO '{}'", to.display()));
+        std::thread::spawn(move || {
+            let connected = Client::connect("127.0.0.1", port, "root", "", None);
+            connected.expect("connect").code(&statement)
+        })
+    };
+    let begun = "SELECT VARIABLE_VALUE > 0 FROM performance_schema.global_status
+                 WHERE VARIABLE_NAME = 'Esker_backup_bytes_done'";
+    let backup = back_up(&to);
+    eventually("bytes are copied", || client.value(begun) == "1");
+    let id =
+        client.value("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'Backing up'");
+    client.run(&format!("KILL QUERY {id}"));
+    assert_eq!(backup.join().expect("end"), Some(1317));
+    let backup = back_up(&again);
+    eventually("bytes are copied", || client.value(begun) == "1");
+    client.run("SET GLOBAL esker_backup_rate_limit = 0");
+    assert_eq!(backup.join().expect("end"), None);
+    assert!(said(&["backup", "verify", text(&again)]).contains("everything is whole"));
 }
 
 /// What there is, as lines.

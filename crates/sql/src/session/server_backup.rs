@@ -6,9 +6,11 @@
 //! - BACKUP_ADMIN is needed, and where `secure_file_priv` names a directory, backups are made and read in it only.
 //! - The position in the binary log is that of the moment the backup is of.
 //! - A statement that is killed leaves no backup.
+//! - Copying is no faster than `esker_backup_rate_limit`, which may change meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use esker_engine::{Backup, CancelReason, Copied, EngineError};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
@@ -28,6 +30,8 @@ use crate::textfile::Places;
 const FILES: [&str; 2] = ["accounts", "mysqld-auto.cnf"];
 /// Longest of these files.
 const MAX_FILE: u64 = 64 << 20;
+/// How long a change of `esker_backup_rate_limit` may go unnoticed.
+const LOOK_AT_LIMIT: Duration = Duration::from_millis(500);
 
 /// How far the backup that is being taken is, and when the last one was taken.
 #[derive(Debug, Default)]
@@ -112,8 +116,15 @@ impl Session {
         let (id, lsn) = (backup.id(), backup.lsn());
         let position = instance.describe_backup(&mut backup)?;
         let process = &self.context.process;
+        let limit = || instance.variable_u64("esker_backup_rate_limit");
+        let mut pace = Pace::new(Instant::now(), limit());
         let copied = backup.copy(&mut |progress| {
             instance.backups.show(progress.done, progress.total);
+            while let Some(due) = pace.due(progress.done, limit(), Instant::now()) {
+                if process.sleep_until(due.min(Instant::now() + LOOK_AT_LIMIT)) {
+                    break;
+                }
+            }
             match process.is_killed() {
                 true => Err(EngineError::Cancelled(CancelReason::StatementKilled)),
                 false => Ok(()),
@@ -176,12 +187,49 @@ impl Instance {
     }
 }
 
+/// Copying no faster than so many bytes a second.
+struct Pace {
+    /// When the limit began to hold, and what was done then.
+    since: Instant,
+    done: u64,
+    limit: u64,
+}
+
+impl Pace {
+    fn new(now: Instant, limit: u64) -> Self {
+        Self {
+            since: now,
+            done: 0,
+            limit,
+        }
+    }
+
+    /// With so many bytes done: when to go on. A limit of 0 is none, one that has changed holds from here on, and time
+    /// in which the disk was slower than the limit is not made up for.
+    fn due(&mut self, done: u64, limit: u64, now: Instant) -> Option<Instant> {
+        debug_assert!(done >= self.done, "bytes are done once");
+        let nanos = |bytes: u64| u128::from(bytes) * 1_000_000_000 / u128::from(limit.max(1));
+        let wait = Duration::from_nanos(u64::try_from(nanos(done - self.done)).unwrap_or(u64::MAX));
+        let due = self.since.checked_add(wait).filter(|due| *due > now);
+        let goes_on = limit == self.limit && limit > 0;
+        if !goes_on || due.is_none() {
+            *self = Self {
+                since: now,
+                done,
+                limit,
+            };
+        }
+        due.filter(|_| goes_on)
+    }
+}
+
 /// The answer: one row.
 fn answer(id: &str, lsn: u64, copied: &Copied, position: &Position) -> Table {
     let names = [
         "Backup_id",
         "Lsn",
         "Copied_bytes",
+        "Shared_bytes",
         "Extents",
         "Extent_bytes",
         "Binlog_file",
@@ -191,6 +239,7 @@ fn answer(id: &str, lsn: u64, copied: &Copied, position: &Position) -> Table {
     let numbers = [
         "Lsn",
         "Copied_bytes",
+        "Shared_bytes",
         "Extents",
         "Extent_bytes",
         "Binlog_position",
@@ -199,6 +248,7 @@ fn answer(id: &str, lsn: u64, copied: &Copied, position: &Position) -> Table {
         t(id),
         Value::UInt(lsn),
         Value::UInt(copied.bytes),
+        Value::UInt(copied.shared_bytes),
         Value::UInt(copied.extents),
         Value::UInt(copied.extent_bytes),
         t(&position.file),
@@ -206,4 +256,27 @@ fn answer(id: &str, lsn: u64, copied: &Copied, position: &Position) -> Table {
         t(&position.executed),
     ];
     Table::mixed(&names, &numbers, vec![row])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_from_where_it_began_to_hold() {
+        let start = Instant::now();
+        let at = |millis: u64| start + Duration::from_millis(millis);
+        let mut pace = Pace::new(start, 0);
+        assert_eq!(pace.due(5_000, 0, at(1)), None, "without a limit");
+        assert_eq!(pace.due(6_000, 1_000, at(10)), None, "from here on");
+        assert_eq!(pace.due(6_500, 1_000, at(11)), Some(at(510)));
+        assert_eq!(pace.due(7_000, 1_000, at(510)), Some(at(1_010)));
+        // A slow disk is no reason to hurry afterwards.
+        assert_eq!(pace.due(7_100, 1_000, at(5_000)), None);
+        assert_eq!(pace.due(7_200, 1_000, at(5_001)), Some(at(5_100)));
+        assert_eq!(pace.due(7_300, 2_000, at(5_100)), None, "another limit");
+        assert_eq!(pace.due(7_400, 2_000, at(5_101)), Some(at(5_150)));
+        assert_eq!(pace.due(7_500, 0, at(5_102)), None);
+        assert_eq!(pace.due(u64::MAX, 1, at(5_103)), None);
+    }
 }
