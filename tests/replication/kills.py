@@ -95,6 +95,14 @@ def check_numbers(server):
             raise Failed(f"{server.name}: numbers with a gap: {part}")
 
 
+def prepare(args, source):
+    """The account of replicas, and the tables."""
+    source.add_account()
+    accounts = ", ".join(f"({n}, {BALANCE})" for n in range(ACCOUNTS))
+    done = ", ".join(f"({n}, 0)" for n in range(args.sessions))
+    source.sql(*TABLES, f"INSERT INTO d.accounts VALUES {accounts}", f"INSERT INTO d.done VALUES {done}")
+
+
 def start(args, folder, options_of):
     source = MAKES[args.source](args, folder, "source", 1, args.source_options.split())
     modes, workers = args.modes.split(","), args.workers.split(",")
@@ -109,6 +117,16 @@ def set_mode(args, replica, rng):
             f"--esker-replica-parallel-mode={rng.choice(args.modes.split(','))}",
             f"--replica-parallel-workers={rng.choice(args.workers.split(','))}",
             f"--replica-preserve-commit-order={rng.choice(['ON', 'ON', 'OFF'])}"]
+
+
+def stop(tellers, number):
+    """Waits until they have ended their transactions."""
+    for teller in tellers:
+        teller.stop = True
+    for teller in tellers:
+        teller.join(PATIENCE)
+        if teller.failure or teller.is_alive():
+            raise Failed(f"round {number}: {teller.failure or 'a session hangs'}")
 
 
 def one_round(args, source, replica, rng, number):
@@ -127,12 +145,7 @@ def one_round(args, source, replica, rng, number):
             set_mode(args, replica, rng)
         victim.start()
     time.sleep(AFTER)
-    for teller in tellers:
-        teller.stop = True
-    for teller in tellers:
-        teller.join(PATIENCE)
-        if teller.failure or teller.is_alive():
-            raise Failed(f"round {number}: {teller.failure or 'a session hangs'}")
+    stop(tellers, number)
     source.sql(f"INSERT INTO e.markers VALUES ({number})")
     replica.await_marker("e.markers", number)
     for server in (source, replica):
@@ -168,10 +181,7 @@ def run(args, folder, options_of):
     rng = random.Random(args.seed)
     source, replica = start(args, folder, options_of)
     try:
-        source.add_account()
-        accounts = ", ".join(f"({n}, {BALANCE})" for n in range(ACCOUNTS))
-        done = ", ".join(f"({n}, 0)" for n in range(args.sessions))
-        source.sql(*TABLES, f"INSERT INTO d.accounts VALUES {accounts}", f"INSERT INTO d.done VALUES {done}")
+        prepare(args, source)
         replica.follow(source, by_gtid=not args.position)
         begun, killed = time.time(), {}
         for number in range(1, args.rounds + 1):

@@ -135,6 +135,11 @@ class Server:
     def follow(self, source, by_gtid):
         raise NotImplementedError
 
+    def follow_from(self, source, file, position):
+        """From a place in the source's binary log on."""
+        place = f"SOURCE_AUTO_POSITION = 0, SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {position}"
+        self.sql(login("SOURCE", source) + place, "START REPLICA")
+
     def await_marker(self, table, marker):
         """Waits until a row is here that its source has written last."""
         end = time.time() + PATIENCE

@@ -65,6 +65,17 @@ fn a_random_history_of_mariadb_is_applied() {
 }
 
 #[test]
+fn a_replica_goes_on_from_a_dump_taken_under_load() {
+    let mut probe = Command::new("mariadb-dump");
+    if !has_client("mariadb-dump", probe.arg("-V")) {
+        return;
+    }
+    if let Some(said) = tool(&["dump", "--rounds", "2"]) {
+        assert!(said.contains("dump 2: equal"), "{said}");
+    }
+}
+
+#[test]
 fn every_transaction_is_there_once_whoever_is_killed() {
     for options in ["", "--esker-binlog-commit=TWO-PHASE"] {
         let options = format!("--source-options={options}");
