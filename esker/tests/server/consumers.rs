@@ -177,7 +177,7 @@ impl Maria {
     pub fn follow(&mut self, port: u16, how: &str) {
         self.connect().run(&format!(
             "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'repl', \
-             MASTER_PASSWORD = 'pw', MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1, {how}; START SLAVE"
+             MASTER_PASSWORD = 'pw', MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1, {how}; START SLAVE"
         ));
     }
 
