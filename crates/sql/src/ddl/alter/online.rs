@@ -39,6 +39,14 @@ pub struct PublishWait {
     pub limit: Duration,
 }
 
+impl PublishWait {
+    /// How long others may pass after a try, if there is another one: the last try is at the end of the time.
+    fn pause(self, waited: Duration, open: Duration) -> Option<Duration> {
+        let left = self.limit.max(self.window).checked_sub(waited)?;
+        (!left.is_zero()).then(|| open.min(left))
+    }
+}
+
 /// Takes the exclusive locks of the tables whose definitions change, and follows the changes of rows until nothing is
 /// left to follow.
 pub(super) fn close(
@@ -63,10 +71,10 @@ pub(super) fn close(
                 None => Ok(()),
             };
         }
-        if begun.elapsed() >= wait.limit.max(wait.window) {
+        let Some(pause) = wait.pause(begun.elapsed(), windows.open()) else {
             return Err(engine_error(&EngineError::LockWaitTimeout));
-        }
-        rest(ctx, catch_up.as_deref_mut(), windows.open())?;
+        };
+        rest(ctx, catch_up.as_deref_mut(), pause)?;
     }
 }
 
@@ -118,5 +126,27 @@ fn rest(ctx: &DdlCtx<'_>, mut catch_up: Option<&mut CatchUp<'_>>, open: Duration
         if let Some(catch_up) = &mut catch_up {
             catch_up.round()?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_does_not_outlast_the_limit() {
+        let seconds = Duration::from_secs;
+        let wait = PublishWait {
+            window: seconds(1),
+            limit: seconds(3),
+        };
+        assert_eq!(wait.pause(seconds(0), seconds(2)), Some(seconds(2)));
+        assert_eq!(wait.pause(seconds(2), seconds(9)), Some(seconds(1)));
+        assert_eq!(wait.pause(seconds(3), seconds(9)), None);
+        let at_once = PublishWait {
+            limit: seconds(0),
+            ..wait
+        };
+        assert_eq!(at_once.pause(seconds(0), seconds(9)), Some(seconds(1)));
     }
 }
