@@ -187,6 +187,66 @@ fn a_deadlock_of_a_metadata_lock_and_a_row_is_found() {
     assert_eq!(found, "1", "the victim's transaction is gone");
 }
 
+/// The door of a schema change is closed for a while to a transaction for whose row lock another one waits, which is in
+/// the way of the change: nobody is the victim, since the door opens again.
+#[test]
+fn a_closed_door_and_a_row_are_no_deadlock() {
+    let (server, _dir) = server();
+    let mut c = session(&server);
+    // The first window is a second: longer than the time between two looks.
+    c.run("SET GLOBAL esker_ddl_window = 60000; CREATE TABLE u (id INT PRIMARY KEY, v INT); INSERT INTO u VALUES (1, 1)");
+    let [mut first, mut second, mut ddl] = [(); 3].map(|()| session(&server));
+    first.run("BEGIN; UPDATE u SET v = 2");
+    second.run("BEGIN; UPDATE t SET v = 2 WHERE id = 1");
+    let second = std::thread::spawn(move || {
+        second.run("UPDATE u SET v = 3; COMMIT");
+    });
+    let row_waits = "SELECT COUNT(*) FROM information_schema.ESKER_DATA_LOCK_WAITS";
+    eventually("it waits for the row", || c.value(row_waits) == "1");
+    let ddl = std::thread::spawn(move || ddl.run("ALTER TABLE t ADD COLUMN z INT"));
+    let waiting = "SELECT COUNT(*) FROM information_schema.ESKER_METADATA_LOCKS \
+                   WHERE LOCK_TYPE = 'EXCLUSIVE' AND LOCK_STATUS = 'PENDING'";
+    eventually("it waits for the table", || c.value(waiting) == "1");
+    assert_eq!(first.value("SELECT COUNT(*) FROM t"), "2");
+    first.run("COMMIT");
+    second.join().expect("it goes on");
+    ddl.join().expect("it got in");
+}
+
+/// ADD FOREIGN KEY needs both tables at its end. What it has got of them it gives back when it does not get the other,
+/// so a transaction that has one and comes to the other is no victim, and the change comes after it.
+#[test]
+fn a_change_of_two_tables_and_a_transaction_on_both_get_on() {
+    let (server, _dir) = server();
+    let mut c = session(&server);
+    c.run("SET GLOBAL esker_ddl_window = 8000");
+    c.run("CREATE TABLE u (id INT PRIMARY KEY, tid INT)");
+    let orders = [
+        [
+            "INSERT INTO u VALUES (1, 1)",
+            "UPDATE t SET v = 9 WHERE id = 2",
+        ],
+        [
+            "UPDATE t SET v = 8 WHERE id = 2",
+            "INSERT INTO u VALUES (2, 2)",
+        ],
+    ];
+    for [first, then] in orders {
+        let [mut writer, mut ddl] = [(); 2].map(|()| session(&server));
+        writer.run("BEGIN");
+        writer.run(first);
+        let alter = "ALTER TABLE u ADD CONSTRAINT f FOREIGN KEY (tid) REFERENCES t (id)";
+        let ddl = std::thread::spawn(move || ddl.run(alter));
+        let waiting = "SELECT COUNT(*) FROM information_schema.ESKER_METADATA_LOCKS \
+                       WHERE LOCK_TYPE = 'EXCLUSIVE' AND LOCK_STATUS = 'PENDING'";
+        eventually("it waits for a table", || c.value(waiting) == "1");
+        writer.run(then);
+        writer.run("COMMIT");
+        ddl.join().expect("it got in");
+        c.run("ALTER TABLE u DROP FOREIGN KEY f");
+    }
+}
+
 /// DROP waits for OPTIMIZE, whose table it would pull away.
 #[test]
 fn optimize_and_analyze_hold_the_table() {

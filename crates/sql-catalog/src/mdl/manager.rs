@@ -51,6 +51,17 @@ pub(super) struct Pending {
     pub(super) mode: MdlMode,
     pub(super) duration: MdlDuration,
     pub(super) waiter: Arc<Waiter>,
+    /// What it has got in the same mode and gives back when it gives up the wait, which it does soon.
+    pub(super) tentative: Arc<[Arc<MdlObject>]>,
+}
+
+impl Pending {
+    /// Does it hold what a request for `mode` on the object must wait for, and keep it if it gives up the wait?
+    fn keeps_against(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
+        let is_tentative = self.tentative.iter().any(|t| Arc::ptr_eq(t, object));
+        self.owner
+            .holds_against(object, mode, is_tentative.then_some(self.mode))
+    }
 }
 
 struct Names {
@@ -213,17 +224,22 @@ impl MetadataLocks {
         self.inner.waiting.lock().remove(&id);
     }
 
-    /// Connections that a request waits for, and the number of owners without one.
-    pub(super) fn blockers(&self, wait: &Pending) -> (Vec<u64>, usize) {
+    /// Connections that a request waits for, and the number of owners without one. `doors`: those too that only have
+    /// their door closed at the moment, or will give back soon what they hold.
+    pub(super) fn blockers(&self, wait: &Pending, doors: bool) -> (Vec<u64>, usize) {
         let waiting = self.inner.waiting.lock();
-        let ahead = wait.object.ahead_of(&wait.waiter, true);
+        let ahead = wait.object.ahead_of(&wait.waiter, doors);
         let owners = self.inner.owners.lock();
         let is_ahead = |id: &u64| {
             let other = waiting.get(id);
             other.is_some_and(|p| ahead.iter().any(|w| Arc::ptr_eq(w, &p.waiter)))
         };
+        let holds = |id: &u64, owner: &Owner| match waiting.get(id) {
+            Some(pending) if !doors => pending.keeps_against(&wait.object, wait.mode),
+            _ => owner.holds_against(&wait.object, wait.mode, None),
+        };
         let blocks = |(id, owner): &(&u64, &Arc<Owner>)| {
-            **id != wait.owner.id && (owner.holds_against(&wait.object, wait.mode) || is_ahead(id))
+            **id != wait.owner.id && (holds(id, owner) || is_ahead(id))
         };
         let (mut connections, mut others) = (Vec::new(), 0);
         for (_, owner) in owners.iter().filter(blocks) {
@@ -242,10 +258,10 @@ impl MetadataLocks {
         let wait = all.find(|p| p.owner.connection() == Some(connection));
         let wait = wait.filter(|p| p.waiter.is_waiting()).cloned();
         drop(waiting);
-        wait.map_or_else(Vec::new, |wait| self.blockers(&wait).0)
+        wait.map_or_else(Vec::new, |wait| self.blockers(&wait, true).0)
     }
 
-    /// Which connection waits for which, as far as metadata locks go.
+    /// Which connection waits for which, as far as metadata locks go: the edges of the graph.
     pub fn waits(&self) -> Vec<(u64, u64)> {
         let waiting = self.inner.waiting.lock();
         let all: Vec<Pending> = waiting.values().cloned().collect();
@@ -255,7 +271,8 @@ impl MetadataLocks {
             let Some(waiter) = wait.owner.connection() else {
                 continue;
             };
-            let (blockers, _) = self.blockers(wait);
+            // A closed door is no edge, for it opens again.
+            let (blockers, _) = self.blockers(wait, false);
             edges.extend(blockers.into_iter().map(|blocker| (waiter, blocker)));
         }
         edges
@@ -302,7 +319,7 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
         for (&other, blocker) in waiting {
             let blocks = other != id
                 && blocker.waiter.is_waiting()
-                && (blocker.owner.holds_against(&wait.object, wait.mode)
+                && (blocker.keeps_against(&wait.object, wait.mode)
                     || ahead.iter().any(|w| Arc::ptr_eq(w, &blocker.waiter)));
             if !blocks {
                 continue;

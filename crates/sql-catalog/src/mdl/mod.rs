@@ -13,8 +13,9 @@
 //!   is one, and for the first of those if their door is closed at the moment. A session that already holds the object
 //!   is not held up by the queue, for those ahead wait for it.
 //! - A request that waits is in the manager's graph with everything its session holds; the last one of a cycle gets
-//!   error 1213. A closed door is no edge of the graph: it opens again. Cycles that lead through row locks are found
-//!   by `session::blockers`, which knows both.
+//!   error 1213. A closed door is no edge of the graph: it opens again. Nor is what a schema change has got of several
+//!   locks for its end, since it gives them back when it does not get the others soon. Cycles that lead through row
+//!   locks are found by `session::lock_waits`, which knows both.
 //! - After a ticket resolved with success the session owns the lock; asking again takes it over.
 
 mod door;
@@ -108,36 +109,44 @@ impl LockSet {
             return Ok(());
         }
         drop(held);
-        self.acquire_slow(object, mode, duration, Door::new(self.window))
+        self.acquire_slow(object, (mode, duration), Door::new(self.window), &[])
     }
 
-    /// Takes a lock, and parks the thread for it until `at_most` has passed; meanwhile newcomers wait. False: it was
-    /// not granted.
+    /// Takes all of the locks or none, and parks the thread for them until `at_most` has passed; meanwhile newcomers
+    /// wait. False: they were not granted.
     ///
     /// # Errors
     /// 1213.
     pub fn acquire_within(
         &mut self,
-        object: &Arc<MdlObject>,
-        mode: MdlMode,
-        duration: MdlDuration,
+        objects: &[Arc<MdlObject>],
+        (mode, duration): (MdlMode, MdlDuration),
         at_most: Duration,
         gives_up: &dyn Fn() -> bool,
     ) -> Result<bool, SqlError> {
         self.drop_pending();
-        let door = Door::shut(Instant::now(), at_most);
-        match self.acquire_slow(object, mode, duration, door) {
-            Ok(()) => Ok(true),
-            Err(ExecError::Sql(e)) => Err(e),
-            Err(ExecError::Wait(ticket)) => {
-                let granted = ticket.block_unless(at_most, gives_up).is_ok();
-                if !granted {
-                    self.blocked_by = self.blockers();
+        let until = Instant::now() + at_most;
+        for (nth, object) in objects.iter().enumerate() {
+            let (now, held) = (Instant::now(), &objects[..nth]);
+            let left = until.saturating_duration_since(now);
+            let door = Door::shut(now, left);
+            match self.acquire_slow(object, (mode, duration), door, held) {
+                Ok(()) => continue,
+                Err(ExecError::Sql(e)) => return Err(e),
+                Err(ExecError::Wait(ticket)) => {
+                    let granted = ticket.block_unless(left, gives_up).is_ok();
+                    if !granted {
+                        self.blocked_by = self.blockers();
+                    }
+                    self.settle();
+                    if !granted {
+                        held.iter().for_each(|object| self.give_back(object, mode));
+                        return Ok(false);
+                    }
                 }
-                self.settle();
-                Ok(granted)
             }
         }
+        Ok(true)
     }
 
     /// Gives back one lock before the others of its duration.
@@ -169,9 +178,9 @@ impl LockSet {
     fn acquire_slow(
         &mut self,
         object: &Arc<MdlObject>,
-        mode: MdlMode,
-        duration: MdlDuration,
+        (mode, duration): (MdlMode, MdlDuration),
         door: Door,
+        tentative: &[Arc<MdlObject>],
     ) -> Result<(), ExecError> {
         let own: Vec<MdlMode> = {
             let held = self.owner.held();
@@ -195,6 +204,7 @@ impl LockSet {
             mode,
             duration,
             waiter,
+            tentative: tentative.into(),
         };
         if self.manager.begin_wait(pending.clone()) {
             // Dropping the ticket takes the request out of its queue.
@@ -232,7 +242,7 @@ impl LockSet {
     /// others without a connection do.
     pub fn blockers(&self) -> (Vec<u64>, usize) {
         match &self.pending {
-            Some(pending) => self.manager.blockers(pending),
+            Some(pending) => self.manager.blockers(pending, true),
             None => self.blocked_by.clone(),
         }
     }

@@ -53,11 +53,16 @@ impl Owner {
         self.held.lock()
     }
 
-    /// Does it hold what a request for `mode` on the object must wait for?
-    pub(super) fn holds_against(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
+    /// Does it hold what a request for `mode` on the object must wait for, other than in the mode `but_for`?
+    pub(super) fn holds_against(
+        &self,
+        object: &Arc<MdlObject>,
+        mode: MdlMode,
+        but_for: Option<MdlMode>,
+    ) -> bool {
         let held = self.held();
         let mut same = held.iter().filter(|h| Arc::ptr_eq(&h.object, object));
-        same.any(|h| mode.conflicts(h.mode))
+        same.any(|h| mode.conflicts(h.mode) && but_for != Some(h.mode))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Conflicts, queues, doors, upgrades, deadlocks, and what happens to those who give up.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use esker_engine::Ticket;
 
 use super::*;
@@ -252,7 +254,8 @@ fn a_wait_on_a_thread_of_its_own_stops_newcomers_and_is_given_up() {
     // Another change waits for this one, and has no door meanwhile.
     let behind = ticket(other.acquire(&table, MdlMode::Exclusive, STATEMENT));
     let wait = |ddl: &mut LockSet, at_most| {
-        let got = ddl.acquire_within(&table, MdlMode::Exclusive, STATEMENT, at_most, &|| false);
+        let wanted = [table.clone()];
+        let got = ddl.acquire_within(&wanted, (MdlMode::Exclusive, STATEMENT), at_most, &|| false);
         got.expect("no deadlock")
     };
     assert!(!wait(&mut ddl, Duration::ZERO));
@@ -572,4 +575,45 @@ fn behind_a_reader_that_stays_a_change_delays_others_rarely_and_briefly() {
     // A whole window in ten, after the first ones.
     assert!(closed <= 6 * window, "{closed}");
     assert!(closed >= 3 * window, "{closed}");
+}
+
+#[test]
+fn a_closed_door_is_a_blocker_and_no_edge_of_the_graph() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut user, mut ddl, mut newcomer] = [(); 3].map(|()| LockSet::new(&manager));
+    user.belongs_to(7);
+    ddl.belongs_to(8);
+    newcomer.belongs_to(9);
+    ddl.set_window(Duration::from_secs(60));
+    granted(user.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let behind = ticket(newcomer.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    assert_eq!(newcomer.blockers(), (vec![8], 0));
+    assert_eq!(manager.waits(), [(8, 7)]);
+    drop((exclusive, behind));
+}
+
+#[test]
+fn what_is_given_back_soon_is_no_edge_of_the_graph() {
+    let manager = MetadataLocks::new();
+    let both = ["p", "c"].map(|name| manager.table("d", name));
+    let [mut ddl, mut writer] = [(); 2].map(|()| LockSet::new(&manager));
+    granted(writer.acquire(&both[1], MdlMode::SharedWrite, TRANSACTION));
+    let gives_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let got = scope.spawn(|| {
+            let killed = || gives_up.load(Ordering::Relaxed);
+            let mode = (MdlMode::Exclusive, STATEMENT);
+            ddl.acquire_within(&both, mode, Duration::from_secs(60), &killed)
+        });
+        while manager.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        // It has one and waits for the other, which the writer has: a deadlock if either had to wait to the end.
+        let behind = ticket(writer.acquire(&both[0], MdlMode::SharedWrite, TRANSACTION));
+        gives_up.store(true, Ordering::Relaxed);
+        assert!(!got.join().expect("no panic").expect("no deadlock"));
+        assert!(behind.block(Duration::from_secs(60)).is_ok());
+    });
 }

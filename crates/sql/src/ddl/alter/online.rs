@@ -59,13 +59,17 @@ pub(super) fn close(
     let wait = ctx.publish_wait;
     let mut windows = Windows::new(wait.window);
     let begun = Instant::now();
+    let mode = (MdlMode::Exclusive, MdlDuration::Statement);
+    let check_killed = ctx.check_killed;
     loop {
         if let Some(catch_up) = &mut catch_up {
             catch_up_quickly(catch_up)?;
         }
-        (ctx.check_killed)()?;
+        check_killed()?;
         ctx.progress.begin(Stage::Wait, 0);
-        if lock_within(ctx, &objects, windows.closed())? {
+        let gives_up = || check_killed().is_err();
+        let locks = &mut ctx.locks;
+        if locks.acquire_within(&objects, mode, windows.closed(), &gives_up)? {
             return match catch_up {
                 Some(catch_up) => catch_up.finish().map(drop),
                 None => Ok(()),
@@ -76,29 +80,6 @@ pub(super) fn close(
         };
         rest(ctx, catch_up.as_deref_mut(), pause)?;
     }
-}
-
-/// Takes all of the locks, or none.
-fn lock_within(
-    ctx: &mut DdlCtx<'_>,
-    objects: &[Arc<MdlObject>],
-    at_most: Duration,
-) -> SqlResult<bool> {
-    let (mode, duration) = (MdlMode::Exclusive, MdlDuration::Statement);
-    let until = Instant::now() + at_most;
-    let check_killed = ctx.check_killed;
-    let gives_up = || check_killed().is_err();
-    for (nth, object) in objects.iter().enumerate() {
-        let left = until.saturating_duration_since(Instant::now());
-        let locks = &mut ctx.locks;
-        if !locks.acquire_within(object, mode, duration, left, &gives_up)? {
-            for held in &objects[..nth] {
-                locks.give_back(held, mode);
-            }
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Rounds until one is short.
