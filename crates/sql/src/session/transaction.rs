@@ -117,6 +117,8 @@ impl Session {
         let unused = self.unused_characteristics();
         let seq = self.commit_transaction()?;
         self.keep_unused(unused);
+        // The end of LOCK TABLES, but not of FLUSH TABLES WITH READ LOCK.
+        self.locks.release_explicit();
         self.state.explicit = true;
         // Decided now: SET SESSION TRANSACTION after it is for later ones.
         self.state.next_isolation.get_or_insert(self.vars.isolation);
