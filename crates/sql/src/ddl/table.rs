@@ -219,14 +219,15 @@ pub(super) fn rename_one(
     if change.snapshot().schema(&from.schema).is_none() {
         return Err(errors::unknown_database(&from.schema));
     }
-    if !change.snapshot().has_name(&from.schema, &from.name) {
-        return Err(errors::no_such_table(&from.schema, &from.name));
-    }
     if change.snapshot().schema(&to.schema).is_none() {
         return Err(errors::unknown_database(&to.schema));
     }
+    // As in MySQL the new name is looked at first.
     if change.snapshot().has_name(&to.schema, &to.name) {
         return Err(errors::table_exists(&to.name));
+    }
+    if !change.snapshot().has_name(&from.schema, &from.name) {
+        return Err(errors::no_such_table(&from.schema, &from.name));
     }
     if let Some(view) = change.snapshot().view(&from.schema, &from.name).cloned() {
         return super::view::rename(ctx, change, &view, to);

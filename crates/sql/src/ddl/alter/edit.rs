@@ -589,6 +589,9 @@ impl<'a> Edit<'a> {
         if def.auto_increment {
             return Err(errors::invalid_default(&def.name));
         }
+        if def.generated.is_some() {
+            return Err(errors::wrong_usage("DEFAULT and generated column"));
+        }
         def.default = columns::build_default(self.ctx.eval, Some(default), &def.ty, &def.name)?;
         Ok(())
     }

@@ -28,7 +28,7 @@ use esker_sql_catalog::catalog::{CheckDef, StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
-    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName, PartitionAction,
+    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, Ident, ObjectName, PartitionAction,
 };
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -161,6 +161,7 @@ fn run(
     for action in gone.into_iter().chain(rest) {
         edit.apply(action)?;
     }
+    check_changed_once(&old, actions)?;
     edit.check_dependents()?;
     if edit.draft.columns.is_empty() {
         let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
@@ -325,6 +326,26 @@ fn removes(action: &AlterAction) -> bool {
             | AlterAction::DropCheck(_)
             | AlterAction::DropConstraint(_)
     )
+}
+
+/// 1054 for a column that several actions change: behind the first one MySQL does not find it any more.
+fn check_changed_once(old: &TableDef, actions: &[AlterAction]) -> SqlResult<()> {
+    let mut changed: Vec<&Ident> = Vec::new();
+    for action in actions {
+        let column = match action {
+            AlterAction::ModifyColumn { def, .. } => &def.name,
+            AlterAction::ChangeColumn { old, .. } | AlterAction::RenameColumn { old, .. } => old,
+            AlterAction::SetDefault { column, .. }
+            | AlterAction::SetColumnVisible { column, .. }
+            | AlterAction::DropDefault(column) => column,
+            _ => continue,
+        };
+        if changed.iter().any(|c| c.is(&column.text)) {
+            return Err(errors::unknown_column(&column.text, &old.name));
+        }
+        changed.push(column);
+    }
+    Ok(())
 }
 
 /// Do the actions change the definitions of other tables, and nothing that takes long?
