@@ -64,7 +64,7 @@ pub use block::plan_bound;
 pub use block::{rows_looked_at, rows_out};
 pub use conds::is_cheap;
 pub use edge::{Edge, locate_number};
-pub use stats::{table_rows, tree_entries};
+pub use stats::{fixed_bytes, table_rows, tree_entries};
 pub use strategy::{ParallelBuild, SplitPoint, Strategy};
 pub use trace::{PlanTrace, TraceFeatures};
 pub use window::{CallPlan, SortPlan, WindowPlan, WindowRun};

@@ -7,7 +7,7 @@ use esker_engine::Tree;
 use esker_engine::scan::KeySpan;
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::KeyRange;
-use esker_types::TypeKind;
+use esker_types::{SqlType, TypeKind};
 
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
@@ -114,17 +114,7 @@ pub(super) fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> u32 {
             let ty = &def.columns[part.col].ty;
             let null = u32::from(ty.nullable);
             let chars = part.prefix_len.unwrap_or(ty.length);
-            null + match &ty.kind {
-                TypeKind::TinyInt | TypeKind::Year => 1,
-                TypeKind::SmallInt => 2,
-                TypeKind::MediumInt | TypeKind::Date => 3,
-                TypeKind::Int | TypeKind::Float => 4,
-                TypeKind::BigInt | TypeKind::Double => 8,
-                TypeKind::Time => 3 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::DateTime => 5 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
-                TypeKind::Bit => ty.length.div_ceil(8),
+            null + fixed_bytes(ty).unwrap_or_else(|| match &ty.kind {
                 TypeKind::Enum(labels) => {
                     if labels.len() > 255 {
                         2
@@ -138,9 +128,26 @@ pub(super) fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> u32 {
                 },
                 TypeKind::Char => chars * ty.collation.charset().max_len(),
                 _ => chars * ty.collation.charset().max_len() + 2,
-            }
+            })
         })
         .sum()
+}
+
+/// Bytes of a number or a moment in a key as MySQL counts them; `None` for other types.
+pub fn fixed_bytes(ty: &SqlType) -> Option<u32> {
+    Some(match &ty.kind {
+        TypeKind::TinyInt | TypeKind::Year => 1,
+        TypeKind::SmallInt => 2,
+        TypeKind::MediumInt | TypeKind::Date => 3,
+        TypeKind::Int | TypeKind::Float => 4,
+        TypeKind::BigInt | TypeKind::Double => 8,
+        TypeKind::Time => 3 + u32::from(ty.decimals).div_ceil(2),
+        TypeKind::DateTime => 5 + u32::from(ty.decimals).div_ceil(2),
+        TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
+        TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
+        TypeKind::Bit => ty.length.div_ceil(8),
+        _ => return None,
+    })
 }
 
 /// Bytes of MySQL's packed decimals.

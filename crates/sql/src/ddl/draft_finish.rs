@@ -12,6 +12,7 @@ use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES,
     MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, Partitioning, same_name,
 };
+use esker_sql_plan::plan::fixed_bytes;
 use esker_types::fulltext::WordRules;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
@@ -464,6 +465,8 @@ fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32
             let text = format!("Key part '{}' length cannot be 0", column.name);
             Err(SqlError::new(1391, "HY000", text))
         }
+        // A number's length, written out, is all of it.
+        Some(len) if fixed_bytes(ty).is_some_and(|bytes| len == u64::from(bytes)) => Ok(None),
         Some(len) if !ty.is_string() || (!is_blob(ty) && len > u64::from(ty.length)) => {
             Err(incorrect_prefix())
         }
