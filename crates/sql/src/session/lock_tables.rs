@@ -4,6 +4,7 @@
 //! **Invariant**: the transaction that is open is committed before the first lock is taken, as in MySQL.
 
 use esker_engine::Seq;
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{Params, bind_query};
 use esker_sql_syntax::ast::{Expr, Literal, LockTable, Query, QueryBody};
@@ -60,6 +61,14 @@ impl Session {
             below.extend(listed.into_iter().map(|name| (name, writes)));
         }
         Ok(below)
+    }
+
+    /// 1100 for a table that LOCK TABLES does not name.
+    pub(crate) fn require_locked(&self, table: &TableDef) -> SqlResult<()> {
+        if table.temporary || !self.locks.has_explicit() {
+            return Ok(());
+        }
+        ddl::lock_tables::check_locked(&self.locks, &table.mdl, &table.name, false)
     }
 
     pub(super) fn unlock_tables(&mut self) -> SqlResult<Seq> {

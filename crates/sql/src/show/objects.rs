@@ -352,6 +352,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         return Ok(create_view(session, &view));
     }
     let table = session.find_table(name)?;
+    session.require_locked(&table)?;
     let text = esker_sql_catalog::catalog::show_create_table_to(&table, &shown(session));
     let rows = vec![vec![t(&table.name), t(text)]];
     Ok(Table::texts(&["Table", "Create Table"], rows))
