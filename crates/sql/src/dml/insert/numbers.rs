@@ -89,6 +89,10 @@ impl Numbers {
         let mut is_first = self.is_forced;
         self.before = Some(self.next);
         if self.next >= self.end {
+            // A statement that has come to the end of the type draws no further.
+            if self.next > max && self.draws > 0 {
+                return Err(errors::no_auto_increment_value());
+            }
             if self.rows_left == 0 {
                 self.rows_left = match self.draws {
                     0 => expected.max(1),

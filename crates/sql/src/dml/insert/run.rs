@@ -346,6 +346,11 @@ impl Run<'_, '_> {
     /// The default of a column for DEFAULT in VALUES; `DEFAULT (expr)` sees the row so far.
     pub(super) fn written_default(&mut self, col: usize) -> Result<Value, ExecError> {
         let column = &self.table().columns[col];
+        // A DEFAULT that is written is the number 0, as in MySQL.
+        let keeps_zero = self.env.ctx.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        if column.auto_increment && keeps_zero {
+            return Ok(implicit_value(&column.ty));
+        }
         match default_of(self.env.ctx, column) {
             Default::Value(value) => Ok(value),
             Default::None => Ok(missing_default(self.env.ctx, column)?),
