@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `set_ops` combines queries, `node` gives joined rows, `group`, `sort` and the distinct set work on them;
 //! streams, subqueries and derived tables pull from here. **Invariants**: the order of work is grouping, HAVING,
-//! windows, select list, DISTINCT, ORDER BY, LIMIT; `reset` starts over and gives memory back.
+//! windows, select list, DISTINCT, ORDER BY, LIMIT; `reset` starts over and gives memory back. A select list that is
+//! stored strictly is computed after ORDER BY and LIMIT, for the rows that are given.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -153,9 +154,9 @@ impl RootExec {
         }
         if self.tail.sorted.is_some() {
             let Some(profile) = &env.states.profile else {
-                return self.next_sorted(env);
+                return self.next_sorted(plan, env);
             };
-            let next = || self.next_sorted(env).map(|row| row.is_some());
+            let next = || self.next_sorted(plan, env).map(|row| row.is_some());
             let found = profile.next(plan, Stage::Sort, |found| *found, next)?;
             return Ok(found.then_some(&self.out[..]));
         }
@@ -181,7 +182,7 @@ impl RootExec {
         Ok(None)
     }
 
-    fn next_sorted(&mut self, env: &ExecEnv<'_>) -> ExecResult<Option<&[Value]>> {
+    fn next_sorted(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> ExecResult<Option<&[Value]>> {
         let tail = &mut self.tail;
         let rows = tail.sorted.as_mut().expect("checked by the caller");
         while tail.skip > 0 {
@@ -197,8 +198,19 @@ impl RootExec {
         let Some(row) = rows.next(env)? else {
             return Ok(None);
         };
-        self.out = row;
         tail.given += 1;
+        match (&mut self.state, &plan.root) {
+            (State::Block(state), Root::Block(block)) if self.stores && block.gives_directly() => {
+                debug_assert_eq!(
+                    row.len(),
+                    block.width as usize,
+                    "what the select list reads"
+                );
+                state.row = row;
+                strictly(true, env, || state.project(block, &mut self.out, env))?;
+            }
+            _ => self.out = row,
+        }
         Ok(Some(&self.out))
     }
 
@@ -215,6 +227,7 @@ impl RootExec {
         let mut sorter = Sorter::new(limited.then_some(keep));
         let mut key = Vec::new();
         if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
+            let late = self.stores && block.gives_directly();
             // The select list of a row that is not kept is computed only for DISTINCT.
             while match block.distinct {
                 true => state.next_new(plan, block, order, &mut self.out, env)?,
@@ -224,7 +237,9 @@ impl RootExec {
                 self.tail.found += 1;
                 order_key(order, &state.row, env, &mut key)?;
                 if sorter.wants(&key) {
-                    if !block.distinct {
+                    if late {
+                        self.out.clone_from(&state.row);
+                    } else if !block.distinct {
                         state.project(block, &mut self.out, env)?;
                     }
                     sorter.push(&key, std::mem::take(&mut self.out), env)?;
@@ -269,15 +284,8 @@ impl RootExec {
                             return Ok(true);
                         }
                     } else if state.next_row(plan, block, env)? {
-                        if !self.stores {
-                            state.project(block, &mut self.out, env)?;
-                            return Ok(true);
-                        }
-                        let strict_write = &env.ctx.diagnostics.strict_write;
-                        let before = strict_write.replace(true);
-                        let projected = state.project(block, &mut self.out, env);
-                        strict_write.set(before);
-                        projected?;
+                        let is_strict = self.stores && block.gives_directly();
+                        strictly(is_strict, env, || state.project(block, &mut self.out, env))?;
                         return Ok(true);
                     }
                     state.later = state.seen.drain(env)?;
@@ -297,11 +305,28 @@ impl RootExec {
                 state.next(recursive, &plan.columns, &mut self.out, env)
             }
             (State::Values(at), Root::Values(values)) => {
-                values_row(values, at, &plan.columns, &mut self.out, env)
+                let mut row = || values_row(values, at, &plan.columns, &mut self.out, env);
+                strictly(self.stores, env, &mut row)
             }
             _ => unreachable!("a state mirrors its plan"),
         }
     }
+}
+
+/// Computes values that are stored, if so: bad ones are errors then.
+fn strictly<T>(
+    stores: bool,
+    env: &ExecEnv<'_>,
+    compute: impl FnOnce() -> ExecResult<T>,
+) -> ExecResult<T> {
+    if !stores {
+        return compute();
+    }
+    let strict_write = &env.ctx.diagnostics.strict_write;
+    let before = strict_write.replace(true);
+    let computed = compute();
+    strict_write.set(before);
+    computed
 }
 
 fn values_row(

@@ -178,6 +178,11 @@ impl QueryPlan {
 }
 
 impl BlockPlan {
+    /// Is its select list computed for the rows that are given, and not for rows that are put aside before?
+    pub fn gives_directly(&self) -> bool {
+        !self.distinct && self.windows.is_none()
+    }
+
     /// Calls `f` with every expression of the block, its tables and joins.
     pub(crate) fn each_expr(&self, f: &mut dyn FnMut(&Expr)) {
         self.output.iter().chain(&self.having).for_each(&mut *f);
