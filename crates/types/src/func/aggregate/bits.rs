@@ -63,10 +63,9 @@ fn too_long() -> SqlError {
 fn boxed(types: &AggTypes, neutral: u64, combine: fn(u64, u64) -> u64) -> Box<dyn AggState> {
     let arg = &types.args[0];
     if arg.is_string() && arg.collation.is_binary() {
-        let length = arg.length.min(MAX_BYTES) as usize;
-        let neutral = vec![neutral as u8; length];
         return Box::new(Bytes {
-            neutral,
+            neutral: neutral as u8,
+            length: arg.length.min(MAX_BYTES),
             bytes: None,
             combine,
         });
@@ -110,7 +109,9 @@ impl AggState for Bits {
 }
 
 struct Bytes {
-    neutral: Vec<u8>,
+    /// Without rows the result is this byte, so many times.
+    neutral: u8,
+    length: u32,
     /// What the rows so far have given.
     bytes: Option<Vec<u8>>,
     combine: fn(u64, u64) -> u64,
@@ -151,8 +152,15 @@ impl AggState for Bytes {
     }
 
     fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
-        let bytes = self.bytes.as_ref().unwrap_or(&self.neutral);
-        Ok(Value::Str(bytes.clone()))
+        let bytes = match &self.bytes {
+            Some(bytes) => bytes.clone(),
+            None => vec![self.neutral; self.length as usize],
+        };
+        Ok(Value::Str(bytes))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

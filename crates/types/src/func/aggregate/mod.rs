@@ -137,6 +137,7 @@ impl AggDef {
             "min" | "max" | "any_value" => {
                 types.ret.is_string() || types.ret.kind == TypeKind::Json
             }
+            "bit_and" | "bit_or" | "bit_xor" => types.ret.is_string(),
             _ => false,
         }
     }

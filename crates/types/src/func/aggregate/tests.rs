@@ -246,3 +246,27 @@ fn wrong_number_of_arguments() {
         assert!(lookup("median").is_none());
     });
 }
+
+#[test]
+fn long_binary_strings_are_counted_as_they_come() {
+    let ty = SqlType::varchar(200, Collation::BINARY);
+    with_ctx_at(SqlMode::DEFAULT, 0, |ctx| {
+        for name in ["bit_and", "bit_or", "bit_xor"] {
+            let (types, def) = (types(ctx, name, &ty), lookup(name).expect("exists"));
+            assert!(def.grows(&types), "{name}");
+            let mut state = def.state(&types);
+            assert_eq!(state.bytes(), 0, "{name}");
+            let row = [Value::Str(vec![1; 200])];
+            for _ in 0..2 {
+                state.update(ctx, &row).expect("updates");
+                assert_eq!(state.bytes(), 200, "{name}");
+            }
+        }
+    });
+    assert!(!with_ctx_at(SqlMode::DEFAULT, 0, |ctx| {
+        let ty = SqlType::bigint(false);
+        lookup("bit_or")
+            .expect("exists")
+            .grows(&types(ctx, "bit_or", &ty))
+    }));
+}
