@@ -402,6 +402,25 @@ pub struct EvalSettings {
     pub block_encryption: BlockMode,
 }
 
+impl Default for EvalSettings {
+    /// Those of a session by default, in UTC at the epoch.
+    fn default() -> Self {
+        Self {
+            sql_mode: SqlMode::DEFAULT,
+            time_zone: TimeZone::UTC,
+            now_micros: 0,
+            div_precision_increment: 4,
+            default_week_format: 0,
+            auto_is_null: false,
+            time_names: crate::func::TimeLocale::default(),
+            max_allowed_packet: 64 << 20,
+            group_concat_max_len: 1024,
+            collation_connection: Collation::UTF8MB4_0900_AI_CI,
+            block_encryption: BlockMode::default(),
+        }
+    }
+}
+
 /// What a statement's evaluation has warned about, and whether bad values are errors.
 #[derive(Debug, Default)]
 pub struct Diagnostics {

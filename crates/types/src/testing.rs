@@ -4,12 +4,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-
 use crate::collation::Collation;
 use crate::ctx::{EvalCtx, EvalSettings, NoSession, SessionInfo, SqlMode};
 use crate::error::{Level, SqlError, SqlResult};
-use crate::func::BlockMode;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, parse_datetime, parse_time};
 use crate::value::Value;
@@ -39,16 +36,8 @@ impl SessionInfo for Killed {
 pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&EvalCtx) -> T) -> T {
     let settings = EvalSettings {
         sql_mode: mode,
-        time_zone: TimeZone::UTC,
         now_micros,
-        div_precision_increment: 4,
-        default_week_format: 0,
-        auto_is_null: false,
-        time_names: crate::func::TimeLocale::default(),
-        max_allowed_packet: 64 << 20,
-        group_concat_max_len: 1024,
-        collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        block_encryption: BlockMode::default(),
+        ..EvalSettings::default()
     };
     let ctx = EvalCtx::new(settings, &NoSession);
     f(&ctx)

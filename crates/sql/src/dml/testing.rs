@@ -24,7 +24,6 @@ use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::fulltext::{MAX_WORD_CHARS, Stopwords, WordRules};
-use esker_types::func::BlockMode;
 use esker_types::{
     EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning,
 };
@@ -60,14 +59,7 @@ pub(crate) fn eval_settings(sql_mode: SqlMode, time_zone: &TimeZone) -> EvalSett
         sql_mode,
         time_zone: time_zone.clone(),
         now_micros: NOW_MICROS,
-        div_precision_increment: 4,
-        default_week_format: 0,
-        auto_is_null: false,
-        time_names: esker_types::func::TimeLocale::default(),
-        max_allowed_packet: 64 << 20,
-        group_concat_max_len: 1024,
-        collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        block_encryption: BlockMode::default(),
+        ..EvalSettings::default()
     }
 }
 

@@ -47,6 +47,7 @@ mod view_columns;
 
 use std::sync::Arc;
 
+use esker_types::ctx::SessionInfo;
 use esker_types::{SqlResult, Value, errors};
 
 pub(crate) use absent::{rejects_changes, unknown_table};
@@ -199,7 +200,7 @@ impl VirtualTable for SystemTable {
     fn columns(&self) -> &[VirtualColumn] {
         &self.columns
     }
-    fn rows(&self, _env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
+    fn rows(&self, env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
         if reads_with_process(self.spec) && !self.viewer.may("PROCESS") {
             return Err(errors::privilege_needed("PROCESS"));
         }
@@ -216,7 +217,7 @@ impl VirtualTable for SystemTable {
                 _ => (),
             }
         }
-        Ok(rows(self.spec, &self.viewer, &wanted))
+        rows(self.spec, &self.viewer, &wanted, env.ctx.session)
     }
 }
 
@@ -247,29 +248,48 @@ impl Wanted {
 }
 
 /// The rows of a table; none when nothing fills it.
-pub fn rows(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+///
+/// # Errors
+/// The statement of this session is killed or out of time.
+pub fn rows(
+    spec: &TableSpec,
+    viewer: &Viewer,
+    wanted: &Wanted,
+    session: &dyn SessionInfo,
+) -> SqlResult<Vec<Vec<Value>>> {
     let mut rows = match source::find(spec) {
         Some(source) => source.rows(spec, viewer),
-        None => of_information_schema(spec, viewer, wanted),
+        None => of_information_schema(spec, viewer, wanted, session)?,
     };
     for row in &mut rows {
         assert_eq!(row.len(), spec.columns.len(), "{}", spec.name);
         source::fit(row, spec);
     }
-    rows
+    Ok(rows)
 }
 
-fn of_information_schema(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
-    if spec.schema != "information_schema" {
-        return Vec::new();
+fn of_information_schema(
+    spec: &TableSpec,
+    viewer: &Viewer,
+    wanted: &Wanted,
+    session: &dyn SessionInfo,
+) -> SqlResult<Vec<Vec<Value>>> {
+    match (spec.schema, spec.name) {
+        ("information_schema", "PARTITIONS") => partitions::rows(viewer, wanted, session),
+        ("information_schema", name) => Ok(rows_at_once(name, viewer, wanted)),
+        _ => Ok(Vec::new()),
     }
-    objects::rows(spec.name, viewer, wanted)
-        .or_else(|| server::rows(spec.name, viewer))
-        .or_else(|| locks::rows(spec.name, viewer))
-        .or_else(|| (spec.name == "INNODB_TRX").then(|| transactions::rows(viewer)))
-        .or_else(|| log::rows(spec.name, viewer))
-        .or_else(|| recovery::rows(spec.name, viewer))
-        .or_else(|| storage::rows(spec.name, viewer))
+}
+
+/// The rows of a table that are made of what is in memory.
+fn rows_at_once(name: &str, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+    objects::rows(name, viewer, wanted)
+        .or_else(|| server::rows(name, viewer))
+        .or_else(|| locks::rows(name, viewer))
+        .or_else(|| (name == "INNODB_TRX").then(|| transactions::rows(viewer)))
+        .or_else(|| log::rows(name, viewer))
+        .or_else(|| recovery::rows(name, viewer))
+        .or_else(|| storage::rows(name, viewer))
         .unwrap_or_default()
 }
 

@@ -18,10 +18,7 @@ use esker_types::{DateTime, SqlType, TypeKind, Value};
 use crate::printer::{dictionary_text, view_definition};
 
 use super::view_columns::{self, ShownColumn};
-use super::{
-    Viewer, Wanted, foreign, histogram, optional, partitions, system_objects, text, triggers,
-    yes_no,
-};
+use super::{Viewer, Wanted, foreign, histogram, optional, system_objects, text, triggers, yes_no};
 
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
@@ -74,12 +71,6 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
                 views.iter().map(|v| view(viewer, v)).collect(),
             )
         }
-        "PARTITIONS" => {
-            let mut rows = each_table(viewer, wanted, partitions::of_table);
-            let views = visible_views(viewer, wanted);
-            rows.extend(views.iter().map(|v| partitions::of_view(v)));
-            rows
-        }
         _ => return None,
     })
 }
@@ -106,7 +97,7 @@ fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
 }
 
 /// The tables that match and that the account may see, in order of names.
-fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
+pub(super) fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
     let mut found = Vec::new();
     for schema in viewer.instance.schemas() {
         if !wanted.schema_matches(&schema.name) {

@@ -5,6 +5,7 @@
 //! - At most [`SAMPLED_ROWS`] rows are read, of a larger table in places spread by key; of others all, so the numbers
 //!   are exact.
 //! - Nothing is read again while the table's tree is as it was.
+//! - KILL and a time limit end the reading, and then nothing is kept.
 
 use std::sync::Arc;
 
@@ -14,11 +15,8 @@ use esker_sql_catalog::catalog::{PartitionSizes, Placing, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
-use esker_types::collation::Collation;
-use esker_types::ctx::NoSession;
-use esker_types::func::BlockMode;
-use esker_types::{EvalCtx, EvalSettings, SqlMode, SqlResult, Value, ValueRef};
-use jiff::tz::TimeZone;
+use esker_types::ctx::{MANY_BYTES, NoSession, SessionInfo};
+use esker_types::{EvalCtx, EvalSettings, SqlResult, Value, ValueRef};
 
 use crate::dml::bind_stored;
 use crate::instance::Instance;
@@ -31,26 +29,49 @@ const PLACES: usize = 1024;
 
 /// How many of the rows that were read each partition has, or each subpartition where there are some. `None` if that
 /// cannot be told.
-pub(super) fn sizes(instance: &Instance, table: &TableDef) -> Option<Arc<PartitionSizes>> {
-    let by = table.partitioning.as_ref()?;
+///
+/// # Errors
+/// The statement of this session is killed or out of time.
+pub(super) fn sizes(
+    instance: &Instance,
+    table: &TableDef,
+    session: &dyn SessionInfo,
+) -> SqlResult<Option<Arc<PartitionSizes>>> {
+    let Some(by) = &table.partitioning else {
+        return Ok(None);
+    };
     let stamp = tree_size(&table.primary().tree);
     if let Some(known) = table.runtime.partition_sizes(by, stamp) {
-        return Some(known);
+        return Ok(Some(known));
     }
-    let counts = count(instance, table).ok()?;
+    let mut stopped = Ok(());
+    let counts = count(instance, table, &mut || {
+        if stopped.is_ok() {
+            stopped = session.go_on(MANY_BYTES);
+        }
+        stopped.is_ok()
+    });
+    stopped?;
+    let Ok(counts) = counts else {
+        return Ok(None);
+    };
     let sizes = Arc::new(PartitionSizes {
         by: by.clone(),
         stamp,
         counts,
     });
     table.runtime.keep_partition_sizes(sizes.clone());
-    Some(sizes)
+    Ok(Some(sizes))
 }
 
-/// Counts the rows that are read, by partition.
-fn count(instance: &Instance, table: &TableDef) -> SqlResult<Vec<u64>> {
-    let settings = settings();
-    let ctx = EvalCtx::new(settings, &NoSession);
+/// Counts the rows that are read, by partition; of less than all once `go_on` says no. The expressions are computed
+/// under the same settings whoever asks.
+fn count(
+    instance: &Instance,
+    table: &TableDef,
+    go_on: &mut dyn FnMut() -> bool,
+) -> SqlResult<Vec<u64>> {
+    let ctx = EvalCtx::new(EvalSettings::default(), &NoSession);
     let calls = CallStates::default();
     let env = EvalEnv::scalar(&ctx, &NoVars, &calls);
     let places = Places::of(table, &ctx)?;
@@ -69,6 +90,9 @@ fn count(instance: &Instance, table: &TableDef) -> SqlResult<Vec<u64>> {
     };
     let mut values = vec![Value::Null; table.columns.len()];
     for part in 0..scan.tasks() {
+        if !go_on() {
+            break;
+        }
         let (mut here, mut failed) = (0, Ok(()));
         let mut row = |_: &[u8], stored: &[u8]| {
             failed = places
@@ -77,28 +101,11 @@ fn count(instance: &Instance, table: &TableDef) -> SqlResult<Vec<u64>> {
             here += 1;
             failed.is_ok() && here < per_part
         };
-        scan.read(part, &mut row, &mut || true)
+        scan.read(part, &mut row, go_on)
             .map_err(|e| engine_error(&e))?;
         failed?;
     }
     Ok(counts)
-}
-
-/// Those under which partitioning expressions are computed, whoever asks.
-fn settings() -> EvalSettings {
-    EvalSettings {
-        sql_mode: SqlMode::default(),
-        time_zone: TimeZone::UTC,
-        now_micros: 0,
-        div_precision_increment: 4,
-        default_week_format: 0,
-        auto_is_null: false,
-        time_names: esker_types::func::TimeLocale::default(),
-        max_allowed_packet: 64 << 20,
-        group_concat_max_len: 1024,
-        collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        block_encryption: BlockMode::default(),
-    }
 }
 
 /// Where rows are.

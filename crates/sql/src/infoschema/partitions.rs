@@ -1,22 +1,42 @@
 //! PARTITIONS: a line for each partition or subpartition; a table without partitions is shown as one.
 //!
-//! Neighbours: `objects` asks for each table and view that the account may see.
+//! Neighbours: `objects` has the tables and views that the account may see.
 //! **Invariant**: rows of all partitions are in the same tree, so bytes of one are its share of the rows.
 
 use esker_sql_catalog::catalog::{
-    PartitionBound, PartitionDef, PartitionItem, PartitionMethod, Partitioning, TableDef, ViewDef,
-    partition_description, quoted,
+    PartitionBound, PartitionDef, PartitionItem, PartitionMethod, PartitionSizes, Partitioning,
+    TableDef, ViewDef, partition_description, quoted,
 };
-use esker_types::Value;
+use esker_types::ctx::SessionInfo;
+use esker_types::{SqlResult, Value};
 
-use super::objects::created;
-use super::{Viewer, partition_rows, text};
+use super::objects::{created, visible_tables, visible_views};
+use super::{Viewer, Wanted, partition_rows, text};
 
 /// Columns about a partition itself.
 const NAMED: usize = 12;
 
-/// A view's line in PARTITIONS.
-pub(super) fn of_view(view: &ViewDef) -> Vec<Value> {
+/// All lines.
+///
+/// # Errors
+/// The statement of this session is killed or out of time.
+pub(super) fn rows(
+    viewer: &Viewer,
+    wanted: &Wanted,
+    session: &dyn SessionInfo,
+) -> SqlResult<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    for table in visible_tables(viewer, wanted) {
+        let sizes = partition_rows::sizes(&viewer.instance, &table, session)?;
+        of_table(viewer, &table, sizes.as_deref(), &mut rows);
+    }
+    let views = visible_views(viewer, wanted);
+    rows.extend(views.iter().map(|view| of_view(view)));
+    Ok(rows)
+}
+
+/// A view's line.
+fn of_view(view: &ViewDef) -> Vec<Value> {
     let mut row = vec![text("def"), text(&view.schema), text(&view.name)];
     row.resize(NAMED, Value::Null);
     row.extend([const { Value::UInt(0) }; 6]);
@@ -26,15 +46,19 @@ pub(super) fn of_view(view: &ViewDef) -> Vec<Value> {
 }
 
 /// A table's lines.
-pub(super) fn of_table(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+fn of_table(
+    viewer: &Viewer,
+    table: &TableDef,
+    sizes: Option<&PartitionSizes>,
+    out: &mut Vec<Vec<Value>>,
+) {
     let Some(partitioning) = &table.partitioning else {
         let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
         row.resize(NAMED, Value::Null);
         out.push(measured(viewer, table, row, (1.0, ""), ""));
         return;
     };
-    let sizes = partition_rows::sizes(&viewer.instance, table);
-    let counts = sizes.as_ref().map_or(&[][..], |sizes| &sizes.counts);
+    let counts = sizes.map_or(&[][..], |sizes| &sizes.counts);
     let all = counts.iter().sum::<u64>().max(1);
     let share = |at: usize| counts.get(at).map_or(0.0, |n| *n as f64 / all as f64);
     for (nth, partition) in partitioning.partitions.iter().enumerate() {

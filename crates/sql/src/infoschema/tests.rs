@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use esker_engine::{FlushPolicy, Seq};
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
+use esker_sql_catalog::exec_error::interrupted;
+use esker_types::ctx::{NoSession, SessionInfo};
 use esker_types::{SqlResult, errors};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
+use super::partition_rows;
 use crate::testing::{self, Rows};
 use crate::{ClientInfo, Instance, Mode, OutcomeKind, Request, Session, Step};
 
@@ -445,5 +448,32 @@ fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
     }
     assert_eq!(counted(s), rows + 1);
     restarted.shutdown().unwrap();
+    instance.shutdown().unwrap();
+}
+
+/// A statement that was killed.
+struct Killed;
+
+impl SessionInfo for Killed {
+    fn go_on(&self, _: usize) -> SqlResult<()> {
+        Err(interrupted())
+    }
+}
+
+#[test]
+fn counting_the_rows_of_partitions_ends_when_it_is_killed() {
+    let machine = SimEnv::new(7);
+    let instance = testing::open(&machine, &[]);
+    let s = &mut session(&instance, Privileges::ALL);
+    run(s, "CREATE DATABASE d").unwrap();
+    let sql = "CREATE TABLE d.p (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2";
+    run(s, sql).unwrap();
+    run(s, "INSERT INTO d.p VALUES (1), (2), (3)").unwrap();
+    let table = instance.catalog.table_or_error("d", "p").unwrap();
+    let sizes = |session: &dyn SessionInfo| partition_rows::sizes(&instance, &table, session);
+    assert_eq!(sizes(&Killed).err(), Some(interrupted()));
+    // Nothing of it was kept.
+    let counted = sizes(&NoSession).unwrap().expect("can be told");
+    assert_eq!(counted.counts, [1, 2]);
     instance.shutdown().unwrap();
 }

@@ -6,7 +6,7 @@
 use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, shown, t};
+use super::{Table, read, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::scheduler::zone_of;
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table
     };
     session.context.require_in("EVENT", schema)?;
     let spec = infoschema::shown("EVENTS")?;
-    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let rows = read(session, spec, &Wanted::default())?;
     let mut shown = Table::picked(spec, &SHOWN, rows);
     let is_wanted =
         |row: &Vec<Value>| matches!(&row[0], Value::Str(s) if **s == *schema.as_bytes());

@@ -32,7 +32,7 @@ use esker_sql_syntax::keyword::Kw;
 use esker_types::collation::Collation;
 use esker_types::{SqlMode, SqlResult, SqlType, TypeKind, Value};
 
-use crate::infoschema::{self, TableSpec};
+use crate::infoschema::{self, TableSpec, Wanted};
 use crate::session::{Described, Session};
 
 /// A result that is made whole.
@@ -127,6 +127,14 @@ impl Table {
 }
 
 pub(crate) use users::secret as shown_secret;
+
+/// The rows of a table of a system schema, for a SHOW that answers with them.
+///
+/// # Errors
+/// The statement is killed or out of time.
+fn read(session: &Session, spec: &TableSpec, wanted: &Wanted) -> SqlResult<Vec<Vec<Value>>> {
+    infoschema::rows(spec, &session.context.viewer(), wanted, &session.context)
+}
 
 pub(crate) fn t(s: impl AsRef<str>) -> Value {
     Value::str(s.as_ref())

@@ -9,7 +9,7 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewColumn, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, events, routines, shown, t, triggers};
+use super::{Table, events, read, routines, shown, t, triggers};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::printer::shown_query;
 use crate::session::{Described, Session};
@@ -63,7 +63,7 @@ fn databases(session: &Session) -> SqlResult<Table> {
         session.context.require("SHOW DATABASES")?;
     }
     let spec = infoschema::shown("SCHEMATA")?;
-    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let rows = read(session, spec, &Wanted::default())?;
     let mut shown = Table::picked(spec, &[("SCHEMA_NAME", "Database")], rows);
     shown.rows.sort_by(|a, b| match (&a[0], &b[0]) {
         (Value::Str(a), Value::Str(b)) => a.cmp(b),
@@ -115,7 +115,7 @@ fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
         schema: Some(schema),
         table: None,
     };
-    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted);
+    let rows = read(session, spec, &wanted)?;
     Ok(Table::picked(spec, &TABLE_STATUS, rows))
 }
 

@@ -9,7 +9,7 @@ use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
-use super::{Table, empty, innodb_status, int_type, privileges, t, text_type};
+use super::{Table, empty, innodb_status, int_type, privileges, read, t, text_type};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -104,7 +104,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
 /// A SHOW with the rows of an INFORMATION_SCHEMA table: its columns, and what SHOW calls them.
 fn copy(session: &Session, source: &str, shown: &[(&str, &str)]) -> SqlResult<Table> {
     let spec = infoschema::shown(source)?;
-    let rows = infoschema::rows(spec, &session.context.viewer(), &Wanted::default());
+    let rows = read(session, spec, &Wanted::default())?;
     Ok(Table::picked(spec, shown, rows))
 }
 

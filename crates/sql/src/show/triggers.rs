@@ -9,7 +9,7 @@ use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlResult, errors};
 
 use super::objects::schema_of;
-use super::{Table, shown, t};
+use super::{Table, read, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -37,7 +37,7 @@ pub(super) fn list(session: &Session, schema: Option<&Ident>) -> SqlResult<Table
         schema: Some(schema),
         table: None,
     };
-    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted);
+    let rows = read(session, spec, &wanted)?;
     Ok(Table::picked(spec, &SHOWN, rows))
 }
 

@@ -2,10 +2,7 @@
 
 use std::cell::Cell;
 
-use esker_types::collation::Collation;
-use esker_types::func::BlockMode;
-use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult};
-use jiff::tz::TimeZone;
+use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlError, SqlResult};
 
 /// Answers without a server.
 #[derive(Default)]
@@ -97,17 +94,8 @@ pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
 /// The same in a session.
 pub fn with_facts<T>(facts: &Facts, f: impl FnOnce(&EvalCtx) -> T) -> T {
     let settings = EvalSettings {
-        sql_mode: SqlMode::DEFAULT,
-        time_zone: TimeZone::UTC,
         now_micros: NOW,
-        div_precision_increment: 4,
-        default_week_format: 0,
-        auto_is_null: false,
-        time_names: esker_types::func::TimeLocale::default(),
-        max_allowed_packet: 64 << 20,
-        group_concat_max_len: 1024,
-        collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        block_encryption: BlockMode::default(),
+        ..EvalSettings::default()
     };
     f(&EvalCtx::new(settings, facts))
 }
