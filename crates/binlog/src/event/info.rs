@@ -1,6 +1,7 @@
 //! What an event says, in a line for people: the last column of SHOW BINLOG EVENTS.
 //!
-//! Neighbours: `sql` shows it, `esker inspect binlog` prints it. **Invariants**: the words are MySQL's.
+//! Neighbours: `sql` shows it, `esker inspect binlog` prints it. **Invariants**: the words are MySQL's; nothing is
+//! decompressed.
 
 use super::control::{Rotate, parse_rows_query};
 use super::format::FormatDescription;
@@ -70,10 +71,13 @@ pub fn info(event: &Event<'_>) -> Result<String> {
             let rows = Rows::parse(kind, body)?;
             format!("table_id: {}{}", rows.table_id, flags(&rows))
         }
-        EventType::TransactionPayload => {
-            let bytes = payload::parse(body)?.len();
-            format!("compression='ZSTD', decompressed_size={bytes} bytes")
-        }
+        EventType::TransactionPayload => match payload::plain_bytes(body)? {
+            Some(bytes) => format!("compression='ZSTD', decompressed_size={bytes} bytes"),
+            None => format!(
+                "compression='NONE', decompressed_size={} bytes",
+                payload::parse(body)?.len()
+            ),
+        },
         EventType::RowsQuery => format!("# {}", text(parse_rows_query(body)?)),
         EventType::Xid => format!("COMMIT /* xid={} */", parse_xid(body)?),
         EventType::XaPrepare => format!("XA PREPARE {}", XaPrepare::parse(body)?),
@@ -83,4 +87,35 @@ pub fn info(event: &Event<'_>) -> Result<String> {
         }
         _ => String::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Header, Stamp};
+    use super::*;
+
+    #[test]
+    fn a_payload_is_described_without_decompressing_it() {
+        let mut body = Vec::new();
+        assert!(payload::write(&[7; 1000], 3, &mut body).expect("compresses"));
+        // What is compressed is cut off.
+        body.truncate(body.len() - 4);
+        assert!(payload::parse(&body).is_err());
+        let header = Header {
+            stamp: Stamp {
+                timestamp: 0,
+                server_id: 1,
+                flags: 0,
+            },
+            kind: EventType::TransactionPayload as u8,
+            length: 0,
+            end: 0,
+        };
+        let event = Event {
+            header,
+            body: &body,
+        };
+        let text = info(&event).expect("is described");
+        assert_eq!(text, "compression='ZSTD', decompressed_size=1000 bytes");
+    }
 }

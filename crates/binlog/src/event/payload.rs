@@ -70,7 +70,10 @@ impl Fields {
 }
 
 /// How many bytes a body says that its events have without compression; `None`: they are not compressed.
-pub(crate) fn plain_bytes(body: &[u8]) -> Result<Option<u64>> {
+///
+/// # Errors
+/// It is damaged.
+pub fn plain_bytes(body: &[u8]) -> Result<Option<u64>> {
     let fields = Fields::read(&mut Reader::new(body))?;
     let is_compressed = fields.compression == ZSTD;
     Ok(fields.uncompressed.filter(|_| is_compressed))

@@ -531,12 +531,15 @@ pub(crate) fn show_events(
     let position = position.unwrap_or(FIRST).max(FIRST);
     let (skip, most) = limit.unwrap_or((0, u64::MAX));
     let mut rows = Vec::new();
+    // Up to the place that is asked for, all is read to see whether an event begins there.
     let (mut nth, mut is_boundary) = (0, position >= size);
+    let upto = skip.saturating_add(most);
     let mut show = |offset: u64, end: u64, event: &Event<'_>| {
         nth += 1;
-        if nth > skip && nth - skip <= most {
+        if nth > skip && nth <= upto {
             rows.push(event_row(name, (offset, end), event));
         }
+        nth < upto
     };
     while let Some((offset, event)) = scan.next_event().map_err(|e| failed(&e))? {
         is_boundary |= offset == position;
@@ -544,7 +547,9 @@ pub(crate) fn show_events(
             continue;
         }
         let end = offset + u64::from(event.header.length);
-        show(offset, end, &event);
+        if !show(offset, end, &event) {
+            break;
+        }
         if event.header.event_type() == Some(EventType::TransactionPayload) {
             // What is in it has no place of its own.
             let inner = payload::parse(event.body).map_err(|e| failed(&e))?;
@@ -552,7 +557,9 @@ pub(crate) fn show_events(
             while !rest.is_empty() {
                 let one = Event::parse(rest, Checksum::None).map_err(|e| failed(&e))?;
                 rest = &rest[one.header.length as usize..];
-                show(end, end, &one);
+                if !show(end, end, &one) {
+                    break;
+                }
             }
         }
         context.check()?;
