@@ -112,6 +112,7 @@ impl ScanState {
         };
         let reader = RowReader::new(&def.layout, &env.ctx.time_zone, &scan.value)?;
         fill(&plan.columns[..plan.cond_ends[*last]], &reader, row);
+        let mark = env.ctx.diagnostics.mark();
         for cond in &scan.deciding.conds {
             if !plan.conds[*cond].is_true(row, env)? {
                 count_read(plan, env);
@@ -119,6 +120,8 @@ impl ScanState {
                 return Ok(true);
             }
         }
+        // They are asked again under the lock.
+        env.ctx.diagnostics.undo_to(mark);
         Ok(false)
     }
 
@@ -131,10 +134,13 @@ impl ScanState {
         row: &mut [Value],
         env: &ExecEnv<'_>,
     ) -> ExecResult<Verdict> {
+        let mark = env.ctx.diagnostics.mark();
         let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
         if matches!(judged, Verdict::Drop) {
             return Ok(Verdict::Drop);
         }
+        // What the conditions warn of is told once: under the lock.
+        env.ctx.diagnostics.undo_to(mark);
         let exec = env.exec.expect("checked by the caller");
         let new = match exec.lock_row(def.primary().id, &self.key, lock.mode, lock.policy)? {
             RowLock::Skipped => return Ok(Verdict::Drop),
