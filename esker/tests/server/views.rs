@@ -71,6 +71,35 @@ fn a_view_is_its_query() {
     assert_eq!(c.value("SELECT s FROM d.t WHERE id = 9"), "1");
 }
 
+/// The definer, or whoever locks the view, has to have LOCK TABLES and SELECT on the tables below.
+#[test]
+fn to_lock_a_view_takes_privileges_below_it() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE USER maker, locker; CREATE DATABASE e; GRANT ALL ON e.* TO locker; GRANT SELECT ON d.t TO maker, locker;
+         CREATE DEFINER = maker VIEW e.v AS SELECT * FROM d.t;
+         CREATE SQL SECURITY INVOKER VIEW e.w AS SELECT * FROM d.t;
+         CREATE DEFINER = maker VIEW e.twice AS SELECT * FROM e.v",
+    );
+    // Of another account it is enough that one of the two may.
+    for view in ["v", "w", "twice"] {
+        c.run(&format!("LOCK TABLES e.{view} READ; UNLOCK TABLES"));
+        let mut locker = connect_as(&server, "locker");
+        let sql = format!("LOCK TABLES e.{view} READ");
+        assert_eq!(locker.code(&sql), Some(1356), "{view}");
+    }
+    c.run("GRANT LOCK TABLES ON d.* TO maker");
+    let mut locker = connect_as(&server, "locker");
+    locker.run("LOCK TABLES e.v READ, e.twice WRITE; UNLOCK TABLES");
+    assert_eq!(locker.code("LOCK TABLES e.w READ"), Some(1356));
+    c.run("REVOKE SELECT ON d.t FROM maker");
+    assert_eq!(locker.code("LOCK TABLES e.v READ"), Some(1356));
+    c.run("GRANT LOCK TABLES ON d.* TO locker");
+    let mut locker = connect_as(&server, "locker");
+    locker.run("LOCK TABLES e.v READ, e.w READ");
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let (server, _dir) = server();

@@ -15,7 +15,8 @@ use esker_types::{SqlResult, errors};
 use super::names::{self, TableName};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
 
-/// LOCK TABLES, with what is below the views among the tables. The caller has committed the open transaction.
+/// LOCK TABLES, with what is below the views among the tables. The caller has committed the open transaction, and keeps
+/// the locks, which are the statement's, if the views are still what they were.
 pub fn lock(
     catalog: &Catalog,
     locks: &mut LockSet,
@@ -27,10 +28,8 @@ pub fn lock(
         locks.release_explicit();
     }
     let result = lock_all(catalog, locks, tables, below, database);
-    match &result {
-        Ok(()) => locks.keep_statement_locks(),
-        Err(ExecError::Wait(_)) => {}
-        Err(ExecError::Sql(_)) => locks.release_statement(),
+    if let Err(ExecError::Sql(_)) = &result {
+        locks.release_statement();
     }
     result
 }

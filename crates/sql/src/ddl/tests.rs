@@ -450,6 +450,7 @@ fn lock_tables_restricts_what_may_be_changed() {
     let tables = [table("w", true), table("r", false)];
     let catalog = bench.catalog.clone();
     assert!(lock_tables::lock(&catalog, &mut bench.locks, &tables, &[], Some("d")).is_ok());
+    bench.locks.keep_statement_locks();
     let mdl = |name: &str| {
         catalog
             .table_or_error("d", name)

@@ -27,15 +27,26 @@ impl Session {
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
-        let below = self.below_views(tables)?;
         let instance = self.context.instance.clone();
-        ddl::lock_tables::lock(
-            &instance.catalog,
-            &mut self.locks,
-            tables,
-            &below,
-            self.context.database.as_deref(),
-        )?;
+        loop {
+            let below = self.below_views(tables)?;
+            ddl::lock_tables::lock(
+                &instance.catalog,
+                &mut self.locks,
+                tables,
+                &below,
+                self.context.database.as_deref(),
+            )?;
+            // A view may have been changed before it was locked.
+            let now = self.below_views(tables);
+            if now.as_ref().is_ok_and(|now| *now == below) {
+                break;
+            }
+            self.locks.release_statement();
+            now?;
+            self.context.check()?;
+        }
+        self.locks.keep_statement_locks();
         self.txn.learn_of_commits();
         Ok(ok(seq))
     }

@@ -20,6 +20,7 @@ use crate::infoschema;
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
 /// Each of these allows FOR UPDATE.
+const LOCK_TABLES: Privileges = Privileges::of(&["LOCK TABLES"]);
 const LOCKING: Privileges = Privileges::of(&["UPDATE", "DELETE", "LOCK TABLES"]);
 /// One of these is enough to name a table in a view.
 const IN_VIEW: Privileges = Privileges::of(&["SELECT", "INSERT", "UPDATE", "DELETE"]);
@@ -442,6 +443,26 @@ impl SessionContext {
             self.require_on(&["SELECT"], schema, table)?;
         }
         Ok(())
+    }
+
+    /// LOCK TABLES of a view, about a table below it: may its definer, or the session's account, lock and read it?
+    ///
+    /// # Errors
+    /// 1142, which the view makes 1356.
+    pub(super) fn admit_lock_below(
+        &self,
+        definer: &Access,
+        schema: &str,
+        table: &str,
+    ) -> SqlResult<()> {
+        let may = |access: &Access| {
+            access.on_schema(schema).contains(LOCK_TABLES)
+                && access.on_table(schema, table).contains(SELECT)
+        };
+        match may(definer) || may(&self.access) {
+            true => Ok(()),
+            false => Err(self.denied("SELECT, LOCK TABLES", table)),
+        }
     }
 
     /// 1045.
