@@ -38,7 +38,7 @@ fn start(args: &[&str]) -> (tempfile::TempDir, Server) {
 }
 
 /// What statements make of a GTID with a binary log, and without one: used up, or still the session's.
-const STATEMENTS: [(&str, &str, &str); 12] = [
+const STATEMENTS: [(&str, &str, &str); 19] = [
     ("UPDATE d.t SET v = 5 WHERE id = 100", "0|1", "1|0"),
     ("UPDATE d.t SET v = v", "0|1", "1|0"),
     ("INSERT IGNORE INTO d.t VALUES (1, 7)", "0|1", "1|0"),
@@ -46,6 +46,13 @@ const STATEMENTS: [(&str, &str, &str); 12] = [
     ("SELECT * FROM d.t FOR UPDATE", "0|1", "1|0"),
     ("SELECT 1", "0|1", "0|1"),
     ("DO 1", "0|1", "0|1"),
+    ("SELECT (SELECT COUNT(*) FROM d.t)", "0|1", "1|0"),
+    ("DO (SELECT COUNT(*) FROM d.t)", "0|1", "1|0"),
+    ("SET @a = (SELECT COUNT(*) FROM d.t)", "0|1", "1|0"),
+    ("SELECT * FROM (SELECT 1) AS x", "0|1", "0|1"),
+    ("VALUES ROW(1)", "0|1", "0|1"),
+    ("TABLE d.t", "0|1", "1|0"),
+    ("HANDLER d.t OPEN", "0|1", "0|1"),
     (
         "BEGIN; UPDATE d.t SET v = 5 WHERE id = 100; COMMIT",
         "1|0",

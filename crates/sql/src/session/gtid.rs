@@ -20,7 +20,7 @@ use esker_binlog::gtid::{Gtid, Source, Tag};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
-use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, QueryBody, SetItem, Statement};
+use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::apply::AppliedMark;
@@ -202,19 +202,6 @@ fn is_exempt(statement: &Statement) -> bool {
         // The statement that is executed is looked at.
         Statement::Execute { .. } => true,
         Statement::Flush { what, .. } => what.iter().all(|w| matches!(w, FlushWhat::Status)),
-        _ => false,
-    }
-}
-
-/// Does the statement read or change rows of tables?
-fn is_about_tables(statement: &Statement) -> bool {
-    match statement {
-        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => true,
-        Statement::Query(query) => match &query.body {
-            QueryBody::Select(select) => !select.from.is_empty(),
-            QueryBody::Values(_) => false,
-            _ => true,
-        },
         _ => false,
     }
 }
@@ -438,6 +425,8 @@ impl Session {
         }
         self.log_empty().unwrap_or_else(|e| {
             tracing::warn!("GTID {gtid} of an empty transaction: {}", e.message);
+            // What the binary log does not have is not executed: it is given back, as by a statement that fails.
+            self.end_gtid(false);
             None
         })
     }
@@ -467,9 +456,6 @@ impl Session {
         if !goes_on {
             self.context.gtid_next.anonymous = None;
         }
-        if result.is_ok() && !self.in_transaction() && is_about_tables(statement) {
-            self.use_gtid_of_unlogged_statement();
-        }
         let is_logged = self.context.gtid_next.is_logged.get();
         self.mark_logged(match result {
             Ok(Done::Ok(_, seq)) => *seq,
@@ -482,14 +468,19 @@ impl Session {
         }
     }
 
-    /// A statement was a transaction of its own. Without a binary log it has used its GTID up even if it has changed
-    /// nothing; with one, only if it has.
-    fn use_gtid_of_unlogged_statement(&mut self) {
+    /// A statement that has used tables was a transaction of its own. Without a binary log it has used its GTID up even
+    /// if it has changed nothing; with one, only if it has.
+    pub(super) fn use_gtid_of_unlogged_statement(&mut self) {
         let gtid_next = &self.context.gtid_next;
         let is_kept = self.context.instance.binlog.is_on() || gtid_next.is_logged.get();
-        if !is_kept && let Some(seq) = self.keep_gtid_apart(false) {
+        if gtid_next.owned().is_none() || is_kept {
+            return;
+        }
+        if let Some(seq) = self.keep_gtid_apart(false) {
             self.owed = self.owed.max(seq);
         }
+        // Rows may have been sent meanwhile, so nobody comes to settle it.
+        self.end_gtid(true);
     }
 
     /// The session's GTID is used (`is_committed`), or given back.

@@ -516,8 +516,12 @@ impl Session {
             return Ok(0);
         }
         if success {
+            let uses_tables = unused.is_none();
             let committed = self.commit_transaction();
             self.keep_unused(unused);
+            if uses_tables && committed.is_ok() {
+                self.use_gtid_of_unlogged_statement();
+            }
             committed
         } else {
             self.roll_back_statement(unused);
