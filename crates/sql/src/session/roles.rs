@@ -252,18 +252,12 @@ impl Session {
         }
         self.context.check_not_above(users)?;
         let mandatory = self.context.instance.mandatory_roles();
-        let mut defaults = Vec::new();
-        for user in users {
-            let account = self.context.instance.accounts().exact(&user.0, &user.1);
-            let account = account.ok_or_else(|| unknown(user))?;
-            let mut held: Vec<_> = account.roles.into_iter().map(|r| r.role).collect();
-            held.extend(mandatory.iter().cloned());
-            defaults.push(self.chosen(list, user, held)?);
-        }
-        self.change_accounts(AccountEvent::AsWritten, |list| {
-            for (user, roles) in users.iter().zip(defaults) {
-                let account = find(list, user).ok_or_else(|| unknown(user))?;
-                account.default_roles = roles;
+        self.change_accounts(AccountEvent::AsWritten, |accounts| {
+            for user in users {
+                let account = find(accounts, user).ok_or_else(|| unknown(user))?;
+                let mut held: Vec<_> = account.roles.iter().map(|r| r.role.clone()).collect();
+                held.extend(mandatory.iter().cloned());
+                account.default_roles = self.chosen(list, user, held)?;
             }
             Ok(())
         })

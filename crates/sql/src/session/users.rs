@@ -72,11 +72,11 @@ impl Session {
             .map(|spec| self.named(&spec.account))
             .collect();
         self.check_definers("CREATE USER", &names)?;
-        let roles = self.new_default_roles(statement)?;
         let now = self.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
         self.change_accounts(AccountEvent::Create(statement), |list| {
+            let roles = self.new_default_roles(statement, list)?;
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 check_name(&name.0, &name.1)?;
@@ -176,11 +176,15 @@ impl Session {
         Ok(generated_table(made))
     }
 
-    /// The roles of CREATE USER … DEFAULT ROLE.
+    /// The roles of CREATE USER … DEFAULT ROLE; `list` are the accounts that are being changed.
     ///
     /// # Errors
     /// 3162: there is no such role; 1227: it may not be granted.
-    fn new_default_roles(&self, statement: &UserStatement) -> SqlResult<Vec<RoleName>> {
+    fn new_default_roles(
+        &self,
+        statement: &UserStatement,
+        list: &[Account],
+    ) -> SqlResult<Vec<RoleName>> {
         let Some(RoleList::Named(roles)) = &statement.default_roles else {
             return Ok(Vec::new());
         };
@@ -191,8 +195,7 @@ impl Session {
             }
         }
         let roles = named;
-        let accounts = self.context.instance.accounts();
-        if let Some(missing) = roles.iter().find(|r| accounts.exact(&r.0, &r.1).is_none()) {
+        if let Some(missing) = roles.iter().find(|role| position(list, role).is_none()) {
             return Err(errors::no_such_authorization(Role(missing)));
         }
         self.check_may_give(&roles)?;
