@@ -77,20 +77,42 @@ impl Places {
     }
 }
 
+/// Why a file is not read.
+enum Refusal {
+    /// It may not be touched.
+    Place(SqlError),
+    /// It is not there.
+    Missing(io::Error),
+    /// It is no file.
+    Kind,
+    /// It cannot be opened.
+    Closed(io::Error),
+}
+
+/// Opens a file for reading, if it may be touched: nothing is told of others, not even whether they are there.
+fn open_at(places: &Places, path: &Path) -> Result<OutsideFile, Refusal> {
+    places.check(path).map_err(Refusal::Place)?;
+    match OutsideFile::kind(path).map_err(Refusal::Missing)? {
+        OutsideKind::Regular => OutsideFile::open(path).map_err(Refusal::Closed),
+        _ => Err(Refusal::Kind),
+    }
+}
+
 /// Opens a file of the server's machine for reading.
 ///
 /// # Errors
 /// 1290; 13 for a file that is not there, 1085 for what is no file, 29 for one that cannot be opened.
 pub(crate) fn open_file(places: &Places, name: &[u8]) -> SqlResult<OutsideFile> {
     let path = places.full(name);
-    places.check(&path)?;
-    let shown = path.display().to_string();
-    let kind =
-        OutsideFile::kind(&path).map_err(|e| error(13, "Can't get stat of '{}' ", &shown, &e))?;
-    if kind != OutsideKind::Regular {
-        return Err(errors::text_file_not_readable(shown));
-    }
-    OutsideFile::open(&path).map_err(|e| error(29, "File '{}' not found ", &shown, &e))
+    open_at(places, &path).map_err(|refusal| {
+        let shown = path.display().to_string();
+        match refusal {
+            Refusal::Place(e) => e,
+            Refusal::Missing(e) => error(13, "Can't get stat of '{}' ", &shown, &e),
+            Refusal::Kind => errors::text_file_not_readable(shown),
+            Refusal::Closed(e) => error(29, "File '{}' not found ", &shown, &e),
+        }
+    })
 }
 
 /// What is in a file of the server's machine, at most one byte more than `most`; `None` where it may not be read or is
@@ -105,18 +127,17 @@ pub(crate) fn read_file(
     session: &dyn SessionInfo,
 ) -> SqlResult<Option<Vec<u8>>> {
     let path = places.full(name);
-    let found = OutsideFile::kind(&path).ok();
-    let Some(kind) = found.filter(|_| places.check(&path).is_ok()) else {
-        return Ok(None);
+    let refused = || errors::text_file_not_readable(String::from_utf8_lossy(name));
+    let mut file = match open_at(places, &path) {
+        Ok(file) => file,
+        Err(Refusal::Kind) => return Err(refused()),
+        // One that the server itself may not open is not for all either.
+        Err(Refusal::Closed(_)) if !OutsideFile::is_for_all(&path) => return Err(refused()),
+        Err(_) => return Ok(None),
     };
-    if kind != OutsideKind::Regular || !OutsideFile::is_for_all(&path) {
-        return Err(errors::text_file_not_readable(String::from_utf8_lossy(
-            name,
-        )));
+    if !OutsideFile::is_for_all(&path) {
+        return Err(refused());
     }
-    let Ok(mut file) = OutsideFile::open(&path) else {
-        return Ok(None);
-    };
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
     loop {
         let left = most.saturating_add(1) - bytes.len() as u64;
@@ -162,6 +183,8 @@ pub(crate) fn io_error(code: u16, name: &[u8], e: &io::Error) -> SqlError {
 
 #[cfg(test)]
 mod tests {
+    use esker_types::ctx::NoSession;
+
     use super::*;
 
     #[test]
@@ -188,5 +211,16 @@ mod tests {
         assert_eq!(create_file(&inside, b"in/new").unwrap_err().code, 1086);
         assert_eq!(create_file(&inside, b"in/up/new").unwrap_err().code, 1290);
         assert!(open_file(&inside, b"in/new").is_ok());
+        // LOAD_FILE tells no more of what it may not read than that.
+        let read = |name: &str| read_file(&inside, name.as_bytes(), 10, &NoSession);
+        for name in ["secret", ".", "in/../secret", "nowhere/x", "in/missing"] {
+            assert_eq!(read(name), Ok(None), "{name}");
+        }
+        assert_eq!(read("in").unwrap_err().code, 1085);
+        let open = allowed.join("open");
+        std::fs::write(&open, "text").unwrap();
+        let for_all = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&open, for_all).unwrap();
+        assert_eq!(read("in/open"), Ok(Some(b"text".to_vec())));
     }
 }
