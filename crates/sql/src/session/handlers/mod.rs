@@ -100,12 +100,14 @@ impl Session {
         self.use_transaction();
         let table = self.bind(Purpose::Run, |scope| {
             base_table(&scope.names, &schema, &name)
-        })?;
-        if !is_open {
-            // With autocommit off it is the first read that begins a transaction.
+        });
+        // While it waits it keeps its place in the queue; what was granted shows when it runs again and asks.
+        if !is_open && !matches!(table, Err(ExecError::Wait(_))) {
+            // With autocommit off it is the first read that begins a transaction, not this, whether it fails or not.
             self.locks.release_transaction();
             self.forget_unbegun();
         }
+        let table = table?;
         self.handlers.0.push(OpenHandler {
             alias: alias.into(),
             schema,
