@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::han::read_runs;
+use super::multibyte::other_case;
 use super::multibyte::read_list;
 use super::weights::{Few, Stream, read_counted_pairs};
 
@@ -252,11 +253,6 @@ impl Gb18030 {
     }
 }
 
-fn other_case(pairs: &[(u32, u32)], c: u32) -> u32 {
-    let found = pairs.binary_search_by_key(&c, |pair| pair.0);
-    found.map_or(c, |at| pairs[at].1)
-}
-
 /// The bytes of a code of one or two.
 fn short(code: u16) -> ([u8; 4], usize) {
     match code.to_be_bytes() {
@@ -313,6 +309,15 @@ mod tests {
             all.sort_unstable();
             assert!(all.is_sorted_by(|a, b| a.1 <= b.1));
         }
+    }
+
+    #[test]
+    fn letters_beyond_the_basic_plane_have_cases() {
+        let set = Gb18030::get();
+        assert_eq!(set.upper(0x1_0428), 0x1_0400);
+        assert_eq!(set.lower(0x1_0400), 0x1_0428);
+        // As in MySQL, which knows no cases of a later version of Unicode.
+        assert_eq!(set.lower(0x1_18A0), 0x1_18A0);
     }
 
     #[test]

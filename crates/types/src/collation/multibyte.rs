@@ -228,12 +228,10 @@ impl MultiSet {
     }
 }
 
-fn other_case(pairs: &[(u16, u16)], c: u32) -> u32 {
-    let found = u16::try_from(c).map(|c| pairs.binary_search_by_key(&c, |p| p.0));
-    match found {
-        Ok(Ok(at)) => u32::from(pairs[at].1),
-        _ => c,
-    }
+/// What ascending pairs make of a character: itself, if they do not have it.
+pub(super) fn other_case<T: Copy + Into<u32>>(pairs: &[(T, T)], c: u32) -> u32 {
+    let found = pairs.binary_search_by_key(&c, |pair| pair.0.into());
+    found.map_or(c, |at| pairs[at].1.into())
 }
 
 pub(super) fn read_list(stream: &mut Stream) -> Vec<(u16, u16)> {

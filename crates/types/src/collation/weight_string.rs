@@ -32,46 +32,49 @@ fn weights<W: Weigh>(
 }
 
 /// Characters by their numbers, in as many bytes as those of the character set need.
-fn code_points(charset: Charset, text: &[u8], spaces: usize) -> Vec<u8> {
+fn code_points(
+    charset: Charset,
+    text: &[u8],
+    spaces: usize,
+    work: &mut Work<'_>,
+) -> SqlResult<Vec<u8>> {
     let bytes = match charset {
         Charset::Utf8mb3 | Charset::Ucs2 => 2,
         unicode if unicode.is_unicode() => 3,
         _ => {
-            let mut out = charset.encode_lossy(text).into_owned();
+            let mut out = Vec::with_capacity(text.len() + spaces);
+            work.pieces(text, |piece| {
+                out.extend_from_slice(&charset.encode_lossy(piece))
+            })?;
             out.resize(out.len() + spaces, b' ');
-            return out;
+            return Ok(out);
         }
     };
-    let text = String::from_utf8_lossy(text);
-    let all = text.chars().chain(std::iter::repeat_n(' ', spaces));
-    all.flat_map(|c| u32::from(c).to_be_bytes().into_iter().skip(4 - bytes))
-        .collect()
+    each_character(text, spaces, work, |c| {
+        let mut code = u32::from(c).to_be_bytes();
+        code.rotate_left(4 - bytes);
+        Some((code, bytes))
+    })
 }
 
-/// What the codes of a multi-byte character set weigh.
-fn codes(charset: Charset, bin: bool, text: &[u8], spaces: usize) -> Vec<u8> {
-    let set = charset.multi_set().expect("a multi-byte set");
-    let text = String::from_utf8_lossy(text);
+/// What characters weigh that weigh bytes, one by one.
+fn each_character<const N: usize>(
+    text: &[u8],
+    spaces: usize,
+    work: &mut Work<'_>,
+    weigh: impl Fn(char) -> Option<([u8; N], usize)>,
+) -> SqlResult<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() + spaces);
-    for c in text.chars().chain(std::iter::repeat_n(' ', spaces)) {
-        let known = set.weight_of(u32::from(c), bin);
-        if let Some((bytes, len)) = known.or_else(|| set.weight_of(u32::from('?'), bin)) {
+    let mut put = |c| {
+        if let Some((bytes, len)) = weigh(c) {
             out.extend_from_slice(&bytes[..len]);
         }
-    }
-    out
-}
-
-/// What characters weigh in a collation of GB 18030.
-fn gb18030_weights(bin: bool, text: &[u8], spaces: usize) -> Vec<u8> {
-    let set = Gb18030::get();
-    let text = String::from_utf8_lossy(text);
-    let all = text.chars().chain(std::iter::repeat_n(' ', spaces));
-    let mut out = Vec::with_capacity(text.len() + spaces);
-    for (bytes, len) in all.filter_map(|c| set.shown_weight(u32::from(c), bin)) {
-        out.extend_from_slice(&bytes[..len]);
-    }
-    out
+    };
+    work.pieces(text, |piece| {
+        String::from_utf8_lossy(piece).chars().for_each(&mut put);
+    })?;
+    (0..spaces).for_each(|_| put(' '));
+    Ok(out)
 }
 
 impl Collation {
@@ -88,12 +91,20 @@ impl Collation {
     ) -> SqlResult<Vec<u8>> {
         let spaces = padding.filter(|_| self.pad_space()).unwrap_or(0);
         match self.family() {
-            Family::CodePoints => Ok(code_points(self.charset(), text, spaces)),
+            Family::CodePoints => code_points(self.charset(), text, spaces, work),
             Family::Simple(Simple::Multi(charset) | Simple::MultiBin(charset)) => {
-                Ok(codes(charset, self.is_bin(), text, spaces))
+                let (set, bin) = (
+                    charset.multi_set().expect("a multi-byte set"),
+                    self.is_bin(),
+                );
+                each_character(text, spaces, work, |c| {
+                    let known = set.weight_of(u32::from(c), bin);
+                    known.or_else(|| set.weight_of(u32::from('?'), bin))
+                })
             }
             Family::Simple(Simple::Gb18030Ci | Simple::Gb18030Bin) => {
-                Ok(gb18030_weights(self.is_bin(), text, spaces))
+                let (set, bin) = (Gb18030::get(), self.is_bin());
+                each_character(text, spaces, work, |c| set.shown_weight(u32::from(c), bin))
             }
             Family::Simple(table) => weights(SimpleTable::get(table), text, spaces, work),
             Family::OldUca(uca) => weights(&old_level(uca), text, spaces, work),
@@ -105,6 +116,30 @@ impl Collation {
                 self.sort_key_asking(text, &mut key, &mut |weights| work.done(weights))?;
                 Ok(key)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ctx::MANY_BYTES;
+    use crate::testing::Killed;
+
+    #[test]
+    fn long_texts_are_weighed_until_the_statement_is_killed() {
+        let text = "a".repeat(3 * MANY_BYTES);
+        for name in [
+            "gb18030_chinese_ci",
+            "big5_bin",
+            "utf8mb4_bin",
+            "latin1_bin",
+            "latin1_swedish_ci",
+        ] {
+            let collation = Collation::by_name(name).expect("there");
+            let killed = Killed::after(0);
+            let weighed = collation.weight_string(text.as_bytes(), None, &mut Work::new(&killed));
+            assert_eq!(weighed.unwrap_err().code, 1317, "{name}");
         }
     }
 }
