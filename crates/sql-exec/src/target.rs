@@ -15,8 +15,8 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{
-    BindEnv, Block, BlockOrder, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope,
-    ScopeTable, Volatility, Windows, apply_hints, bind_filter, bind_from, bind_limit,
+    BindEnv, Block, BlockOrder, Body, BoundQuery, Clause, JoinNode, LockReason, LockSpec, Need,
+    Scope, ScopeTable, Volatility, Windows, apply_hints, bind_filter, bind_from, bind_limit,
     bind_row_order, computed_columns, define_ctes,
 };
 use esker_sql_plan::expr::{Expr, ExprKind};
@@ -133,7 +133,7 @@ impl<'e> TargetScope<'e> {
             targets,
             id,
         } = self;
-        scope.clause.set("where clause");
+        scope.clause.set(Clause::Where);
         let mut filter = clauses
             .filter
             .map(|f| bind_filter(env, &scope, f))

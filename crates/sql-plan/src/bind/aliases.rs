@@ -101,7 +101,7 @@ impl Scope<'_> {
         name: &ast::ColumnRef,
     ) -> SqlResult<Option<(usize, FoundBy)>> {
         let wanted = &*name.name.text;
-        let ambiguous = || errors::ambiguous_column(&full_name(name), self.clause.get());
+        let ambiguous = || errors::ambiguous_column(&full_name(name), self.clause.get().name());
         let selected = self.aliases.selected.borrow();
         let same = |a: usize, b: usize| walk::same(&selected[a].expr, &selected[b].expr);
         let (mut named, mut column, mut columns) = (None, None, false);
@@ -216,7 +216,7 @@ impl Scope<'_> {
                 Some((found, degree)) if fit == degree && !walk::same(&found.expr, &key.expr) => {
                     return Err(errors::ambiguous_column(
                         &full_name(name),
-                        self.clause.get(),
+                        self.clause.get().name(),
                     ));
                 }
                 Some((_, degree)) if fit <= degree => {}
@@ -247,7 +247,7 @@ impl Scope<'_> {
 
     /// Warning 1052: a name means one of two things.
     pub(super) fn warn_ambiguous(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) {
-        let said = errors::ambiguous_column(&full_name(name), self.clause.get());
+        let said = errors::ambiguous_column(&full_name(name), self.clause.get().name());
         env.ctx.warn(Level::Warning, said.code, said.message);
     }
 

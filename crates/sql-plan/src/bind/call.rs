@@ -15,6 +15,7 @@ use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::block::Volatility;
+use super::clause::Clause;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::{AggRule, Scope};
 use super::{BindEnv, aggregates, compare, errors, json, parameter, print, window};
@@ -397,7 +398,7 @@ pub(super) fn bind_case(
 fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> SqlResult<Expr> {
     if scope.agg_rule.get() == AggRule::Forbidden {
         return Err(match scope.clause.get() {
-            "group statement" => errors::wrong_group_field("GROUPING function"),
+            Clause::Group => errors::wrong_group_field("GROUPING function"),
             _ => errors::invalid_group_function(),
         });
     }

@@ -31,7 +31,7 @@ pub(super) fn bind_default(
         level = here.parent;
     }
     let name = full_name(name);
-    Err(errors::unknown_column(name, scope.clause.get()))
+    Err(errors::unknown_column(name, scope.clause.get().name()))
 }
 
 /// The column that `DEFAULT(name)` means, that of a table where a view shows it; None: there is none in this block.

@@ -567,7 +567,8 @@ fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr>
     let Some(base) = scope.values_base else {
         return Ok(Expr::null());
     };
-    let unknown = || errors::unknown_column(super::scope::full_name(column), scope.clause.get());
+    let unknown =
+        || errors::unknown_column(super::scope::full_name(column), scope.clause.get().name());
     // It is a column of the table that is inserted into, whatever other tables have.
     let table = &scope.tables[0];
     let is_named =

@@ -14,6 +14,7 @@ use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
 
 use super::block::{BoundQuery, JoinNode, JoinType};
+use super::clause::Clause;
 use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
@@ -495,7 +496,7 @@ fn bind_on(
     let before = std::mem::replace(&mut scope.names, names);
     // Tables of this FROM outside the operands cannot be named.
     let hidden = scope.hidden.replace(Some((left.first, right.end)));
-    let clause = scope.clause.replace("on clause");
+    let clause = scope.clause.replace(Clause::On);
     let bound = bind_expr(env, scope, on);
     scope.clause.set(clause);
     scope.hidden.set(hidden);

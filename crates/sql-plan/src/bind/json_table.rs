@@ -4,6 +4,7 @@
 //! **Invariants**: the document of JSON_TABLE sees the tables before it, so such a table is lateral; every column has a
 //! place in the row in the order in which it is written, nested or not.
 
+use super::clause::Clause;
 use super::errors;
 use esker_sql_catalog::exec_error::ExecResult;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ pub(super) fn bind_json_table(
     rows: &JsonColumns,
     alias: &ast::Ident,
 ) -> SqlResult<ScopeTable> {
-    let clause = scope.clause.replace("a table function argument");
+    let clause = scope.clause.replace(Clause::TableFunction);
     let bound = bind_expr(env, scope, doc);
     scope.clause.set(clause);
     let doc = bound?;

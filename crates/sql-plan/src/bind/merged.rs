@@ -19,6 +19,7 @@ use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
 
 use super::block::{Body, BoundQuery, JoinNode};
+use super::clause::Clause;
 use super::filter::bind_filter;
 use super::from::bind_from;
 use super::query::{define_ctes, table_as_select};
@@ -104,10 +105,10 @@ fn bind_inside(env: &BindEnv<'_>, query: &ast::Query, first_slot: u32) -> SqlRes
     let join = bind_from(env, Need::Read, &mut scope, &select.from)?;
     let join = join.ok_or_else(errors::no_tables_used)?;
     let conditions = std::mem::take(&mut scope.view_conditions);
-    scope.clause.set("where clause");
+    scope.clause.set(Clause::Where);
     let filter = select.filter.as_ref();
     let filter = filter.map(|f| bind_filter(env, &scope, f)).transpose()?;
-    scope.clause.set("field list");
+    scope.clause.set(Clause::FieldList);
     let outputs = bind_items(env, &scope, &select.items)?;
     Ok(Inside {
         join,

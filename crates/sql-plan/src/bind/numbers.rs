@@ -19,10 +19,7 @@ const EXACT_IN_DOUBLE: i64 = 1 << 53;
 /// In a condition a text beside an integer is the number that it holds, also one that no double has. (Elsewhere MySQL
 /// compares both as doubles.)
 pub(super) fn exact_text(scope: &Scope<'_>, text: &mut Expr, other: &Expr) {
-    let is_condition = matches!(
-        scope.clause.get(),
-        "where clause" | "on clause" | "having clause"
-    );
+    let is_condition = scope.clause.get().is_condition();
     let (ExprKind::Const(Value::Str(digits)), true) = (&text.kind, other.ty.is_integer()) else {
         return;
     };

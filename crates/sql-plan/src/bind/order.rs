@@ -11,6 +11,7 @@ use esker_types::SqlResult;
 use super::aggregates::reads_aggregate;
 use super::aliases::{AliasUse, FoundBy, GroupName};
 use super::block::OrderKey;
+use super::clause::Clause;
 use super::expr::{bind_expr, with_aliases};
 use super::group::calls_grouping;
 use super::scope::{AggRule, Scope};
@@ -38,7 +39,7 @@ pub(super) fn bind_group_by(
     items: &[ast::Expr],
     outputs: &[Output],
 ) -> SqlResult<Vec<Expr>> {
-    scope.clause.set("group statement");
+    scope.clause.set(Clause::Group);
     scope.agg_rule.set(AggRule::Forbidden);
     let mut keys = Vec::with_capacity(items.len());
     for item in items {
@@ -100,7 +101,7 @@ pub(super) fn bind_order_by(
     outputs: &[Output],
     grouped: bool,
 ) -> SqlResult<(Vec<OrderKey>, Vec<Option<usize>>)> {
-    scope.clause.set("order clause");
+    scope.clause.set(Clause::Order);
     scope.agg_rule.set(AggRule::Allowed);
     let mut keys = Vec::with_capacity(items.len());
     let mut named = Vec::with_capacity(items.len());
@@ -143,7 +144,7 @@ pub fn bind_row_order(
     scope: &Scope<'_>,
     items: &[ast::OrderItem],
 ) -> SqlResult<Vec<OrderKey>> {
-    scope.clause.set("order clause");
+    scope.clause.set(Clause::Order);
     let key = |item: &ast::OrderItem| {
         Ok(OrderKey {
             expr: bind_expr(env, scope, &item.expr)?,
@@ -165,7 +166,7 @@ pub(super) fn bind_result_order(
         .map(|c| (c.name.clone(), c.ty.clone()))
         .collect();
     scope.add_named_row("", &named, 0);
-    scope.clause.set("order clause");
+    scope.clause.set(Clause::Order);
     scope.agg_rule.set(AggRule::Allowed);
     let mut keys = Vec::with_capacity(items.len());
     for (nth, item) in items.iter().enumerate() {

@@ -19,6 +19,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
+use super::clause::Clause;
 use super::errors;
 use super::hint::TableHints;
 use super::json_table::JsonTable;
@@ -170,8 +171,8 @@ pub struct Scope<'p> {
     pub(crate) ctes: Option<Rc<CteEntry>>,
     /// The block is a member of the recursive common table expression that `ctes` begins with.
     pub(crate) member: bool,
-    /// Where the expression being bound stands, for messages.
-    pub clause: Cell<&'static str>,
+    /// Where the expression being bound stands.
+    pub clause: Cell<Clause>,
     /// What an aggregate means now.
     pub(crate) agg_rule: Cell<AggRule>,
     /// Aggregates found.
@@ -214,7 +215,7 @@ impl<'p> Scope<'p> {
             parent,
             ctes: ctes.cloned(),
             member: false,
-            clause: Cell::new("field list"),
+            clause: Cell::new(Clause::FieldList),
             agg_rule: Cell::new(AggRule::Forbidden),
             aggs: RefCell::new(Vec::new()),
             windows: WindowScope::default(),
@@ -402,7 +403,7 @@ impl<'p> Scope<'p> {
                 if found.is_some() {
                     return Err(errors::ambiguous_column(
                         &full_name(name),
-                        self.clause.get(),
+                        self.clause.get().name(),
                     ));
                 }
                 found = Some(ColumnAt { table: t, column });
@@ -433,7 +434,10 @@ impl<'p> Scope<'p> {
             Some(ColumnAt { table, column })
         });
         match (columns.next(), columns.next()) {
-            (Some(_), Some(_)) => Err(errors::ambiguous_column(&name.name.text, self.clause.get())),
+            (Some(_), Some(_)) => Err(errors::ambiguous_column(
+                &name.name.text,
+                self.clause.get().name(),
+            )),
             (found, _) => Ok(found),
         }
     }
@@ -448,7 +452,7 @@ impl<'p> Scope<'p> {
         for &at in seen {
             if same_name(&self.column_at(at).name, name) && found != Some(at) {
                 if found.is_some() {
-                    return Err(errors::ambiguous_column(name, self.clause.get()));
+                    return Err(errors::ambiguous_column(name, self.clause.get().name()));
                 }
                 found = Some(at);
             }
@@ -511,9 +515,9 @@ impl<'p> Scope<'p> {
         let sees_none = (0..self.tables.len()).all(|table| self.is_unseen(table));
         match &name.table {
             Some(table) if self.parent.is_none() && sees_none => {
-                errors::unknown_table_in(&table.text, self.clause.get())
+                errors::unknown_table_in(&table.text, self.clause.get().name())
             }
-            _ => errors::unknown_column(full_name(name), self.clause.get()),
+            _ => errors::unknown_column(full_name(name), self.clause.get().name()),
         }
     }
 }

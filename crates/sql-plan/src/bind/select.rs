@@ -15,6 +15,7 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, OrderKey, Volatility};
+use super::clause::Clause;
 use super::computed::computed_columns;
 use super::expr::{bind_expr, with_aliases};
 use super::filter::bind_filter;
@@ -86,7 +87,7 @@ pub(super) fn bind_select(
     let told = apply_hints(env, &mut scope, select.hints.as_deref());
     let mut filter = match &select.filter {
         Some(filter) => {
-            scope.clause.set("where clause");
+            scope.clause.set(Clause::Where);
             Some(bind_filter(env, &scope, filter)?)
         }
         None => None,
@@ -96,7 +97,7 @@ pub(super) fn bind_select(
         let all = filter.into_iter().chain(of_partitions).collect();
         filter = Some(Expr::all_of(all));
     }
-    scope.clause.set("field list");
+    scope.clause.set(Clause::FieldList);
     scope.agg_rule.set(AggRule::Allowed);
     window::declare(&scope, &select.windows)?;
     scope.windows.rule.set(WindowRule::Allowed);
@@ -110,7 +111,7 @@ pub(super) fn bind_select(
     scope.agg_rule.set(AggRule::Allowed);
     let mut having = match &select.having {
         Some(having) => {
-            scope.clause.set("having clause");
+            scope.clause.set(Clause::Having);
             Some(with_aliases(&scope, AliasUse::Having, || {
                 bind_expr(env, &scope, having)
             })?)

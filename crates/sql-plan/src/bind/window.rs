@@ -20,6 +20,7 @@ use super::BindEnv;
 use super::aliases::AliasUse;
 use super::block::{Bound, Frame, OrderKey, Window, WindowCall, WindowFunc, Windows};
 use super::call::{arg_types, merged};
+use super::clause::Clause;
 use super::errors::{self, window as wrong};
 use super::expr::{bind_expr, text_length};
 use super::frame::{bind_frame, check_frame};
@@ -356,13 +357,13 @@ fn bind_window(
         ast::Expr::Literal(ast::Literal::Int(_)) => Err(wrong::by_position(name)),
         expr => bind_expr(env, scope, expr),
     };
-    scope.clause.set("window partition by");
+    scope.clause.set(Clause::WindowPartition);
     let partition = spec
         .partition_by
         .iter()
         .map(key)
         .collect::<SqlResult<Vec<_>>>()?;
-    scope.clause.set("window order by");
+    scope.clause.set(Clause::WindowOrder);
     let order = spec
         .order_by
         .iter()
