@@ -6,15 +6,12 @@
 
 use esker_types::arith::BinOp;
 use esker_types::collation::Coercibility;
-use esker_types::decimal::{MAX_PRECISION, ParseStatus};
+use esker_types::decimal::{EXACT_IN_DOUBLE, MAX_PRECISION, ParseStatus};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{Decimal, SqlType, TypeKind, Value};
 
 use super::scope::Scope;
 use crate::expr::{Arith, Expr, ExprKind};
-
-/// Integers up to here are doubles without loss.
-const EXACT_IN_DOUBLE: i64 = 1 << 53;
 
 /// In a condition a text beside an integer is the number that it holds, also one that no double has. (Elsewhere MySQL
 /// compares both as doubles.)
@@ -27,7 +24,7 @@ pub(super) fn exact_text(scope: &Scope<'_>, text: &mut Expr, other: &Expr) {
         return;
     }
     let (number, status) = Decimal::parse(digits);
-    if status == ParseStatus::Exact && number.abs() > Decimal::from(EXACT_IN_DOUBLE) {
+    if status == ParseStatus::Exact && number.abs() > Decimal::from(EXACT_IN_DOUBLE as i64) {
         let ty = SqlType::decimal(number.precision().max(1), number.scale());
         *text = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
     }

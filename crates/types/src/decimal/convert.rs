@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::wide::{self, POW10};
-use super::{Decimal, WORD_DIGITS};
+use super::{Decimal, EXACT_IN_DOUBLE, WORD_DIGITS};
 
 /// Longest text: sign, 81 digits, a zero before and the point.
 const MAX_TEXT: usize = 96;
@@ -119,11 +119,9 @@ impl Decimal {
 
     /// The nearest double.
     pub fn to_f64(&self) -> f64 {
-        /// Integers up to here and powers of ten up to `10^22` are exact doubles, so one division
-        /// rounds correctly.
-        const EXACT: u128 = 1 << 53;
+        // Powers of ten up to `10^22` are exact doubles, too, so one division rounds correctly.
         if let Some(m) = wide::small(&self.mag)
-            && m <= EXACT
+            && m <= u128::from(EXACT_IN_DOUBLE)
             && self.scale <= 22
         {
             let v = m as f64 / POW10[usize::from(self.scale)] as f64;

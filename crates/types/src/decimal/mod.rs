@@ -27,6 +27,8 @@ use wide::{Mag, POW10};
 
 /// Most digits of a DECIMAL column.
 pub const MAX_PRECISION: u32 = 65;
+/// Integers up to here are doubles without loss.
+pub const EXACT_IN_DOUBLE: u64 = 1 << 53;
 /// Most decimals of a DECIMAL column.
 pub const MAX_SCALE: u8 = 30;
 /// Digits in one word of MySQL's representation, which decides where intermediates are cut.

@@ -8,12 +8,10 @@ use std::cmp::Ordering;
 
 use super::dom::key_order;
 use super::view::{Items, JsonRef, View};
-use crate::decimal::Decimal;
+use crate::decimal::{Decimal, EXACT_IN_DOUBLE};
 
 /// Doubles from here on are beyond what DECIMAL holds (and beyond every integer).
 const BEYOND_DECIMAL: f64 = 1e65;
-/// Integers up to here are doubles without loss.
-const EXACT_IN_DOUBLE: u128 = 1 << 53;
 
 pub(super) fn rank(v: &View<'_>) -> u8 {
     match v {
@@ -100,7 +98,7 @@ fn double_and_exact(d: f64, other: &View<'_>) -> Ordering {
     // As MySQL does, the shortest decimal that reads as the double stands for it.
     if let Some(n) = integer(other) {
         let rounded = d.partial_cmp(&(n as f64)).unwrap_or(Ordering::Equal);
-        if rounded.is_ne() || n.unsigned_abs() <= EXACT_IN_DOUBLE {
+        if rounded.is_ne() || n.unsigned_abs() <= u128::from(EXACT_IN_DOUBLE) {
             return rounded;
         }
     }
