@@ -77,9 +77,12 @@ pub fn os_text(e: &std::io::Error) -> String {
     format!("OS errno {} - {text}", e.raw_os_error().unwrap_or(0))
 }
 
+/// The code of [`interrupted`].
+pub const INTERRUPTED: u16 = 1317;
+
 /// 1317.
 pub fn interrupted() -> SqlError {
-    SqlError::new(1317, "70100", "Query execution was interrupted")
+    SqlError::new(INTERRUPTED, "70100", "Query execution was interrupted")
 }
 
 /// The engine's errors as MySQL's.

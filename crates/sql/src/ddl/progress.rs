@@ -215,14 +215,10 @@ impl Drop for Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_types::SqlError;
+    use esker_sql_catalog::exec_error::interrupted;
 
     fn killed() -> SqlResult<()> {
-        Err(SqlError::new(
-            1317,
-            "70100",
-            "Query execution was interrupted",
-        ))
+        Err(interrupted())
     }
 
     #[test]

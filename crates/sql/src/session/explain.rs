@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, INTERRUPTED};
 use esker_sql_catalog::result::{Mode, RowSink};
 use esker_sql_exec::{RowStream, SubqueryStates, parallel};
 use esker_sql_plan::plan::QueryPlan;
@@ -267,8 +267,6 @@ fn check_into(asked: &Explain) -> SqlResult<()> {
     }
 }
 
-/// The error of KILL QUERY.
-const INTERRUPTED: u16 = 1317;
 /// Rows that [`Nowhere`] takes at a time; between them the session looks at KILL and the time limit.
 const ROWS_AT_A_TIME: usize = 1000;
 

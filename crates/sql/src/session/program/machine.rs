@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_sql_catalog::catalog::RoutineDef;
-use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::exec_error::{ExecError, INTERRUPTED};
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_exec::Reserved;
 use esker_types::{Level, SqlError, SqlType, Value, errors};
@@ -468,8 +468,7 @@ impl Session {
 /// Is it nothing that a program may handle: KILL, the end of its time, the end of the server?
 fn ends_everything(e: &SqlError) -> bool {
     const SHUTDOWN: u16 = 1053;
-    const KILLED: u16 = 1317;
     const TIMEOUT: u16 = 3024;
     const DEFECT: u16 = 1815;
-    matches!(e.code, SHUTDOWN | KILLED | TIMEOUT | DEFECT)
+    matches!(e.code, SHUTDOWN | INTERRUPTED | TIMEOUT | DEFECT)
 }
