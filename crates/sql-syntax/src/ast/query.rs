@@ -9,12 +9,19 @@ use super::{BlockHints, Expr, Ident, JsonColumns, ObjectName, Target, WindowSpec
 impl Query {
     /// `SELECT item`.
     pub fn of_item(item: Expr) -> Self {
+        Self::of_item_from(item, Vec::new(), None)
+    }
+
+    /// `SELECT item FROM from WHERE filter`.
+    pub fn of_item_from(item: Expr, from: Vec<TableRef>, filter: Option<Expr>) -> Self {
         let select = Select {
             items: vec![SelectItem::Expr {
                 expr: item,
                 alias: None,
                 text: "".into(),
             }],
+            from,
+            filter,
             ..Select::default()
         };
         Self {

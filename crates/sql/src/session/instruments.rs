@@ -9,8 +9,7 @@ use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{InfoText, OkInfo};
 use esker_sql_syntax::ast::{
-    BinaryOp, Call, ColumnRef, Expr, Ident, NamedTable, Query, QueryBody, Select, SelectItem,
-    TableRef, Update,
+    BinaryOp, Call, ColumnRef, Expr, Ident, NamedTable, Query, TableRef, Update,
 };
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
@@ -103,24 +102,8 @@ impl Session {
             star: true,
             ..Call::plain(Ident::new("COUNT"), Vec::new())
         };
-        let select = Select {
-            items: vec![SelectItem::Expr {
-                expr: Expr::Call(Box::new(call)),
-                alias: None,
-                text: Box::default(),
-            }],
-            from: vec![TableRef::Table(Box::new(table.clone()))],
-            filter,
-            ..Select::default()
-        };
-        let query = Query {
-            with: None,
-            body: QueryBody::Select(Box::new(select)),
-            order_by: Vec::new(),
-            limit: None,
-            locking: Vec::new(),
-            into: None,
-        };
+        let from = vec![TableRef::Table(Box::new(table.clone()))];
+        let query = Query::of_item_from(Expr::Call(Box::new(call)), from, filter);
         let (value, _) = self.evaluate(&Expr::Subquery(Box::new(query)), params)?;
         Ok(match value {
             Value::Int(count) => count.unsigned_abs(),
