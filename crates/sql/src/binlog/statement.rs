@@ -218,10 +218,8 @@ impl Session {
     pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
         self.begin_capture();
         if self.logs_about(Some(schema)) {
-            let default = self.context.database.replace(schema.clone());
             let settings = self.settings(&[], None);
             let event = self.query_event(schema, definition.as_bytes(), &settings, true);
-            self.context.database = default;
             self.capture.push_statement(&event);
         }
     }
