@@ -7,27 +7,29 @@
 //! Neighbours: `join_order` asks for the cheapest path given the tables that are bound before; `block` asks which path
 //! delivers rows in the order of ORDER BY; `ranges` makes key ranges.
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
-//! again; values of a path's operands are known when the scan opens.
+//! again; values of a path's operands are known when the scan opens. Parts: `rows` (cardinalities), `order` (of what a
+//! path gives).
+
+mod order;
+mod rows;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{IndexDef, IndexSample, TableDef};
-use esker_sql_catalog::codec::KeyRange;
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_syntax::ast::{IndexHintKind, IndexHintScope};
-use esker_types::{SqlType, TypeKind};
+use esker_types::SqlType;
 
-use super::edge::{always_located, tells_apart, usable};
+use super::edge::{always_located, usable};
 use super::exact::are_one_range;
-use super::ranges::{RangeSpec, encode_operands};
-use super::{Access, AccessKind, ElementSearch, KeyOperand, cost, estimate, stats};
+use super::ranges::RangeSpec;
+use super::{Access, AccessKind, ElementSearch, KeyOperand, cost, stats};
 use crate::bind::array::{
     Elements, Membership, indexed_document, is_same_document, wanted_elements,
 };
 use crate::bind::fulltext::wanted_match;
-use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
+use crate::bind::{BindEnv, Block, ScopeTable};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
 /// A stored table as the planner sees it.
@@ -525,277 +527,6 @@ impl<'a> Target<'a> {
             }
             _ => None,
         }
-    }
-
-    /// Rows in the ranges, from their bounds where those are numbers, else by the conditions' form.
-    fn range_rows(&self, env: &BindEnv<'_>, nth: usize, spec: &RangeSpec, conds: &[Expr]) -> f64 {
-        let index = &self.def.indexes[nth];
-        let fold_env = env.fold_env();
-        let independent = conds.iter().all(|c| {
-            !c.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)))
-        });
-        // Values of rows read before are unknown here: then the row is too short to build from.
-        let constant = independent && spec.is_constant();
-        let remembered = self.counted_ranges.filter(|_| constant);
-        let remembered = remembered.map(|(counted, t)| (counted, (t, nth, spec.tests())));
-        if let Some(rows) = remembered.and_then(|(counted, key)| counted.get(key)) {
-            return rows;
-        }
-        let Ok(ranges) = (if constant {
-            spec.build(&index.codec, &[], &fold_env)
-        } else {
-            Ok(vec![KeyRange::ALL])
-        }) else {
-            return self.rows;
-        };
-        if !constant {
-            let parts = spec.leading_parts();
-            let chosen = conds
-                .iter()
-                .map(stats::selectivity)
-                .fold(1.0f64, |a, b| a * b);
-            return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
-        }
-        // Of many ranges some stand for all.
-        let every = ranges.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
-        let looked_at = ranges.iter().step_by(every);
-        let rows = looked_at.map(|range| self.one_range_rows(nth, range) * every as f64);
-        let rows = rows.sum::<f64>().min(self.rows);
-        if let Some((counted, key)) = remembered {
-            counted.insert(key, rows);
-        }
-        rows
-    }
-
-    fn one_range_rows(&self, nth: usize, range: &KeyRange) -> f64 {
-        let tree = &self.def.indexes[nth].tree;
-        stats::entries_between(tree, range).unwrap_or_else(|| {
-            let share = match (range.lower(), range.upper()) {
-                (Bound::Unbounded, Bound::Unbounded) => 1.0,
-                (Bound::Unbounded, _) | (_, Bound::Unbounded) => 1.0 / 3.0,
-                _ => 1.0 / 9.0,
-            };
-            (self.rows * share).max(1.0)
-        })
-    }
-
-    /// Rows with these values of an index's leading parts.
-    fn matching_rows(&self, env: &BindEnv<'_>, nth: usize, operands: &[KeyOperand]) -> f64 {
-        let codec = &self.def.indexes[nth].codec;
-        let mut key = Vec::new();
-        let constant = operands.iter().all(|o| o.expr.as_const().is_some());
-        if constant
-            && let Ok(true) = encode_operands(codec, operands, &[], &env.fold_env(), &mut key)
-        {
-            return self.one_range_rows(nth, &KeyRange::prefix(key));
-        }
-        self.rows_per_key(env, nth, operands.len())
-    }
-
-    /// A sample of an index, where what it says is worth its price: in joins.
-    fn sample(&self, env: &BindEnv<'_>, nth: usize) -> Option<Arc<IndexSample>> {
-        match self.alone {
-            true => None,
-            false => env.names.sample(self.def, nth, self.rows),
-        }
-    }
-
-    /// Rows with one value of an index's first `parts` parts.
-    fn rows_per_key(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
-        let sampled = self.sample(env, nth).and_then(|s| s.per_prefix(parts));
-        let of = self.def.indexes[nth].parts.len();
-        sampled.unwrap_or_else(|| stats::rows_per_key(self.rows, parts, of))
-    }
-
-    /// Distinct values of a column, where an index begins with it or a histogram tells.
-    pub fn distinct_values(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
-        let by_histogram = || {
-            let col = self.slots.iter().position(|s| *s == Some(slot))?;
-            Some(self.def.histogram(col)?.distinct().clamp(1.0, self.rows))
-        };
-        self.distinct(env, slot).or_else(by_histogram)
-    }
-
-    /// Distinct values of a column, where an index begins with it.
-    pub fn distinct(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
-        let col = self.slots.iter().position(|s| *s == Some(slot))?;
-        let first = |i: &IndexDef| !i.hidden && i.parts.first().is_some_and(|p| p.col == col);
-        let nth = self.def.ordered().iter().position(first)?;
-        let index = &self.def.indexes[nth];
-        match index.unique && index.parts.len() == 1 {
-            true => Some(self.rows),
-            false => Some((self.rows / self.rows_per_key(env, nth, 1)).max(1.0)),
-        }
-    }
-
-    /// Fraction of the rows that conditions keep: what indexes say of some, by the paths that these allow, `other` of
-    /// the rest.
-    pub fn kept(
-        &self,
-        env: &BindEnv<'_>,
-        conds: &[Expr],
-        mut paths: Vec<Path>,
-        known: &dyn Fn(&Expr) -> bool,
-        other: &dyn Fn(&Expr) -> f64,
-    ) -> f64 {
-        paths.retain(|p| !matches!(p.access.kind, AccessKind::Full));
-        paths.sort_by(|a, b| a.rows.total_cmp(&b.rows));
-        let mut rest: Vec<&Expr> = conds.iter().collect();
-        let mut kept = 1.0;
-        for path in paths {
-            let own = |c: &&Expr| self.decides(&path, c);
-            let all = conds.iter().filter(|c| own(c)).count();
-            if all > 0 && rest.iter().filter(|c| own(c)).count() == all {
-                rest.retain(|c| !own(c));
-                kept *= path.rows / self.rows;
-            }
-        }
-        kept * self.filtered(env, rest, known, other)
-    }
-
-    /// Fraction of the rows that conditions keep: what histograms say of some, `other` of the rest.
-    pub fn filtered(
-        &self,
-        env: &BindEnv<'_>,
-        mut conds: Vec<&Expr>,
-        known: &dyn Fn(&Expr) -> bool,
-        other: &dyn Fn(&Expr) -> f64,
-    ) -> f64 {
-        let by_histograms = estimate::by_histograms(self, env, &mut conds, known);
-        by_histograms * conds.into_iter().map(other).product::<f64>()
-    }
-
-    /// Does the path's estimate already count the condition?
-    fn decides(&self, path: &Path, cond: &Expr) -> bool {
-        let parts = match &path.access.kind {
-            AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => 0,
-            AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
-            AccessKind::Ranges(spec) => spec.leading_parts(),
-        };
-        let leading = &self.def.indexes[path.access.index].parts[..parts];
-        let (mut any, mut all) = (false, true);
-        cond.slots(&mut |slot| {
-            if let Some(col) = self.slots.iter().position(|s| *s == Some(slot)) {
-                any = true;
-                all &= leading.iter().any(|p| p.col == col);
-            }
-        });
-        let plain = matches!(
-            cond.kind,
-            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
-        );
-        any && all && plain
-    }
-
-    /// Does the path give rows in this order? `Some(true)` when read backwards.
-    pub fn order_of(&self, path: &Path, order: &[OrderKey], conds: &[Expr]) -> Option<bool> {
-        match path.access.kind {
-            AccessKind::Point(_) => return Some(false),
-            AccessKind::Match(_) | AccessKind::Elements(_) => return None,
-            _ => {}
-        }
-        let index = &self.def.indexes[path.access.index];
-        let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));
-        let mut parts: Vec<(usize, bool)> = Vec::new();
-        for part in &index.parts {
-            if part.prefix_len.is_some() {
-                break;
-            }
-            parts.push((part.col, part.desc));
-        }
-        // Entries with equal parts follow each other by clustered key.
-        if parts.len() == index.parts.len() && !index.unique {
-            let primary = self.def.primary().parts.iter();
-            parts.extend(
-                primary
-                    .take_while(|p| p.prefix_len.is_none())
-                    .map(|p| (p.col, p.desc)),
-            );
-        }
-        // A hidden clustered key orders nothing that a user can name; in a join a row of this table
-        // may come several times.
-        let ends = index.unique && !index.hidden && self.alone;
-        let unique_end = ends.then_some(index.parts.len());
-        let mut at = 0;
-        let mut reverse = None;
-        for key in order {
-            if key.expr.is_row_independent() {
-                continue;
-            }
-            let col = self.column_of(&key.expr)?;
-            if fixed(col) {
-                continue;
-            }
-            while parts.get(at).is_some_and(|(c, _)| *c != col && fixed(*c)) {
-                at += 1;
-            }
-            if unique_end == Some(at) && !parts.iter().any(|(c, _)| self.types[*c].nullable) {
-                // All parts of a unique key are spent: no two rows are left to order.
-                break;
-            }
-            let (part, desc) = parts.get(at)?;
-            if *part != col || !self.orders_like_index(col) {
-                return None;
-            }
-            let backwards = *desc != key.desc;
-            if *reverse.get_or_insert(backwards) != backwards {
-                return None;
-            }
-            at += 1;
-        }
-        Some(reverse.unwrap_or(false))
-    }
-
-    /// Is the column's ORDER BY order its order in keys?
-    fn orders_like_index(&self, col: usize) -> bool {
-        // Local time repeats an hour when clocks go back; keys are in UTC.
-        self.types[col].kind != TypeKind::Timestamp
-    }
-
-    /// Does the condition pin the column to one value?
-    fn fixes(&self, col: usize, cond: &Expr) -> bool {
-        match &cond.kind {
-            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
-                let sides = [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)];
-                sides.into_iter().any(|(a, b)| {
-                    self.column_of(a) == Some(col)
-                        && b.is_row_independent()
-                        && usable(&self.types[col], b, cmp.kind)
-                        && tells_apart(&self.types[col], cmp.kind)
-                })
-            }
-            ExprKind::Is {
-                arg,
-                test: Test::Null,
-                negated: false,
-            } => self.column_of(arg) == Some(col),
-            _ => false,
-        }
-    }
-
-    /// Paths that give rows in this order, the table read through an index in it.
-    pub fn ordered_paths(
-        &self,
-        env: &BindEnv<'_>,
-        order: &[OrderKey],
-        conds: &[Expr],
-        known: &dyn Fn(&Expr) -> bool,
-    ) -> Vec<Path> {
-        let mut found = Vec::new();
-        for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
-            let paths = self
-                .keyed(env, nth, conds, known)
-                .into_iter()
-                .chain([self.full(nth)]);
-            for mut path in paths {
-                if let Some(reverse) = self.order_of(&path, order, conds) {
-                    path.access.reverse = reverse;
-                    path.access.for_order = true;
-                    found.push(path);
-                }
-            }
-        }
-        found
     }
 
     /// The smallest index that has every used column, for reading everything.

@@ -1,0 +1,132 @@
+//! In which order an access path gives rows: whether it saves the sort of an ORDER BY.
+//!
+//! Neighbours: the parent makes the paths; `block` asks.
+//! **Invariant**: columns that a condition pins to one value do not count, and entries with equal parts follow each
+//! other by clustered key.
+
+use esker_sql_syntax::ast::IndexHintScope;
+use esker_types::TypeKind;
+
+use super::super::AccessKind;
+use super::super::edge::{tells_apart, usable};
+use super::{Path, Target};
+use crate::bind::{BindEnv, OrderKey};
+use crate::expr::{CmpOp, Expr, ExprKind, Test};
+
+impl Target<'_> {
+    /// Does the path give rows in this order? `Some(true)` when read backwards.
+    pub(in crate::plan) fn order_of(
+        &self,
+        path: &Path,
+        order: &[OrderKey],
+        conds: &[Expr],
+    ) -> Option<bool> {
+        match path.access.kind {
+            AccessKind::Point(_) => return Some(false),
+            AccessKind::Match(_) | AccessKind::Elements(_) => return None,
+            _ => {}
+        }
+        let index = &self.def.indexes[path.access.index];
+        let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));
+        let mut parts: Vec<(usize, bool)> = Vec::new();
+        for part in &index.parts {
+            if part.prefix_len.is_some() {
+                break;
+            }
+            parts.push((part.col, part.desc));
+        }
+        // Entries with equal parts follow each other by clustered key.
+        if parts.len() == index.parts.len() && !index.unique {
+            let primary = self.def.primary().parts.iter();
+            parts.extend(
+                primary
+                    .take_while(|p| p.prefix_len.is_none())
+                    .map(|p| (p.col, p.desc)),
+            );
+        }
+        // A hidden clustered key orders nothing that a user can name; in a join a row of this table
+        // may come several times.
+        let ends = index.unique && !index.hidden && self.alone;
+        let unique_end = ends.then_some(index.parts.len());
+        let mut at = 0;
+        let mut reverse = None;
+        for key in order {
+            if key.expr.is_row_independent() {
+                continue;
+            }
+            let col = self.column_of(&key.expr)?;
+            if fixed(col) {
+                continue;
+            }
+            while parts.get(at).is_some_and(|(c, _)| *c != col && fixed(*c)) {
+                at += 1;
+            }
+            if unique_end == Some(at) && !parts.iter().any(|(c, _)| self.types[*c].nullable) {
+                // All parts of a unique key are spent: no two rows are left to order.
+                break;
+            }
+            let (part, desc) = parts.get(at)?;
+            if *part != col || !self.orders_like_index(col) {
+                return None;
+            }
+            let backwards = *desc != key.desc;
+            if *reverse.get_or_insert(backwards) != backwards {
+                return None;
+            }
+            at += 1;
+        }
+        Some(reverse.unwrap_or(false))
+    }
+
+    /// Is the column's ORDER BY order its order in keys?
+    fn orders_like_index(&self, col: usize) -> bool {
+        // Local time repeats an hour when clocks go back; keys are in UTC.
+        self.types[col].kind != TypeKind::Timestamp
+    }
+
+    /// Does the condition pin the column to one value?
+    fn fixes(&self, col: usize, cond: &Expr) -> bool {
+        match &cond.kind {
+            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+                let sides = [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)];
+                sides.into_iter().any(|(a, b)| {
+                    self.column_of(a) == Some(col)
+                        && b.is_row_independent()
+                        && usable(&self.types[col], b, cmp.kind)
+                        && tells_apart(&self.types[col], cmp.kind)
+                })
+            }
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated: false,
+            } => self.column_of(arg) == Some(col),
+            _ => false,
+        }
+    }
+
+    /// Paths that give rows in this order, the table read through an index in it.
+    pub(in crate::plan) fn ordered_paths(
+        &self,
+        env: &BindEnv<'_>,
+        order: &[OrderKey],
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<Path> {
+        let mut found = Vec::new();
+        for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
+            let paths = self
+                .keyed(env, nth, conds, known)
+                .into_iter()
+                .chain([self.full(nth)]);
+            for mut path in paths {
+                if let Some(reverse) = self.order_of(&path, order, conds) {
+                    path.access.reverse = reverse;
+                    path.access.for_order = true;
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+}
