@@ -10,7 +10,8 @@ use esker_types::SqlResult;
 
 use super::Session;
 use super::grants::Way;
-use super::run::{Done, RowSource, ok};
+use super::rows::RowSource;
+use super::run::{Done, ok};
 use crate::ddl;
 use crate::show;
 

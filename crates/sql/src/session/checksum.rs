@@ -23,7 +23,7 @@ use esker_types::{Date, DateTime, Decimal, Level, SqlType, Time, Value, ValueRef
 use jiff::tz::TimeZone;
 
 use super::Session;
-use super::run::RowSource;
+use super::rows::RowSource;
 use crate::show;
 
 impl Session {

@@ -21,7 +21,8 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 use super::Session;
 use super::names::Purpose;
 use super::pruning::partitions_of;
-use super::run::{Done, RowSource, ok};
+use super::rows::RowSource;
+use super::run::{Done, ok};
 use crate::dml::Compiled;
 
 /// What a session runs, for EXPLAIN FOR CONNECTION.

@@ -12,7 +12,8 @@ use esker_types::{Level, SqlError, SqlResult, errors};
 use esker_vfs::OutsideFile;
 
 use super::Session;
-use super::run::{Done, RowSource};
+use super::rows::RowSource;
+use super::run::Done;
 use crate::textfile::{
     Dialect, Export, FOREIGN_BYTES, Places, RawSink, TextSink, charset_named, create_file, io_error,
 };

@@ -16,7 +16,8 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
 use super::check_table::Finding;
-use super::run::{Done, RowSource};
+use super::rows::RowSource;
+use super::run::Done;
 use crate::show;
 
 /// 1049.

@@ -4,9 +4,10 @@
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
 //! Parts; this file holds the state:
-//! - `step` runs requests step by step, `run` maps statements to work, `utility` those that are neither queries nor
-//!   changes of rows, `scope` is what a statement sees of its session, `lock_waits` waits from look to look, `pace`
-//!   says how long a statement may go on and where, `turns` how many at a time, `survive` catches panics
+//! - `step` runs requests step by step, `run` maps statements to work, `rows` pulls what they answer with, `utility`
+//!   those that are neither queries nor changes of rows, `scope` is what a statement sees of its session,
+//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at
+//!   a time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on; `reach`: what
 //!   changes work in
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
@@ -80,6 +81,7 @@ pub mod registry;
 mod replay;
 mod replication;
 mod roles;
+mod rows;
 mod run;
 mod schema;
 mod scope;

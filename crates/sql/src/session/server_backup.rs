@@ -19,7 +19,8 @@ use esker_types::{SqlResult, Value, errors};
 use esker_vfs::{OpenMode, OutsideFile};
 
 use super::Session;
-use super::run::{Done, RowSource};
+use super::rows::RowSource;
+use super::run::Done;
 use crate::binlog::Position;
 use crate::instance::Instance;
 use crate::show::{Table, t};

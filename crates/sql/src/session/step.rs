@@ -25,7 +25,8 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::plans::{Plan, PlanKey};
 use super::prepared::Execution;
 use super::program::{Machine, Progress};
-use super::run::{Done, RowSource};
+use super::rows::RowSource;
+use super::run::Done;
 use super::{Counter, Session, counts, registry};
 
 /// What to run.

@@ -11,7 +11,8 @@ use esker_sql_syntax::ast::{Expr, FlushWhat, Query, SetItem, ShowFilter, ShowWha
 use esker_types::{SqlError, Value, errors};
 
 use super::Session;
-use super::run::{Done, RowSource, ok};
+use super::rows::RowSource;
+use super::run::{Done, ok};
 use super::set::{is_plain, is_quick};
 use crate::ddl;
 use crate::show;

@@ -24,7 +24,8 @@ use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
 use super::Session;
-use super::run::{Done, RowSource};
+use super::rows::RowSource;
+use super::run::Done;
 use super::utility::commits_implicitly;
 use crate::ddl;
 use crate::xids::{self, Claim};

@@ -26,7 +26,8 @@ use esker_types::{
 use super::super::Session;
 use super::super::cursor::{Collector, PULL};
 use super::super::names::Purpose;
-use super::super::run::{Done, RowSource};
+use super::super::rows::RowSource;
+use super::super::run::Done;
 use super::super::scope::StatementScope;
 use super::base_table;
 use super::place::{Goal, Spot, Walk, walk};
