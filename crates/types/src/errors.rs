@@ -3,12 +3,15 @@
 //! Neighbours: everything above `engine`. A number that only one place raises is made there, by [`SqlError::new`]; the
 //! architecture tests refuse a second place.
 //! **Invariant**: in the order of the numbers; texts are those of MySQL 8.4, without a trailing period unless MySQL
-//! has one. `program` has those of stored programs, `event` those of events, `partition` those about
-//! partitions, `spatial` those about geometries.
+//! has one. Parts: `account` (privileges), `definition` (names, columns, keys), `event`, `partition`, `program` (stored
+//! programs), `replication` (binary log, GTIDs, channels), `spatial`.
 
+mod account;
+mod definition;
 mod event;
 mod partition;
 mod program;
+mod replication;
 mod spatial;
 
 use std::fmt::Display;
@@ -17,9 +20,12 @@ use crate::collation::Charset;
 use crate::ctx::EvalCtx;
 use crate::error::{SqlError, SqlResult};
 
+pub use account::*;
+pub use definition::*;
 pub use event::*;
 pub use partition::*;
 pub use program::*;
+pub use replication::*;
 pub use spatial::*;
 
 /// 1021: `place` is what is stored there, `advice` what to do.
@@ -48,19 +54,6 @@ pub fn parser_memory_exceeded(bytes: u64) -> SqlError {
         "Memory capacity of {bytes} bytes for 'parser_max_mem_size' exceeded. Parser bailed out for this query."
     );
     SqlError::new(3170, "HY000", text)
-}
-
-/// 1044: `account` is `'user'@'host'`.
-pub fn database_denied(account: impl Display, schema: impl Display) -> SqlError {
-    let text = format!("Access denied for user {account} to database '{schema}'");
-    SqlError::new(1044, "42000", text)
-}
-
-/// 1045: `account` is `'user'@'host'`.
-pub fn access_denied(account: impl Display, with_password: bool) -> SqlError {
-    let using = if with_password { "YES" } else { "NO" };
-    let text = format!("Access denied for user {account} (using password: {using})");
-    SqlError::new(1045, "28000", text)
 }
 
 /// 1046
@@ -94,26 +87,6 @@ pub fn unknown_column(name: impl Display, place: impl Display) -> SqlError {
     SqlError::new(1054, "42S22", text)
 }
 
-/// 1059
-pub fn name_too_long(name: impl Display) -> SqlError {
-    SqlError::new(
-        1059,
-        "42000",
-        format!("Identifier name '{name}' is too long"),
-    )
-}
-
-/// 1060
-pub fn duplicate_column(name: impl Display) -> SqlError {
-    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
-}
-
-/// 1063
-pub fn wrong_column_specifier(column: impl Display) -> SqlError {
-    let text = format!("Incorrect column specifier for column '{column}'");
-    SqlError::new(1063, "42000", text)
-}
-
 /// 1064: the statement's text from where it cannot be understood.
 pub fn syntax(near: impl Display, line: impl Display) -> SqlError {
     let text = format!(
@@ -144,54 +117,15 @@ pub fn cannot_open_table() -> SqlError {
     SqlError::new(1177, "42000", "Can't open table")
 }
 
-/// 1067
-pub fn invalid_default(column: impl Display) -> SqlError {
-    SqlError::new(
-        1067,
-        "42000",
-        format!("Invalid default value for '{column}'"),
-    )
-}
-
 /// 1100
 pub fn table_not_locked(table: impl Display) -> SqlError {
     let text = format!("Table '{table}' was not locked with LOCK TABLES");
     SqlError::new(1100, "HY000", text)
 }
 
-/// 1102
-pub fn wrong_schema_name(name: &str) -> SqlError {
-    let text = format!("Incorrect database name '{name}'");
-    SqlError::new(1102, "42000", text)
-}
-
-/// 1103
-pub fn wrong_table_name(name: &str) -> SqlError {
-    SqlError::new(1103, "42000", format!("Incorrect table name '{name}'"))
-}
-
-/// 1166
-pub fn wrong_column_name(name: &str) -> SqlError {
-    SqlError::new(1166, "42000", format!("Incorrect column name '{name}'"))
-}
-
 /// 1105: what MySQL has no number for.
 pub fn unknown_error(text: impl Display) -> SqlError {
     SqlError::new(1105, "HY000", text.to_string())
-}
-
-/// 3939: a CHECK constraint, a foreign key and a unique index may share a name.
-pub fn several_constraints(name: impl Display, clause: &str) -> SqlError {
-    let text = format!(
-        "Table has multiple constraints with the name '{name}'. Please use constraint specific '{clause}' clause."
-    );
-    SqlError::new(3939, "HY000", text)
-}
-
-/// 3162
-pub fn no_such_authorization(name: impl Display) -> SqlError {
-    let text = format!("Authorization ID {name} does not exist.");
-    SqlError::new(3162, "HY000", text)
 }
 
 /// 1085
@@ -233,11 +167,6 @@ pub fn invalid_text(charset: &str, shown: &str) -> SqlError {
     SqlError::new(1300, "HY000", text)
 }
 
-/// 1117
-pub fn too_many_columns() -> SqlError {
-    SqlError::new(1117, "HY000", "Too many columns")
-}
-
 /// 1135
 pub fn no_thread(why: impl Display) -> SqlError {
     SqlError::new(1135, "HY000", format!("Can't create a new thread: {why}"))
@@ -247,23 +176,6 @@ pub fn no_thread(why: impl Display) -> SqlError {
 pub fn value_count(row: impl Display) -> SqlError {
     let text = format!("Column count doesn't match value count at row {row}");
     SqlError::new(1136, "21S01", text)
-}
-
-/// 1141
-pub fn no_such_grant(user: impl Display, host: impl Display) -> SqlError {
-    let text = format!("There is no such grant defined for user '{user}' on host '{host}'");
-    SqlError::new(1141, "42000", text)
-}
-
-/// 1142
-pub fn table_denied(
-    command: impl Display,
-    user: impl Display,
-    host: impl Display,
-    table: impl Display,
-) -> SqlError {
-    let text = format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
-    SqlError::new(1142, "42000", text)
 }
 
 /// 1146
@@ -276,12 +188,6 @@ pub fn no_such_table(schema: impl Display, name: impl Display) -> SqlError {
 pub fn packet_too_large() -> SqlError {
     let text = "Got a packet bigger than 'max_allowed_packet' bytes";
     SqlError::new(1153, "08S01", text)
-}
-
-/// 1070
-pub fn too_many_key_parts(most: usize) -> SqlError {
-    let text = format!("Too many key parts specified; max {most} parts allowed");
-    SqlError::new(1070, "42000", text)
 }
 
 /// 1172
@@ -307,11 +213,6 @@ pub fn transaction_too_large(limit: impl Display, raise: impl Display) -> SqlErr
         "Multi-statement transaction required more than {limit} bytes of storage; increase {raise} and try again"
     );
     SqlError::new(1197, "HY000", text)
-}
-
-/// 1201: a replication channel cannot begin.
-pub fn channel_failed(why: impl Display) -> SqlError {
-    SqlError::new(1201, "HY000", why.to_string())
 }
 
 /// 1205
@@ -343,18 +244,6 @@ pub fn misplaced_option(option: impl Display) -> SqlError {
     SqlError::new(1234, "42000", text)
 }
 
-/// 1350: `clause` of a view's query.
-pub fn view_with_clause(clause: impl Display) -> SqlError {
-    let text = format!("View's SELECT contains a '{clause}' clause");
-    SqlError::new(1350, "HY000", text)
-}
-
-/// 1220: `command` is SHOW BINLOG EVENTS or SHOW RELAYLOG EVENTS.
-pub fn show_events_failed(command: &str, why: impl Display) -> SqlError {
-    let text = format!("Error when executing command {command}: {why}");
-    SqlError::new(1220, "HY000", text)
-}
-
 /// 1221: `what` is two things that do not go together, joined by "and".
 pub fn wrong_usage(what: impl Display) -> SqlError {
     SqlError::new(1221, "HY000", format!("Incorrect usage of {what}"))
@@ -377,24 +266,10 @@ pub fn no_such_trigger() -> SqlError {
     SqlError::new(1360, "HY000", "Trigger does not exist")
 }
 
-/// 1227: `privileges` is what would do.
-pub fn privilege_needed(privileges: impl Display) -> SqlError {
-    let text = format!(
-        "Access denied; you need (at least one of) the {privileges} privilege(s) for this operation"
-    );
-    SqlError::new(1227, "42000", text)
-}
-
 /// 1228
 pub fn session_variable(name: impl Display) -> SqlError {
     let text = format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL");
     SqlError::new(1228, "HY000", text)
-}
-
-/// 1598
-pub fn binlog_failed(why: impl Display) -> SqlError {
-    let text = format!("Binary logging not possible. Message: {why}");
-    SqlError::new(1598, "HY000", text)
 }
 
 /// 1231: MySQL's text for a variable is [`wrong_value`]; settings at start say more.
@@ -441,11 +316,6 @@ pub fn unknown_collation(name: impl Display) -> SqlError {
     SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
 }
 
-/// 1280
-pub fn wrong_index_name(name: impl Display) -> SqlError {
-    SqlError::new(1280, "42000", format!("Incorrect index name '{name}'"))
-}
-
 /// 1286
 pub fn unknown_engine(name: impl Display) -> SqlError {
     SqlError::new(1286, "42000", format!("Unknown storage engine '{name}'"))
@@ -472,13 +342,6 @@ pub fn undeclared_variable(name: impl Display) -> SqlError {
 /// 1347
 pub fn wrong_object(schema: impl Display, name: impl Display, wanted: impl Display) -> SqlError {
     SqlError::new(1347, "HY000", format!("'{schema}.{name}' is not {wanted}"))
-}
-
-/// 1353
-pub fn view_columns_differ() -> SqlError {
-    let text = "In definition of view, derived table or common table expression, SELECT list and \
-                column names list have different column counts";
-    SqlError::new(1353, "HY000", text)
 }
 
 /// 1031
@@ -536,35 +399,6 @@ pub fn definition_changed() -> SqlError {
     SqlError::new(1412, "HY000", text)
 }
 
-/// 1425
-pub fn scale_too_big(scale: impl Display, column: impl Display, max: impl Display) -> SqlError {
-    let text = format!("Too big scale {scale} specified for column '{column}'. Maximum is {max}.");
-    SqlError::new(1425, "42000", text)
-}
-
-/// 1426
-pub fn precision_too_big(
-    precision: impl Display,
-    column: impl Display,
-    max: impl Display,
-) -> SqlError {
-    let text = format!("Too-big precision {precision} specified for '{column}'. Maximum is {max}.");
-    SqlError::new(1426, "42000", text)
-}
-
-/// 1427
-pub fn scale_above_precision(column: impl Display) -> SqlError {
-    let text =
-        format!("For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}').");
-    SqlError::new(1427, "42000", text)
-}
-
-/// 1439
-pub fn width_out_of_range(column: impl Display, max: impl Display) -> SqlError {
-    let text = format!("Display width out of range for column '{column}' (max = {max})");
-    SqlError::new(1439, "42000", text)
-}
-
 /// 1467
 pub fn no_auto_increment_value() -> SqlError {
     let text = "Failed to read auto-increment value from storage engine";
@@ -585,12 +419,6 @@ pub fn line_feed(value: impl Display) -> SqlError {
 pub fn wrong_parameter_count(function: impl Display) -> SqlError {
     let text = format!("Incorrect parameter count in the call to native function '{function}'");
     SqlError::new(1582, "42000", text)
-}
-
-/// 1610
-pub fn corrupt_event(why: impl Display) -> SqlError {
-    let text = format!("Corrupted replication event was detected: {why}");
-    SqlError::new(1610, "HY000", text)
 }
 
 /// 1690: `what` is a type or a parameter, `place` the expression.
@@ -627,12 +455,6 @@ pub fn unknown_locale(name: impl Display) -> SqlError {
     SqlError::new(1649, "HY000", format!("Unknown locale: '{name}'"))
 }
 
-/// 1772
-pub fn malformed_gtid_set(text: impl Display) -> SqlError {
-    let text = format!("Malformed GTID set specification '{text}'.");
-    SqlError::new(1772, "HY000", text)
-}
-
 /// 1815
 pub fn internal(what: impl Display) -> SqlError {
     SqlError::new(1815, "HY000", format!("Internal error: {what}"))
@@ -641,11 +463,6 @@ pub fn internal(what: impl Display) -> SqlError {
 /// 1835
 pub fn malformed_packet() -> SqlError {
     SqlError::new(1835, "HY000", "Malformed communication packet.")
-}
-
-/// 1872: what a replication channel keeps is damaged.
-pub fn channel_damaged(why: impl Display) -> SqlError {
-    SqlError::new(1872, "HY000", why.to_string())
 }
 
 /// 2014
@@ -658,18 +475,6 @@ pub fn user_lock_deadlock() -> SqlError {
     let text = "Deadlock found when trying to get user-level lock; try rolling back transaction/releasing locks and \
                 restarting lock acquisition.";
     SqlError::new(3058, "HY000", text)
-}
-
-/// 3067: a rule of CHANGE REPLICATION FILTER.
-pub fn filter_pattern() -> SqlError {
-    let text = "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'";
-    SqlError::new(3067, "HY000", text)
-}
-
-/// 3139: `what` is not done on a channel of this name.
-pub fn channel_refuses(what: impl Display, channel: impl Display) -> SqlError {
-    let text = format!("{what} cannot be performed on channel '{channel}'.");
-    SqlError::new(3139, "HY000", text)
 }
 
 /// 3024
@@ -691,13 +496,6 @@ pub fn no_json(argument: impl Display, function: impl Display) -> SqlError {
          required."
     );
     SqlError::new(3146, "22032", text)
-}
-
-/// 3092
-pub fn no_group_member() -> SqlError {
-    let text = "The server is not configured properly to be an active member of the group. Please see more details on \
-                error log.";
-    SqlError::new(3092, "HY000", text)
 }
 
 /// 3184
@@ -724,28 +522,10 @@ pub fn syntax_of_old() -> SqlError {
     SqlError::new(1149, "42000", text)
 }
 
-/// 3510
-pub fn no_such_tablespace(name: &str) -> SqlError {
-    SqlError::new(3510, "HY000", format!("Tablespace {name} doesn't exist."))
-}
-
-/// 3805
-pub fn no_binlog_encryption() -> SqlError {
-    let text = "Cannot rotate binary log master key when 'binlog-encryption' is off.";
-    SqlError::new(3805, "HY000", text)
-}
-
 /// 3833
 pub fn encrypted_temporary() -> SqlError {
     let text = "ENCRYPTION clause is not valid for temporary tablespace.";
     SqlError::new(3833, "HY000", text)
-}
-
-/// 4085
-pub fn purge_beside_backup() -> SqlError {
-    let text = "Could not purge binary logs since another session is executing LOCK INSTANCE FOR BACKUP. Wait for that \
-                session to release the lock.";
-    SqlError::new(4085, "HY000", text)
 }
 
 /// 4035
@@ -754,46 +534,9 @@ pub fn no_keyring_reload() -> SqlError {
     SqlError::new(4035, "HY000", text)
 }
 
-/// 3552
-pub fn schema_rejected(name: &str) -> SqlError {
-    let text = format!("Access to system schema '{name}' is rejected.");
-    SqlError::new(3552, "HY000", text)
-}
-
-/// 3554: `kind` is `data dictionary` or `system`.
-pub fn table_rejected(kind: &str, name: &str) -> SqlError {
-    let text = format!("Access to {kind} table 'mysql.{name}' is rejected.");
-    SqlError::new(3554, "HY000", text)
-}
-
-/// 3522
-pub fn invisible_primary_key() -> SqlError {
-    SqlError::new(3522, "HY000", "A primary key index cannot be invisible")
-}
-
-/// 3530: `'role'@'host'` and `'user'@'host'`.
-pub fn role_not_granted(role: impl Display, to: impl Display) -> SqlError {
-    SqlError::new(3530, "HY000", format!("{role} is not granted to {to}"))
-}
-
-/// 3940
-pub fn unknown_constraint(name: impl Display) -> SqlError {
-    SqlError::new(
-        3940,
-        "HY000",
-        format!("Constraint '{name}' does not exist."),
-    )
-}
-
 /// 3503
 pub fn no_such_database(name: &str) -> SqlError {
     SqlError::new(3503, "42Y07", format!("Database '{name}' doesn't exist"))
-}
-
-/// 4028
-pub fn no_visible_column() -> SqlError {
-    let text = "A table must have at least one visible column.";
-    SqlError::new(4028, "HY000", text)
 }
 
 /// 1778.
@@ -826,20 +569,6 @@ pub fn invalid_performance_schema_usage() -> SqlError {
 pub fn schema_is_read_only(name: impl Display) -> SqlError {
     let text = format!("Schema '{name}' is in read only mode.");
     SqlError::new(3989, "HY000", text)
-}
-
-/// 1148 for `DISCARD TABLESPACE` and `IMPORT TABLESPACE` of a table whose rows are in no file of its own.
-pub fn not_file_per_table(verb: &str, schema: &str, table: &str) -> SqlError {
-    let text = format!(
-        "InnoDB: Cannot {verb} table `{schema}/{table}` because it is in a general tablespace. It must be file-per-table."
-    );
-    SqlError::new(1148, "42000", text)
-}
-
-/// 3007
-pub fn tablespace_of_temporary() -> SqlError {
-    let text = "Cannot DISCARD/IMPORT tablespace associated with temporary table";
-    SqlError::new(3007, "HY000", text)
 }
 
 /// 3527

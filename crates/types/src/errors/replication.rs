@@ -1,0 +1,74 @@
+//! Errors about the binary log, GTIDs and replication channels.
+//!
+//! Neighbours: `binlog`, `replica` and `applier` of the SQL crate, the server's streams. **Invariant**: as in the
+//! parent, in the order of the numbers.
+
+use std::fmt::Display;
+
+use crate::error::SqlError;
+
+/// 1201: a replication channel cannot begin.
+pub fn channel_failed(why: impl Display) -> SqlError {
+    SqlError::new(1201, "HY000", why.to_string())
+}
+
+/// 1220: `command` is SHOW BINLOG EVENTS or SHOW RELAYLOG EVENTS.
+pub fn show_events_failed(command: &str, why: impl Display) -> SqlError {
+    let text = format!("Error when executing command {command}: {why}");
+    SqlError::new(1220, "HY000", text)
+}
+
+/// 1598
+pub fn binlog_failed(why: impl Display) -> SqlError {
+    let text = format!("Binary logging not possible. Message: {why}");
+    SqlError::new(1598, "HY000", text)
+}
+
+/// 1610
+pub fn corrupt_event(why: impl Display) -> SqlError {
+    let text = format!("Corrupted replication event was detected: {why}");
+    SqlError::new(1610, "HY000", text)
+}
+
+/// 1772
+pub fn malformed_gtid_set(text: impl Display) -> SqlError {
+    let text = format!("Malformed GTID set specification '{text}'.");
+    SqlError::new(1772, "HY000", text)
+}
+
+/// 1872: what a replication channel keeps is damaged.
+pub fn channel_damaged(why: impl Display) -> SqlError {
+    SqlError::new(1872, "HY000", why.to_string())
+}
+
+/// 3067: a rule of CHANGE REPLICATION FILTER.
+pub fn filter_pattern() -> SqlError {
+    let text = "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'";
+    SqlError::new(3067, "HY000", text)
+}
+
+/// 3139: `what` is not done on a channel of this name.
+pub fn channel_refuses(what: impl Display, channel: impl Display) -> SqlError {
+    let text = format!("{what} cannot be performed on channel '{channel}'.");
+    SqlError::new(3139, "HY000", text)
+}
+
+/// 3092
+pub fn no_group_member() -> SqlError {
+    let text = "The server is not configured properly to be an active member of the group. Please see more details on \
+                error log.";
+    SqlError::new(3092, "HY000", text)
+}
+
+/// 3805
+pub fn no_binlog_encryption() -> SqlError {
+    let text = "Cannot rotate binary log master key when 'binlog-encryption' is off.";
+    SqlError::new(3805, "HY000", text)
+}
+
+/// 4085
+pub fn purge_beside_backup() -> SqlError {
+    let text = "Could not purge binary logs since another session is executing LOCK INSTANCE FOR BACKUP. Wait for that \
+                session to release the lock.";
+    SqlError::new(4085, "HY000", text)
+}
