@@ -6,7 +6,7 @@
 use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, read, shown, t};
+use super::{Table, of_program, read, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::scheduler::zone_of;
 use crate::session::Session;
@@ -60,23 +60,11 @@ pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let settings = &found.settings;
     let quotes = shown(session).quotes;
     let text = found.create_text(&zone_of(&context.instance, &found), quotes);
-    let row = vec![
-        t(&found.name),
-        t(&settings.sql_mode),
-        t(&found.time_zone),
-        t(text),
-        t(&settings.charset_client),
-        t(&settings.collation_connection),
-        t(&settings.database_collation),
+    let own = vec![
+        ("Event", t(&found.name)),
+        ("sql_mode", t(&settings.sql_mode)),
+        ("time_zone", t(&found.time_zone)),
+        ("Create Event", t(text)),
     ];
-    let names = [
-        "Event",
-        "sql_mode",
-        "time_zone",
-        "Create Event",
-        "character_set_client",
-        "collation_connection",
-        "Database Collation",
-    ];
-    Ok(Table::texts(&names, vec![row]))
+    Ok(of_program(own, settings))
 }

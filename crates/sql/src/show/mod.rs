@@ -24,7 +24,7 @@ mod users;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{Quotes, Shown};
+use esker_sql_catalog::catalog::{ProgramSettings, Quotes, Shown};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
@@ -127,6 +127,17 @@ impl Table {
 }
 
 pub(crate) use users::secret as shown_secret;
+
+/// What SHOW CREATE of a stored program answers with: columns of its own, and what it was made under.
+fn of_program(own: Vec<(&str, Value)>, settings: &ProgramSettings) -> Table {
+    let made_under = [
+        ("character_set_client", t(&settings.charset_client)),
+        ("collation_connection", t(&settings.collation_connection)),
+        ("Database Collation", t(&settings.database_collation)),
+    ];
+    let (names, row): (Vec<&str>, Vec<Value>) = own.into_iter().chain(made_under).unzip();
+    Table::texts(&names, vec![row])
+}
 
 /// The rows of a table of a system schema, for a SHOW that answers with them.
 ///

@@ -8,7 +8,7 @@ use esker_sql_syntax::ast::ObjectName;
 use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, Value, errors};
 
-use super::{Table, bare_names, t};
+use super::{Table, bare_names, of_program, t};
 use crate::infoschema;
 use crate::infoschema::routines::{status_row, visible};
 use crate::session::Session;
@@ -37,28 +37,17 @@ pub(super) fn create(session: &Session, kind: RoutineKind, name: &ObjectName) ->
         RoutineKind::Procedure => ("Procedure", "Create Procedure"),
         RoutineKind::Function => ("Function", "Create Function"),
     };
-    let names = [
-        word,
-        "sql_mode",
-        create,
-        "character_set_client",
-        "collation_connection",
-        "Database Collation",
-    ];
     let settings = &found.settings;
     let text = match viewer.sees_routine_text(&found) {
         true => t(found.create_text(bare_names(session))),
         false => Value::Null,
     };
-    let row = vec![
-        t(&found.name),
-        t(&settings.sql_mode),
-        text,
-        t(&settings.charset_client),
-        t(&settings.collation_connection),
-        t(&settings.database_collation),
+    let own = vec![
+        (word, t(&found.name)),
+        ("sql_mode", t(&settings.sql_mode)),
+        (create, text),
     ];
-    Ok(Table::texts(&names, vec![row]))
+    Ok(of_program(own, settings))
 }
 
 /// SHOW … STATUS.

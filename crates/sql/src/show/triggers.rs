@@ -9,7 +9,7 @@ use esker_sql_syntax::ast::{Ident, ObjectName};
 use esker_types::{SqlResult, errors};
 
 use super::objects::schema_of;
-use super::{Table, read, shown, t};
+use super::{Table, of_program, read, shown, t};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -57,23 +57,13 @@ pub(super) fn create(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         .require_on(&["TRIGGER"], &table.schema, &table.name)
         .map_err(denied)?;
     let settings = &trigger.settings;
-    let row = vec![
-        t(&trigger.name),
-        t(&settings.sql_mode),
-        t(show_create_trigger(table, trigger, shown(session).quotes)),
-        t(&settings.charset_client),
-        t(&settings.collation_connection),
-        t(&settings.database_collation),
+    let text = show_create_trigger(table, trigger, shown(session).quotes);
+    let own = vec![
+        ("Trigger", t(&trigger.name)),
+        ("sql_mode", t(&settings.sql_mode)),
+        ("SQL Original Statement", t(text)),
     ];
-    let names = [
-        "Trigger",
-        "sql_mode",
-        "SQL Original Statement",
-        "character_set_client",
-        "collation_connection",
-        "Database Collation",
-    ];
-    let mut shown = Table::texts(&names, vec![row]);
+    let mut shown = of_program(own, settings);
     let (created, ty) = infoschema::trigger_created(&context.viewer(), trigger);
     let mut columns = shown.columns.to_vec();
     columns.push(ColumnMeta::computed("Created", ty));
