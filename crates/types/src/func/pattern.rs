@@ -437,21 +437,18 @@ impl Groups<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::super::icu::translate;
     use super::*;
     use crate::ctx::NoSession;
     use crate::ctx::RegexpLimits;
+    use crate::testing::Killed;
 
-    /// A session whose statement is killed after it has been asked so many times.
-    struct Killed(Cell<u32>);
+    /// One that is killed, whose patterns may take few steps until then.
+    struct Hasty(Killed);
 
-    impl SessionInfo for Killed {
-        fn go_on(&self, _: usize) -> SqlResult<()> {
-            let left = self.0.get().checked_sub(1);
-            self.0.set(left.ok_or_else(|| error(1317, "killed"))?);
-            Ok(())
+    impl SessionInfo for Hasty {
+        fn go_on(&self, bytes: usize) -> SqlResult<()> {
+            self.0.go_on(bytes)
         }
         fn regexp_limits(&self) -> RegexpLimits {
             RegexpLimits {
@@ -535,7 +532,7 @@ mod tests {
         let pattern = pattern("(a?){200}b").expect("a pattern");
         let text = "a".repeat(200_000);
         for questions in [0, 1, 7, 50] {
-            let session = Killed(Cell::new(questions));
+            let session = Hasty(Killed::after(questions));
             let killed = pattern.search(&text, &session).first(0);
             assert_eq!(killed.map_err(|e| e.code), Err(1317));
         }
@@ -544,12 +541,12 @@ mod tests {
             pattern: pattern.to_owned(),
             ..Key::default()
         };
-        let large = compiled(key(r"\w{30}"), &Killed(Cell::new(2)));
+        let large = compiled(key(r"\w{30}"), &Hasty(Killed::after(2)));
         assert_eq!(large.map(|_| ()).map_err(|e| e.code), Err(1317));
         let whole = super::tests::pattern("^a*$").expect("a pattern");
         let mut questions = 0;
         while whole
-            .search(&text, &Killed(Cell::new(questions)))
+            .search(&text, &Hasty(Killed::after(questions)))
             .first(0)
             .is_err()
         {
@@ -562,7 +559,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused() {
         assert_eq!(pattern(r"(\w{100}){100}").err().map(|e| e.code), Some(3698));
-        let session = Killed(Cell::new(u32::MAX));
+        let session = Hasty(Killed::after(u32::MAX));
         // So is making ever new states.
         let varied = pattern("a(a|b){200}c").expect("a pattern");
         let mut bits = 1_u64;
