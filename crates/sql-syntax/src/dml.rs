@@ -287,12 +287,12 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// LOAD DATA, after LOAD.
+    /// LOAD DATA and LOAD XML, after LOAD.
     pub(super) fn load(&mut self) -> SqlResult<Statement> {
-        if self.eat_kw(Kw::XML) {
-            return Ok(self.unsupported("LOAD XML"));
+        let is_xml = self.eat_kw(Kw::XML);
+        if !is_xml {
+            self.expect_kw(Kw::DATA)?;
         }
-        self.expect_kw(Kw::DATA)?;
         let priority = match self.eat_any(&[Kw::LOW_PRIORITY, Kw::CONCURRENT]) {
             Some(Kw::LOW_PRIORITY) => Some(Priority::Low),
             Some(_) => Some(Priority::High),
@@ -312,6 +312,7 @@ impl Parser<'_> {
             table: self.object_name()?,
             partitions: self.opt_partitions()?,
             charset: None,
+            row_tag: is_xml.then(|| b"<row>".to_vec()),
             format: super::ast::FileFormat::default(),
             skip_lines: 0,
             columns: Vec::new(),
@@ -320,7 +321,16 @@ impl Parser<'_> {
         if self.eat_charset_words()? {
             load.charset = Some(self.charset_name()?);
         }
+        if is_xml && self.eat_kw(Kw::ROWS) {
+            self.expect_seq(&[Kw::IDENTIFIED, Kw::BY])?;
+            load.row_tag = Some(self.string()?);
+        }
         load.format = self.file_format()?;
+        // The tag is what lines end with, for MySQL.
+        let lines_end = &load.format.lines_terminated;
+        if is_xml && *lines_end != super::ast::FileFormat::default().lines_terminated {
+            load.row_tag = Some(lines_end.clone());
+        }
         if self.eat_kw(Kw::IGNORE) {
             load.skip_lines = self.number()?;
             self.expect_any(&[Kw::LINES, Kw::ROWS])?;

@@ -170,6 +170,48 @@ fn files_of_the_server() {
 }
 
 /// LOAD_FILE answers NULL where LOAD DATA has errors, but for what all could not read; also in scans and programs.
+/// The rows are MySQL's.
+#[test]
+fn rows_of_xml() {
+    let (server, dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE t (a INT, b VARCHAR(20) DEFAULT 'dflt', c VARCHAR(20))");
+    let file = r#"<?xml version="1.0"?>
+<list>
+  <row> <field name="a">1</field> <field name="b">&lt;&#65;&gt;</field> <field name="c" xsi:nil="true" /> </row>
+  <!-- <row a="77"/> --> <row a="2" b='two'/> <row A="3" b="upper"/>
+  <grp c="outer"><row a="4"><b>one</b><b>two </b></row></grp> <other a="12"/> <row a = "5"/>
+</list>"#;
+    let path = put(dir.path(), "xml", file.as_bytes());
+    let load = format!("LOAD XML INFILE '{path}' INTO TABLE t");
+    c.run(&load);
+    let all = [
+        "1|<&#65;>|NULL",
+        "2|two|NULL",
+        "NULL|upper|NULL",
+        "4|two |outer",
+        "NULL|NULL|NULL",
+    ];
+    assert_eq!(c.lines("SELECT * FROM t"), all);
+    c.run("TRUNCATE t");
+    c.run(&format!(
+        "{load} ROWS IDENTIFIED BY '<row>' IGNORE 3 ROWS (a, @b) SET c = CONCAT('v', @b), b = 's'"
+    ));
+    assert_eq!(c.lines("SELECT * FROM t"), ["4|s|vtwo ", "NULL|s|NULL"]);
+    c.run("TRUNCATE t");
+    c.run(&format!(
+        "{load} CHARACTER SET utf8mb4 ROWS IDENTIFIED BY '<other>'"
+    ));
+    assert_eq!(c.lines("SELECT * FROM t"), ["12|NULL|NULL"]);
+    c.run("CREATE TABLE n (a INT NOT NULL, b INT NOT NULL DEFAULT 7); CREATE TRIGGER r BEFORE INSERT ON n FOR EACH ROW SET NEW.a = NEW.a * 10");
+    let into_n = load.replace("TABLE t", "TABLE n ROWS IDENTIFIED BY '<other>'");
+    assert_eq!(c.code(&into_n), Some(1263), "b is not in the file");
+    c.run(&format!("{into_n} (a)"));
+    assert_eq!(c.lines("SELECT * FROM n"), ["120|7"]);
+    let in_program = format!("CREATE PROCEDURE p() {load}");
+    assert_eq!(c.code(&in_program), Some(1314));
+}
+
 #[test]
 fn a_file_as_a_value() {
     let (server, dir) = server();

@@ -147,7 +147,7 @@ pub struct Delete {
     pub hints: Option<Box<BlockHints>>,
 }
 
-/// LOAD DATA.
+/// LOAD DATA and LOAD XML.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadData {
     /// LOCAL.
@@ -166,6 +166,8 @@ pub struct LoadData {
     pub partitions: Vec<Ident>,
     /// CHARACTER SET.
     pub charset: Option<Box<str>>,
+    /// LOAD XML: the tag of a row, `<row>` if nothing else is given.
+    pub row_tag: Option<Vec<u8>>,
     /// FIELDS and LINES.
     pub format: FileFormat,
     /// IGNORE n LINES.

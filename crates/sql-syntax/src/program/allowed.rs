@@ -68,6 +68,7 @@ fn refuse_anywhere(statement: &Statement) -> SqlResult<()> {
         Statement::Use(_) => refused("USE"),
         Statement::LockTables { .. } => refused("LOCK"),
         Statement::UnlockTables => refused("UNLOCK"),
+        Statement::LoadData(load) if load.row_tag.is_some() => refused("LOAD XML"),
         Statement::LoadData(_) => refused("LOAD DATA"),
         Statement::Help(_) => refused("HELP"),
         Statement::Maintain(maintain) if maintain.kind == MaintainKind::Check => refused("CHECK"),

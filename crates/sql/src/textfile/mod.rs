@@ -1,17 +1,19 @@
-//! Text files with rows: what LOAD DATA reads and SELECT … INTO OUTFILE writes.
+//! Text files with rows: what LOAD DATA and LOAD XML read and SELECT … INTO OUTFILE writes.
 //!
-//! In this order: [`Dialect`] (FIELDS and LINES, checked) · `read` (a file into fields) · `write` (rows into a file) ·
-//! `place` (which files the server may touch). Neighbours: `dml::insert::load` makes rows of the fields;
-//! `session::load` and `session::export` run the statements; the server brings the bytes of a client's file as a
-//! [`FileSource`].
+//! In this order: [`Dialect`] (FIELDS and LINES, checked) · `input` (the bytes of a file) · `read` (a file into
+//! fields) · `xml` (a file of XML into rows) · `write` (rows into a file) · `place` (which files the server may
+//! touch). Neighbours: `dml::insert::load_rows` makes rows of the fields; `session::load` and `session::export` run
+//! the statements; the server brings the bytes of a client's file as a [`FileSource`].
 //!
 //! **Invariants**
 //! - Files pass through in pieces; only one field (or row of a fixed width) is in memory, and its size is bounded.
 //! - Separators are compared as bytes, but never with a part of a code of several bytes ([`Charset::code_len`]).
 
+mod input;
 mod place;
 mod read;
 mod write;
+mod xml;
 
 use esker_sql_syntax::ast::FileFormat;
 use esker_types::collation::{Charset, Collation};
@@ -20,8 +22,9 @@ use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors};
 pub(crate) use place::{Places, create_file, io_error, open_file, read_file};
 pub(crate) use read::FieldReader;
 pub(crate) use write::{Export, RawSink, TextSink};
+pub(crate) use xml::XmlRows;
 
-/// Where the bytes of LOAD DATA come from.
+/// Where the bytes of LOAD DATA and LOAD XML come from.
 pub trait FileSource {
     /// Puts the next bytes of the file into `piece`, which is empty; it stays empty at the end of the file. Asks
     /// `check_killed` now and then while it waits.

@@ -1,6 +1,6 @@
 //! A text file into fields.
 //!
-//! Neighbours: `dml::insert::load` asks for field after field, line after line; a [`FileSource`] brings the bytes.
+//! Neighbours: `dml::insert::load_rows` asks for field after field, line after line; `input` has the bytes.
 //!
 //! What a byte means depends on where it stands:
 //! ```text
@@ -11,96 +11,16 @@
 //! ```
 //! **Invariants**
 //! - After the end of a line nothing is read before [`FieldReader::next_line`].
-//! - A field longer than the limit is an error, so memory is bounded. What the field and the pieces of the file take is
-//!   reserved of the server's memory, or refused.
+//! - A field longer than the limit is an error, so memory is bounded.
 
 use std::sync::Arc;
 
-use esker_engine::{MemoryBudget, Reservation};
-use esker_sql_catalog::exec_error::engine_error;
+use esker_engine::MemoryBudget;
 use esker_types::collation::Charset;
 use esker_types::{SqlResult, errors};
 
+use super::input::Input;
 use super::{Dialect, FileSource};
-
-/// Memory is reserved in pieces of this size.
-const RESERVED_STEP: usize = 64 << 10;
-
-/// The bytes of the file around the place that is read.
-struct Input<'a> {
-    source: &'a mut dyn FileSource,
-    check_killed: &'a dyn Fn() -> SqlResult<()>,
-    buf: Vec<u8>,
-    pos: usize,
-    /// The source has no more.
-    ended: bool,
-    piece: Vec<u8>,
-    /// What the field that is read takes.
-    field_bytes: usize,
-    memory: Reservation,
-}
-
-impl Input<'_> {
-    /// Makes sure that `count` bytes are there, unless the file ends before.
-    fn look(&mut self, count: usize) -> SqlResult<&[u8]> {
-        while self.buf.len() - self.pos < count && !self.ended {
-            self.piece.clear();
-            self.source.read(&mut self.piece, self.check_killed)?;
-            self.ended = self.piece.is_empty();
-            self.buf.drain(..self.pos);
-            self.pos = 0;
-            if self.buf.is_empty() {
-                std::mem::swap(&mut self.buf, &mut self.piece);
-            } else {
-                self.buf.extend_from_slice(&self.piece);
-            }
-            self.reserve()?;
-        }
-        Ok(&self.buf[self.pos..])
-    }
-
-    /// Reserves what is taken, beyond what was at most taken before.
-    fn reserve(&mut self) -> SqlResult<()> {
-        let taken = self.buf.capacity() + self.piece.capacity() + self.field_bytes;
-        let taken = taken.next_multiple_of(RESERVED_STEP);
-        let more = taken.saturating_sub(self.memory.bytes());
-        if more == 0 {
-            return Ok(());
-        }
-        self.memory.grow(more).map_err(|e| engine_error(&e))
-    }
-
-    fn peek(&mut self) -> SqlResult<Option<u8>> {
-        match self.buf.get(self.pos) {
-            Some(byte) => Ok(Some(*byte)),
-            None => Ok(self.look(1)?.first().copied()),
-        }
-    }
-
-    /// Steps over `text` if it comes next. Never over an empty one.
-    fn eat(&mut self, text: &[u8]) -> SqlResult<bool> {
-        if text.is_empty() || self.peek()? != Some(text[0]) {
-            return Ok(false);
-        }
-        let found = self.look(text.len())?.starts_with(text);
-        if found {
-            self.pos += text.len();
-        }
-        Ok(found)
-    }
-
-    /// The bytes at hand up to the first that is `special`.
-    fn plain(&mut self, special: &[bool; 256]) -> &[u8] {
-        let rest = &self.buf[self.pos..];
-        let end = rest.iter().position(|b| special[usize::from(*b)]);
-        let plain = &rest[..end.unwrap_or(rest.len())];
-        self.pos += plain.len();
-        plain
-    }
-}
-
-/// Longest code of a character set of several bytes.
-const MOST_CODE_BYTES: usize = 4;
 
 /// Reads fields.
 pub(crate) struct FieldReader<'a> {
@@ -154,16 +74,7 @@ impl<'a> FieldReader<'a> {
             special_quoted[0x80..].fill(true);
         }
         Ok(Self {
-            input: Input {
-                source,
-                check_killed,
-                buf: Vec::new(),
-                pos: 0,
-                ended: false,
-                piece: Vec::new(),
-                field_bytes: 0,
-                memory: memory.reserve(0).map_err(|e| engine_error(&e))?,
-            },
+            input: Input::new(source, check_killed, memory)?,
             charset,
             dialect,
             special,
@@ -415,11 +326,7 @@ impl<'a> FieldReader<'a> {
 
     /// Bytes of what comes next and is taken whole, at least one.
     fn code_len(&mut self) -> SqlResult<usize> {
-        let charset = self.charset;
-        if !charset.is_of_several_bytes() {
-            return Ok(1);
-        }
-        Ok(charset.code_len(self.input.look(MOST_CODE_BYTES)?).max(1))
+        self.input.code_len(self.charset)
     }
 
     fn push_code(&mut self) -> SqlResult<()> {

@@ -1,11 +1,8 @@
-//! LOAD DATA: rows from the fields of a text file.
+//! LOAD DATA and LOAD XML, compiled.
 //!
-//! Neighbours: `textfile` finds the fields; `run` numbers, checks and writes the rows as those of an INSERT;
-//! `session::load` brings the file.
+//! Neighbours: `load_rows` makes rows of the file; `session::load` brings it.
 //!
 //! **Invariants**
-//! - A row begins with the defaults; its fields go to columns and variables in the order of the list, then SET is
-//!   evaluated from left to right over the row so far.
 //! - Columns without a default begin with zero or the empty string. Fields and SET may name generated columns: such
 //!   fields have to be values of the column, and are computed anew.
 //! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot
@@ -14,114 +11,80 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use esker_engine::MemoryBudget;
 use esker_sql_catalog::catalog::TableDef;
-use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{BindEnv, Need, bind_expr, errors};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{Expr, Ident, LoadData, LoadTarget};
-use esker_types::collation::{Charset, Collation};
-use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::collation::Charset;
+use esker_types::{Level, SqlError, SqlResult, SqlType, Value};
 
 use super::compile::{compile_cell, foreign_keys, row_scope};
-use super::run::Run;
 use super::steps::InsertSteps;
-use super::{Cell, CompiledInsert, OnConflict, Rows, relaxed};
+use super::{CompiledInsert, OnConflict, Rows, relaxed};
 use crate::dml::change::Assignment;
 use crate::dml::exprs::TableExprs;
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::assigned_column;
 use crate::dml::through_view::{InsertTarget, LOAD};
-use crate::dml::values::{assign, now_for, reset_value};
-use crate::dml::{Beside, DmlDone, DmlEnv};
-use crate::textfile::{
-    Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, separable, width_of,
-};
+use crate::dml::{Beside, DmlEnv};
+use crate::textfile::{Dialect, FOREIGN_BYTES, charset_named, separable, width_of};
 
 /// Longest text of a user variable, characters, as its type has it.
-const VARIABLE_LENGTH: u32 = 65_535;
+pub(super) const VARIABLE_LENGTH: u32 = 65_535;
 
 /// Where a field goes.
 #[derive(Debug)]
-enum Target {
+pub(super) enum Target {
     Column(usize),
     Variable(Box<str>),
 }
 
-/// A compiled LOAD DATA.
+/// What of XML is a row, and what its values are called.
+#[derive(Debug)]
+pub(super) struct XmlNames {
+    /// The element of a row.
+    pub(super) row: Vec<u8>,
+    /// Names of the values, target by target.
+    pub(super) names: Vec<Box<str>>,
+}
+
+impl XmlNames {
+    fn new(tag: &[u8], load: &LoadData, table: &TableDef, targets: &[Target]) -> Self {
+        let name = |at: usize, target: &Target| match (target, load.columns.get(at)) {
+            (_, Some(LoadTarget::Column(name))) => name.text.clone(),
+            (Target::Variable(name), _) => name.clone(),
+            (Target::Column(col), _) => Box::from(&*table.columns[*col].name),
+        };
+        Self {
+            // Without the brackets around it.
+            row: tag
+                .get(1..tag.len().max(2) - 1)
+                .unwrap_or_default()
+                .to_vec(),
+            names: targets
+                .iter()
+                .enumerate()
+                .map(|(at, t)| name(at, t))
+                .collect(),
+        }
+    }
+}
+
+/// A compiled LOAD DATA or LOAD XML.
 #[derive(Debug)]
 pub struct CompiledLoad {
-    insert: CompiledInsert,
-    targets: Vec<Target>,
-    sets: Vec<Assignment>,
-    charset: Charset,
-    dialect: Dialect,
-    skip_lines: u64,
+    pub(super) insert: CompiledInsert,
+    pub(super) targets: Vec<Target>,
+    pub(super) sets: Vec<Assignment>,
+    pub(super) charset: Charset,
+    pub(super) dialect: Dialect,
+    /// Of LOAD XML.
+    pub(super) xml: Option<XmlNames>,
+    pub(super) skip_lines: u64,
     /// Bytes of a row, where fields have neither separators nor quotes.
-    row_width: Option<usize>,
-    /// Largest field, bytes.
-    field_limit: usize,
-}
-
-/// Where in the file the statement is.
-struct Lines {
-    /// The row that comes next, from 1 on.
-    row: u64,
-    /// Lines to be left out before it.
-    skip: u64,
-    are_over: bool,
-}
-
-/// A LOAD DATA into a table with triggers, between two of its steps.
-pub(crate) struct LoadSteps<'a> {
-    load: &'a CompiledLoad,
-    reader: FieldReader<'a>,
-    lines: Lines,
-    /// The end of the last row's line was not looked for yet.
-    has_line: bool,
-}
-
-impl LoadSteps<'_> {
-    /// The row of the next line, as BEFORE triggers see it.
-    pub(crate) fn next(
-        &mut self,
-        env: &mut DmlEnv<'_>,
-        steps: &mut InsertSteps,
-    ) -> Result<Option<Vec<Value>>, ExecError> {
-        let Self {
-            load,
-            reader,
-            lines,
-            has_line,
-        } = self;
-        load.insert.resumed(env, steps, |run, steps| {
-            if *has_line {
-                end_line(run, reader, lines)?;
-            }
-            *has_line = load.next_line(run, reader, lines)?;
-            if !*has_line {
-                return Ok(None);
-            }
-            steps.comes(lines.row);
-            run.proposed(lines.row).map(Some)
-        })
-    }
-}
-
-/// A row is stored: looks for the end of its line.
-fn end_line(
-    run: &Run<'_, '_>,
-    reader: &mut FieldReader<'_>,
-    lines: &mut Lines,
-) -> Result<(), ExecError> {
-    lines.are_over = reader.next_line()?;
-    if !lines.are_over {
-        if reader.was_cut() {
-            too_many(run, lines.row)?;
-        }
-        lines.row += 1;
-    }
-    Ok(())
+    pub(super) row_width: Option<usize>,
+    /// Largest field, or values of a row of XML, bytes.
+    pub(super) field_limit: usize,
 }
 
 /// User variables in which those that a file fills have text.
@@ -146,7 +109,7 @@ impl UserVars for FileVars<'_> {
 }
 
 /// The type of text in a character set.
-fn text_type(charset: Charset) -> SqlType {
+pub(super) fn text_type(charset: Charset) -> SqlType {
     SqlType::varchar(VARIABLE_LENGTH, charset.default_collation())
 }
 
@@ -176,7 +139,12 @@ impl CompiledLoad {
         let target = load_target(env, need, load)?;
         let table = target.table.clone();
         let targets = targets(&target, &load.columns)?;
-        let row_width = row_width(&table, &targets, &dialect)?;
+        let row_width = match load.row_tag {
+            None => row_width(&table, &targets, &dialect)?,
+            Some(_) => None,
+        };
+        let xml = load.row_tag.as_ref();
+        let xml = xml.map(|tag| XmlNames::new(tag, load, &target.named, &targets));
         target.note(env);
         let sets = compile_sets(env, &target.named, load, charset)?;
         let mut columns: Vec<usize> = Vec::new();
@@ -227,6 +195,7 @@ impl CompiledLoad {
             sets,
             charset,
             dialect,
+            xml,
             skip_lines: load.skip_lines,
             row_width,
             field_limit: usize::try_from(env.ctx.max_allowed_packet).unwrap_or(usize::MAX),
@@ -243,85 +212,6 @@ impl CompiledLoad {
         self.insert.foreign_keys()
     }
 
-    /// Loads the file.
-    ///
-    /// # Errors
-    /// Those of the file, of its values, and of writing rows.
-    pub(crate) fn run(
-        &self,
-        env: &mut DmlEnv<'_>,
-        source: &mut dyn FileSource,
-    ) -> Result<DmlDone, ExecError> {
-        let check_killed = env.check_killed;
-        let mut reader = FieldReader::new(
-            &self.dialect,
-            self.charset,
-            source,
-            check_killed,
-            self.field_limit,
-            env.txn.memory(),
-        )?;
-        let lenient = self.insert.ignore || !env.ctx.sql_mode.is_strict();
-        self.insert
-            .run_with(env, lenient, |run| self.rows(run, &mut reader))
-    }
-
-    fn rows(&self, run: &mut Run<'_, '_>, reader: &mut FieldReader<'_>) -> Result<(), ExecError> {
-        let mut lines = self.begin_lines(reader)?;
-        while self.next_line(run, reader, &mut lines)? {
-            run.store(lines.row, 1)?;
-            end_line(run, reader, &mut lines)?;
-        }
-        Ok(())
-    }
-
-    /// Skips the lines that are to be ignored, as far as line ends tell them.
-    fn begin_lines(&self, reader: &mut FieldReader<'_>) -> SqlResult<Lines> {
-        let mut lines = Lines {
-            row: 1,
-            skip: self.skip_lines,
-            are_over: false,
-        };
-        if reader.has_line_end() {
-            while lines.skip > 0 && !lines.are_over {
-                lines.skip -= 1;
-                lines.are_over = reader.next_line()?;
-            }
-        }
-        Ok(lines)
-    }
-
-    /// Makes the row of the next line; false if there is none.
-    fn next_line(
-        &self,
-        run: &mut Run<'_, '_>,
-        reader: &mut FieldReader<'_>,
-        lines: &mut Lines,
-    ) -> Result<bool, ExecError> {
-        while !lines.are_over {
-            (run.env.check_killed)()?;
-            run.begin_row();
-            let (row, skip) = (lines.row, lines.skip);
-            let found = match self.row_width {
-                Some(width) => {
-                    reader.read_row(width)? && self.fixed_fields(run, reader.field(), row, skip)?
-                }
-                None => self.fields(run, reader, row, skip)?,
-            };
-            if !found {
-                break;
-            }
-            if skip > 0 {
-                lines.skip -= 1;
-                continue;
-            }
-            self.set(run, row)?;
-            run.apply_default_exprs()?;
-            return Ok(true);
-        }
-        Ok(false)
-    }
-
     /// Do triggers run for the rows?
     pub(crate) fn fires(&self) -> bool {
         self.insert.fires()
@@ -332,161 +222,10 @@ impl CompiledLoad {
         &self.insert
     }
 
-    /// Begins to read, in steps.
-    pub(crate) fn begin<'a>(
-        &'a self,
-        memory: &Arc<MemoryBudget>,
-        source: &'a mut dyn FileSource,
-        check_killed: &'a dyn Fn() -> SqlResult<()>,
-    ) -> SqlResult<LoadSteps<'a>> {
-        let mut reader = FieldReader::new(
-            &self.dialect,
-            self.charset,
-            source,
-            check_killed,
-            self.field_limit,
-            memory,
-        )?;
-        Ok(LoadSteps {
-            lines: self.begin_lines(&mut reader)?,
-            load: self,
-            reader,
-            has_line: false,
-        })
-    }
-
     /// How the rows are stored, in steps.
     pub(crate) fn begin_insert(&self, env: &DmlEnv<'_>) -> InsertSteps {
         let lenient = self.insert.ignore || !env.ctx.sql_mode.is_strict();
         self.insert.begin_with(env, lenient)
-    }
-
-    /// Reads the fields of a line; false if the file has no more.
-    fn fields(
-        &self,
-        run: &mut Run<'_, '_>,
-        reader: &mut FieldReader<'_>,
-        row: u64,
-        skip: u64,
-    ) -> Result<bool, ExecError> {
-        for (at, target) in self.targets.iter().enumerate() {
-            if !reader.read_field()? {
-                if at == 0 {
-                    return Ok(false);
-                }
-                if skip == 0 {
-                    self.missing_fields(run, at, row)?;
-                }
-                break;
-            }
-            if skip > 0 {
-                continue;
-            }
-            let field = (!reader.is_null()).then(|| reader.field());
-            match (target, field) {
-                (Target::Column(col), None) => run.row[*col] = null_field(run, *col, row)?,
-                (Target::Column(col), Some(field)) => self.store_field(run, *col, field, row)?,
-                (Target::Variable(name), field) => {
-                    let (value, ty) = match field {
-                        None => (Value::Null, text_type(self.charset)),
-                        Some(field) => self.text(field),
-                    };
-                    run.env.vars.set(name, value, ty);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// The columns and variables from number `from` on, for which a line has no fields.
-    fn missing_fields(
-        &self,
-        run: &mut Run<'_, '_>,
-        from: usize,
-        row: u64,
-    ) -> Result<(), ExecError> {
-        for target in &self.targets[from..] {
-            match target {
-                Target::Column(col) => {
-                    reset_column(run, *col);
-                    too_few(run, row)?;
-                }
-                Target::Variable(name) => {
-                    run.env.vars.set(name, Value::Null, text_type(self.charset));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Cuts a row into fields of fixed widths.
-    fn fixed_fields(
-        &self,
-        run: &mut Run<'_, '_>,
-        mut bytes: &[u8],
-        row: u64,
-        skip: u64,
-    ) -> Result<bool, ExecError> {
-        if skip > 0 {
-            return Ok(true);
-        }
-        for target in &self.targets {
-            let Target::Column(col) = target else {
-                continue;
-            };
-            let width = width_of(&run.table().columns[*col].ty).unwrap_or(0);
-            let (field, rest) = bytes.split_at(width.min(bytes.len()));
-            if bytes.is_empty() {
-                fill_column(run, *col);
-                too_few(run, row)?;
-            } else {
-                self.store_field(run, *col, field, row)?;
-            }
-            bytes = rest;
-        }
-        Ok(true)
-    }
-
-    /// A field as a value and its type: text, or bytes where they are no text in the file's character set.
-    fn text(&self, field: &[u8]) -> (Value, SqlType) {
-        match self.charset.decode(field) {
-            Ok(text) => (Value::Str(text.into_owned()), text_type(self.charset)),
-            Err(_) => {
-                let bytes = SqlType::varchar(VARIABLE_LENGTH, Collation::BINARY);
-                (Value::Str(field.to_vec()), bytes)
-            }
-        }
-    }
-
-    fn store_field(
-        &self,
-        run: &mut Run<'_, '_>,
-        col: usize,
-        field: &[u8],
-        row: u64,
-    ) -> SqlResult<()> {
-        let (value, from) = self.text(field);
-        let table = run.insert.table();
-        let column = (&*table.name, &table.columns[col]);
-        run.row[col] = assign(run.env.ctx, value, &from, column, row, true)?;
-        Ok(())
-    }
-
-    /// SET.
-    fn set(&self, run: &mut Run<'_, '_>, row: u64) -> Result<(), ExecError> {
-        for Assignment { col, cell } in &self.sets {
-            let value = match cell {
-                Cell::Default => run.written_default(*col)?,
-                Cell::Expr(e) => {
-                    let value = run
-                        .env
-                        .evaluating(&run.states, |env| e.eval(&run.row, env))?;
-                    run.assign(*col, value, &e.ty, row)?
-                }
-            };
-            run.row[*col] = value;
-        }
-        Ok(())
     }
 }
 
@@ -576,56 +315,4 @@ fn compile_sets(
         }
     }
     Ok(sets)
-}
-
-/// The value of a column whose field is NULL.
-///
-/// # Errors
-/// 1263 in a strict statement, for a column that cannot be NULL.
-fn null_field(run: &Run<'_, '_>, col: usize, row: u64) -> SqlResult<Value> {
-    let column = &run.insert.table().columns[col];
-    let ctx = run.env.ctx;
-    if column.ty.nullable || column.auto_increment {
-        return Ok(Value::Null);
-    }
-    if column.ty.kind == TypeKind::Timestamp {
-        return Ok(now_for(ctx, &column.ty));
-    }
-    let text = format!(
-        "Column set to default value; NULL supplied to NOT NULL column '{}' at row {row}",
-        column.name
-    );
-    ctx.raise(1263, "22004", text)?;
-    Ok(reset_value(&column.ty))
-}
-
-/// A column without a field: NULL if that is its default, else empty, whatever its default is.
-fn reset_column(run: &mut Run<'_, '_>, col: usize) {
-    let column = &run.insert.table().columns[col];
-    let stays_null = run.row[col].is_null() && (column.ty.nullable || column.auto_increment);
-    if !stays_null {
-        run.row[col] = match column.ty.kind {
-            TypeKind::Timestamp if !column.ty.nullable => now_for(run.env.ctx, &column.ty),
-            _ => reset_value(&column.ty),
-        };
-    }
-}
-
-/// A column for which a row of fixed widths is too short: its default, but never NULL.
-fn fill_column(run: &mut Run<'_, '_>, col: usize) {
-    let column = &run.insert.table().columns[col];
-    if run.row[col].is_null() && !column.auto_increment {
-        run.row[col] = reset_value(&column.ty);
-    }
-}
-
-fn too_few(run: &Run<'_, '_>, row: u64) -> SqlResult<()> {
-    let text = format!("Row {row} doesn't contain data for all columns");
-    run.env.ctx.raise(1261, "01000", text)
-}
-
-fn too_many(run: &Run<'_, '_>, row: u64) -> SqlResult<()> {
-    let text =
-        format!("Row {row} was truncated; it contained more data than there were input columns");
-    run.env.ctx.raise(1262, "01000", text)
 }

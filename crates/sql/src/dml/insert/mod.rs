@@ -1,9 +1,9 @@
 //! INSERT and REPLACE.
 //!
 //! In flow order: `compile` (names and expressions) and `source` (those of a query's tables) · `run` (rows: values,
-//! defaults, CHECK) · `numbers` (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load` (LOAD
-//! DATA: rows from a file) · `steps` (all of it in pieces, between which triggers run). Neighbours: `write` puts the
-//! row, `exec` runs the query of INSERT … SELECT.
+//! defaults, CHECK) · `numbers` (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load`
+//! and `load_rows` (LOAD DATA and LOAD XML: rows from a file) · `steps` (all of it in pieces, between which
+//! triggers run). Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
 //!
 //! **Invariants**
 //! - Assignments of a row happen from left to right, defaults last; a column that an expression reads
@@ -14,6 +14,7 @@
 mod compile;
 mod conflict;
 mod load;
+mod load_rows;
 mod numbers;
 mod run;
 mod source;
