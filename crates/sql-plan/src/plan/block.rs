@@ -5,6 +5,7 @@
 //! **Invariants**: a sort is left out only when the rows come in exactly that order; MIN and MAX are
 //! read from the end of an index only when nothing else decides which row it is.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -185,6 +186,7 @@ fn plan_block(
         derived,
         pinned: HashMap::new(),
         counted_ranges: CountedRanges::default(),
+        implied: RefCell::default(),
     };
     let (source, joined) = plan_source(joiner, &mut order)?;
     let estimates = rows_behind(block, joined);

@@ -5,6 +5,7 @@
 //! is evaluated exactly once, at the first operator that has its columns, and never inside an outer
 //! join's inner side unless it belongs to its ON; with STRAIGHT_JOIN the written order stands.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::access::{Ascending, CountedRanges, Path, Target};
 use super::block::is_shared;
 use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
 use super::equalities::Equalities;
+use super::implied_ranges::ImpliedRanges;
 use super::join_search::{JoinEstimate, Search, estimate_of};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::virt::Pushed;
@@ -63,6 +65,8 @@ pub(super) struct Joiner<'a> {
     /// A better path for a table, when the block wants an order from it.
     pub pinned: HashMap<usize, Path>,
     pub counted_ranges: CountedRanges,
+    /// Ranges of columns that are equal to others.
+    pub implied: RefCell<ImpliedRanges>,
 }
 
 /// A planned part of a join.
@@ -118,6 +122,10 @@ impl Joiner<'_> {
             .collect();
         group.conds.extend(further);
         group.equalities = Equalities::complete(&mut group.conds, &self.map);
+        if group.units.len() > 1 {
+            let ranges = ImpliedRanges::complete(&mut group.conds, &self.map);
+            self.implied.replace(ranges);
+        }
         self.obey_hints(&mut group);
         self.trace_tables(&group);
         self.order(group, 0)
@@ -388,7 +396,14 @@ impl Joiner<'_> {
         let (kind, right, on, after) = match unit.kind {
             UnitKind::Table(t) => {
                 let (pushed, on) = match step.method {
-                    Method::Nested => (conds, Vec::new()),
+                    Method::Nested => {
+                        let implied = self.implied.borrow();
+                        let is_spare = |c: &Expr| implied.is_spare(c, have);
+                        (
+                            conds.into_iter().filter(|c| !is_spare(c)).collect(),
+                            Vec::new(),
+                        )
+                    }
                     _ => self.own_conds(conds, unit.tables | outer),
                 };
                 let (seen, order) = match step.method {

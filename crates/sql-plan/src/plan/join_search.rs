@@ -24,7 +24,7 @@
 //!
 //! **Cardinality.** Rows of a join are the product of both sides and the selectivity of the conditions that become
 //! evaluable with the new unit. An equality of two columns has selectivity `1 / max(distinct values)`. Equalities that
-//! follow from others count once (`equalities`).
+//! follow from others count once (`equalities`), as do ranges (`implied_ranges`).
 //!
 //! **What is pruned, and why.** An extension whose dependencies are not placed is skipped. A candidate that another one
 //! of the same subset dominates (not cheaper, and not in an interesting order where the other is) is dropped: its
@@ -228,8 +228,12 @@ impl Joiner<'_> {
             UnitKind::Table(_) => conds,
             UnitKind::Left { on, inner } => on.iter().chain(&inner.conds).cloned().collect(),
         };
+        // What follows from an equality with a row that is there takes no rows away.
+        let implied = self.implied.borrow();
+        let telling = all.iter().filter(|c| !implied.follows(c, have));
+        let telling: Vec<Expr> = telling.cloned().collect();
         Ok(Opening {
-            nested: self.unit_estimate(unit, &all, have, order)?,
+            nested: self.unit_estimate(unit, &telling, have, order)?,
             alone: self.unit_estimate(unit, &all, outer, None)?,
             is_tied: all.iter().any(|c| {
                 let read = self.map.tables_of(c);

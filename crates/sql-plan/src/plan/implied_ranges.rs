@@ -1,0 +1,213 @@
+//! What follows from a range through equalities: of `a.x = b.y AND a.x BETWEEN 1 AND 5` also `b.y BETWEEN 1 AND 5`, so
+//! that each of the tables can be read in the range alone (transitive closure of predicates).
+//!
+//! Neighbours: `join_order` adds what follows to the conditions of a join; `join_search` prices a lookup by the
+//! equality, `equalities` does the same for the equalities themselves. `docs/decisions/lookups.md` has the reasons.
+//! **Invariants**: columns are only exchanged where equal values compare alike with any third one: exact numbers,
+//! moments of one type, texts in one collation; constants stay as they were written; what is added follows from
+//! conditions that are evaluated, so leaving it out is never wrong, either.
+
+use esker_types::cmp::CmpKind;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
+use esker_types::{SqlType, TypeKind};
+
+use super::conds::{SlotMap, TableSet};
+use crate::bind::equated_slots;
+use crate::expr::{CmpOp, Expr, ExprKind, walk};
+
+/// Most conditions that are added to those of one join.
+const MAX_ADDED: usize = 64;
+
+/// The values in which columns of a class are equal.
+#[derive(Clone, PartialEq, Eq)]
+enum Domain {
+    Exact,
+    Double,
+    Text(esker_types::collation::Collation),
+    Moment(TypeKind),
+}
+
+struct Class {
+    domain: Domain,
+    columns: Vec<Expr>,
+}
+
+/// Ranges of columns that are equal to others.
+#[derive(Default)]
+pub(super) struct ImpliedRanges {
+    /// Conditions that bound a column, written or implied, with the class of that column.
+    ranges: Vec<(Expr, usize)>,
+    /// By class: the tables of its columns.
+    tables: Vec<TableSet>,
+    /// Those of `ranges` from here on were added.
+    first_added: usize,
+}
+
+impl ImpliedRanges {
+    /// Adds to conjuncts the ranges that follow from them.
+    pub fn complete(conds: &mut Vec<Expr>, map: &SlotMap) -> Self {
+        let classes = classes(conds);
+        let mut found = Self::default();
+        if classes.is_empty() {
+            return found;
+        }
+        let tables = |class: &Class| class.columns.iter().fold(0, |s, e| s | map.tables_of(e));
+        found.tables = classes.iter().map(tables).collect();
+        let class_of = |cond: &Expr| {
+            let slot = bounded_slot(cond)?;
+            classes.iter().position(|class| {
+                let is_member = class.columns.iter().any(|c| c.as_column() == Some(slot));
+                is_member && class.domain.holds(cond)
+            })
+        };
+        let written = conds.iter().filter_map(|c| Some((c.clone(), class_of(c)?)));
+        found.ranges = written.collect();
+        found.first_added = found.ranges.len();
+        for nth in 0..found.first_added {
+            let (cond, class) = found.ranges[nth].clone();
+            for column in &classes[class].columns {
+                let implied = moved_to(&cond, column);
+                let is_known = found.ranges.iter().any(|(r, _)| walk::same(r, &implied));
+                if !is_known && found.ranges.len() - found.first_added < MAX_ADDED {
+                    found.ranges.push((implied.clone(), class));
+                    conds.push(implied);
+                }
+            }
+        }
+        found
+    }
+
+    /// Is the condition true for the rows of a unit that are equal to those of the tables `have`, where the range is
+    /// asked for already?
+    pub fn follows(&self, cond: &Expr, have: TableSet) -> bool {
+        self.is_range(&self.ranges, cond, have)
+    }
+
+    /// The same of a condition that was added: nothing is lost without it.
+    pub fn is_spare(&self, cond: &Expr, have: TableSet) -> bool {
+        self.is_range(&self.ranges[self.first_added..], cond, have)
+    }
+
+    fn is_range(&self, ranges: &[(Expr, usize)], cond: &Expr, have: TableSet) -> bool {
+        let mut found = ranges.iter().filter(|(range, _)| walk::same(range, cond));
+        found.any(|(_, class)| self.tables[*class] & have != 0)
+    }
+}
+
+/// Classes of columns that are equal, each of two columns or more.
+fn classes(conds: &[Expr]) -> Vec<Class> {
+    let mut classes: Vec<Class> = Vec::new();
+    for cond in conds {
+        let Some((domain, pair)) = exact_equality(cond) else {
+            continue;
+        };
+        let mut class = Class {
+            domain,
+            columns: pair.to_vec(),
+        };
+        let touches = |other: &Class, class: &Class| {
+            let is_in = |e: &Expr| class.columns.iter().any(|o| o.as_column() == e.as_column());
+            other.domain == class.domain && other.columns.iter().any(is_in)
+        };
+        let (joined, apart): (Vec<_>, Vec<_>) = classes
+            .into_iter()
+            .partition(|other| touches(other, &class));
+        classes = apart;
+        for column in joined.into_iter().flat_map(|other| other.columns) {
+            let slot = column.as_column();
+            if !class.columns.iter().any(|c| c.as_column() == slot) {
+                class.columns.push(column);
+            }
+        }
+        classes.push(class);
+    }
+    classes
+}
+
+/// An equality of two columns whose equal values compare alike with any third one.
+fn exact_equality(cond: &Expr) -> Option<(Domain, [Expr; 2])> {
+    equated_slots(cond)?;
+    let ExprKind::Cmp(cmp) = &cond.kind else {
+        return None;
+    };
+    let (domain, other) = (domain_of(&cmp.left.ty)?, domain_of(&cmp.right.ty)?);
+    let is_exact = match (&domain, cmp.kind) {
+        (Domain::Exact, CmpKind::Int | CmpKind::Decimal) => true,
+        (Domain::Double, CmpKind::Double) => true,
+        (Domain::Text(own), CmpKind::Str(collation)) => *own == collation,
+        (Domain::Moment(TypeKind::Time), kind) => kind == CmpKind::Time,
+        (Domain::Moment(_), kind) => kind == CmpKind::DateTime,
+        _ => false,
+    };
+    let pair = || [cmp.left.clone(), cmp.right.clone()];
+    (is_exact && domain == other).then(|| (domain, pair()))
+}
+
+fn domain_of(ty: &SqlType) -> Option<Domain> {
+    match &ty.kind {
+        // Two digits are a year there.
+        TypeKind::Year => None,
+        TypeKind::Decimal => Some(Domain::Exact),
+        _ if ty.is_integer() => Some(Domain::Exact),
+        TypeKind::Double if ty.decimals == NOT_FIXED_DECIMALS => Some(Domain::Double),
+        _ if ty.is_geometry() => None,
+        _ if ty.is_string() => Some(Domain::Text(ty.collation)),
+        kind if ty.is_temporal() => Some(Domain::Moment(kind.clone())),
+        _ => None,
+    }
+}
+
+impl Domain {
+    /// Is the condition, which bounds a column of the class, made in the class's domain?
+    fn holds(&self, cond: &Expr) -> bool {
+        let made_in = |kind: CmpKind| match (self, kind) {
+            (Self::Exact, CmpKind::Int | CmpKind::Decimal | CmpKind::Double) => true,
+            (Self::Double, CmpKind::Double) => true,
+            (Self::Text(own), CmpKind::Str(collation)) => *own == collation,
+            (Self::Moment(TypeKind::Time), kind) => kind == CmpKind::Time,
+            (Self::Moment(_), kind) => kind == CmpKind::DateTime,
+            _ => false,
+        };
+        match &cond.kind {
+            ExprKind::Cmp(cmp) => made_in(cmp.kind),
+            ExprKind::Between(b) => made_in(b.low.1) && made_in(b.high.1),
+            ExprKind::InList(list) => list.kinds.iter().all(|kind| made_in(*kind)),
+            _ => false,
+        }
+    }
+}
+
+/// The column that a condition compares with constants.
+fn bounded_slot(cond: &Expr) -> Option<u32> {
+    let is_constant = |e: &Expr| e.as_const().is_some();
+    match &cond.kind {
+        ExprKind::Cmp(cmp) if !matches!(cmp.op, CmpOp::Ne | CmpOp::NullSafeEq) => {
+            match (cmp.left.as_column(), cmp.right.as_column()) {
+                (Some(slot), None) if is_constant(&cmp.right) => Some(slot),
+                (None, Some(slot)) if is_constant(&cmp.left) => Some(slot),
+                _ => None,
+            }
+        }
+        ExprKind::Between(b) if !b.negated && is_constant(&b.low.0) && is_constant(&b.high.0) => {
+            b.arg.as_column()
+        }
+        ExprKind::InList(list) if !list.negated && list.list.iter().all(is_constant) => {
+            list.arg.as_column()
+        }
+        _ => None,
+    }
+}
+
+/// The condition with another column in place of the one that it bounds.
+fn moved_to(cond: &Expr, column: &Expr) -> Expr {
+    let mut moved = cond.clone();
+    let place = match &mut moved.kind {
+        ExprKind::Cmp(cmp) if cmp.left.as_column().is_some() => &mut cmp.left,
+        ExprKind::Cmp(cmp) => &mut cmp.right,
+        ExprKind::Between(b) => &mut b.arg,
+        ExprKind::InList(list) => &mut list.arg,
+        _ => unreachable!("no other condition bounds a column"),
+    };
+    *place = column.clone();
+    moved
+}
