@@ -373,6 +373,11 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
+        if let Compiled::Insert(insert) = &**compiled
+            && let Some(query) = insert.query()
+        {
+            self.check_join_size(query.cost_rows)?;
+        }
         let engine = &self.context.instance.engine;
         let may_block =
             || engine.holds_writers() || (self.commits_at_end() && engine.is_decided_elsewhere());
