@@ -133,10 +133,10 @@ fn precision(ty: &SqlType) -> u32 {
     digits.clamp(1, MAX_PRECISION)
 }
 
-/// Decimals of an operand in decimal arithmetic.
+/// Decimals of an operand in decimal arithmetic; those of a literal may be more than a column has.
 fn scale(ty: &SqlType) -> u8 {
     if domain(ty) == Domain::Decimal {
-        ty.decimals.min(MAX_SCALE)
+        ty.decimals
     } else {
         0
     }

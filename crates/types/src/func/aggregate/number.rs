@@ -8,7 +8,7 @@ use std::any::Any;
 use super::{AggDef, AggState, AggTypes, same};
 use crate::cast;
 use crate::ctx::EvalCtx;
-use crate::decimal::Decimal;
+use crate::decimal::{Decimal, MAX_SCALE};
 use crate::error::{SqlError, SqlResult};
 use crate::errors;
 use crate::func::ret::{double_like, exact_digits, int_never_null};
@@ -96,7 +96,7 @@ fn ret_avg(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(match exact_digits(&args[0].ty) {
         Some((digits, scale)) => {
             let more = u32::from(ctx.div_precision_increment);
-            let decimals = (u32::from(scale) + more).min(u32::from(crate::decimal::MAX_SCALE));
+            let decimals = (u32::from(scale) + more).min(u32::from(MAX_SCALE));
             SqlType::decimal((digits + more).min(MAX_DIGITS), decimals as u8)
         }
         None => double_like(&args[0].ty, ctx.div_precision_increment),
@@ -117,7 +117,8 @@ enum Total {
 impl Total {
     fn new(arg: &SqlType) -> Self {
         match exact_digits(arg) {
-            Some((_, scale)) => Self::Small { sum: 0, scale },
+            Some((_, scale)) if scale <= MAX_SCALE => Self::Small { sum: 0, scale },
+            Some(_) => Self::Exact(Decimal::ZERO),
             None => Self::Double(0.0),
         }
     }
