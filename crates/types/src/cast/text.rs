@@ -3,7 +3,8 @@
 //! Neighbours: the wire layer calls [`write_text`] for every column of every row.
 //! **Invariants**: nothing is allocated beyond the output buffer; doubles print as MySQL prints
 //! them: the shortest digits that read back the same (six digits for FLOAT), in plain notation
-//! between 1e-15 and 1e15, else as `1.5e20`.
+//! between 1e-15 and 1e15 and wherever that shows digits behind the point, else as `1.5e20`. A text that an expression
+//! goes on with has no room for more than 22 characters (12 of a FLOAT): what is longer is written as `1.5e-7`.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -183,9 +184,12 @@ fn layout_scientific(text: &[u8], out: &mut Vec<u8>) {
     }
     // The point stands before digit number `point`.
     let point = exponent + 1;
+    let has_fraction = digits.len() as i32 > point;
+    let is_plain = (PLAIN_MIN_POINT..=PLAIN_MAX_POINT).contains(&point)
+        || point > PLAIN_MAX_POINT && has_fraction;
     if digits[..] == *b"0" {
         out.push(b'0');
-    } else if !(PLAIN_MIN_POINT..=PLAIN_MAX_POINT).contains(&point) {
+    } else if !is_plain {
         out.push(digits[0]);
         if digits.len() > 1 {
             out.push(b'.');
@@ -292,7 +296,36 @@ pub fn to_str<'a>(v: impl Into<ValueRef<'a>>, ty: &SqlType) -> Cow<'a, [u8]> {
         v => {
             let mut out = Vec::with_capacity(24);
             write_text(v, ty, &mut out);
+            if let ValueRef::Double(v) = v {
+                shorten(v, ty, &mut out);
+            }
             Cow::Owned(out)
         }
+    }
+}
+
+/// Writes a double without fixed decimals anew where its text is longer than MySQL has room for.
+fn shorten(v: f64, ty: &SqlType, text: &mut Vec<u8>) {
+    const MOST_CHARS: usize = 22;
+    const MOST_CHARS_OF_FLOAT: usize = 12;
+    let (most, v) = match ty.kind {
+        TypeKind::Float => {
+            let shown = std::str::from_utf8(text).ok();
+            let shown = shown.and_then(|t| t.parse().ok());
+            (MOST_CHARS_OF_FLOAT, shown.unwrap_or(v))
+        }
+        TypeKind::Double => (MOST_CHARS, v),
+        _ => return,
+    };
+    if text.len() <= most || ty.decimals < NOT_FIXED_DECIMALS {
+        return;
+    }
+    let exact = format!("{v:e}");
+    let short = match exact.len() <= most {
+        true => Some(exact),
+        false => f64_within(v, most).map(|(text, _)| text),
+    };
+    if let Some(short) = short {
+        *text = short.into_bytes();
     }
 }

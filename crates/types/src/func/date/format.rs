@@ -4,7 +4,7 @@
 //! **Invariant**: a field that the value does not have (the name of month 0) makes the result NULL.
 
 use super::names::TimeLocale;
-use super::read::{duration, moment};
+use super::read::{clock, moment};
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
 use crate::func::ret::{string_type, text_chars};
@@ -61,7 +61,7 @@ fn date_format(c: &Call) -> SqlResult<Value> {
 }
 
 fn time_format(c: &Call) -> SqlResult<Value> {
-    let Some(time) = duration(c, 0)? else {
+    let Some(time) = clock(c, 0)? else {
         return Ok(Value::Null);
     };
     write_format(c.ctx.time_names, &c.text(1), DateTime::ZERO, time).map_or(Ok(Value::Null), string)
@@ -137,8 +137,10 @@ fn field(names: TimeLocale, spec: u8, at: DateTime, time: Time, out: &mut Vec<u8
             out.extend_from_slice(format!("{h:02}:{m:02}:{s:02}").as_bytes());
         }
         b'j' => {
-            let first = day_number_of(date.year(), 1, 1);
-            pad(out, day_number(date).checked_sub(first)? + 1, 3);
+            // Months and days of 0 count back from the year's first day.
+            let first = i64::from(day_number_of(date.year(), 1, 1));
+            let day = i64::from(day_number(date)) - first + 1;
+            out.extend_from_slice(format!("{day:03}").as_bytes());
         }
         b'U' => pad(out, week(date, 0).0, 2),
         b'u' => pad(out, week(date, 1).0, 2),

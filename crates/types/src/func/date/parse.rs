@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         match spec {
             b'Y' => {
                 let (n, len) = self.digits(4)?;
-                self.year = if len == 2 { two_digit_year(n) } else { n };
+                self.year = if len <= 2 { two_digit_year(n) } else { n };
             }
             b'y' => self.year = two_digit_year(self.number(2)?),
             b'm' | b'c' => self.month = self.number(2)?,

@@ -14,7 +14,7 @@ use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::calendar::{
     day_number, day_of_year, last_day as last_of_month, week, weekday,
 };
-use crate::temporal::{Date, DateTime, Time};
+use crate::temporal::{Date, DateFlags, DateTime, ParsedKind, Time, parse_datetime};
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
@@ -186,7 +186,8 @@ const ISO_MODE: u32 = 3;
 
 fn mode(c: &Call, default: u8) -> SqlResult<u32> {
     if c.has(1) && !c.null(1) {
-        Ok(c.int(1)? as u32 & 7)
+        // A mode below 0 is none.
+        Ok(u32::try_from(c.int(1)?).map_or(0, |mode| mode & 7))
     } else {
         Ok(u32::from(default))
     }
@@ -297,9 +298,24 @@ impl U {
     }
 }
 
+/// The midnight of a text that is a date as the standard writes it, or digits of one, and nothing more.
+fn whole_date(c: &Call, i: usize) -> Option<DateTime> {
+    let Value::Str(text) = &c.args[i] else {
+        return None;
+    };
+    let parsed = parse_datetime(text, DateFlags::FUZZY.with(DateFlags::INVALID_DATES)).ok()?;
+    let is_standard = text.iter().all(|b| b.is_ascii_digit() || *b == b'-');
+    let is_whole = parsed.kind == ParsedKind::Date && parsed.warn.is_none();
+    (is_whole && is_standard).then_some(parsed.datetime)
+}
+
 /// EXTRACT of units of a time; the day is that of a date, 0 of a duration.
 fn extract(c: &Call, fields: &[U], with_day: bool) -> SqlResult<Value> {
-    let Some((moment, time)) = moment_or_duration(c, 0)? else {
+    let read = match whole_date(c, 0) {
+        Some(moment) => Some((Some(moment), Time::ZERO)),
+        None => moment_or_duration(c, 0)?,
+    };
+    let Some((moment, time)) = read else {
         return Ok(Value::Null);
     };
     let day = moment
