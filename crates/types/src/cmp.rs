@@ -136,7 +136,7 @@ fn temporal_kind(a: Operand<'_>, b: Operand<'_>) -> Option<CmpKind> {
 
 /// The constant as a value of the column's type, when it has exactly one that compares the same:
 /// then the comparison is made in the column's domain (and an index can be used). For texts that is
-/// the constant itself, whatever its length.
+/// the constant itself, whatever its length. `is_listed`: it is one of several that the column is compared with.
 ///
 /// `None`: compare as [`cmp_kind`] says. ENUM and SET columns always are, for they compare as texts
 /// but sort by number.
@@ -145,6 +145,7 @@ pub fn constant_as_column(
     constant: &Value,
     from: &SqlType,
     column: &SqlType,
+    is_listed: bool,
 ) -> Option<Value> {
     let is_number = matches!(constant, Value::Int(_) | Value::UInt(_) | Value::Decimal(_));
     let convertible = match &column.kind {
@@ -161,7 +162,7 @@ pub fn constant_as_column(
     if !convertible {
         return None;
     }
-    let slack = fixed_float_slack(constant.as_ref(), column).filter(|_| is_number);
+    let slack = fixed_float_slack(constant.as_ref(), column).filter(|_| is_number && !is_listed);
     let quiet = ctx.quiet();
     let stored = cast::to_column(&quiet, constant.clone(), from, column, "", 1).ok()?;
     if quiet.diagnostics.count() > 0 {
@@ -196,19 +197,6 @@ fn fixed_float_slack(constant: ValueRef<'_>, column: &SqlType) -> Option<f64> {
     let is_fixed = column.kind == TypeKind::Float && column.decimals < NOT_FIXED_DECIMALS;
     let half_digit = || 0.5 / 10f64.powi(column.decimals.into());
     (is_fixed && decimals <= column.decimals).then(half_digit)
-}
-
-/// The value of a FLOAT(M,D) column that is equal to a number of no more than D decimals.
-pub fn as_fixed_float(number: ValueRef<'_>, column: &SqlType) -> Option<f64> {
-    let slack = fixed_float_slack(number, column)?;
-    let given = match number {
-        ValueRef::Int(n) => n as f64,
-        ValueRef::UInt(n) => n as f64,
-        ValueRef::Decimal(d) => d.to_f64(),
-        _ => return None,
-    };
-    let nearest = f64::from(given as f32);
-    ((given - nearest).abs() < slack).then_some(nearest)
 }
 
 /// A constant text as a value of the TIME column that it is compared with: as in MySQL, rounded to the column's digits.
@@ -271,6 +259,40 @@ pub fn is_null_as_date(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResu
             ctx.raise(1292, "22007", format!("Incorrect datetime value: '{text}'"))?;
         }
     }
+    Ok(true)
+}
+
+/// The same of a parameter that is a number, beside a date or a time. Beside a DATE a number of two digits is one.
+///
+/// # Errors
+/// 1292 in a change of rows.
+pub fn is_null_as_moment(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResult<bool> {
+    const FIRST_DATE: i64 = 101;
+    let is_number = matches!(
+        param,
+        Value::Int(_) | Value::UInt(_) | Value::Decimal(_) | Value::Double(_)
+    );
+    if !is_number || !other.is_temporal() {
+        return Ok(false);
+    }
+    let quiet = ctx.quiet();
+    if other.kind == TypeKind::Time {
+        let is_time = cast::to_time(&quiet, param)?.is_some();
+        if !is_time {
+            cast::to_time(ctx, param)?;
+        }
+        return Ok(!is_time);
+    }
+    let number = to_decimal(&quiet, param)?;
+    let is_short = !number.is_negative() && number < Decimal::from(FIRST_DATE);
+    let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
+    if number.is_zero()
+        || is_short && other.kind == TypeKind::Date
+        || cast::to_datetime(&quiet, param, flags)?.is_some()
+    {
+        return Ok(false);
+    }
+    cast::to_datetime(ctx, param, flags)?;
     Ok(true)
 }
 

@@ -14,7 +14,9 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, func};
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
 use super::{BindEnv, errors, json, numbers, parameter, subquery};
-use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, fold};
+use crate::expr::{
+    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, fold, walk,
+};
 
 /// The comparison operator, if it is one.
 pub(super) fn comparison(op: BinaryOp) -> Option<CmpOp> {
@@ -50,7 +52,7 @@ fn operand(e: &Expr) -> Operand<'_> {
 
 /// [`adapt_value`], and error 1525 for a text compared with a date that it is not.
 fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()> {
-    adapt_value(env, constant, column);
+    adapt_value(env, constant, column, false);
     match &constant.kind {
         ExprKind::Const(value) => cmp::check_date_constant(env.ctx, value, &column.ty),
         _ => Ok(()),
@@ -70,8 +72,9 @@ fn insists(constant: &Expr, column: &Expr) -> bool {
     }
 }
 
-/// A constant compared with a column becomes one of the column's type when that changes nothing.
-fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
+/// A constant compared with a column becomes one of the column's type when that changes nothing. `is_listed`: it is one
+/// of several.
+fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr, is_listed: bool) {
     let ExprKind::Const(value) = &constant.kind else {
         return;
     };
@@ -85,7 +88,9 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     {
         return;
     }
-    let adapted = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty).or_else(|| {
+    let as_column =
+        |value| cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty, is_listed);
+    let adapted = as_column(value).or_else(|| {
         let is_time = column.ty.kind == TypeKind::Time;
         is_time.then(|| cmp::constant_as_time(env.ctx, value, &constant.ty, &column.ty))?
     });
@@ -107,7 +112,7 @@ fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     {
         return;
     }
-    adapt_value(env, constant, column);
+    adapt_value(env, constant, column, true);
 }
 
 /// [`adapt`] in both directions.
@@ -310,8 +315,8 @@ pub(super) fn bind_comparison(
         _ => {}
     }
     let (mut l, mut r) = bind_pair(env, scope, left, right)?;
-    parameter::compare_with(env, left, &mut l, &r.ty)?;
-    parameter::compare_with(env, right, &mut r, &l.ty)?;
+    parameter::compare_with(env, left, &mut l, &r.ty, false)?;
+    parameter::compare_with(env, right, &mut r, &l.ty, false)?;
     numbers::exact_text(scope, &mut l, &r);
     numbers::exact_text(scope, &mut r, &l);
     compare_any(env, op, l, r)
@@ -401,8 +406,8 @@ pub(super) fn bind_between(
 ) -> SqlResult<Expr> {
     let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
     let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
-    parameter::compare_with(env, low_ast, &mut low, &bound.ty)?;
-    parameter::compare_with(env, high_ast, &mut high, &bound.ty)?;
+    parameter::compare_with(env, low_ast, &mut low, &bound.ty, true)?;
+    parameter::compare_with(env, high_ast, &mut high, &bound.ty, true)?;
     if matches!(bound.kind, ExprKind::Row(_)) {
         return Err(errors::operand_columns(1));
     }
@@ -428,8 +433,9 @@ pub(super) fn bind_between(
         );
     }
     // Among several a text that is no date is not refused: it warns, and compares as zero.
+    let are_equal = (low.as_const().is_some()) && walk::same(&low, &high);
     for bound_by in [&mut low, &mut high] {
-        adapt_value(env, bound_by, &bound);
+        adapt_value(env, bound_by, &bound, !are_equal);
         adapt_listed(env, &mut bound, bound_by);
     }
     let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
@@ -501,14 +507,15 @@ pub(super) fn bind_in(
             _ => bind_any(env, scope, member)?,
         };
         if bound.ty.is_integer() {
-            parameter::compare_with(env, member, &mut one, &bound.ty)?;
+            parameter::compare_with(env, member, &mut one, &bound.ty, false)?;
         }
         members.push(one);
     }
     if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
-        let conds = members
-            .into_iter()
-            .map(|m| compare_any(env, CmpOp::Eq, bound.clone(), m));
+        let conds = members.into_iter().map(|mut m| {
+            numbers::exact_text(scope, &mut m, &bound);
+            compare_any(env, CmpOp::Eq, bound.clone(), m)
+        });
         let mut conds = conds.collect::<SqlResult<Vec<_>>>()?;
         let found = match conds.len() {
             1 => conds.remove(0),

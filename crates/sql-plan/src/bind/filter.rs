@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 
 use esker_sql_syntax::ast;
+use esker_types::cmp;
 use esker_types::temporal::{Date, DateTime};
 use esker_types::{SqlResult, TypeKind, Value};
 
@@ -28,7 +29,31 @@ pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> Sq
         return Ok(last);
     }
     find_zero_dates(env, scope, &mut bound)?;
+    if !env.describe_only {
+        refuse_no_dates(env, &bound)?;
+    }
     Ok(bound)
+}
+
+/// 1525 for a user variable that a date is said to be equal to, and which is no date: such a condition is as good as
+/// one with a constant. Below NOT and in other comparisons it only warns.
+fn refuse_no_dates(env: &BindEnv<'_>, cond: &Expr) -> SqlResult<()> {
+    let cmp = match &cond.kind {
+        ExprKind::And(conds) | ExprKind::Or(conds) => {
+            return conds.iter().try_for_each(|c| refuse_no_dates(env, c));
+        }
+        ExprKind::Cmp(cmp) if cmp.op == CmpOp::Eq => cmp,
+        _ => return Ok(()),
+    };
+    let (name, other) = match (&cmp.left.kind, &cmp.right.kind) {
+        (ExprKind::UserVar(name), ExprKind::Column(_)) => (name, &cmp.right),
+        (ExprKind::Column(_), ExprKind::UserVar(name)) => (name, &cmp.left),
+        _ => return Ok(()),
+    };
+    match env.vars.get(name) {
+        Some((value, _)) => cmp::check_date_constant(env.ctx, &value, &other.ty),
+        None => Ok(()),
+    }
 }
 
 /// With sql_auto_is_null, the condition that `counter IS NULL` alone stands for.

@@ -17,16 +17,37 @@ use crate::expr::{Arith, Expr, ExprKind};
 /// compares both as doubles.)
 pub(super) fn exact_text(scope: &Scope<'_>, text: &mut Expr, other: &Expr) {
     let is_condition = scope.clause.get().is_condition();
-    let (ExprKind::Const(Value::Str(digits)), true) = (&text.kind, other.ty.is_integer()) else {
-        return;
-    };
     if !is_condition || other.as_const().is_some() {
         return;
     }
+    if is_fixed_float(&other.ty) {
+        fixed_text(text);
+        return;
+    }
+    let (ExprKind::Const(Value::Str(digits)), true) = (&text.kind, other.ty.is_integer()) else {
+        return;
+    };
     let (number, status) = Decimal::parse(digits);
     if status == ParseStatus::Exact && number.abs() > Decimal::from(EXACT_IN_DOUBLE as i64) {
         let ty = SqlType::decimal(number.precision().max(1), number.scale());
         *text = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
+    }
+}
+
+/// A constant text or double beside a FLOAT(M,D) as the number that it is written as.
+fn fixed_text(constant: &mut Expr) {
+    let number = match &constant.kind {
+        ExprKind::Const(Value::Str(digits)) => Some(Decimal::parse(digits))
+            .filter(|(_, status)| *status == ParseStatus::Exact)
+            .map(|(number, _)| number),
+        ExprKind::Const(Value::Double(v)) => Some(Decimal::from_f64(*v))
+            .filter(|(_, is_clamped)| !is_clamped)
+            .map(|(number, _)| number),
+        _ => None,
+    };
+    if let Some(number) = number {
+        let ty = SqlType::decimal(number.precision().max(1), number.scale());
+        *constant = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
     }
 }
 

@@ -93,7 +93,8 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
 }
 
 /// A text for a parameter that is compared takes the type of what it is compared with: beside an integer it is a
-/// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one.
+/// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one. A number is NULL, too,
+/// beside a date that it is not, but for a bound of BETWEEN (`is_bound`).
 ///
 /// # Errors
 /// 1292 in a change of rows.
@@ -102,13 +103,20 @@ pub(super) fn compare_with(
     arg: &ast::Expr,
     bound: &mut Expr,
     other: &SqlType,
+    is_bound: bool,
 ) -> SqlResult<()> {
     let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
         return Ok(());
     };
-    let (false, Value::Str(_)) = (matches!(env.params, Params::Typed(..)), value) else {
+    if matches!(env.params, Params::Typed(..)) {
         return Ok(());
-    };
+    }
+    if !matches!(value, Value::Str(_)) {
+        if !is_bound && cmp::is_null_as_moment(env.ctx, value, other)? {
+            *bound = Expr::constant(Value::Null, other.clone().with_nullable(true));
+        }
+        return Ok(());
+    }
     if other.is_integer() {
         let number = cast::to_decimal(env.ctx, value)?;
         let ty = SqlType::decimal(number.precision().max(1), number.scale());

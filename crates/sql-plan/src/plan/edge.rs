@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::temporal::DateFlags;
 use esker_types::temporal::calendar::days_in_month;
 use esker_types::{
-    Date, DateTime, Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast, cmp,
+    Date, DateTime, Decimal, EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, cast,
 };
 
 use crate::expr::Expr;
@@ -128,10 +129,7 @@ pub(crate) fn locate(
         | TypeKind::Year
         | TypeKind::Bit => in_integers(ctx, value, column, kind)?,
         TypeKind::Decimal => in_decimals(ctx, value, column, kind)?,
-        TypeKind::Float => in_floats(match cmp::as_fixed_float(value.as_ref(), column) {
-            Some(nearest) => nearest,
-            None => cast::to_f64(ctx, value)?,
-        }),
+        TypeKind::Float => in_floats(cast::to_f64(ctx, value)?),
         TypeKind::Double => match cast::to_f64(ctx, value)? {
             v if v.is_nan() => Edge::Anywhere,
             v => Edge::At(Value::Double(v)),
@@ -269,10 +267,9 @@ pub fn locate_number(value: ValueRef<'_>, column: &SqlType) -> Option<Edge> {
             ValueRef::Double(_) => None,
             _ => integer.map(|(v, _)| decimal_edge(&Decimal::from_i128(v, 0), column)),
         },
-        TypeKind::Float => {
-            let nearest = cmp::as_fixed_float(value, column);
-            Some(in_floats(nearest.unwrap_or(double)))
-        }
+        // What a FLOAT(M,D) is equal to, the condition around it decides.
+        TypeKind::Float if column.decimals < NOT_FIXED_DECIMALS => None,
+        TypeKind::Float => Some(in_floats(double)),
         TypeKind::Double if !double.is_nan() => Some(Edge::At(Value::Double(double))),
         _ => None,
     }

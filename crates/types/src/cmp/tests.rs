@@ -66,7 +66,7 @@ fn as_column(value: &str, ty: &str) -> Option<String> {
     let (v, from) = literal(value);
     let ty = column_type(ty);
     with_ctx_at(SqlMode::DEFAULT, NOW_MICROS, |ctx| {
-        let v = constant_as_column(ctx, &v, &from, &ty);
+        let v = constant_as_column(ctx, &v, &from, &ty, false);
         assert_eq!(ctx.diagnostics.count(), 0, "tried quietly");
         v.map(|v| String::from_utf8(to_str(&v, &ty).into_owned()).unwrap())
     })
