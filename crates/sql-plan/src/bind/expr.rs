@@ -18,9 +18,10 @@ use super::block::Volatility;
 use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
 use super::{
-    BindEnv, call, compare, errors, fulltext, json, json_table, literal, parameter, print, subquery,
+    BindEnv, call, compare, errors, fulltext, json, json_table, literal, moments, parameter, print,
+    subquery,
 };
-use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
+use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold, walk};
 
 /// Binds an expression that stands for one value.
 ///
@@ -180,7 +181,21 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::MemberOf { expr, array } => json::bind_member(env, scope, expr, array)?,
         ast::Expr::Collate { expr, collation } => collate(env, scope, expr, collation)?,
     };
-    Ok(fold::fold(bound, &env.fold_env()))
+    Ok(folded(env, scope, bound))
+}
+
+/// The expression with what is constant in it computed, but for constants that are rolled up.
+pub(super) fn folded(env: &BindEnv<'_>, scope: &Scope<'_>, bound: Expr) -> Expr {
+    match rolls_up(scope, &bound) {
+        true => bound,
+        false => fold::fold(bound, &env.fold_env()),
+    }
+}
+
+/// Is a constant in the expression that GROUP BY … WITH ROLLUP makes NULL in rows of sums?
+fn rolls_up(scope: &Scope<'_>, e: &Expr) -> bool {
+    let constants = scope.rolled_constants.borrow();
+    !constants.is_empty() && e.any(&mut |part| constants.iter().any(|c| walk::same(c, part)))
 }
 
 fn connective(
@@ -307,11 +322,13 @@ fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
 fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
     let bound = numeric_operand(env, scope, arg)?;
     let arg = match op {
+        // A plus says nothing.
+        UnaryOp::Plus => return Ok(bound),
         UnaryOp::BitNot => json::integer(arg, bound),
-        UnaryOp::Plus | UnaryOp::Neg => json::number(arg, bound),
+        UnaryOp::Neg => json::number(arg, bound),
     };
     let op = match op {
-        UnaryOp::Plus => return Ok(arg),
+        UnaryOp::Plus => unreachable!("a plus is no operator"),
         UnaryOp::Neg => UnOp::Neg,
         UnaryOp::BitNot => UnOp::BitNot,
     };
@@ -332,7 +349,10 @@ pub(super) fn numeric_operand(
     scope: &Scope<'_>,
     arg: &ast::Expr,
 ) -> SqlResult<Expr> {
-    match number_literal(arg) {
+    if let Some(number) = number_literal(arg) {
+        return Ok(number);
+    }
+    match moments::bind_choice(env, scope, arg, false)? {
         Some(number) => Ok(number),
         None => bind_expr(env, scope, arg),
     }
@@ -459,6 +479,11 @@ fn bind_cast(
     let mut arg = match number_literal(arg) {
         Some(number) if ty.is_numeric() => number,
         _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
+        _ if ty.is_integer() => match moments::bind_choice(env, scope, arg, true)? {
+            Some(number) => number,
+            None => bind_expr(env, scope, arg)?,
+        },
+        _ if ty.is_numeric() => numeric_operand(env, scope, arg)?,
         _ => bind_expr(env, scope, arg)?,
     };
     parameter::cast_as_moment(env, written, &mut arg, &ty);

@@ -8,11 +8,14 @@
 
 use std::collections::HashSet;
 
+use esker_sql_catalog::catalog::same_name;
+use esker_sql_syntax::ast;
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
 use super::aliases::GroupName;
 use super::block::{AggCall, GroupBy, JoinNode, OrderKey, Windows};
 use super::dependencies::{self, Source};
+use super::expr::bind_expr;
 use super::scope::Scope;
 use super::select::Output;
 use super::{BindEnv, errors};
@@ -122,6 +125,51 @@ pub(super) fn note_rolled_up(scope: &Scope<'_>, outputs: &[Output], keys: &[Expr
     let outputs = outputs.iter().enumerate();
     let rolled = outputs.filter_map(|(nth, output)| Some((nth, key_of(output)?)));
     *scope.aliases.rolled.borrow_mut() = rolled.collect();
+}
+
+/// The keys of GROUP BY … WITH ROLLUP that are constants.
+pub(super) fn constant_keys(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    select: &ast::Select,
+) -> Vec<Expr> {
+    let constant = |key: &ast::Expr| {
+        let written = written_key(select, key)?;
+        let bound = bind_expr(env, scope, written).ok()?;
+        bound.as_const().is_some().then_some(bound)
+    };
+    select.group_by.iter().filter_map(constant).collect()
+}
+
+/// The constant that a key is written as: in GROUP BY, or in the select list under a position or a name.
+fn written_key<'s>(select: &'s ast::Select, key: &'s ast::Expr) -> Option<&'s ast::Expr> {
+    let item = |found: &dyn Fn(usize, Option<&ast::Ident>) -> bool| {
+        let items = select.items.iter().enumerate();
+        items.into_iter().find_map(|(nth, item)| match item {
+            ast::SelectItem::Expr { expr, alias, .. } if found(nth, alias.as_ref()) => Some(expr),
+            _ => None,
+        })
+    };
+    let written = match key {
+        ast::Expr::Literal(ast::Literal::Int(n)) => {
+            item(&|nth, _| usize::try_from(*n).is_ok_and(|n| n == nth + 1))?
+        }
+        ast::Expr::Column(name) if name.table.is_none() => {
+            item(&|_, alias| alias.is_some_and(|a| same_name(&a.text, &name.name.text)))?
+        }
+        key => key,
+    };
+    is_constant(written).then_some(written)
+}
+
+/// A literal, or a calculation with some?
+fn is_constant(e: &ast::Expr) -> bool {
+    match e {
+        ast::Expr::Literal(_) => true,
+        ast::Expr::Unary { expr, .. } => is_constant(expr),
+        ast::Expr::Binary { left, right, .. } => is_constant(left) && is_constant(right),
+        _ => false,
+    }
 }
 
 /// ANY_VALUE alone does not make a query an aggregated one: it is its argument.

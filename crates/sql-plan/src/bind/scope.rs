@@ -181,6 +181,8 @@ pub struct Scope<'p> {
     pub(crate) windows: WindowScope,
     /// What is selected and grouped by, and where that gives names.
     pub(crate) aliases: Aliases,
+    /// Constants that are keys of GROUP BY … WITH ROLLUP: what is made of them is rolled up, too.
+    pub(crate) rolled_constants: RefCell<Vec<Expr>>,
     /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
     pub values_base: Option<u32>,
     width: Cell<u32>,
@@ -220,6 +222,7 @@ impl<'p> Scope<'p> {
             aggs: RefCell::new(Vec::new()),
             windows: WindowScope::default(),
             aliases: Aliases::default(),
+            rolled_constants: RefCell::default(),
             values_base: None,
             width: Cell::new(0),
             outer_reach: Cell::new(0),

@@ -101,6 +101,10 @@ pub(super) fn bind_select(
     scope.agg_rule.set(AggRule::Allowed);
     window::declare(&scope, &select.windows)?;
     scope.windows.rule.set(WindowRule::Allowed);
+    if select.rollup {
+        let constants = group::constant_keys(env, &scope, select);
+        *scope.rolled_constants.borrow_mut() = constants;
+    }
     let mut outputs = bind_items(env, &scope, &select.items)?;
     scope.windows.rule.set(WindowRule::Forbidden);
 

@@ -1,7 +1,7 @@
 //! Operators against frozen results of MySQL.
 
 use super::*;
-use crate::cast::to_str;
+use crate::cast::{to_str, write_text};
 use crate::testing::{NOW_MICROS, column_type, diagnostics, literal, with_ctx_at};
 
 fn operator(text: &str) -> BinOp {
@@ -58,7 +58,11 @@ fn operators_give_what_mysqls_give() {
             let shown = match &got {
                 Err(_) => "!".to_owned(),
                 Ok(Value::Null) => "NULL".into(),
-                Ok(v) => String::from_utf8(to_str(v, &ty).into_owned()).unwrap(),
+                Ok(v) => {
+                    let mut text = Vec::new();
+                    write_text(v.as_ref(), &ty, &mut text);
+                    String::from_utf8(text).unwrap()
+                }
             };
             (shown, diagnostics(ctx, got.as_ref().err()))
         });

@@ -27,7 +27,8 @@ pub use number::{
     IntStatus, literal_bytes_to_u64, parse_f64, parse_int, round_f64, to_bool, to_decimal, to_f64,
     to_i64, to_int, to_u64,
 };
-pub use temporal::{date_flags, first_day_of_year, to_date, to_datetime, to_time, today};
+pub(crate) use temporal::to_moment_of_text;
+pub use temporal::{date_flags, first_day_of_year, to_clock, to_date, to_datetime, to_time, today};
 pub use text::{to_str, write_f32, write_f64, write_i64, write_text, write_u64};
 
 use crate::ctx::EvalCtx;

@@ -258,6 +258,14 @@ pub fn to_datetime<'a>(
     }
 }
 
+/// The moment at the beginning of a text, in the session's zone; warns of delimiters only.
+pub(crate) fn to_moment_of_text(ctx: &EvalCtx, text: &[u8], flags: DateFlags) -> Option<DateTime> {
+    let text = ValueRef::Str(text);
+    let parsed = read_datetime(ctx, text, flags).ok()?;
+    warn_deprecated(ctx, &parsed, text, 1);
+    Some(parsed.datetime)
+}
+
 /// The value as a date. `None` for NULL and for what is no date.
 pub fn to_date<'a>(
     ctx: &EvalCtx,
@@ -294,15 +302,28 @@ pub fn to_date<'a>(
     }
 }
 
-/// The value as a duration. `None` for NULL and for what is no time; texts out of range are
-/// clamped, numbers out of range are NULL.
+/// The value as a duration. `None` for NULL and for what is no time, as the text of a date alone; texts out of range
+/// are clamped, numbers out of range are NULL.
 pub fn to_time<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<Option<Time>> {
     let v = v.into();
+    let is_text = matches!(v, ValueRef::Str(_) | ValueRef::Label(..));
+    let read = read_clock(ctx, v)?.filter(|(_, kind)| !is_text || *kind != ParsedKind::Date);
+    Ok(read.map(|(time, _)| time))
+}
+
+/// As [`to_time`]; the text of a date alone is midnight.
+pub fn to_clock<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<Option<Time>> {
+    Ok(read_clock(ctx, v.into())?.map(|(time, _)| time))
+}
+
+/// The time of day or duration, and what it was read from.
+fn read_clock(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<Option<(Time, ParsedKind)>> {
     if let ValueRef::Null = v {
         return Ok(None);
     }
     if let ValueRef::Json(doc) = v {
-        return json::convert::to_time(ctx, JsonRef::new(doc), "");
+        let time = json::convert::to_time(ctx, JsonRef::new(doc), "")?;
+        return Ok(time.map(|time| (time, ParsedKind::Time)));
     }
     let is_text = matches!(v, ValueRef::Str(_) | ValueRef::Label(..));
     match read_time(ctx, v) {
@@ -314,7 +335,7 @@ pub fn to_time<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<Optio
                 }
             }
             warn_deprecated(ctx, &p, v, 1);
-            Ok(Some(p.time))
+            Ok(Some((p.time, p.kind)))
         }
         Err(_) => {
             truncated(ctx, "time", &shown(v))?;

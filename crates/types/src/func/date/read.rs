@@ -8,8 +8,8 @@ use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::Call;
 use crate::temporal::{
-    Date, DateFlags, DateTime, MAX_FSP, MICROS_PER_SEC, ParsedKind, TemporalWarn, Time,
-    parse_datetime, parse_time,
+    Date, DateFlags, DateTime, MAX_FSP, MICROS_PER_SEC, Parsed, ParsedKind, Time, parse_datetime,
+    parse_time,
 };
 use crate::value::Value;
 
@@ -103,6 +103,14 @@ pub(super) fn duration(c: &Call, i: usize) -> SqlResult<Option<Time>> {
     }
 }
 
+/// Argument `i` as a duration; the text of a date alone is midnight.
+pub(super) fn clock(c: &Call, i: usize) -> SqlResult<Option<Time>> {
+    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+        Some(moment) => Ok(Some(moment.time())),
+        None => cast::to_clock(c.ctx, &c.args[i]),
+    }
+}
+
 /// Argument `i` as a duration, and the date that came with it.
 pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentOrDuration>> {
     let moment = match &c.args[i] {
@@ -119,18 +127,30 @@ pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentO
     Ok(cast::to_time(c.ctx, &c.args[i])?.map(|time| (moment, time)))
 }
 
-/// Argument `i` as a date where it reads like one, else as a duration.
+/// Argument `i` as a date where it reads like one, else as a duration: a time with anything around it, if only a space,
+/// is first tried as a date, and what follows that is passed over without a word.
 pub(super) fn duration_or_moment(c: &Call, i: usize) -> SqlResult<Option<MomentOrDuration>> {
     let Value::Str(text) = &c.args[i] else {
         return moment_or_duration(c, i);
     };
     let like_date = text.trim_ascii().iter().skip(1).any(|b| *b == b'-');
     let time = parse_time(text, DateFlags::NONE);
-    let no_time = time.is_err() || time.is_ok_and(|p| p.warn.has(TemporalWarn::TRUNCATED));
-    if like_date || no_time {
-        return Ok(day(c, i)?.map(|m| (Some(m), m.time())));
+    let is_bare = text.trim_ascii().len() == text.len();
+    let is_whole = |p: &Parsed| is_bare && p.warn.is_none();
+    if !like_date && time.as_ref().is_ok_and(is_whole) {
+        return moment_or_duration(c, i);
     }
-    moment_or_duration(c, i)
+    if let Some(moment) = cast::to_moment_of_text(c.ctx, text, flags(c, i, DateFlags::NO_ZERO_DATE))
+    {
+        return Ok(Some((Some(moment), moment.time())));
+    }
+    match time {
+        Ok(time) if time.kind == ParsedKind::Time => {
+            cast::truncated(c.ctx, "time", text)?;
+            Ok(Some((None, time.time)))
+        }
+        _ => Ok(day(c, i)?.map(|m| (Some(m), m.time()))),
+    }
 }
 
 /// `[-]h:mm:ss[.ffffff]` of a duration beyond the range of TIME, for messages.

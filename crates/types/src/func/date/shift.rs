@@ -214,7 +214,10 @@ fn add_times(c: &Call, sign: i64) -> SqlResult<Value> {
     } else {
         duration_or_moment(c, 0)?
     };
-    let (Some((moment, time)), Some(by)) = (base, duration(c, 1)?) else {
+    let Some((moment, time)) = base else {
+        return Ok(Value::Null);
+    };
+    let Some(by) = duration(c, 1)? else {
         return Ok(Value::Null);
     };
     let by = by.micros() * sign;

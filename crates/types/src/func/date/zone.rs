@@ -7,6 +7,7 @@
 use super::format::write_format;
 use super::read::{day, moment};
 use super::{moment_fraction, temporal};
+use crate::ctx::SqlMode;
 use crate::error::SqlResult;
 use crate::func::call::{Call, int, string};
 use crate::func::ret::string_type;
@@ -99,7 +100,11 @@ fn from_unixtime(c: &Call) -> SqlResult<Value> {
     } else {
         c.types.ret.decimals
     };
-    let micros = c.decimal(0)?.round(decimals);
+    let seconds = c.decimal(0)?;
+    let micros = match c.ctx.sql_mode.has(SqlMode::TIME_TRUNCATE_FRACTIONAL) {
+        true => seconds.truncate(decimals),
+        false => seconds.round(decimals),
+    };
     let micros = micros.and_then(|s| s.mul(&Decimal::from_i64(MICROS_PER_SEC)));
     let micros = micros.map_or(i64::MAX, |m| m.to_i64().0);
     if !(0..=LAST_MICROS).contains(&micros) {
