@@ -286,6 +286,11 @@ impl SegmentFiles {
         self.state.lock().live.iter().cloned().collect()
     }
 
+    pub(crate) fn segment_starts(&self) -> Vec<Lsn> {
+        let state = self.state.lock();
+        state.live.iter().map(|segment| segment.start).collect()
+    }
+
     pub(crate) fn spare_count(&self) -> u64 {
         self.state.lock().spares.len() as u64
     }

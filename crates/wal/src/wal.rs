@@ -329,6 +329,11 @@ impl Wal {
         self.shared().files.space()
     }
 
+    /// Where each of the segments that hold the log begins, oldest first.
+    pub fn segment_starts(&self) -> Vec<Lsn> {
+        self.shared().files.segment_starts()
+    }
+
     /// The policy of the flush daemon.
     pub fn flush_policy(&self) -> FlushPolicy {
         self.shared().daemon.policy.get()

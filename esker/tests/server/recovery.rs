@@ -1,6 +1,8 @@
 //! A restart with a big log, over real sockets: whoever comes early waits and is served, everything acknowledged is
 //! there, work goes on while the rest is built, and the server tells how it went.
 
+use std::path::Path;
+
 use esker_server::client::Client;
 
 use crate::common::{Ask, Server, eventually, patiently};
@@ -49,6 +51,37 @@ fn number(c: &mut Client, name: &str) -> u64 {
 /// Connects again and again until somebody listens; the greeting comes when it comes.
 fn connect_early(port: u16) -> Client {
     patiently(|| Client::connect("127.0.0.1", port, "root", "", None))
+}
+
+/// Segments that hold the log.
+fn segments(dir: &Path) -> usize {
+    let files = std::fs::read_dir(dir.join("data/wal")).expect("folder");
+    let names = files.map(|entry| entry.expect("entry").file_name());
+    let names = names.filter_map(|name| name.into_string().ok());
+    names.filter(|name| name.ends_with(".wal")).count()
+}
+
+/// Each life begins a segment, and has next to nothing to write there.
+#[test]
+fn many_short_lives_do_not_fill_the_disk_with_log() {
+    const LIVES: usize = 16;
+    let dir = tempfile::tempdir().expect("folder");
+    let settings = ["--esker-log-segment-size=1M", "--esker-log-live-size=4M"];
+    let mut server = Server::start(dir.path(), &settings);
+    server
+        .connect()
+        .run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)");
+    for life in 0..LIVES {
+        server
+            .connect()
+            .run(&format!("INSERT INTO d.t VALUES ({life})"));
+        server.kill();
+        server.restart();
+    }
+    // Five are needed to be too many, and the last one is begun.
+    eventually("the log is released", || segments(dir.path()) <= LIVES / 2);
+    let rows = server.connect().value("SELECT COUNT(*) FROM d.t");
+    assert_eq!(rows, LIVES.to_string());
 }
 
 #[test]

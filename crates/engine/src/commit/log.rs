@@ -157,6 +157,11 @@ impl Log {
         self.wal.space()
     }
 
+    pub(crate) fn segment_starts(&self) -> Vec<Seq> {
+        let starts = self.wal.segment_starts().into_iter();
+        starts.map(|start| start.0).collect()
+    }
+
     pub(crate) fn flush_policy(&self) -> FlushPolicy {
         self.wal.flush_policy()
     }

@@ -59,6 +59,8 @@ impl TreeLoad {
 
 /// A memtable with fewer deletes is not switched because of them.
 pub(super) const MIN_DELETES: u64 = 32 << 10;
+/// A checkpoint is worth it when it lets go of so many segments, whatever is in them.
+const CHECKPOINT_SEGMENTS: u64 = 2;
 /// The memtable consists of deletes if they are one in so many versions, and ...
 const DELETE_SHARE: u64 = 3;
 /// ... one for so many versions on disk: else compaction would rewrite much for few.
@@ -97,6 +99,8 @@ pub(super) struct Load {
     pub(super) visible: u64,
     /// The log begins here after the last checkpoint.
     pub(super) log_from: u64,
+    /// Where each segment of the log begins. Every start of the server begins one, however little is in the last.
+    pub(super) segments: Vec<u64>,
     pub(super) limits: Limits,
 }
 
@@ -107,7 +111,7 @@ pub(super) struct Limits {
     pub(super) memory_bytes: usize,
     /// The log needed for recovery should stay below this.
     pub(super) log_bytes: u64,
-    /// A checkpoint is worth it when it lets go of this much log.
+    /// A checkpoint is worth it when it lets go of this much log, the length of a segment.
     pub(super) checkpoint_bytes: u64,
 }
 
@@ -140,6 +144,19 @@ impl Load {
         trees
             .map(|tree| tree.idle_first_lsn().min(tree.immutable_first_lsn))
             .fold(self.visible.min(self.prepared_first_lsn), u64::min)
+    }
+
+    /// How many segments begin in this part of the log.
+    fn segments_in(&self, from: u64, to: u64) -> u64 {
+        let inside = |start: &&u64| (from + 1..=to).contains(*start);
+        self.segments.iter().filter(inside).count() as u64
+    }
+
+    /// Bytes that the log has from here on, or that its whole segments take on disk, whichever is more.
+    fn log_bytes_from(&self, needed_from: u64) -> u64 {
+        let whole = self.segments_in(needed_from, u64::MAX).saturating_sub(1);
+        let records = self.visible.saturating_sub(needed_from);
+        records.max(whole.saturating_mul(self.limits.checkpoint_bytes))
     }
 
     /// Bytes in memtables.
@@ -179,12 +196,14 @@ impl Load {
         }
         let needed_from = self.needed_from();
         debug_assert!(needed_from <= self.visible);
-        if needed_from.saturating_sub(self.log_from) >= self.limits.checkpoint_bytes {
+        if needed_from.saturating_sub(self.log_from) >= self.limits.checkpoint_bytes
+            || self.segments_in(self.log_from, needed_from) >= CHECKPOINT_SEGMENTS
+        {
             return Some(Job::Checkpoint {
                 log_from: needed_from,
             });
         }
-        if self.visible.saturating_sub(needed_from) > self.limits.log_bytes {
+        if self.log_bytes_from(needed_from) > self.limits.log_bytes {
             let oldest = resting().min_by_key(|tree| tree.idle_first_lsn());
             // Only a tree that holds the log back: a prepared transaction may do so, too, and flushing does not help.
             return oldest
@@ -213,6 +232,7 @@ mod tests {
             prepared_first_lsn: u64::MAX,
             visible: 10_000,
             log_from: 9_990,
+            segments: vec![9_900],
             limits: LIMITS,
         }
     }
@@ -247,6 +267,30 @@ mod tests {
             replayed_first_lsn: lsn,
             ..tree(id, 0, u64::MAX, 0)
         }
+    }
+
+    #[test]
+    fn segments_with_little_in_them_count_by_what_they_take() {
+        let mut load = idle();
+        load.trees = vec![tree(1, 10, 9_991, 0)];
+        load.segments = (0..51).map(|n| 9_940 + n).collect();
+        assert_eq!(load.decide(), None, "they are not needed any more");
+        load.segments = (0..51).map(|n| 9_992 + n).collect();
+        assert_eq!(
+            load.decide(),
+            None,
+            "50 of 100 bytes, and one that is begun"
+        );
+        load.segments.push(9_999);
+        let flushed = Job::Rotate(TreeId(1), Cause::Memory);
+        assert_eq!(load.decide(), Some(flushed));
+        // What is not needed goes.
+        load.trees.clear();
+        load.segments = vec![9_989, 9_995];
+        assert_eq!(load.decide(), None);
+        load.segments.push(9_999);
+        let checkpoint = Job::Checkpoint { log_from: 10_000 };
+        assert_eq!(load.decide(), Some(checkpoint));
     }
 
     #[test]

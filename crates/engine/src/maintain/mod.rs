@@ -213,6 +213,7 @@ impl Core {
             prepared_first_lsn,
             visible,
             log_from: self.maintenance.log_from.load(Ordering::Relaxed),
+            segments: self.env.commit.log.segment_starts(),
             limits: Limits {
                 memory_bytes: self.env.commit.budget.memtables_soft(),
                 log_bytes: self.config.log_limit_bytes,
