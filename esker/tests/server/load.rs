@@ -169,7 +169,6 @@ fn files_of_the_server() {
     );
 }
 
-/// LOAD_FILE answers NULL where LOAD DATA has errors, but for what all could not read; also in scans and programs.
 /// The rows are MySQL's.
 #[test]
 fn rows_of_xml() {
@@ -212,6 +211,7 @@ fn rows_of_xml() {
     assert_eq!(c.code(&in_program), Some(1314));
 }
 
+/// LOAD_FILE answers NULL where LOAD DATA has errors, but for what all could not read; also in scans and programs.
 #[test]
 fn a_file_as_a_value() {
     let (server, dir) = server();

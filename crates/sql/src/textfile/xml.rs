@@ -13,7 +13,8 @@
 //!
 //! **Invariants**
 //! - A value belongs to the level of its element, and goes when another element of that level or above begins.
-//! - Names and values of all open levels together are no longer than the limit; what they take is reserved.
+//! - Names and values of all open levels together are no longer than the limit, and neither is what is being read. What
+//!   both take is reserved of the server's memory, or refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use esker_types::{SqlResult, errors};
 use super::FileSource;
 use super::input::Input;
 
-/// The element whose attribute `name` is the name of the value.
+/// The element whose attribute `name` is the name of the value; as in MySQL, more may follow in both words.
 const FIELD: &[u8] = b"field";
 const NAME: &[u8] = b"name";
 const CDATA: &[u8] = b"![CDATA[";
@@ -129,6 +130,11 @@ impl<'a> XmlRows<'a> {
     /// # Errors
     /// Those of the source; values above the limit.
     pub(crate) fn next_row(&mut self) -> SqlResult<bool> {
+        // Levels and their values stay; what was half read of the last row does not.
+        self.tag.clear();
+        self.attribute.clear();
+        self.in_tag = false;
+        self.quote = None;
         let mut next = self.next()?;
         while let Some(byte) = next {
             next = match byte {
@@ -153,6 +159,7 @@ impl<'a> XmlRows<'a> {
     }
 
     fn next(&mut self) -> SqlResult<Option<u8>> {
+        self.input.field_bytes = self.kept + self.tag.capacity() + self.attribute.capacity();
         Ok(self.input.next()?.map(blank))
     }
 
@@ -210,7 +217,7 @@ impl<'a> XmlRows<'a> {
 
     /// Behind `=`.
     fn attribute_value(&mut self) -> SqlResult<Option<u8>> {
-        if self.tag == FIELD && self.attribute == NAME {
+        if self.tag.starts_with(FIELD) && self.attribute.starts_with(NAME) {
             // What follows is the name of the value, as if it were that of the element.
             self.quote = self.next()?;
             self.tag.clear();
@@ -260,6 +267,7 @@ impl<'a> XmlRows<'a> {
     /// Up to `end`, which is returned; None at the end of the file.
     fn read_value(&mut self, end: u8, text: &mut Vec<u8>) -> SqlResult<Option<u8>> {
         loop {
+            self.input.field_bytes = self.kept + text.capacity();
             let Some(byte) = self.input.peek()? else {
                 return Ok(None);
             };
@@ -300,6 +308,7 @@ impl<'a> XmlRows<'a> {
 
     fn read_cdata(&mut self, text: &mut Vec<u8>) -> SqlResult<()> {
         while !self.input.eat(b"]]>")? {
+            self.input.field_bytes = self.kept + text.capacity();
             let Some(byte) = self.input.next()? else {
                 return Ok(());
             };
@@ -421,6 +430,18 @@ mod tests {
         );
         // As in MySQL, an element without a blank or an end of its own begins nothing.
         assert_rows(r#"<row a=1 b=2 /><row/>"#, &["1|2", "1|2"]);
+    }
+
+    #[test]
+    fn what_is_half_read_of_a_row_is_no_part_of_the_next() {
+        assert_rows(
+            r#"<row a="1" b="2" checked/><row a="3" b="4"/>"#,
+            &["1|2", "3|4"],
+        );
+        assert_rows(r#"<row a = "5"/><row a="1" b="2"/>"#, &["-|-", "1|2"]);
+        assert_rows(r#"<row a="1"></row>x/><row b="2"/>"#, &["1|-", "-|2"]);
+        let file = r#"<row><field name=a>1</field></row><row><fieldx names="a">2</fieldx></row>"#;
+        assert_rows(file, &["-|-", "2|-"]);
     }
 
     #[test]
