@@ -110,17 +110,17 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
+    /// Whether [`File::share_blocks`] works between these files: asked of the file system by trying it. This one is
+    /// empty.
+    fn can_share_blocks(&self, _source: &dyn File) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Makes `[to, to + len)` of this file the same blocks of the device as `[from, from + len)` of `source` (a
     /// reflink), until one of both is written. Both offsets are multiples of [`SHARE_ALIGN`]; of the last block all is
-    /// shared. False where the file system shares no blocks of these files: then the range is to be written.
-    fn share_blocks(
-        &self,
-        _source: &dyn File,
-        _from: u64,
-        _to: u64,
-        _len: u64,
-    ) -> io::Result<bool> {
-        Ok(false)
+    /// shared. Only after [`File::can_share_blocks`].
+    fn share_blocks(&self, _source: &dyn File, _from: u64, _to: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// What the operating system calls the file, where it is one of its files.

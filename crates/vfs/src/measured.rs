@@ -346,7 +346,11 @@ impl File for MeasuredFile {
         self.misc(|file| file.punch_hole(offset, len))
     }
 
-    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+    fn can_share_blocks(&self, source: &dyn File) -> io::Result<bool> {
+        self.misc(|file| file.can_share_blocks(source))
+    }
+
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<()> {
         self.misc(|file| file.share_blocks(source, from, to, len))
     }
 

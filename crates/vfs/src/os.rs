@@ -27,9 +27,6 @@ const LOCK_FILE: &str = "LOCK";
 /// Piece written at a time where a file system cannot preallocate.
 const ZERO_CHUNK: usize = 64 * 1024;
 
-/// File systems whose files may share blocks, by their magic numbers: btrfs, XFS and bcachefs.
-const SHARING: [i64; 3] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e];
-
 /// The operating system's file system.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OsFs;
@@ -256,13 +253,24 @@ impl File for OsFile {
         }
     }
 
-    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+    fn can_share_blocks(&self, source: &dyn File) -> io::Result<bool> {
+        assert_eq!(self.len()?, 0, "it is tried with all of the file");
+        let Some(source) = source.descriptor() else {
+            return Ok(false);
+        };
+        // Whatever hinders it (another file system, one that cannot, a sandbox) is no error: there is another way.
+        if rustix::fs::ioctl_ficlone(&self.0, source).is_err() {
+            return Ok(false);
+        }
+        self.0.set_len(0)?;
+        Ok(true)
+    }
+
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<()> {
         debug_assert!(from.is_multiple_of(SHARE_ALIGN) && to.is_multiple_of(SHARE_ALIGN));
         match source.descriptor() {
-            Some(source) if has_shared_blocks(&self.0)? => {
-                Ok(copy_range(source, from, self.0.as_fd(), to, len)?)
-            }
-            _ => Ok(false),
+            Some(source) => Ok(copy_range(source, from, self.0.as_fd(), to, len)?),
+            None => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -283,31 +291,27 @@ impl File for OsFile {
     }
 }
 
-/// Whether files of the file system that this one is in may share blocks.
-fn has_shared_blocks(file: &fs::File) -> io::Result<bool> {
-    Ok(SHARING.contains(&rustix::fs::fstatfs(file)?.f_type))
-}
-
-/// Shares what it can of whole blocks, which copy_file_range does where these file systems can: they look at offsets
-/// and lengths. False where they cannot, or the source is shorter.
+/// Shares whole blocks: that is what copy_file_range(2) does where the file system can, if offsets and lengths are
+/// those of blocks.
 fn copy_range(
     source: BorrowedFd<'_>,
     mut from: u64,
     file: BorrowedFd<'_>,
     mut to: u64,
     len: u64,
-) -> Result<bool, Errno> {
+) -> Result<(), Errno> {
     let (end, whole) = (from + len, from + len.next_multiple_of(SHARE_ALIGN));
     while from < whole {
         let left = usize::try_from(whole - from).unwrap_or(usize::MAX);
         match rustix::fs::copy_file_range(source, Some(&mut from), file, Some(&mut to), left) {
-            Ok(0) => return Ok(from >= end),
+            // The source may end in its last block.
+            Ok(0) if from >= end => break,
+            Ok(0) => return Err(Errno::INVAL),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The operating system's clocks.

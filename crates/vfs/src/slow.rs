@@ -115,7 +115,11 @@ impl File for SlowFile {
         self.below.punch_hole(offset, len)
     }
 
-    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<bool> {
+    fn can_share_blocks(&self, source: &dyn File) -> io::Result<bool> {
+        self.below.can_share_blocks(source)
+    }
+
+    fn share_blocks(&self, source: &dyn File, from: u64, to: u64, len: u64) -> io::Result<()> {
         self.below.share_blocks(source, from, to, len)
     }
 

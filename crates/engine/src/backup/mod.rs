@@ -43,6 +43,8 @@ pub struct BackupProgress {
     pub done: u64,
     /// Bytes there are.
     pub total: u64,
+    /// The log is kept for a backup meanwhile, which had better not wait.
+    pub holds_log: bool,
 }
 
 /// Is told how far it is; an error breaks off.
@@ -56,8 +58,16 @@ struct Meter<'p> {
 
 impl<'p> Meter<'p> {
     fn new(total: u64, each: OnProgress<'p>) -> Self {
-        let progress = BackupProgress { done: 0, total };
+        let progress = BackupProgress {
+            done: 0,
+            total,
+            holds_log: false,
+        };
         Self { progress, each }
+    }
+
+    fn holds_log(&mut self, holds: bool) {
+        self.progress.holds_log = holds;
     }
 
     fn add(&mut self, bytes: u64) -> Result<()> {

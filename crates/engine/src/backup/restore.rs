@@ -70,9 +70,17 @@ impl BackupSet {
             let path = file_path(&dir, number);
             let made = self.env.fs.open(&path, OpenMode::CreateNew);
             let file = made.map_err(|e| io("creating", &path, e))?;
+            let mut shares = None;
             for line in lines {
                 let (bytes, pack) = packs.extent(line)?;
-                put(&*file, line, bytes, &**pack).map_err(|e| io("writing", &path, e))?;
+                let mut put = || {
+                    let shares = match shares {
+                        Some(known) => known,
+                        None => *shares.insert(file.can_share_blocks(&**pack)?),
+                    };
+                    put(&*file, line, bytes, shares.then_some(&**pack))
+                };
+                put().map_err(|e| io("writing", &path, e))?;
                 meter.add(line.bytes)?;
             }
             file.sync_all().map_err(|e| io("syncing", &path, e))?;
@@ -98,12 +106,20 @@ impl BackupSet {
     }
 }
 
-/// Puts an extent, whose bytes these are, into its slot: by the blocks of the pack where the file system can.
-fn put(file: &dyn File, line: &ExtentLine, bytes: &[u8], pack: &dyn File) -> std::io::Result<()> {
+/// Puts an extent, whose bytes these are, into its slot: by the blocks of the pack if it can share them.
+fn put(
+    file: &dyn File,
+    line: &ExtentLine,
+    bytes: &[u8],
+    pack: Option<&dyn File>,
+) -> std::io::Result<()> {
     let offset = line.id.offset();
     // What was not shared when the backup was taken lies anywhere.
-    let is_aligned = line.offset.is_multiple_of(SHARE_ALIGN);
-    if is_aligned && file.share_blocks(pack, line.offset, offset, line.bytes)? {
+    if let Some(pack) = pack.filter(|_| line.offset.is_multiple_of(SHARE_ALIGN))
+        && file
+            .share_blocks(pack, line.offset, offset, line.bytes)
+            .is_ok()
+    {
         return Ok(());
     }
     file.allocate(offset, line.bytes)?;

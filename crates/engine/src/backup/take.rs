@@ -204,7 +204,9 @@ impl Backup {
             .sum();
         let log = self.listing.log_to.saturating_sub(self.log_from.0);
         let mut meter = Meter::new(fresh + log, progress);
+        meter.holds_log(true);
         self.copy_log(&mut meter)?;
+        meter.holds_log(false);
         self.write_manifest()?;
         let shared = self.copy_extents(&mut meter)?;
         for part in [EXTENTS, LOG, MANIFEST] {
@@ -324,7 +326,7 @@ struct Packs<'e> {
     dir: PathBuf,
     number: u32,
     current: Option<(Arc<dyn File>, u64)>,
-    /// Does the file system share blocks, as far as is known?
+    /// Can the current one share blocks with data files?
     can_share: bool,
     /// Bytes that share the blocks of data files.
     shared: u64,
@@ -337,7 +339,7 @@ impl<'e> Packs<'e> {
             dir,
             number: 0,
             current: None,
-            can_share: true,
+            can_share: false,
             shared: 0,
         }
     }
@@ -360,22 +362,24 @@ impl<'e> Packs<'e> {
             None => {
                 self.number += 1;
                 let file = self.env.fs.open(&self.path(), OpenMode::CreateNew);
-                (file.map_err(|e| io("creating", &self.path(), e))?, 0)
+                let file = file.map_err(|e| io("creating", &self.path(), e))?;
+                let can_share = extent.can_share_with(&*file);
+                self.can_share = can_share.map_err(|e| io("sharing", &self.path(), e))?;
+                (file, 0)
             }
         };
         let length = bytes.len() as u64;
         let aligned = offset.next_multiple_of(SHARE_ALIGN);
-        let share = || extent.share_with(&*file, aligned);
-        self.can_share = self.can_share && share().map_err(|e| io("sharing", &self.path(), e))?;
-        let offset = match self.can_share {
-            true => aligned,
-            false => {
-                let written = file.write_all_at(bytes, offset);
-                written.map_err(|e| io("writing", &self.path(), e))?;
-                offset
-            }
+        let is_shared = self.can_share && extent.share_with(&*file, aligned).is_ok();
+        let offset = if is_shared {
+            self.shared += length;
+            aligned
+        } else {
+            // Whatever was wrong with sharing: a full disk is one for this, too.
+            let written = file.write_all_at(bytes, offset);
+            written.map_err(|e| io("writing", &self.path(), e))?;
+            offset
         };
-        self.shared += if self.can_share { length } else { 0 };
         self.current = Some((file, offset + length));
         Ok((self.number, offset))
     }

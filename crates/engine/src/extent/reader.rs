@@ -441,9 +441,13 @@ impl Extent {
         Ok(())
     }
 
+    /// Whether `file`, which is empty, can share blocks with extents.
+    pub(crate) fn can_share_with(&self, file: &dyn File) -> io::Result<bool> {
+        file.can_share_blocks(&**self.slots.file())
+    }
+
     /// Makes a range of `file`, from a multiple of [`esker_vfs::SHARE_ALIGN`] on, share the blocks of this extent.
-    /// False where the file system cannot.
-    pub(crate) fn share_with(&self, file: &dyn File, at: u64) -> io::Result<bool> {
+    pub(crate) fn share_with(&self, file: &dyn File, at: u64) -> io::Result<()> {
         let (source, from) = (self.slots.file(), self.meta.id.offset());
         file.share_blocks(&**source, from, at, u64::from(self.meta.stored_bytes))
     }

@@ -6,7 +6,8 @@
 //! - BACKUP_ADMIN is needed, and where `secure_file_priv` names a directory, backups are made and read in it only.
 //! - The position in the binary log is that of the moment the backup is of.
 //! - A statement that is killed leaves no backup.
-//! - Copying is no faster than `esker_backup_rate_limit`, which may change meanwhile.
+//! - Copying is no faster than `esker_backup_rate_limit`, which may change meanwhile; but for the log, which is kept
+//!   until it is copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,9 +119,12 @@ impl Session {
         let position = instance.describe_backup(&mut backup)?;
         let process = &self.context.process;
         let limit = || instance.variable_u64("esker_backup_rate_limit");
-        let mut pace = Pace::new(Instant::now(), limit());
+        let mut pace = Pace::new(Instant::now(), 0, limit());
         let copied = backup.copy(&mut |progress| {
             instance.backups.show(progress.done, progress.total);
+            if progress.holds_log {
+                pace = Pace::new(Instant::now(), progress.done, limit());
+            }
             while let Some(due) = pace.due(progress.done, limit(), Instant::now()) {
                 if process.sleep_until(due.min(Instant::now() + LOOK_AT_LIMIT)) {
                     break;
@@ -197,10 +201,10 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(now: Instant, limit: u64) -> Self {
+    fn new(now: Instant, done: u64, limit: u64) -> Self {
         Self {
             since: now,
-            done: 0,
+            done,
             limit,
         }
     }
@@ -214,11 +218,7 @@ impl Pace {
         let due = self.since.checked_add(wait).filter(|due| *due > now);
         let goes_on = limit == self.limit && limit > 0;
         if !goes_on || due.is_none() {
-            *self = Self {
-                since: now,
-                done,
-                limit,
-            };
+            *self = Self::new(now, done, limit);
         }
         due.filter(|_| goes_on)
     }
@@ -267,7 +267,7 @@ mod tests {
     fn a_rate_is_kept_from_where_it_began_to_hold() {
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
-        let mut pace = Pace::new(start, 0);
+        let mut pace = Pace::new(start, 0, 0);
         assert_eq!(pace.due(5_000, 0, at(1)), None, "without a limit");
         assert_eq!(pace.due(6_000, 1_000, at(10)), None, "from here on");
         assert_eq!(pace.due(6_500, 1_000, at(11)), Some(at(510)));
