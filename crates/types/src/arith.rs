@@ -133,10 +133,13 @@ fn precision(ty: &SqlType) -> u32 {
     digits.clamp(1, MAX_PRECISION)
 }
 
-/// Decimals of an operand in decimal arithmetic; those of a literal may be more than a column has.
+/// Decimals of an operand in decimal arithmetic; those of a literal may be more than a column has, and more than
+/// [`MAX_PRECISION`].
 fn scale(ty: &SqlType) -> u8 {
+    /// Where MySQL cuts literals.
+    const MAX_DECIMALS: u8 = 72;
     if domain(ty) == Domain::Decimal {
-        ty.decimals
+        ty.decimals.min(MAX_DECIMALS)
     } else {
         0
     }
@@ -269,12 +272,13 @@ fn decimal_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlT
             (int + 1 + u32::from(sa.max(sb)), sa.max(sb))
         }
     };
-    let digits = digits.clamp(u32::from(scale).max(1), MAX_PRECISION);
+    let most = MAX_PRECISION.max(u32::from(scale));
+    let digits = digits.clamp(u32::from(scale).max(1), most);
     // A remainder has the dividend's sign; an unsigned type shows one digit more.
     let (unsigned, digits) = match op {
         BinOp::Mod => (
             a.is_unsigned(),
-            (digits + u32::from(a.is_unsigned())).min(MAX_PRECISION),
+            (digits + u32::from(a.is_unsigned())).min(most),
         ),
         _ => (a.is_unsigned() && b.is_unsigned(), digits),
     };

@@ -87,7 +87,10 @@ const MAX_DIGITS: u32 = crate::decimal::MAX_PRECISION;
 
 fn ret_sum(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     Ok(Signature::plain(match exact_digits(&args[0].ty) {
-        Some((digits, scale)) => SqlType::decimal((digits + SUM_DIGITS).min(MAX_DIGITS), scale),
+        Some((digits, scale)) => {
+            let most = MAX_DIGITS.max(u32::from(scale));
+            SqlType::decimal((digits + SUM_DIGITS).min(most), scale)
+        }
         None => double_like(&args[0].ty, 0),
     }))
 }
