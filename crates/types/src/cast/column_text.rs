@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::column::{Target, decimal_as_64_bits, integer_from_decimal};
-use super::text::{f64_within, to_str};
+use super::text::{f64_within, to_str, write_text};
 use crate::collation::{BadChar, Charset, char_count, char_len, char_offset};
 use crate::decimal::is_space;
 use crate::error::SqlResult;
@@ -23,6 +23,12 @@ fn text_of(v: Value, from: &SqlType) -> Vec<u8> {
     match v {
         Value::Str(s) => s,
         Value::Label(_, s) => s.into_vec(),
+        // The column alone says how long a double may be.
+        Value::Double(_) if from.kind == TypeKind::Double => {
+            let mut text = Vec::new();
+            write_text(v.as_ref(), from, &mut text);
+            text
+        }
         v => to_str(&v, from).into_owned(),
     }
 }

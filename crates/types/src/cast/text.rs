@@ -4,7 +4,8 @@
 //! **Invariants**: nothing is allocated beyond the output buffer; doubles print as MySQL prints
 //! them: the shortest digits that read back the same (six digits for FLOAT), in plain notation
 //! between 1e-15 and 1e15 and wherever that shows digits behind the point, else as `1.5e20`. A text that an expression
-//! goes on with has no room for more than 22 characters (12 of a FLOAT): what is longer is written as `1.5e-7`.
+//! goes on with has no room for more than 24 characters, which show every double in full (12 of a FLOAT): what is
+//! longer is written as `1.5e-7`. [`write_text`] knows no such limit.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -304,28 +305,21 @@ pub fn to_str<'a>(v: impl Into<ValueRef<'a>>, ty: &SqlType) -> Cow<'a, [u8]> {
     }
 }
 
-/// Writes a double without fixed decimals anew where its text is longer than MySQL has room for.
+/// Writes a double without fixed decimals anew where its text is longer than MySQL has room for. No digit is lost.
 fn shorten(v: f64, ty: &SqlType, text: &mut Vec<u8>) {
-    const MOST_CHARS: usize = 22;
+    /// As long as the longest double in scientific notation.
+    const MOST_CHARS: usize = 24;
     const MOST_CHARS_OF_FLOAT: usize = 12;
-    let (most, v) = match ty.kind {
-        TypeKind::Float => {
-            let shown = std::str::from_utf8(text).ok();
-            let shown = shown.and_then(|t| t.parse().ok());
-            (MOST_CHARS_OF_FLOAT, shown.unwrap_or(v))
-        }
-        TypeKind::Double => (MOST_CHARS, v),
+    let most = match ty.kind {
+        TypeKind::Float => MOST_CHARS_OF_FLOAT,
+        TypeKind::Double => MOST_CHARS,
         _ => return,
     };
     if text.len() <= most || ty.decimals < NOT_FIXED_DECIMALS {
         return;
     }
-    let exact = format!("{v:e}");
-    let short = match exact.len() <= most {
-        true => Some(exact),
-        false => f64_within(v, most).map(|(text, _)| text),
-    };
-    if let Some(short) = short {
-        *text = short.into_bytes();
-    }
+    // A FLOAT is what its six digits say.
+    let shown = std::str::from_utf8(text).ok();
+    let shown = shown.and_then(|t| t.parse().ok()).unwrap_or(v);
+    *text = format!("{shown:e}").into_bytes();
 }
