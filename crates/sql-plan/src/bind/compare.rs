@@ -15,7 +15,7 @@ use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
 use super::{BindEnv, errors, json, numbers, parameter, subquery};
 use crate::expr::{
-    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, fold, walk,
+    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, bool_type, fold, walk,
 };
 
 /// The comparison operator, if it is one.
@@ -315,8 +315,12 @@ pub(super) fn bind_comparison(
         _ => {}
     }
     let (mut l, mut r) = bind_pair(env, scope, left, right)?;
-    parameter::compare_with(env, left, &mut l, &r.ty, false)?;
-    parameter::compare_with(env, right, &mut r, &l.ty, false)?;
+    let left_is_null = parameter::compare_with(env, left, &mut l, &r.ty, false)?;
+    let right_is_null = parameter::compare_with(env, right, &mut r, &l.ty, false)?;
+    // What is no date is not equal to a date that is NULL.
+    if op == CmpOp::NullSafeEq && (left_is_null || right_is_null) {
+        return Ok(Expr::constant(Value::bool(false), bool_type(false)));
+    }
     numbers::exact_text(scope, &mut l, &r);
     numbers::exact_text(scope, &mut r, &l);
     compare_any(env, op, l, r)

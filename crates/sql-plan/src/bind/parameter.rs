@@ -96,6 +96,8 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
 /// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one. A number is NULL, too,
 /// beside a date that it is not, but for a bound of BETWEEN (`is_bound`).
 ///
+/// True: it has become NULL, and is to be equal to nothing, not even NULL.
+///
 /// # Errors
 /// 1292 in a change of rows.
 pub(super) fn compare_with(
@@ -104,18 +106,20 @@ pub(super) fn compare_with(
     bound: &mut Expr,
     other: &SqlType,
     is_bound: bool,
-) -> SqlResult<()> {
+) -> SqlResult<bool> {
     let (ast::Expr::Param(_), ExprKind::Const(value)) = (arg, &bound.kind) else {
-        return Ok(());
+        return Ok(false);
     };
     if matches!(env.params, Params::Typed(..)) {
-        return Ok(());
+        return Ok(false);
     }
+    let null = || Expr::constant(Value::Null, other.clone().with_nullable(true));
     if !matches!(value, Value::Str(_)) {
-        if !is_bound && cmp::is_null_as_moment(env.ctx, value, other)? {
-            *bound = Expr::constant(Value::Null, other.clone().with_nullable(true));
+        let is_null = !is_bound && cmp::is_null_as_moment(env.ctx, value, other)?;
+        if is_null {
+            *bound = null();
         }
-        return Ok(());
+        return Ok(is_null);
     }
     if other.is_integer() {
         let number = cast::to_decimal(env.ctx, value)?;
@@ -125,9 +129,10 @@ pub(super) fn compare_with(
         let ty = with_six_digits(TypeKind::DateTime);
         *bound = Expr::constant(Value::DateTime(moment), ty);
     } else if cmp::is_null_as_date(env.ctx, value, other)? {
-        *bound = Expr::constant(Value::Null, other.clone().with_nullable(true));
+        *bound = null();
+        return Ok(true);
     }
-    Ok(())
+    Ok(false)
 }
 
 fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlType)> {
