@@ -184,18 +184,23 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
     Ok(folded(env, scope, bound))
 }
 
-/// The expression with what is constant in it computed, but for constants that are rolled up.
+/// The expression with what is constant in it computed, but for constants that GROUP BY … WITH ROLLUP makes NULL in
+/// rows of sums.
 pub(super) fn folded(env: &BindEnv<'_>, scope: &Scope<'_>, bound: Expr) -> Expr {
-    match rolls_up(scope, &bound) {
-        true => bound,
-        false => fold::fold(bound, &env.fold_env()),
-    }
-}
-
-/// Is a constant in the expression that GROUP BY … WITH ROLLUP makes NULL in rows of sums?
-fn rolls_up(scope: &Scope<'_>, e: &Expr) -> bool {
     let constants = scope.rolled_constants.borrow();
-    !constants.is_empty() && e.any(&mut |part| constants.iter().any(|c| walk::same(c, part)))
+    let is_rolled = |e: &Expr| constants.iter().any(|c| walk::same(c, e));
+    if scope.stays_written.get() || !constants.is_empty() && bound.any(&mut |e| is_rolled(e)) {
+        return bound;
+    }
+    if constants.is_empty() {
+        return fold::fold(bound, &env.fold_env());
+    }
+    // A calculation whose result is a key is not that key: 1 + 1 is not 2.
+    let computed = fold::fold(bound.clone(), &env.fold_env());
+    match is_rolled(&computed) {
+        true => bound,
+        false => computed,
+    }
 }
 
 fn connective(
@@ -320,17 +325,12 @@ fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
 }
 
 fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
-    let bound = numeric_operand(env, scope, arg)?;
-    let arg = match op {
-        // A plus says nothing.
-        UnaryOp::Plus => return Ok(bound),
-        UnaryOp::BitNot => json::integer(arg, bound),
-        UnaryOp::Neg => json::number(arg, bound),
-    };
-    let op = match op {
-        UnaryOp::Plus => unreachable!("a plus is no operator"),
-        UnaryOp::Neg => UnOp::Neg,
-        UnaryOp::BitNot => UnOp::BitNot,
+    let operand = || numeric_operand(env, scope, arg);
+    let (op, arg) = match op {
+        // A plus says nothing, and asks for no number.
+        UnaryOp::Plus => return bind_expr(env, scope, arg),
+        UnaryOp::Neg => (UnOp::Neg, json::number(arg, operand()?)),
+        UnaryOp::BitNot => (UnOp::BitNot, json::integer(arg, operand()?)),
     };
     let ty = arith::unary_type(op, &arg.ty, arg.as_const());
     let sign = if op == UnOp::Neg { '-' } else { '~' };
@@ -363,6 +363,7 @@ pub fn number_literal(e: &ast::Expr) -> Option<Expr> {
     match e {
         ast::Expr::Literal(literal) => literal::as_number(literal),
         ast::Expr::Subquery(query) => subquery::only_item(query).and_then(number_literal),
+        ast::Expr::Unary { op, expr } if *op == UnaryOp::Plus => number_literal(expr),
         _ => None,
     }
 }

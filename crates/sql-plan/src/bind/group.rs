@@ -127,18 +127,17 @@ pub(super) fn note_rolled_up(scope: &Scope<'_>, outputs: &[Output], keys: &[Expr
     *scope.aliases.rolled.borrow_mut() = rolled.collect();
 }
 
-/// The keys of GROUP BY … WITH ROLLUP that are constants.
+/// The keys of GROUP BY … WITH ROLLUP that are constants, as they are written: 2 is another one than 1 + 1.
 pub(super) fn constant_keys(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     select: &ast::Select,
 ) -> Vec<Expr> {
-    let constant = |key: &ast::Expr| {
-        let written = written_key(select, key)?;
-        let bound = bind_expr(env, scope, written).ok()?;
-        bound.as_const().is_some().then_some(bound)
-    };
-    select.group_by.iter().filter_map(constant).collect()
+    let constant = |key: &ast::Expr| bind_expr(env, scope, written_key(select, key)?).ok();
+    scope.stays_written.set(true);
+    let constants = select.group_by.iter().filter_map(constant).collect();
+    scope.stays_written.set(false);
+    constants
 }
 
 /// The constant that a key is written as: in GROUP BY, or in the select list under a position or a name.

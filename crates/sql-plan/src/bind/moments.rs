@@ -9,7 +9,7 @@
 //! **Invariants**: the type of an expression does not change, only its text: it becomes the digits of the number; a
 //! choice is looked at before it is folded to a text.
 
-use esker_sql_syntax::ast;
+use esker_sql_syntax::ast::{self, UnaryOp};
 use esker_types::collation::Coercibility;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::temporal::MAX_FSP;
@@ -42,6 +42,9 @@ pub(super) fn bind_choice(
             otherwise,
         } if !is_cast => {
             call::bind_case(env, scope, operand.as_deref(), whens, otherwise.as_deref())?
+        }
+        ast::Expr::Unary { op, expr } if *op == UnaryOp::Plus => {
+            return bind_choice(env, scope, expr, is_cast);
         }
         _ => return Ok(None),
     };

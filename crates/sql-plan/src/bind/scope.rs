@@ -183,6 +183,8 @@ pub struct Scope<'p> {
     pub(crate) aliases: Aliases,
     /// Constants that are keys of GROUP BY … WITH ROLLUP: what is made of them is rolled up, too.
     pub(crate) rolled_constants: RefCell<Vec<Expr>>,
+    /// Calculations with constants stay as they are written: such a key is bound.
+    pub(crate) stays_written: Cell<bool>,
     /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
     pub values_base: Option<u32>,
     width: Cell<u32>,
@@ -223,6 +225,7 @@ impl<'p> Scope<'p> {
             windows: WindowScope::default(),
             aliases: Aliases::default(),
             rolled_constants: RefCell::default(),
+            stays_written: Cell::new(false),
             values_base: None,
             width: Cell::new(0),
             outer_reach: Cell::new(0),
