@@ -30,6 +30,7 @@ use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
     AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, Ident, ObjectName, PartitionAction,
 };
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::draft_finish::Built;
@@ -113,6 +114,28 @@ fn rename_target(ctx: &DdlCtx<'_>, actions: &[AlterAction]) -> SqlResult<Option<
         .transpose()
 }
 
+/// A statement that has its table locked.
+struct Begun {
+    old: Arc<TableDef>,
+    /// What else is locked with it, for the change as well.
+    tables: Vec<TableName>,
+    is_temporary: bool,
+    may_be_online: bool,
+    /// It only renames, or does nothing.
+    only_names: bool,
+}
+
+/// What the table is to be.
+struct Drafted {
+    built: Built,
+    context: AlterContext,
+    collation: Collation,
+    next_column_id: u32,
+    engine: StorageEngine,
+    /// Rows that went with partitions are not told.
+    uncounted: bool,
+}
+
 fn run(
     ctx: &mut DdlCtx<'_>,
     name: &TableName,
@@ -132,6 +155,76 @@ fn run(
         );
         return Ok(DdlDone::default());
     }
+    let begun = begin(ctx, (name, to), actions, options)?;
+    let old = &begun.old;
+    let table_options = || {
+        actions.iter().filter_map(|a| match a {
+            AlterAction::Option(option) => Some(option),
+            _ => None,
+        })
+    };
+    tablespace::lock_named(ctx, table_options())?;
+    let table_options = Options::read(ctx, OptionsOf::Existing(old), table_options())?;
+    let mut drafted = draft(ctx, &begun, actions, options, &table_options)?;
+    check_result(ctx, name, old, actions, &drafted, &table_options)?;
+    let children = keep_foreign_keys(ctx, (name, to), old, &mut drafted.built)?;
+    let Drafted { built, context, .. } = &drafted;
+    // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
+    if ctx.require_primary_key && !begun.only_names && !built.has_primary() {
+        return Err(super::create::without_primary_key().into());
+    }
+    let plan = plan::plan(old, built, context);
+    let asked = algorithm::Asked {
+        old,
+        built,
+        context,
+        actions,
+        foreign_key_checks: ctx.foreign_key_checks,
+    };
+    algorithm::check(options, plan, &asked)?;
+    let is_online = begun.may_be_online
+        && drafted.engine == old.engine
+        && context.discards.is_none()
+        && plan::is_online(old, built, plan);
+    let numbers = match asked.numbers_in_place(options, drafted.engine, plan) {
+        true => Numbers::InPlace,
+        false => Numbers::Drawn,
+    };
+    let others = match (begun.may_be_online, plan, asked.checks_new_keys()) {
+        (false, ..) | (true, Plan::DefinitionOnly, false) => Others::StayOut,
+        _ if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
+        (true, _, true) => Others::StayOut,
+        (true, _, false) => Others::Read,
+    };
+    lock_for_change(ctx, name, &begun.tables, others)?;
+    let altered = Altered {
+        old,
+        collation: drafted.collation,
+        next_column_id: drafted.next_column_id,
+        options: &table_options,
+        numbers: (numbers, ctx.auto_step),
+        begins_anew: context.begins_anew,
+        built: drafted.built,
+    };
+    let mut made = altered.make(ctx, plan, &drafted.context, (&begun.tables, others))?;
+    if drafted.uncounted {
+        made.rows = 0;
+    }
+    let mut done = publish(ctx, name, to, old, made, children)?;
+    // MySQL counts rows only where it has looked at the table's inside.
+    if begun.only_names {
+        done.info.clear();
+    }
+    Ok(done)
+}
+
+/// Locks the table, so that others may go on if the change may be one beside them.
+fn begin(
+    ctx: &mut DdlCtx<'_>,
+    (name, to): (&TableName, &TableName),
+    actions: &[AlterAction],
+    options: &DdlOptions,
+) -> Result<Begun, ExecError> {
     algorithm::check_options(options)?;
     let is_temporary = ctx.temporary(name).is_some();
     let is_alone =
@@ -146,57 +239,87 @@ fn run(
         return Err(errors::unknown_database(&to.schema).into());
     }
     trigger::check_rename(&old, to)?;
-    let table_options = || {
-        actions.iter().filter_map(|a| match a {
-            AlterAction::Option(option) => Some(option),
-            _ => None,
-        })
-    };
-    tablespace::lock_named(ctx, table_options())?;
-    let table_options = Options::read(ctx, OptionsOf::Existing(&old), table_options())?;
-    let mut edit = Edit::new(ctx, &old, actions);
-    edit.table_collation(&table_options)?;
-    // What goes makes room for what comes, whatever stands first.
-    let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
-    for action in gone.into_iter().chain(rest) {
-        edit.apply(action)?;
-    }
-    check_changed_once(&old, actions)?;
-    edit.check_dependents()?;
-    if edit.draft.columns.is_empty() {
-        let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
-        return Err(SqlError::new(1090, "42000", text).into());
-    }
     let only_names = actions.iter().all(|a| {
         matches!(
             a,
             AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
         )
     });
+    Ok(Begun {
+        old,
+        tables,
+        is_temporary,
+        may_be_online,
+        only_names,
+    })
+}
+
+/// What the actions make of the table.
+fn draft(
+    ctx: &DdlCtx<'_>,
+    begun: &Begun,
+    actions: &[AlterAction],
+    options: &DdlOptions,
+    table_options: &Options,
+) -> SqlResult<Drafted> {
+    let old = &*begun.old;
+    let mut edit = Edit::new(ctx, old, actions);
+    edit.table_collation(table_options)?;
+    // What goes makes room for what comes, whatever stands first.
+    let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
+    for action in gone.into_iter().chain(rest) {
+        edit.apply(action)?;
+    }
+    check_changed_once(old, actions)?;
+    edit.check_dependents()?;
+    if edit.draft.columns.is_empty() {
+        let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
+        return Err(SqlError::new(1090, "42000", text));
+    }
     let mut context = edit.context.clone();
     // Who asks for a copy gets one, and hears how many rows it has.
-    context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !only_names;
-    let next_column_id = edit.draft.next_column_id;
-    let collation = edit.draft.collation;
+    context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !begun.only_names;
+    let (next_column_id, collation) = (edit.draft.next_column_id, edit.draft.collation);
     let engine = table_options.engine.unwrap_or(old.engine);
-    foreign::check_engine(&old, engine)?;
+    foreign::check_engine(old, engine)?;
     ctx.fit_to_engine(&mut edit.draft, engine)?;
-    if table_options.is_ascending_only(Some(&old)) {
+    if table_options.is_ascending_only(Some(old)) {
         edit.draft.check_ascending()?;
     }
-    edit.draft.check_dropped_columns(&old)?;
-    edit.draft.check_altered_key(ctx, &old)?;
-    edit.draft.check_fulltext(is_temporary, engine)?;
+    edit.draft.check_dropped_columns(old)?;
+    edit.draft.check_altered_key(ctx, old)?;
+    edit.draft.check_fulltext(begun.is_temporary, engine)?;
     let mut built = edit.draft.finish()?;
-    let managed = partition(ctx, &old, &mut built, engine, actions)?;
+    let managed = partition(ctx, old, &mut built, engine, actions)?;
     context.force_copy |= managed.copies || managed.discards.is_some();
     context.discards = managed.discards;
     context.begins_anew = managed.begins_anew;
-    tablespace::check_partitioned(&built, &table_options.shown_over(&old.shown_options))?;
-    doc_id::check(&built, Some(&old))?;
-    ctx.warn_of_indexes(name, &built);
+    Ok(Drafted {
+        built,
+        context,
+        collation,
+        next_column_id,
+        engine,
+        uncounted: managed.uncounted,
+    })
+}
+
+/// What may not be said of a table, or is better warned of, once all of it is known.
+fn check_result(
+    ctx: &DdlCtx<'_>,
+    name: &TableName,
+    old: &TableDef,
+    actions: &[AlterAction],
+    drafted: &Drafted,
+    table_options: &Options,
+) -> SqlResult<()> {
+    let built = &drafted.built;
+    tablespace::check_partitioned(built, &table_options.shown_over(&old.shown_options))?;
+    doc_id::check(built, Some(old))?;
+    ctx.warn_of_indexes(name, built);
     let orders = |a: &AlterAction| matches!(a, AlterAction::OrderBy(_));
-    if actions.iter().any(orders) && engine == StorageEngine::InnoDb && built.has_clustered() {
+    let is_innodb = drafted.engine == StorageEngine::InnoDb;
+    if actions.iter().any(orders) && is_innodb && built.has_clustered() {
         ctx.warn_of_order(name);
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
@@ -205,57 +328,12 @@ fn run(
             .iter()
             .any(|o| o.name == c.name && o.text == c.text)
     };
-    let snapshot = (!is_temporary).then(|| ctx.catalog.snapshot());
+    let snapshot = ctx
+        .temporary(name)
+        .is_none()
+        .then(|| ctx.catalog.snapshot());
     let added = built.checks.iter().filter(|c| !is_old(c));
-    checks::check_new(snapshot.as_deref().map(|s| &**s), name, added)?;
-    let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
-    // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
-    if ctx.require_primary_key && !only_names && !built.has_primary() {
-        return Err(super::create::without_primary_key().into());
-    }
-    let plan = plan::plan(&old, &built, &context);
-    let asked = algorithm::Asked {
-        old: &old,
-        built: &built,
-        context: &context,
-        actions,
-        foreign_key_checks: ctx.foreign_key_checks,
-    };
-    algorithm::check(options, plan, &asked)?;
-    let is_online =
-        engine == old.engine && context.discards.is_none() && plan::is_online(&old, &built, plan);
-    let checks_keys = asked.checks_new_keys();
-    let numbers = match asked.numbers_in_place(options, engine, plan) {
-        true => Numbers::InPlace,
-        false => Numbers::Drawn,
-    };
-    let others = match (may_be_online, plan) {
-        (false, _) => Others::StayOut,
-        (true, Plan::DefinitionOnly) if !checks_keys => Others::StayOut,
-        (true, _) if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
-        (true, _) if checks_keys => Others::StayOut,
-        (true, _) => Others::Read,
-    };
-    lock_for_change(ctx, name, &tables, others)?;
-    let altered = Altered {
-        old: &old,
-        built,
-        collation,
-        next_column_id,
-        options: &table_options,
-        numbers: (numbers, ctx.auto_step),
-        begins_anew: context.begins_anew,
-    };
-    let mut done = altered.make(ctx, plan, &context, (&tables, others))?;
-    if managed.uncounted {
-        done.rows = 0;
-    }
-    let mut done = publish(ctx, name, to, &old, done, children)?;
-    // MySQL counts rows only where it has looked at the table's inside.
-    if only_names {
-        done.info.clear();
-    }
-    Ok(done)
+    checks::check_new(snapshot.as_deref().map(|s| &**s), name, added)
 }
 
 /// The partitioning after the statement, which becomes that of `built`.
