@@ -4,12 +4,13 @@
 //! Neighbours: `join_order` adds what follows to the conditions of a join; `join_search` prices a lookup by the
 //! equality, `equalities` does the same for the equalities themselves. `docs/decisions/lookups.md` has the reasons.
 //! **Invariants**: columns are only exchanged where equal values compare alike with any third one: exact numbers,
-//! moments of one type, texts in one collation; constants stay as they were written; what is added follows from
-//! conditions that are evaluated, so leaving it out is never wrong, either.
+//! moments of one type, texts in one collation; constants stay as they were written, and those are left where they are
+//! that are converted for each row, which may warn; what is added follows from conditions that are evaluated, so leaving
+//! it out is never wrong, either.
 
 use esker_types::cmp::CmpKind;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{SqlType, TypeKind};
+use esker_types::{SqlType, TypeKind, Value};
 
 use super::conds::{SlotMap, TableSet};
 use crate::bind::equated_slots;
@@ -35,24 +36,20 @@ struct Class {
 /// Ranges of columns that are equal to others.
 #[derive(Default)]
 pub(super) struct ImpliedRanges {
-    /// Conditions that bound a column, written or implied, with the class of that column.
-    ranges: Vec<(Expr, usize)>,
-    /// By class: the tables of its columns.
-    tables: Vec<TableSet>,
+    /// Conditions that bound a column, written or implied.
+    ranges: Vec<Expr>,
     /// Those of `ranges` from here on were added.
     first_added: usize,
 }
 
 impl ImpliedRanges {
     /// Adds to conjuncts the ranges that follow from them.
-    pub fn complete(conds: &mut Vec<Expr>, map: &SlotMap) -> Self {
+    pub fn complete(conds: &mut Vec<Expr>) -> Self {
         let classes = classes(conds);
         let mut found = Self::default();
         if classes.is_empty() {
             return found;
         }
-        let tables = |class: &Class| class.columns.iter().fold(0, |s, e| s | map.tables_of(e));
-        found.tables = classes.iter().map(tables).collect();
         let class_of = |cond: &Expr| {
             let slot = bounded_slot(cond)?;
             classes.iter().position(|class| {
@@ -61,15 +58,15 @@ impl ImpliedRanges {
             })
         };
         let written = conds.iter().filter_map(|c| Some((c.clone(), class_of(c)?)));
-        found.ranges = written.collect();
-        found.first_added = found.ranges.len();
-        for nth in 0..found.first_added {
-            let (cond, class) = found.ranges[nth].clone();
+        let (written, of_class): (Vec<Expr>, Vec<usize>) = written.unzip();
+        found.first_added = written.len();
+        found.ranges.clone_from(&written);
+        for (cond, class) in written.iter().zip(of_class) {
             for column in &classes[class].columns {
-                let implied = moved_to(&cond, column);
-                let is_known = found.ranges.iter().any(|(r, _)| walk::same(r, &implied));
-                if !is_known && found.ranges.len() - found.first_added < MAX_ADDED {
-                    found.ranges.push((implied.clone(), class));
+                let implied = moved_to(cond, column);
+                let is_full = found.ranges.len() - found.first_added == MAX_ADDED;
+                if !is_full && !is_among(&found.ranges, &implied) {
+                    found.ranges.push(implied.clone());
                     conds.push(implied);
                 }
             }
@@ -77,21 +74,41 @@ impl ImpliedRanges {
         found
     }
 
-    /// Is the condition true for the rows of a unit that are equal to those of the tables `have`, where the range is
-    /// asked for already?
-    pub fn follows(&self, cond: &Expr, have: TableSet) -> bool {
-        self.is_range(&self.ranges, cond, have)
+    /// Does a condition follow from an equality among `conds`, those of the unit it belongs to, with a column of the
+    /// tables `placed`, of which the range is asked for already?
+    pub fn follows(&self, cond: &Expr, conds: &[Expr], placed: Placed<'_>) -> bool {
+        is_among(&self.ranges, cond) && self.is_tied(cond, conds, placed)
     }
 
     /// The same of a condition that was added: nothing is lost without it.
-    pub fn is_spare(&self, cond: &Expr, have: TableSet) -> bool {
-        self.is_range(&self.ranges[self.first_added..], cond, have)
+    pub fn is_spare(&self, cond: &Expr, conds: &[Expr], placed: Placed<'_>) -> bool {
+        is_among(&self.ranges[self.first_added..], cond) && self.is_tied(cond, conds, placed)
     }
 
-    fn is_range(&self, ranges: &[(Expr, usize)], cond: &Expr, have: TableSet) -> bool {
-        let mut found = ranges.iter().filter(|(range, _)| walk::same(range, cond));
-        found.any(|(_, class)| self.tables[*class] & have != 0)
+    fn is_tied(&self, range: &Expr, conds: &[Expr], placed: Placed<'_>) -> bool {
+        let slot = bounded_slot(range);
+        let ties = |own: &Expr, other: &Expr| {
+            let tables = placed.map.tables_of(other);
+            own.as_column() == slot
+                && tables & placed.tables == tables
+                && is_among(&self.ranges, &moved_to(range, other))
+        };
+        conds.iter().any(|cond| {
+            let pair = exact_equality(cond);
+            pair.is_some_and(|(_, [left, right])| ties(&left, &right) || ties(&right, &left))
+        })
     }
+}
+
+/// The tables that are there before a unit.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub map: &'a SlotMap,
+    pub tables: TableSet,
+}
+
+fn is_among(ranges: &[Expr], cond: &Expr) -> bool {
+    ranges.iter().any(|range| walk::same(range, cond))
 }
 
 /// Classes of columns that are equal, each of two columns or more.
@@ -158,7 +175,8 @@ fn domain_of(ty: &SqlType) -> Option<Domain> {
 }
 
 impl Domain {
-    /// Is the condition, which bounds a column of the class, made in the class's domain?
+    /// Is the condition, which bounds a column of the class, made in the class's domain, with constants that are of it
+    /// already?
     fn holds(&self, cond: &Expr) -> bool {
         let made_in = |kind: CmpKind| match (self, kind) {
             (Self::Exact, CmpKind::Int | CmpKind::Decimal | CmpKind::Double) => true,
@@ -168,10 +186,31 @@ impl Domain {
             (Self::Moment(_), kind) => kind == CmpKind::DateTime,
             _ => false,
         };
+        let has = |e: &Expr| e.as_const().is_none_or(|value| self.has(value));
         match &cond.kind {
-            ExprKind::Cmp(cmp) => made_in(cmp.kind),
-            ExprKind::Between(b) => made_in(b.low.1) && made_in(b.high.1),
-            ExprKind::InList(list) => list.kinds.iter().all(|kind| made_in(*kind)),
+            ExprKind::Cmp(cmp) => made_in(cmp.kind) && has(&cmp.left) && has(&cmp.right),
+            ExprKind::Between(b) => {
+                made_in(b.low.1) && made_in(b.high.1) && has(&b.low.0) && has(&b.high.0)
+            }
+            ExprKind::InList(list) => {
+                list.kinds.iter().all(|kind| made_in(*kind)) && list.list.iter().all(has)
+            }
+            _ => false,
+        }
+    }
+
+    /// Is it compared in the domain as it is?
+    fn has(&self, constant: &Value) -> bool {
+        match constant {
+            Value::Null => true,
+            Value::Int(_) | Value::UInt(_) | Value::Decimal(_) | Value::Double(_) => {
+                matches!(self, Self::Exact | Self::Double)
+            }
+            Value::Str(_) => matches!(self, Self::Text(_)),
+            Value::Time(_) => *self == Self::Moment(TypeKind::Time),
+            Value::Date(_) | Value::DateTime(_) => {
+                matches!(self, Self::Moment(kind) if *kind != TypeKind::Time)
+            }
             _ => false,
         }
     }

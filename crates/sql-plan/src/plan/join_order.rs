@@ -15,7 +15,7 @@ use super::access::{Ascending, CountedRanges, Path, Target};
 use super::block::is_shared;
 use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
 use super::equalities::Equalities;
-use super::implied_ranges::ImpliedRanges;
+use super::implied_ranges::{ImpliedRanges, Placed};
 use super::join_search::{JoinEstimate, Search, estimate_of};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::virt::Pushed;
@@ -123,7 +123,7 @@ impl Joiner<'_> {
         group.conds.extend(further);
         group.equalities = Equalities::complete(&mut group.conds, &self.map);
         if group.units.len() > 1 {
-            let ranges = ImpliedRanges::complete(&mut group.conds, &self.map);
+            let ranges = ImpliedRanges::complete(&mut group.conds);
             self.implied.replace(ranges);
         }
         self.obey_hints(&mut group);
@@ -379,6 +379,19 @@ impl Joiner<'_> {
         }
     }
 
+    /// The conditions of a unit that is looked up, less the ranges that were added and are spare there.
+    fn without_spare(&self, conds: Vec<Expr>, have: TableSet) -> Vec<Expr> {
+        let implied = self.implied.borrow();
+        let placed = self.placed_in(have);
+        let is_needed = |c: &&Expr| !implied.is_spare(c, &conds, placed);
+        conds.iter().filter(is_needed).cloned().collect()
+    }
+
+    pub(super) fn placed_in(&self, tables: TableSet) -> Placed<'_> {
+        let map = &self.map;
+        Placed { map, tables }
+    }
+
     /// Joins a unit to what is there, in the cheapest way.
     fn join(
         &self,
@@ -396,14 +409,7 @@ impl Joiner<'_> {
         let (kind, right, on, after) = match unit.kind {
             UnitKind::Table(t) => {
                 let (pushed, on) = match step.method {
-                    Method::Nested => {
-                        let implied = self.implied.borrow();
-                        let is_spare = |c: &Expr| implied.is_spare(c, have);
-                        (
-                            conds.into_iter().filter(|c| !is_spare(c)).collect(),
-                            Vec::new(),
-                        )
-                    }
+                    Method::Nested => (self.without_spare(conds, have), Vec::new()),
                     _ => self.own_conds(conds, unit.tables | outer),
                 };
                 let (seen, order) = match step.method {

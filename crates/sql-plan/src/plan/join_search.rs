@@ -230,7 +230,8 @@ impl Joiner<'_> {
         };
         // What follows from an equality with a row that is there takes no rows away.
         let implied = self.implied.borrow();
-        let telling = all.iter().filter(|c| !implied.follows(c, have));
+        let placed = self.placed_in(have);
+        let telling = all.iter().filter(|c| !implied.follows(c, &all, placed));
         let telling: Vec<Expr> = telling.cloned().collect();
         Ok(Opening {
             nested: self.unit_estimate(unit, &telling, have, order)?,
