@@ -4,8 +4,9 @@
 //! types of casts. **Invariants**: every special form is lowered here to the plain names that `esker_types::func`
 //! registers (see `ast::expr`), so that the binder sees calls only.
 
+use esker_types::collation::Charset;
 use esker_types::geometry::Shape;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{Call, DataType, Expr, Ident, Literal, MatchMode, TypeName};
 use super::column::shape_of;
@@ -401,12 +402,24 @@ impl Parser<'_> {
         self.open()?;
         let args = self.list(Self::expr)?;
         let name = if self.eat_kw(Kw::USING) {
-            format!("char_using_{}", self.charset_name()?)
+            format!("char_using_{}", self.known_charset()?)
         } else {
             "char".to_owned()
         };
         self.expect(Tok::RParen)?;
         Ok(plain(&name, args))
+    }
+
+    /// The name of a character set that there is.
+    ///
+    /// # Errors
+    /// 1115.
+    fn known_charset(&mut self) -> SqlResult<&'static str> {
+        let name = self.charset_name()?;
+        match Charset::by_name(&name) {
+            Some(charset) => Ok(charset.name()),
+            None => Err(errors::unknown_charset(name)),
+        }
     }
 
     /// `WEIGHT_STRING(e [AS CHAR(n) | AS BINARY(n)])`, or with numbers of bytes and characters, and flags.
@@ -464,7 +477,7 @@ impl Parser<'_> {
         self.open()?;
         let expr = self.expr()?;
         if self.eat_kw(Kw::USING) {
-            let name = format!("convert_using_{}", self.charset_name()?);
+            let name = format!("convert_using_{}", self.known_charset()?);
             self.expect(Tok::RParen)?;
             return Ok(call1(&name, expr));
         }

@@ -249,7 +249,7 @@ fn takes_number(function: &str, nth: usize) -> bool {
 /// A call of a name that no function of the registry has: the stored function of the current database.
 ///
 /// # Errors
-/// 1305, 1115 for a character set that there is not, or 1235 for what MySQL has and Esker does not.
+/// 1305, or 1235 for what MySQL has and Esker does not.
 fn bind_unknown(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
@@ -263,10 +263,6 @@ fn bind_unknown(
         return bind_stored(env, scope, (function, false), args);
     }
     let lower = name.to_ascii_lowercase();
-    let in_charset = ["convert_using_", "char_using_"];
-    if let Some(function) = in_charset.iter().find(|f| lower.starts_with(**f)) {
-        return Err(errors::unknown_charset(&name[function.len()..]));
-    }
     let families = ["st_", "mbr", "xa_"];
     if families.iter().any(|f| lower.starts_with(f)) {
         return Err(SqlError::not_supported(name));
