@@ -16,7 +16,7 @@ use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
 use esker_types::ctx::{MANY_BYTES, NoSession, SessionInfo};
-use esker_types::{EvalCtx, EvalSettings, SqlResult, Value, ValueRef};
+use esker_types::{EvalCtx, EvalSettings, SqlMode, SqlResult, Value, ValueRef};
 
 use crate::dml::bind_stored;
 use crate::instance::Instance;
@@ -71,7 +71,12 @@ fn count(
     table: &TableDef,
     go_on: &mut dyn FnMut() -> bool,
 ) -> SqlResult<Vec<u64>> {
-    let ctx = EvalCtx::new(EvalSettings::default(), &NoSession);
+    let settings = EvalSettings {
+        // A stored date with a zero in it is no error here.
+        sql_mode: SqlMode::default(),
+        ..EvalSettings::default()
+    };
+    let ctx = EvalCtx::new(settings, &NoSession);
     let calls = CallStates::default();
     let env = EvalEnv::scalar(&ctx, &NoVars, &calls);
     let places = Places::of(table, &ctx)?;
