@@ -262,7 +262,8 @@ pub fn is_null_as_date(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResu
     Ok(true)
 }
 
-/// The same of a parameter that is a number, beside a date or a time. Beside a DATE a number of two digits is one.
+/// Is a parameter a number that is no date or time, and beside one? Then it is NULL there. Beside a DATE a number of two
+/// digits is one.
 ///
 /// # Errors
 /// 1292 in a change of rows.

@@ -17,10 +17,11 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::{Session, SessionContext};
 use crate::infoschema;
+
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
-/// Each of these allows FOR UPDATE.
 const LOCK_TABLES: Privileges = Privileges::of(&["LOCK TABLES"]);
+/// Each of these allows FOR UPDATE.
 const LOCKING: Privileges = Privileges::of(&["UPDATE", "DELETE", "LOCK TABLES"]);
 /// One of these is enough to name a table in a view.
 const IN_VIEW: Privileges = Privileges::of(&["SELECT", "INSERT", "UPDATE", "DELETE"]);
