@@ -262,8 +262,8 @@ pub fn is_null_as_date(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlResu
     Ok(true)
 }
 
-/// Is a parameter a number that is no date or time, and beside one? Then it is NULL there. Beside a DATE a number of two
-/// digits is one.
+/// Is a parameter a number that is no date or time, and beside one? Then it is NULL there. Beside a DATE a number of
+/// two digits is one.
 ///
 /// # Errors
 /// 1292 in a change of rows.

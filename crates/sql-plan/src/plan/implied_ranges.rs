@@ -5,8 +5,8 @@
 //! equality, `equalities` does the same for the equalities themselves. `docs/decisions/lookups.md` has the reasons.
 //! **Invariants**: columns are only exchanged where equal values compare alike with any third one: exact numbers,
 //! moments of one type, texts in one collation; constants stay as they were written, and those are left where they are
-//! that are converted for each row, which may warn; what is added follows from conditions that are evaluated, so leaving
-//! it out is never wrong, either.
+//! that are converted for each row, which may warn; what is added follows from conditions that are evaluated, so
+//! leaving it out is never wrong, either.
 
 use esker_types::cmp::CmpKind;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;

@@ -8,13 +8,16 @@ use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::bind::{Params, bind_query};
 use esker_sql_syntax::ast::{Expr, Literal, LockTable, Query, QueryBody};
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::Session;
 use super::names::Purpose;
 use super::run::{Done, ok};
 use crate::ddl;
 use crate::ddl::names::TableName;
+
+/// How often views are locked anew because one of them was changed before it was locked.
+const MAX_LISTINGS: u32 = 16;
 
 impl Session {
     /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
@@ -27,8 +30,19 @@ impl Session {
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
+        self.lock_with_views(tables)?;
+        self.locks.keep_statement_locks();
+        self.txn.learn_of_commits();
+        Ok(ok(seq))
+    }
+
+    /// Locks the tables and what is below the views among them.
+    ///
+    /// # Errors
+    /// Those of the locks; 1412 if the views are changed over and over.
+    fn lock_with_views(&mut self, tables: &[LockTable]) -> Result<(), ExecError> {
         let instance = self.context.instance.clone();
-        loop {
+        for _ in 0..MAX_LISTINGS {
             let below = self.below_views(tables)?;
             ddl::lock_tables::lock(
                 &instance.catalog,
@@ -40,15 +54,13 @@ impl Session {
             // A view may have been changed before it was locked.
             let now = self.below_views(tables);
             if now.as_ref().is_ok_and(|now| *now == below) {
-                break;
+                return Ok(());
             }
             self.locks.release_statement();
             now?;
             self.context.check()?;
         }
-        self.locks.keep_statement_locks();
-        self.txn.learn_of_commits();
-        Ok(ok(seq))
+        Err(errors::definition_changed().into())
     }
 
     /// The tables and views below the views that are to be locked, and whether for writing: those of a view that rows
