@@ -193,6 +193,23 @@ fn every_file_has_a_head_and_a_bounded_length() {
     }
 }
 
+/// A module is where its name says, and compiled once.
+#[test]
+fn no_module_names_its_file() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    sources(&root().join("esker/src"), &mut files);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        let mut lines = text.lines();
+        assert!(
+            !lines.any(|line| line.trim_start().starts_with("#[path")),
+            "{} includes a file by its path",
+            file.display()
+        );
+    }
+}
+
 /// A variable that does what it says is asked for by name somewhere.
 #[test]
 fn no_variable_is_stored_and_never_read() {

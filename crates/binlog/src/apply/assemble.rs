@@ -465,5 +465,4 @@ fn version_number(version: &str) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "assemble_tests.rs"]
 mod tests;

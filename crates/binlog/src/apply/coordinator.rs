@@ -298,5 +298,4 @@ impl Coordinator {
 }
 
 #[cfg(test)]
-#[path = "coordinator_tests.rs"]
 mod tests;

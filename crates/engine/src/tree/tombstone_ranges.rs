@@ -315,5 +315,4 @@ fn merge_neighbours(ranges: &mut Vec<TombstoneRange>) {
 }
 
 #[cfg(test)]
-#[path = "tombstone_ranges_tests.rs"]
 mod tests;

@@ -331,5 +331,4 @@ impl<T: Undo, L: Locks> Inner<T, L> {
 }
 
 #[cfg(test)]
-#[path = "order_tests.rs"]
 mod tests;

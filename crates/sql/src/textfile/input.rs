@@ -129,3 +129,29 @@ impl<'a> Input<'a> {
         Ok(charset.code_len(self.look(MOST_CODE_BYTES)?).max(1))
     }
 }
+
+/// Files for tests of the readers.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::{FileSource, SqlResult};
+
+    /// A file that comes in pieces of one size.
+    pub(in crate::textfile) struct Pieces<'a>(std::slice::Chunks<'a, u8>);
+
+    impl<'a> Pieces<'a> {
+        pub(in crate::textfile) fn new(file: &'a [u8], size: usize) -> Self {
+            Self(file.chunks(size))
+        }
+    }
+
+    impl FileSource for Pieces<'_> {
+        fn read(
+            &mut self,
+            piece: &mut Vec<u8>,
+            _check_killed: &dyn Fn() -> SqlResult<()>,
+        ) -> SqlResult<()> {
+            piece.extend_from_slice(self.0.next().unwrap_or_default());
+            Ok(())
+        }
+    }
+}

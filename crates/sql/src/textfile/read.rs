@@ -356,22 +356,9 @@ impl<'a> FieldReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::textfile::input::testing::Pieces;
     use esker_sql_syntax::ast::FileFormat;
     use esker_types::SqlMode;
-
-    /// A file that comes in pieces of one size.
-    struct Pieces<'a>(std::slice::Chunks<'a, u8>);
-
-    impl FileSource for Pieces<'_> {
-        fn read(
-            &mut self,
-            piece: &mut Vec<u8>,
-            _check_killed: &dyn Fn() -> SqlResult<()>,
-        ) -> SqlResult<()> {
-            piece.extend_from_slice(self.0.next().unwrap_or_default());
-            Ok(())
-        }
-    }
 
     /// The lines with their fields (`None`: NULL), and whether each was cut when `most` fields were read.
     type Lines = Vec<(Vec<Option<String>>, bool)>;
@@ -388,7 +375,7 @@ mod tests {
         size: usize,
     ) -> Lines {
         let dialect = Dialect::new(format, SqlMode::default()).unwrap();
-        let mut source = Pieces(file.chunks(size));
+        let mut source = Pieces::new(file, size);
         let mut reader = FieldReader::new(
             &dialect,
             charset,
@@ -526,7 +513,7 @@ mod tests {
     #[test]
     fn rows_of_fixed_widths() {
         let dialect = Dialect::new(&format("", "", "\\", "", "\n"), SqlMode::default()).unwrap();
-        let mut source = Pieces(b"abcdef\nab\n\\\nx\\\\y".chunks(2));
+        let mut source = Pieces::new(b"abcdef\nab\n\\\nx\\\\y", 2);
         let mut reader = FieldReader::new(
             &dialect,
             Charset::default(),
@@ -555,7 +542,7 @@ mod tests {
         let file = vec![b'x'; 1 << 20];
         let budget = MemoryBudget::new(64 << 20);
         let reserved = || budget.used(esker_engine::MemoryUse::Statements);
-        let mut source = Pieces(file.chunks(100_000));
+        let mut source = Pieces::new(&file, 100_000);
         let (limit, utf8) = (usize::MAX, Charset::default());
         let mut reader =
             FieldReader::new(&dialect, utf8, &mut source, &|| Ok(()), limit, &budget).unwrap();
@@ -566,7 +553,7 @@ mod tests {
         assert_eq!(reserved(), 0);
         // Half of the memory is for statements and transactions.
         let others = budget.reserve((32 << 20) - (200 << 10)).unwrap();
-        let mut source = Pieces(file.chunks(100_000));
+        let mut source = Pieces::new(&file, 100_000);
         let mut reader =
             FieldReader::new(&dialect, utf8, &mut source, &|| Ok(()), limit, &budget).unwrap();
         assert_eq!(reader.read_field().unwrap_err().code, 1041);
@@ -578,7 +565,7 @@ mod tests {
     fn a_field_has_a_limit() {
         let dialect = Dialect::new(&FileFormat::default(), SqlMode::default()).unwrap();
         let file = vec![b'x'; 4000];
-        let mut source = Pieces(file.chunks(100));
+        let mut source = Pieces::new(&file, 100);
         let mut reader = FieldReader::new(
             &dialect,
             Charset::default(),

@@ -379,24 +379,11 @@ fn push(to: &mut Vec<u8>, byte: u8, limit: usize) -> SqlResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A file that comes in pieces of one size.
-    struct Pieces<'a>(std::slice::Chunks<'a, u8>);
-
-    impl FileSource for Pieces<'_> {
-        fn read(
-            &mut self,
-            piece: &mut Vec<u8>,
-            _check_killed: &dyn Fn() -> SqlResult<()>,
-        ) -> SqlResult<()> {
-            piece.extend_from_slice(self.0.next().unwrap_or_default());
-            Ok(())
-        }
-    }
+    use crate::textfile::input::testing::Pieces;
 
     /// Values `a` and `b` of each row.
     fn rows(file: &str, row: &str, limit: usize, size: usize) -> SqlResult<Vec<String>> {
-        let mut source = Pieces(file.as_bytes().chunks(size));
+        let mut source = Pieces::new(file.as_bytes(), size);
         let memory = MemoryBudget::new(1 << 20);
         let go_on = || Ok(());
         let charset = Charset::default();
