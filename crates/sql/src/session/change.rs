@@ -359,7 +359,7 @@ impl Session {
         // What values warn of, they warn of again when the change runs.
         if hints::of(statement).is_some() && compiled.is_ok() {
             hints::only_about_hints(&mut raised);
-            self.add_warnings(raised);
+            self.diagnostics.add(&self.vars, raised);
         }
         compiled
     }

@@ -112,12 +112,14 @@ impl Session {
             rows: rows.into_iter(),
             _reserved: reserved,
         };
-        self.prepared_mut(id, "mysqld_stmt_execute")?.cursor = Some(cursor);
+        let prepared = self.prepared.find_mut(id, "mysqld_stmt_execute")?;
+        prepared.cursor = Some(cursor);
         Ok(depends_on)
     }
 
     fn cursor_mut(&mut self, id: u32) -> SqlResult<&mut Cursor> {
-        self.prepared_mut(id, "mysqld_stmt_fetch")?
+        self.prepared
+            .find_mut(id, "mysqld_stmt_fetch")?
             .cursor
             .as_mut()
             .ok_or_else(|| {

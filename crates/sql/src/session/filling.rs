@@ -91,9 +91,10 @@ impl Session {
             sealed.and_then(|()| self.with_ddl(|ctx| create_select::publish(ctx, table)));
         match published {
             Ok(seq) => {
-                self.mark_end();
+                self.tracker.mark_end(&self.vars);
                 self.end_transaction();
-                self.mark_logged(seq);
+                self.tracker
+                    .mark_logged(self.context.gtid_next.take_numbered(), seq);
                 Ok(seq)
             }
             Err(e) => {

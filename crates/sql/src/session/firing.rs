@@ -196,7 +196,7 @@ impl Session {
                 self.store_firing(insert, params, &mut steps, triggers)?;
             }
         }
-        let warnings = self.warning_total;
+        let warnings = self.diagnostics.total();
         self.change_step(params, |env| insert.finish(env, &mut steps, warnings))
     }
 
@@ -254,7 +254,7 @@ impl Session {
                 self.fire(table, triggers, (After, Update), (Some(old), written))?;
             }
         }
-        let warnings = self.warning_total;
+        let warnings = self.diagnostics.total();
         self.change_step(params, |env| Ok(update.finish(env, &steps, warnings)))
     }
 
@@ -304,12 +304,11 @@ impl Session {
         row: TriggerRow,
     ) -> Result<TriggerRow, ExecError> {
         let passes = self.locks.pass_explicit(true);
-        let warned = (self.warnings.len(), self.warning_total);
+        let warned = self.diagnostics.mark();
         let ran = self.apart(|session| session.run_trigger(program, row));
         if ran.is_ok() {
             // Nobody hears what a trigger was warned of, unless it fails.
-            self.warnings.truncate(warned.0);
-            self.warning_total = warned.1;
+            self.diagnostics.forget_since(warned);
         }
         self.locks.pass_explicit(passes);
         ran
@@ -334,8 +333,7 @@ impl Session {
             self.context.last_insert_id.get(),
             self.context.insert_id.get(),
         );
-        let warnings = (std::mem::take(&mut self.warnings), self.warning_total);
-        self.warning_total = 0;
+        let aside = self.diagnostics.put_aside();
         let calling = self.program.calling.take();
         let (strict, around) = (self.program.strict, self.program.strict_around);
         self.program.strict_around |= strict | self.program.changes_strictly;
@@ -350,9 +348,7 @@ impl Session {
         self.program.calling = calling;
         self.context.last_insert_id.set(ids.0);
         self.context.insert_id.set(ids.1);
-        let raised = std::mem::replace(&mut self.warnings, warnings.0);
-        self.warnings.extend(raised);
-        self.warning_total += warnings.1;
+        self.diagnostics.put_back(aside);
         ran
     }
 

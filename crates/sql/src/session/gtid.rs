@@ -444,7 +444,7 @@ impl Session {
             }
             Next::Used(_) => Numbering::default(),
         };
-        if self.tracks_logged() {
+        if self.tracker.tracks_logged(&self.vars) {
             gtid_next.numbered.replace(Some(numbering.clone()));
         }
         numbering
@@ -457,10 +457,12 @@ impl Session {
             self.context.gtid_next.anonymous = None;
         }
         let is_logged = self.context.gtid_next.is_logged.get();
-        self.mark_logged(match result {
+        let seq = match result {
             Ok(Done::Ok(_, seq)) => *seq,
             _ => 0,
-        });
+        };
+        self.tracker
+            .mark_logged(self.context.gtid_next.take_numbered(), seq);
         match result {
             Ok(_) if is_logged => self.end_gtid(true),
             Err(ExecError::Sql(_)) if is_logged => self.end_gtid(false),

@@ -155,7 +155,7 @@ impl Session {
     fn compile_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
         let charset = self.values.named("character_set_database");
         let charset = charset_named(charset.as_text())?;
-        self.clear_warnings();
+        self.diagnostics.clear();
         self.bind(Purpose::Run, |scope| {
             let env = scope.env(Params::Values(&[]));
             CompiledLoad::compile(&env, load, charset)

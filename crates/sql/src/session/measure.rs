@@ -168,7 +168,7 @@ impl Session {
             micros: now.saturating_sub(began).max(0) as u64,
             lock_micros: current.lock_wait.as_micros() as u64,
             error,
-            warnings: self.warning_total,
+            warnings: self.diagnostics.total(),
             affected: self.context.row_count.get().max(0) as u64,
             sent: current.sent,
             disk_tables,

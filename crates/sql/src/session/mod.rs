@@ -15,12 +15,13 @@
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `pruning` (partitions in it), `schema` (schema
 //!   statements), `stopwords`, `temporary`, `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside
 //!   changes), `system_tables` (what dumps say of them)
+//! - `diagnostics`: what SHOW WARNINGS shows
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`,
 //!   `definers`
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
-//! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the
-//!   client hears of its session)
+//! - `prepared` (commands about prepared statements), `statements` (the statements), `cursor` (rows kept for
+//!   COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the client hears of its session)
 //! - `registry` (process list, KILL), `user_locks` (GET_LOCK), `counts` (status counters), `measure` (statistics),
 //!   `instruments` (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces`
 //!   (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin), `components` (INSTALL COMPONENT), `servers` (DROP SERVER)
@@ -45,6 +46,7 @@ mod context;
 pub(crate) mod counts;
 mod cursor;
 mod definers;
+mod diagnostics;
 mod events;
 pub(crate) mod explain;
 mod export;
@@ -89,6 +91,7 @@ pub(crate) mod server_backup;
 mod servers;
 mod set;
 mod shapes;
+mod statements;
 mod step;
 mod stopwords;
 mod survive;
@@ -109,7 +112,6 @@ mod xa;
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,10 +121,9 @@ use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
-use esker_sql_syntax::{AccountPlaces, ClientText, Deprecation, ParseOptions, Watch};
+use esker_sql_syntax::{AccountPlaces, ClientText, ParseOptions, Watch};
 use esker_types::collation::Collation;
-use esker_types::condition::Condition;
-use esker_types::{Level, SqlError, SqlResult, Value, Warning};
+use esker_types::{Level, SqlResult, Value};
 
 use crate::binlog::Capture;
 use crate::ddl::create_select::NewTable;
@@ -131,6 +132,7 @@ use crate::instance::Instance;
 pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
+pub(crate) use diagnostics::Diagnostics;
 use firing::Firing;
 pub(crate) use gtid::GtidNext;
 use handlers::Handlers;
@@ -141,14 +143,15 @@ use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::{Deprecations, Plans};
 pub use prepared::Prepared;
-use prepared::{PreparedMemory, PreparedStatement};
 pub(crate) use profiles::seconds;
 use program::ProgramState;
+use statements::PreparedStatements;
 pub use step::Request;
 use step::{Running, Work};
 pub(crate) use traces::Trace;
 use traces::Traces;
 pub use track::StateChange;
+use track::StateTracker;
 use transaction::TransactionState;
 pub(crate) use users::{failed as account_failed, shown as shown_account};
 
@@ -246,12 +249,7 @@ pub struct Session {
     pub(crate) txn: Txn,
     pub(crate) state: TransactionState,
     pub(crate) locks: LockSet,
-    pub(crate) warnings: Vec<Warning>,
-    pub(crate) warning_total: u64,
-    /// Warnings and errors of the statement before, while one runs that asks for them.
-    counts_before: Option<(u64, u64)>,
-    /// Did the last statement show the warnings of the one before?
-    shows_diagnostics: bool,
+    pub(crate) diagnostics: Diagnostics,
     /// What the text of the running statement has of deprecated syntax.
     deprecations: Deprecations,
     /// A commit that a statement made on the side (SET autocommit = 1).
@@ -262,10 +260,7 @@ pub struct Session {
     pub(crate) statement_lock_wait: Option<Duration>,
     /// How to be rid of those that made the statement time out.
     blocker_advice: Vec<String>,
-    prepared: BTreeMap<u32, PreparedStatement>,
-    prepared_memory: PreparedMemory,
-    named: HashMap<Box<str>, u32>,
-    next_statement_id: u32,
+    prepared: PreparedStatements,
     /// Tables that HANDLER reads.
     handlers: Handlers,
     plans: Plans,
@@ -290,8 +285,8 @@ pub struct Session {
     applying: Option<Applying>,
     /// How the events of BINLOG statements are written; `None`: no format description came.
     replayed: Option<Checksum>,
-    /// What the client hears with the next OK; None: it did not ask.
-    marks: Option<Box<track::Marks>>,
+    /// What the client hears with the next OK.
+    tracker: StateTracker,
     /// Buffers of the request before.
     spare_text: Vec<u8>,
     spare_params: Vec<Value>,
@@ -356,19 +351,13 @@ impl Session {
             txn,
             state: TransactionState::default(),
             locks,
-            warnings: Vec::new(),
-            warning_total: 0,
-            counts_before: None,
-            shows_diagnostics: false,
+            diagnostics: Diagnostics::default(),
             deprecations: None,
             owed: 0,
             pending_commit: Cell::new(0),
             statement_lock_wait: None,
             blocker_advice: Vec::new(),
-            prepared: BTreeMap::new(),
-            prepared_memory: PreparedMemory::default(),
-            named: HashMap::new(),
-            next_statement_id: 0,
+            prepared: PreparedStatements::default(),
             handlers: Handlers::default(),
             plans,
             program: ProgramState::default(),
@@ -383,7 +372,7 @@ impl Session {
             running: None,
             applying: None,
             replayed: None,
-            marks: None,
+            tracker: StateTracker::default(),
             spare_text: Vec::new(),
             spare_params: Vec::new(),
             firing: Firing::default(),
@@ -406,8 +395,8 @@ impl Session {
         self.state = TransactionState::default();
         (self.values, self.vars) = self.context.instance.start_values(None);
         self.note_vars();
-        self.clear_warnings();
-        self.forget_marks();
+        self.diagnostics.clear();
+        self.tracker.forget();
         self.context.gtid_next = GtidNext::default();
         self.replayed = None;
         self.running = None;
@@ -427,7 +416,7 @@ impl Session {
         });
         (self.values, self.vars) = self.context.instance.start_values(collation);
         self.note_vars();
-        self.forget_marks();
+        self.tracker.forget();
     }
 
     /// Has the last step or pull taken so long that it left its worker? What follows it may take long, too.
@@ -582,10 +571,9 @@ impl Session {
 
     /// Warnings of the last statement: none of one that shows those before it.
     pub fn warning_count(&self) -> u64 {
-        if self.shows_diagnostics {
-            0
-        } else {
-            self.warning_total
+        match self.diagnostics.is_shown() {
+            true => 0,
+            false => self.diagnostics.total(),
         }
     }
 
@@ -633,8 +621,8 @@ impl Session {
             .update(now, |d| d.database = Some(schema.to_string()));
         let collation = self.context.instance.schema_collation(&schema);
         self.set_database_collation(collation)?;
-        self.mark_schema();
-        self.mark_any();
+        self.tracker.mark_schema();
+        self.tracker.mark_any(&self.values);
         self.context.database = Some(schema);
         self.context.rebind();
         Ok(())
@@ -683,50 +671,9 @@ impl Session {
         }
     }
 
-    fn record_error(&mut self, e: &SqlError) {
-        let before = self.warnings.len();
-        self.warn(Level::Error, e.code, e.message.clone());
-        if let Some(error) = self.warnings.get_mut(before) {
-            let condition = e.condition.clone();
-            error.condition = condition.or_else(|| Some(Box::new(Condition::of(e.state))));
-        }
-    }
-
     /// Adds to the diagnostics area.
     pub(crate) fn warn(&mut self, level: Level, code: u16, message: String) {
-        if level == Level::Note && !self.vars.notes {
-            return;
-        }
-        self.warning_total += 1;
-        if self.warnings.len() < self.vars.max_error_count {
-            self.warnings.push(Warning {
-                level,
-                code,
-                message,
-                condition: None,
-            });
-        }
-    }
-
-    /// Forgets what was said of the statement before; says what this one has of deprecated syntax.
-    fn begin_diagnostics(&mut self) {
-        self.clear_warnings();
-        let deprecations = self.deprecations.clone();
-        self.warn_of(deprecations.as_deref().unwrap_or_default());
-    }
-
-    fn warn_of(&mut self, deprecations: &[Deprecation]) {
-        for deprecation in deprecations {
-            let (code, text) = deprecation.warning();
-            self.warn(Level::Warning, code, text);
-        }
-    }
-
-    fn clear_warnings(&mut self) {
-        self.program.cleared += 1;
-        self.warnings.clear();
-        self.warning_total = 0;
-        self.shows_diagnostics = false;
+        self.diagnostics.warn(&self.vars, level, code, message);
     }
 }
 

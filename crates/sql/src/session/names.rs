@@ -21,7 +21,7 @@ use esker_sql_plan::expr::{StoredFunction, UserVars};
 use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
 use esker_types::program::RoutineKind;
-use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
 use super::profiles::Profiles;
@@ -65,7 +65,7 @@ pub(crate) struct SessionNames<'a> {
 }
 
 impl<'a> SessionNames<'a> {
-    /// Names of a session; `diagnostics` as [`count_diagnostics`] tells them.
+    /// Names of a session; `diagnostics` warnings and errors.
     pub(crate) fn new(
         context: &'a SessionContext,
         values: &'a SessionValues,
@@ -503,12 +503,4 @@ pub(crate) fn session_variable(
         "gtid_executed" | "gtid_purged" => context.instance.global_variable(id),
         _ => values.get(id).clone(),
     }
-}
-
-/// Warnings and errors among the entries of the diagnostics area.
-pub(crate) fn count_diagnostics(warnings: &[esker_types::Warning], total: u64) -> (u64, u64) {
-    (
-        total,
-        warnings.iter().filter(|w| w.level == Level::Error).count() as u64,
-    )
 }

@@ -113,7 +113,7 @@ impl Session {
         let result = run(&mut env);
         let raised = ctx.diagnostics.take();
         if !matches!(result, Err(ExecError::Wait(_))) {
-            self.add_warnings(raised);
+            self.diagnostics.add(&self.vars, raised);
         }
         result
     }

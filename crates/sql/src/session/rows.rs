@@ -107,7 +107,7 @@ impl Session {
                 let failure = self.context.pace.failure().map_err(ExecError::Sql);
                 let pulled = failure.and(pulled);
                 let found = stream.found_rows();
-                self.add_warnings(raised);
+                self.diagnostics.add(&self.vars, raised);
                 if let Ok(false) = pulled {
                     self.measure.sent(found);
                     self.context.found_rows.set(found);

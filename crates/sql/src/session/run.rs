@@ -20,13 +20,12 @@ use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr}
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target};
 use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
-use esker_types::ctx::Raised;
-use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
+use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
 use super::explain::RunningPlan;
 use super::export;
 use super::hints;
-use super::names::{Purpose, count_diagnostics};
+use super::names::Purpose;
 use super::plans::Deprecations;
 use super::program::Machine;
 use super::rows::RowSource;
@@ -111,12 +110,12 @@ impl Session {
             Statement::Explain(explain) => explain.analyzed_query(),
             _ => None,
         };
-        self.counts_before = asks_for_counts(statement)
-            .then(|| count_diagnostics(&self.warnings, self.warning_total));
+        self.diagnostics.keep_counts(asks_for_counts(statement));
         if keeps_diagnostics(statement) {
-            self.shows_diagnostics = true;
+            self.diagnostics.show();
         } else {
-            self.begin_diagnostics();
+            self.diagnostics
+                .begin(&self.vars, self.deprecations.as_deref());
         }
         self.begin_trace(statement);
         let hints = hints::of(statement);
@@ -297,22 +296,6 @@ impl Session {
         }
     }
 
-    /// Takes over what kernels warned about.
-    pub(super) fn add_warnings(&mut self, raised: Raised) {
-        let (mut warnings, mut total) = (raised.kept, raised.count);
-        if !self.vars.notes {
-            let before = warnings.len();
-            warnings.retain(|w| w.level != Level::Note);
-            total -= (before - warnings.len()) as u64;
-        }
-        let room = self
-            .vars
-            .max_error_count
-            .saturating_sub(self.warnings.len());
-        self.warnings.extend(warnings.into_iter().take(room));
-        self.warning_total += total;
-    }
-
     /// The end of a statement that used the transaction: commits under autocommit.
     pub(super) fn end_statement(&mut self, success: bool) -> SqlResult<Seq> {
         if self.is_firing() {
@@ -421,7 +404,7 @@ impl Session {
             })?,
         };
         self.context.pace.failure()?;
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         Ok((value, bound.ty))
     }
 

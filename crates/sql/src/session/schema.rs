@@ -104,7 +104,7 @@ impl Session {
         let result = f(&mut ctx);
         drop(stages);
         let raised = eval.diagnostics.take();
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         if self.context.temporary.borrow().version() != version {
             self.context.rebind();
         }
@@ -196,7 +196,7 @@ impl Session {
         {
             self.context.database = None;
             self.context.rebind();
-            self.mark_schema();
+            self.tracker.mark_schema();
         }
         let info = OkInfo {
             affected_rows: done.affected_rows,

@@ -89,7 +89,7 @@ impl SessionContext {
 impl Session {
     /// The scope of one statement. For what [`Self::bind`] is not enough.
     pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
-        let counts = self.diagnostics_counts();
+        let counts = self.diagnostics.counts();
         StatementScope {
             ctx: self.context.eval_ctx(&self.vars),
             names: SessionNames::new(
@@ -116,7 +116,7 @@ impl Session {
         let (bound, raised) = self.bind_apart(purpose, f);
         // What waits is bound again, and warns again.
         if !matches!(bound, Err(ExecError::Wait(_))) {
-            self.add_warnings(raised);
+            self.diagnostics.add(&self.vars, raised);
         }
         bound
     }

@@ -17,7 +17,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
-use super::names::{count_diagnostics, session_variable};
+use super::names::session_variable;
 use super::stopwords;
 use crate::persisted::Kept;
 use crate::scheduler::DISABLED;
@@ -67,7 +67,7 @@ const RESTRICTED: &[&str] = &[
 impl Session {
     /// Runs all items of one SET.
     pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> Result<(), ExecError> {
-        self.mark_any();
+        self.tracker.mark_any(&self.values);
         // Locks of tables come first: a statement that waits for one runs again from its beginning.
         for value in items.iter().filter_map(read_value) {
             self.lock_tables_of(value, params)?;
@@ -180,9 +180,10 @@ impl Session {
             let written = given.map(printed).unwrap_or_default().to_ascii_lowercase();
             let found = Deprecation::of_charset(&written)
                 .or_else(|| Deprecation::of_charset(value.as_text()));
-            self.warn_of(found.as_slice());
+            self.diagnostics.warn_of(&self.vars, found.as_slice());
         } else if name.starts_with("collation_") {
-            self.warn_of(Deprecation::of_collation(value.as_text()).as_slice());
+            let found = Deprecation::of_collation(value.as_text());
+            self.diagnostics.warn_of(&self.vars, found.as_slice());
         }
     }
 
@@ -368,7 +369,7 @@ impl Session {
             }
             _ => self.context.last_insert_id.set(number),
         }
-        self.mark_variable(name);
+        self.tracker.mark_variable(name);
         Ok(Taken {
             clamped,
             idle: false,
@@ -386,12 +387,12 @@ impl Session {
                 "gtid_next" => {
                     let shown = self.set_gtid_next(given)?;
                     self.values.put(id, VarValue::Text(shown.into()));
-                    self.mark_variable(name);
+                    self.tracker.mark_variable(name);
                     return Ok(Taken::default());
                 }
                 "autocommit" => {
                     self.set_autocommit(id, given)?;
-                    self.mark_variable(name);
+                    self.tracker.mark_variable(name);
                     return Ok(Taken::default());
                 }
                 _ => self.check_special(id, given)?,
@@ -400,7 +401,7 @@ impl Session {
         let taken = self.values.set(&self.context.instance.globals, id, given)?;
         self.forget_next(id);
         self.refresh_vars()?;
-        self.mark_variable(name);
+        self.tracker.mark_variable(name);
         Ok(taken)
     }
 
@@ -479,7 +480,7 @@ impl Session {
         self.values.use_collation(collation);
         CLIENT_CHARSETS
             .into_iter()
-            .for_each(|name| self.mark_variable(name));
+            .for_each(|name| self.tracker.mark_variable(name));
         self.refresh_vars()
     }
 
@@ -495,7 +496,7 @@ impl Session {
             self.values.put(VarId::find(name)?, text.clone());
         }
         for name in CLIENT_CHARSETS {
-            self.mark_variable(name);
+            self.tracker.mark_variable(name);
         }
         for (from, to) in [
             ("character_set_database", "character_set_connection"),
@@ -531,13 +532,7 @@ impl Session {
 
     /// The session's value, computed ones included.
     pub(crate) fn session_variable(&self, id: VarId) -> VarValue {
-        session_variable(&self.context, &self.values, self.diagnostics_counts(), id)
-    }
-
-    /// What `@@warning_count` and `@@error_count` are.
-    pub(super) fn diagnostics_counts(&self) -> (u64, u64) {
-        let now = || count_diagnostics(&self.warnings, self.warning_total);
-        self.counts_before.unwrap_or_else(now)
+        session_variable(&self.context, &self.values, self.diagnostics.counts(), id)
     }
 
     /// USE changes what character_set_database and collation_database say.

@@ -23,10 +23,10 @@ use esker_types::collation::Charset;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
-use super::prepared::Execution;
 use super::program::{Machine, Progress};
 use super::rows::RowSource;
 use super::run::Done;
+use super::statements::Execution;
 use super::{Counter, Session, counts, registry};
 
 /// What to run.
@@ -152,7 +152,7 @@ impl Session {
                 running
             }
             Request::Execute { statement, params } => {
-                match self.prepared_mut(statement, "mysqld_stmt_execute") {
+                match self.prepared.find_mut(statement, "mysqld_stmt_execute") {
                     Ok(prepared) => {
                         prepared.cursor = None;
                         let work = Work::Ready(prepared.statement.clone(), Some(statement));
@@ -412,7 +412,7 @@ impl Session {
             }
             Ok(Done::Ok(info, commit)) => {
                 running.work = Work::Finished;
-                if !self.shows_diagnostics {
+                if !self.diagnostics.is_shown() {
                     self.context.row_count.set(info.affected_rows as i64);
                 }
                 let depends_on = self.dependency_of_ok(commit);
@@ -525,7 +525,7 @@ impl Session {
             match self.parse_next(running) {
                 Ok(work) => running.work = work,
                 Err(e) => {
-                    self.clear_warnings();
+                    self.diagnostics.clear();
                     self.measure(Counter::EskerComError, None, &running.text[running.begin..]);
                     return Err(e.into());
                 }
@@ -539,7 +539,7 @@ impl Session {
             let command = counts::command_of(statement);
             running.command = Some(command);
             self.count(command, 1);
-            let prepared = id.and_then(|id| Some((id, self.prepared.get(&id)?)));
+            let prepared = id.and_then(|id| Some((id, self.prepared.get(id)?)));
             let mut settled = Ok(());
             match prepared {
                 Some((id, prepared)) => {
@@ -562,7 +562,7 @@ impl Session {
     /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
     pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
         self.measure.failed(&e);
-        self.record_error(&e);
+        self.diagnostics.record(&self.vars, &e);
         self.advise();
         self.undo_failed(&e);
         Outcome {

@@ -208,7 +208,8 @@ impl Session {
         let limit = self.vars.max_execution_time;
         let is_select = matches!(plan, Plan::Read(_) | Plan::Query(_));
         self.begin_statement(limit.filter(|_| is_select))?;
-        self.begin_diagnostics();
+        self.diagnostics
+            .begin(&self.vars, self.deprecations.as_deref());
         let done = match plan {
             Plan::Read(read) => self.run_read(read, version, params),
             Plan::Query(query) => self.run_keyed(query, version, params, mode),

@@ -11,9 +11,10 @@ use esker_binlog::attachment::Numbering;
 use esker_binlog::files::Reached;
 use esker_binlog::gtid::GtidSet;
 use esker_engine::Seq;
-use esker_sql_catalog::variables::{GtidsTold, VarId};
+use esker_sql_catalog::variables::{GtidsTold, SessionValues, SessionVars, VarId};
 
 use super::Session;
+use crate::instance::Instance;
 
 /// Something that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum StateChange {
 
 /// What changed since the last OK.
 #[derive(Default)]
-pub(crate) struct Marks {
+struct Marks {
     variables: Vec<&'static str>,
     schema: bool,
     any: bool,
@@ -40,22 +41,127 @@ pub(crate) struct Marks {
     ended: bool,
 }
 
+impl Marks {
+    fn has_gtids(&self) -> bool {
+        self.ended || !self.logged.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.variables.is_empty() && !self.schema && !self.any && !self.has_gtids()
+    }
+}
+
+/// The session tracker: what the client hears with the next OK; `None`: it did not ask.
+#[derive(Default)]
+pub(super) struct StateTracker(Option<Box<Marks>>);
+
+impl StateTracker {
+    /// Which GTIDs the client hears of.
+    fn gtids_told(&self, vars: &SessionVars) -> GtidsTold {
+        match self.0 {
+            None => GtidsTold::None,
+            Some(_) => vars.log.gtids_told,
+        }
+    }
+
+    /// Is it to be remembered what is logged?
+    pub(super) fn tracks_logged(&self, vars: &SessionVars) -> bool {
+        self.gtids_told(vars) != GtidsTold::None
+    }
+
+    /// What was `numbered` last has become the record that ends at `seq`; 0: it has not.
+    pub(super) fn mark_logged(&mut self, numbered: Option<Numbering>, seq: Seq) {
+        if let (Some(marks), Some(numbering)) = (&mut self.0, numbered)
+            && seq > 0
+        {
+            marks.logged.push((seq, numbering));
+        }
+    }
+
+    /// COMMIT ends a transaction, which may have changed nothing.
+    pub(super) fn mark_end(&mut self, vars: &SessionVars) {
+        let tracked = self.gtids_told(vars) == GtidsTold::All;
+        if let Some(marks) = self.0.as_mut().filter(|_| tracked) {
+            marks.ended = true;
+        }
+    }
+
+    /// A system variable was set.
+    pub(super) fn mark_variable(&mut self, name: &'static str) {
+        if let Some(marks) = &mut self.0 {
+            marks.variables.push(name);
+        }
+    }
+
+    /// The current schema was chosen, or is gone.
+    pub(super) fn mark_schema(&mut self) {
+        if let Some(marks) = &mut self.0 {
+            marks.schema = true;
+        }
+    }
+
+    /// Some state is about to change.
+    pub(super) fn mark_any(&mut self, values: &SessionValues) {
+        if let Some(marks) = &mut self.0
+            && tracks_any_change(values)
+        {
+            marks.any = true;
+        }
+    }
+
+    /// The session begins anew: the client knows.
+    pub(super) fn forget(&mut self) {
+        if let Some(marks) = &mut self.0 {
+            **marks = Marks::default();
+        }
+    }
+
+    /// What the next OK tells, if there is anything.
+    fn take(&mut self) -> Option<Marks> {
+        let marks = self.0.as_mut().filter(|marks| !marks.is_empty())?;
+        Some(std::mem::take(&mut **marks))
+    }
+
+    /// End of the newest transaction that the next OK tells of.
+    fn newest(&self) -> Option<Seq> {
+        let logged = &self.0.as_ref()?.logged;
+        logged.iter().map(|(seq, _)| *seq).max()
+    }
+}
+
+fn tracks_any_change(values: &SessionValues) -> bool {
+    values.named("session_track_state_change").is_on()
+}
+
+/// The GTIDs that are told of these transactions.
+fn gtids_of(instance: &Instance, told: GtidsTold, logged: &[(Seq, Numbering)]) -> Option<GtidSet> {
+    let set = match told {
+        GtidsTold::None => return None,
+        GtidsTold::All => (*instance.binlog.view()?.executed).clone(),
+        GtidsTold::Own => {
+            let mut own = GtidSet::default();
+            for (seq, numbering) in logged {
+                if let Some(gtid) = instance.gtid_of(*seq, numbering) {
+                    own.add(&gtid);
+                }
+            }
+            own
+        }
+    };
+    Some(set).filter(|set| !set.is_empty())
+}
+
 impl Session {
     /// From now on, changes are kept for [`Session::take_changes`].
     pub fn report_changes(&mut self) {
-        self.marks = Some(Box::default());
+        self.tracker = StateTracker(Some(Box::default()));
     }
 
     /// What the next OK tells, in MySQL's order.
     pub fn take_changes(&mut self) -> Vec<StateChange> {
-        let Some(marks) = &mut self.marks else {
+        let Some(mut marks) = self.tracker.take() else {
             return Vec::new();
         };
-        let has_gtids = marks.ended || !marks.logged.is_empty();
-        if marks.variables.is_empty() && !marks.schema && !marks.any && !has_gtids {
-            return Vec::new();
-        }
-        let mut marks = std::mem::take(&mut **marks);
         let mut changes = Vec::new();
         marks.variables.sort_unstable();
         marks.variables.dedup();
@@ -65,118 +171,31 @@ impl Session {
             let named = |entry: &str| entry.trim().eq_ignore_ascii_case(name);
             tracked.trim() == "*" || tracked.split(',').any(named)
         };
-        for name in marks.variables.into_iter().filter(|name| wanted(name)) {
+        for name in marks.variables.iter().filter(|name| wanted(name)) {
             if let Ok(id) = VarId::find(name) {
-                changes.push(StateChange::Variable(
-                    name,
-                    self.session_variable(id).print(),
-                ));
+                let shown = self.session_variable(id).print();
+                changes.push(StateChange::Variable(name, shown));
             }
         }
         if marks.schema && self.values.named("session_track_schema").is_on() {
             let schema = self.context.database.as_deref().unwrap_or_default();
             changes.push(StateChange::Schema(schema.to_owned()));
         }
-        if marks.any && self.tracks_any_change() {
+        if marks.any && tracks_any_change(&self.values) {
             changes.push(StateChange::Any);
         }
-        if has_gtids {
-            let told = self.tracked_gtids(&marks.logged);
+        if marks.has_gtids() {
+            let told = self.tracker.gtids_told(&self.vars);
+            let told = gtids_of(&self.context.instance, told, &marks.logged);
             changes.extend(told.map(|set| StateChange::Gtids(set.to_string())));
         }
         changes
     }
 
-    fn tracked_gtids(&self, logged: &[(Seq, Numbering)]) -> Option<GtidSet> {
-        let instance = &self.context.instance;
-        let set = match self.tracks_gtids() {
-            GtidsTold::None => return None,
-            GtidsTold::All => (*instance.binlog.view()?.executed).clone(),
-            GtidsTold::Own => {
-                let mut own = GtidSet::default();
-                for (seq, numbering) in logged {
-                    if let Some(gtid) = instance.gtid_of(*seq, numbering) {
-                        own.add(&gtid);
-                    }
-                }
-                own
-            }
-        };
-        Some(set).filter(|set| !set.is_empty())
-    }
-
-    fn tracks_gtids(&self) -> GtidsTold {
-        match self.marks {
-            None => GtidsTold::None,
-            Some(_) => self.vars.log.gtids_told,
-        }
-    }
-
-    /// Is it to be remembered what is logged?
-    pub(super) fn tracks_logged(&self) -> bool {
-        self.tracks_gtids() != GtidsTold::None
-    }
-
-    /// What was numbered last has become the record that ends here.
-    pub(super) fn mark_logged(&mut self, seq: Seq) {
-        let numbered = self.context.gtid_next.take_numbered();
-        if let (Some(marks), Some(numbering)) = (&mut self.marks, numbered)
-            && seq > 0
-        {
-            marks.logged.push((seq, numbering));
-        }
-    }
-
-    /// COMMIT ends a transaction, which may have changed nothing.
-    pub(super) fn mark_end(&mut self) {
-        let tracked = self.tracks_gtids() == GtidsTold::All;
-        if let Some(marks) = self.marks.as_mut().filter(|_| tracked) {
-            marks.ended = true;
-        }
-    }
-
     /// Resolves when the binary log has what the next OK is to tell of it. `None`: at once.
     pub fn wait_logged(&self) -> Option<Reached> {
-        let (seq, _) = self
-            .marks
-            .as_ref()?
-            .logged
-            .iter()
-            .max_by_key(|(seq, _)| seq)?;
+        let newest = self.tracker.newest()?;
         let published = self.context.instance.binlog.published()?;
-        Some(published.reached(*seq))
-    }
-
-    fn tracks_any_change(&self) -> bool {
-        self.values.named("session_track_state_change").is_on()
-    }
-
-    /// A system variable was set.
-    pub(super) fn mark_variable(&mut self, name: &'static str) {
-        if let Some(marks) = &mut self.marks {
-            marks.variables.push(name);
-        }
-    }
-
-    /// The current schema was chosen, or is gone.
-    pub(super) fn mark_schema(&mut self) {
-        if let Some(marks) = &mut self.marks {
-            marks.schema = true;
-        }
-    }
-
-    /// Some state is about to change.
-    pub(super) fn mark_any(&mut self) {
-        let tracked = self.marks.is_some() && self.tracks_any_change();
-        if let Some(marks) = self.marks.as_mut().filter(|_| tracked) {
-            marks.any = true;
-        }
-    }
-
-    /// The session begins anew: the client knows.
-    pub(super) fn forget_marks(&mut self) {
-        if let Some(marks) = &mut self.marks {
-            **marks = Marks::default();
-        }
+        Some(published.reached(newest))
     }
 }

@@ -170,13 +170,14 @@ impl Session {
             self.capture.forget_transaction();
         }
         if self.state.explicit {
-            self.mark_end();
+            self.tracker.mark_end(&self.vars);
         }
         self.end_transaction();
         match result {
             Ok(commit) => {
                 let seq = commit.seq.unwrap_or(0);
-                self.mark_logged(seq);
+                self.tracker
+                    .mark_logged(self.context.gtid_next.take_numbered(), seq);
                 Ok(seq)
             }
             Err(e) => Err(esker_sql_catalog::exec_error::engine_error(&e)),

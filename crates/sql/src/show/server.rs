@@ -22,13 +22,12 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         }
         ShowWhat::Warnings { limit } => Ok(diagnostics(session, *limit, false)),
         ShowWhat::Errors { limit } => Ok(diagnostics(session, *limit, true)),
-        ShowWhat::CountWarnings => Ok(count("@@session.warning_count", session.warning_total)),
+        ShowWhat::CountWarnings => Ok(count(
+            "@@session.warning_count",
+            session.diagnostics.total(),
+        )),
         ShowWhat::CountErrors => {
-            let errors = session
-                .warnings
-                .iter()
-                .filter(|w| w.level == Level::Error)
-                .count();
+            let errors = session.diagnostics.errors().count();
             Ok(count("@@session.error_count", errors as u64))
         }
         ShowWhat::Processlist { full } => processes(session, *full),
@@ -192,7 +191,8 @@ fn diagnostics(session: &Session, limit: Option<(u64, u64)>, errors_only: bool) 
     const MESSAGE: u32 = 512;
     let (skip, take) = limit.unwrap_or((0, u64::MAX));
     let rows = session
-        .warnings
+        .diagnostics
+        .conditions()
         .iter()
         .filter(|w| !errors_only || w.level == Level::Error)
         .skip(usize::try_from(skip).unwrap_or(usize::MAX))

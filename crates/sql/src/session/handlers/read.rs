@@ -133,7 +133,7 @@ impl Session {
             let env = env.env(&executor);
             self.walk_rows(&bound, &walk, &mut window, &mut spot, &env)
         });
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         self.handlers.0[at].stands = Some((bound.index, spot));
         Ok(rows_of(columns, found?.rows))
     }
@@ -150,7 +150,7 @@ impl Session {
             };
             bound.key.iter().map(value).collect::<ExecResult<Vec<_>>>()
         });
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         let ctx = self.context.eval_ctx(&self.vars);
         let mut key = Vec::new();
         for (nth, value) in values?.into_iter().enumerate() {
@@ -160,7 +160,7 @@ impl Session {
         }
         let raised = ctx.diagnostics.take();
         drop(ctx);
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         Ok(key)
     }
 

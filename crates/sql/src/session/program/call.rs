@@ -295,18 +295,11 @@ impl Session {
             self.forget_programs();
         }
         Ok(Loaded {
-            first_plan: self.plan_numbers(&program),
+            first_plan: self.prepared.reserve_ids(program.statements),
             def: def.clone(),
             program,
             binding: None,
         })
-    }
-
-    /// Numbers under which plans of a program's statements are kept: the first of them.
-    pub(super) fn plan_numbers(&mut self, program: &Program) -> u32 {
-        let first = self.next_statement_id.wrapping_add(1);
-        self.next_statement_id = self.next_statement_id.wrapping_add(program.statements);
-        first
     }
 
     fn forget_programs(&mut self) {

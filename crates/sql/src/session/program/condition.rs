@@ -104,10 +104,9 @@ impl Session {
     }
 
     fn warn_signalled(&mut self, raised: Raised) {
-        self.warn(Level::Warning, raised.code, raised.message);
-        if let Some(last) = self.warnings.last_mut() {
-            last.condition = Some(Box::new(raised.condition));
-        }
+        let warning = (Level::Warning, raised.code, raised.message);
+        self.diagnostics
+            .warn_with(&self.vars, warning, Box::new(raised.condition));
     }
 
     fn set_item(
@@ -179,7 +178,7 @@ impl Session {
                 Some(handled) => handled.conditions.clone(),
                 None => return Err(errors::no_stacked_diagnostics().into()),
             },
-            false => self.warnings.clone(),
+            false => self.diagnostics.conditions().to_vec(),
         };
         match &get.what {
             DiagnosticsItems::Statement(items) => {
@@ -200,7 +199,7 @@ impl Session {
                 let Some(condition) = nth.and_then(|nth| area.get(nth)) else {
                     // It is told beside what is there.
                     let e = errors::wrong_condition_number();
-                    self.record_error(&e);
+                    self.diagnostics.record(&self.vars, &e);
                     return Ok(ok(0));
                 };
                 for (target, item) in items {

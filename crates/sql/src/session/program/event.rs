@@ -46,7 +46,8 @@ impl Session {
 impl Session {
     /// What the last statement has warned of.
     pub(crate) fn warnings_left(&self) -> impl Iterator<Item = &str> {
-        let warnings = self.warnings.iter().filter(|w| w.level != Level::Error);
+        let conditions = self.diagnostics.conditions().iter();
+        let warnings = conditions.filter(|w| w.level != Level::Error);
         warnings.map(|w| &*w.message)
     }
 }

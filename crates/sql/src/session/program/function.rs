@@ -181,7 +181,7 @@ impl Session {
             (result, ctx.diagnostics.take())
         };
         self.plans.dml_scratch = scratch;
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         result
     }
 

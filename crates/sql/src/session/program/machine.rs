@@ -18,6 +18,7 @@ use esker_sql_exec::Reserved;
 use esker_types::{Level, SqlError, SqlType, Value, errors};
 
 use super::super::Session;
+use super::super::diagnostics::Mark;
 use super::call::OutParameter;
 use super::condition::sqlstate_of;
 use super::{Handled, Loaded};
@@ -92,9 +93,8 @@ struct Active {
     handler: usize,
     resume: usize,
     handled: Arc<Handled>,
-    /// The diagnostics area when it began: how often it was cleared, and how much was in it.
-    cleared: u64,
-    kept: usize,
+    /// The diagnostics area when it began.
+    began: Mark,
 }
 
 impl Frame {
@@ -199,7 +199,7 @@ impl Session {
                 }
                 continue;
             }
-            let before = self.diagnostics_mark();
+            let before = self.diagnostics.mark();
             match self.instruction(machine) {
                 Ok(flow) => {
                     if let Some(rows) = self.follow(machine, flow, before)? {
@@ -212,16 +212,11 @@ impl Session {
         }
     }
 
-    /// Where the diagnostics area stands.
-    fn diagnostics_mark(&self) -> (u64, usize) {
-        (self.program.cleared, self.warnings.len())
-    }
-
     fn follow(
         &mut self,
         machine: &mut Machine,
         flow: Flow,
-        before: (u64, usize),
+        before: Mark,
     ) -> Result<Option<Progress>, ExecError> {
         match flow {
             Flow::Call(frame) => {
@@ -253,7 +248,7 @@ impl Session {
         let program = frame.program.clone();
         let op = &program.code[frame.at].op;
         if op.begins_diagnostics() {
-            self.clear_warnings();
+            self.diagnostics.clear();
         }
         match op {
             Op::Sql(sql) => self.run_sql(machine, sql),
@@ -350,7 +345,7 @@ impl Session {
         };
         let done = caller.at;
         caller.at += 1;
-        self.handle_warnings(machine, done, (u64::MAX, 0));
+        self.handle_warnings(machine, done, Mark::START);
         Ok(())
     }
 
@@ -385,8 +380,8 @@ impl Session {
             };
             let at = frame.at.min(frame.program.code.len().saturating_sub(1));
             if let Some(handler) = self.handler_of(machine, at, seen) {
-                self.record_error(&e);
-                let raised = self.warnings.len().saturating_sub(1);
+                self.diagnostics.record(&self.vars, &e);
+                let raised = self.diagnostics.conditions().len().saturating_sub(1);
                 self.begin_handler(machine, handler, at, raised);
                 return Ok(());
             }
@@ -403,13 +398,9 @@ impl Session {
     }
 
     /// Warnings that an instruction has left may have a handler; the last one counts.
-    fn handle_warnings(&mut self, machine: &mut Machine, done: usize, before: (u64, usize)) {
-        let from = match before.0 == self.program.cleared {
-            true => before.1,
-            false => 0,
-        };
+    fn handle_warnings(&mut self, machine: &mut Machine, done: usize, before: Mark) {
         let mut found = None;
-        for (nth, warning) in self.warnings.iter().enumerate().skip(from) {
+        for (nth, warning) in self.diagnostics.since(before) {
             if warning.level == Level::Error {
                 continue;
             }
@@ -430,25 +421,21 @@ impl Session {
     fn begin_handler(&mut self, machine: &mut Machine, handler: usize, at: usize, raised: usize) {
         let frame = machine.frames.last_mut().expect("it has the handler");
         let handled = Arc::new(Handled {
-            conditions: self.warnings.clone(),
+            conditions: self.diagnostics.conditions().to_vec(),
             raised,
         });
         frame.active.push(Active {
             handler,
             resume: frame.program.code[at].resume,
             handled,
-            cleared: self.program.cleared,
-            kept: self.warnings.len(),
+            began: self.diagnostics.mark(),
         });
         frame.at = frame.program.handlers[handler].start;
     }
 
     fn end_handler(&mut self, frame: &mut Frame, exit: Option<usize>) -> Flow {
         let ended = frame.active.pop().expect("a handler runs");
-        if ended.cleared == self.program.cleared {
-            self.warnings.drain(..ended.kept.min(self.warnings.len()));
-            self.warning_total = self.warnings.len() as u64;
-        }
+        self.diagnostics.forget_before(ended.began);
         match exit {
             Some(to) => {
                 let depth = frame.program.handlers[ended.handler].depth;

@@ -62,8 +62,6 @@ pub(super) struct ProgramState {
     pub(super) into: Option<Vec<(Value, SqlType)>>,
     /// What the handler that runs handles.
     handled: Option<Arc<Handled>>,
-    /// How often the diagnostics area was cleared.
-    pub(super) cleared: u64,
     loaded: HashMap<(Arc<str>, RoutineKey), Loaded>,
     /// Programs inside of statements that run, the innermost last.
     inside: Vec<Inside>,

@@ -53,7 +53,7 @@ impl Session {
         settings: ProgramSettings,
     ) -> TriggerProgram {
         TriggerProgram {
-            first_plan: self.plan_numbers(&program),
+            first_plan: self.prepared.reserve_ids(program.statements),
             program,
             schema,
             settings,

@@ -129,7 +129,7 @@ impl Session {
         let truth = to_bool(&ctx, value.as_ref());
         let raised = ctx.diagnostics.take();
         drop(ctx);
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         Ok(truth?)
     }
 
@@ -144,7 +144,7 @@ impl Session {
         let converted = strictly(&ctx, |ctx| to_column(ctx, value, from, to, name, 1));
         let raised = ctx.diagnostics.take();
         drop(ctx);
-        self.add_warnings(raised);
+        self.diagnostics.add(&self.vars, raised);
         converted
     }
 
