@@ -11,7 +11,7 @@ use esker_sql_catalog::accounts::{Account, Plugin};
 use esker_sql_syntax::ast::{self, AuthSecret, UserSpec, UserStatement};
 use esker_types::{SqlMode, SqlResult};
 
-use crate::session::Session;
+use crate::session::{Session, SessionContext};
 use crate::show::shown_secret;
 
 /// How a statement about accounts is logged.
@@ -50,7 +50,7 @@ impl Session {
         let (verb, users) = match event {
             AccountEvent::AsWritten => {
                 let mut text = self.statement_text.clone();
-                let (user, host) = self.named(&ast::Account::CurrentUser);
+                let (user, host) = self.context.named(&ast::Account::CurrentUser);
                 let mut own = Vec::new();
                 self.write_name(&user, &host, &mut own);
                 for place in places.own.iter().rev() {
@@ -85,13 +85,13 @@ impl Session {
 
     /// An account, and how it proves itself.
     fn write_user(&self, spec: &UserSpec, creates: bool, list: &[Account], out: &mut Vec<u8>) {
-        let (user, host) = self.named(&spec.account);
+        let (user, host) = self.context.named(&spec.account);
         self.write_name(&user, &host, out);
         let found = list.iter().find(|a| (&a.user, &a.host) == (&user, &host));
         if spec.auth.is_some() || creates {
             let (plugin, secret) = match found {
                 Some(account) => (account.plugin, shown_secret(account)),
-                None => self.secret_of_missing(spec),
+                None => self.context.secret_of_missing(spec),
             };
             out.extend(format!(" IDENTIFIED WITH '{}'", plugin.name()).bytes());
             let secret_is_said = |auth: &AuthSecret| !matches!(auth, AuthSecret::None);
@@ -111,7 +111,9 @@ impl Session {
             out.extend_from_slice(b" DISCARD OLD PASSWORD");
         }
     }
+}
 
+impl SessionContext {
     /// ALTER USER IF EXISTS of an account that is not here, but may be where the statement is repeated.
     fn secret_of_missing(&self, spec: &UserSpec) -> (Plugin, Vec<u8>) {
         let mut account = Account::named("", "");
@@ -122,7 +124,7 @@ impl Session {
         account.plugin = named.unwrap_or(account.plugin);
         let hash = |clear: &[u8]| match clear.is_empty() {
             true => Vec::new(),
-            false => self.context.instance.hash(account.plugin, clear),
+            false => self.instance.hash(account.plugin, clear),
         };
         match &auth.secret {
             AuthSecret::Stored(secret) => return (account.plugin, secret.clone()),

@@ -297,104 +297,6 @@ impl GtidFunctions for SessionContext {
 }
 
 impl Session {
-    /// SHOW BINARY LOGS.
-    ///
-    /// # Errors
-    /// 1381.
-    pub(crate) fn show_binary_logs(&self) -> SqlResult<Table> {
-        // Also on a full disk: who makes room asks this.
-        let (view, _) = self.context.instance.newest_view()?;
-        let names = self.binlog_names()?;
-        let row =
-            |file: &FileInfo| vec![t(names.name(file.number)), Value::UInt(file.size), t("No")];
-        let rows = view.files.iter().map(row).collect();
-        let columns = ["Log_name", "File_size", "Encrypted"];
-        Ok(Table::mixed(&columns, &["File_size"], rows))
-    }
-
-    /// SHOW BINARY LOG STATUS. Without binary log there is no row, as in MySQL.
-    ///
-    /// # Errors
-    /// Of the engine's log.
-    pub(crate) fn show_binlog_status(&self) -> SqlResult<Table> {
-        let columns = [
-            "File",
-            "Position",
-            "Binlog_Do_DB",
-            "Binlog_Ignore_DB",
-            "Executed_Gtid_Set",
-        ];
-        let mut rows = Vec::new();
-        if self.context.instance.binlog.is_on() {
-            let view = self.context.instance.binlog_view()?;
-            let names = self.binlog_names()?;
-            let settings = self.context.instance.binlog.capture_settings();
-            let [only, without] = settings.map(|s| s.filter().shown()).unwrap_or_default();
-            rows.extend(view.files.last().map(|file| {
-                vec![
-                    t(names.name(file.number)),
-                    Value::UInt(file.size),
-                    t(only),
-                    t(without),
-                    t(view.executed.to_string()),
-                ]
-            }));
-        }
-        Ok(Table::mixed(&columns, &["Position"], rows))
-    }
-
-    /// SHOW BINLOG EVENTS.
-    ///
-    /// # Errors
-    /// 1381; 1220: no such file or position.
-    pub(crate) fn show_binlog_events(
-        &self,
-        file: Option<&[u8]>,
-        position: Option<u64>,
-        limit: Option<(u64, u64)>,
-    ) -> SqlResult<Table> {
-        let refused = |why: &str| errors::show_events_failed("SHOW BINLOG EVENTS", why);
-        let view = self.context.instance.binlog_view()?;
-        let names = self.binlog_names()?;
-        let found = match file {
-            None => view.files.first(),
-            Some(name) => {
-                let number = names.number(&String::from_utf8_lossy(name));
-                view.files.iter().find(|f| Some(f.number) == number)
-            }
-        };
-        let found = found.ok_or_else(|| refused("Could not find target log"))?;
-        let path = names.path(found.number);
-        let fs = &self.context.instance.env.fs;
-        let scan = Scan::open(&**fs, &path, Some(found.size)).map_err(|e| failed(&e))?;
-        let name = names.name(found.number);
-        show_events(
-            &self.context,
-            scan,
-            &name,
-            position,
-            limit,
-            found.size,
-            &refused,
-        )
-    }
-
-    fn binlog_names(&self) -> SqlResult<&Names> {
-        self.context.instance.binlog.names().ok_or_else(not_logging)
-    }
-
-    /// FLUSH BINARY LOGS.
-    ///
-    /// # Errors
-    /// Of the files.
-    pub(crate) fn rotate_binlog(&self) -> SqlResult<()> {
-        if !self.context.instance.binlog.is_on() {
-            return Ok(());
-        }
-        self.context.instance.binlog_view()?;
-        self.context.instance.binlog.order(Command::Rotate)
-    }
-
     /// PURGE BINARY LOGS TO.
     ///
     /// # Errors
@@ -406,6 +308,7 @@ impl Session {
         let (view, _) = self.context.instance.newest_view()?;
         self.admit_purge()?;
         let number = self
+            .context
             .binlog_names()?
             .number(&String::from_utf8_lossy(file))
             .filter(|n| view.files.iter().any(|f| f.number == *n));
@@ -429,7 +332,7 @@ impl Session {
         let (view, _) = self.context.instance.newest_view()?;
         self.admit_purge()?;
         let fs = &self.context.instance.env.fs;
-        let first = first_younger(&**fs, self.binlog_names()?, &view, before);
+        let first = first_younger(&**fs, self.context.binlog_names()?, &view, before);
         let first = first.map_err(|e| failed(&e))?;
         if let Some(number) = first {
             self.purge_binlog(&view, number)?;
@@ -438,7 +341,7 @@ impl Session {
         if let Some(active) = active
             && (first == Some(active) || view.files.len() == 1)
         {
-            let file = self.binlog_names()?.name(active);
+            let file = self.context.binlog_names()?.name(active);
             let text = format!("file ./{file} was not purged because it is the active log file.");
             self.warn(Level::Warning, 1868, text);
         }
@@ -468,7 +371,7 @@ impl Session {
         let count = |end: FileNumber| before.files.iter().filter(|f| f.number < end).count();
         let text = format!(
             "file ./{} was not purged because it was being read by {} thread(s), purged only {} out of {} files.",
-            self.binlog_names()?.name(kept),
+            self.context.binlog_names()?.name(kept),
             // The one that read it may have gone on meanwhile.
             published.streams_of(kept).max(1),
             count(kept),
@@ -477,17 +380,109 @@ impl Session {
         self.warn(Level::Warning, 1867, text);
         Ok(())
     }
+}
+
+impl SessionContext {
+    /// SHOW BINARY LOGS.
+    ///
+    /// # Errors
+    /// 1381.
+    pub(crate) fn show_binary_logs(&self) -> SqlResult<Table> {
+        // Also on a full disk: who makes room asks this.
+        let (view, _) = self.instance.newest_view()?;
+        let names = self.binlog_names()?;
+        let row =
+            |file: &FileInfo| vec![t(names.name(file.number)), Value::UInt(file.size), t("No")];
+        let rows = view.files.iter().map(row).collect();
+        let columns = ["Log_name", "File_size", "Encrypted"];
+        Ok(Table::mixed(&columns, &["File_size"], rows))
+    }
+
+    /// SHOW BINARY LOG STATUS. Without binary log there is no row, as in MySQL.
+    ///
+    /// # Errors
+    /// Of the engine's log.
+    pub(crate) fn show_binlog_status(&self) -> SqlResult<Table> {
+        let columns = [
+            "File",
+            "Position",
+            "Binlog_Do_DB",
+            "Binlog_Ignore_DB",
+            "Executed_Gtid_Set",
+        ];
+        let mut rows = Vec::new();
+        if self.instance.binlog.is_on() {
+            let view = self.instance.binlog_view()?;
+            let names = self.binlog_names()?;
+            let settings = self.instance.binlog.capture_settings();
+            let [only, without] = settings.map(|s| s.filter().shown()).unwrap_or_default();
+            rows.extend(view.files.last().map(|file| {
+                vec![
+                    t(names.name(file.number)),
+                    Value::UInt(file.size),
+                    t(only),
+                    t(without),
+                    t(view.executed.to_string()),
+                ]
+            }));
+        }
+        Ok(Table::mixed(&columns, &["Position"], rows))
+    }
+
+    /// SHOW BINLOG EVENTS.
+    ///
+    /// # Errors
+    /// 1381; 1220: no such file or position.
+    pub(crate) fn show_binlog_events(
+        &self,
+        file: Option<&[u8]>,
+        position: Option<u64>,
+        limit: Option<(u64, u64)>,
+    ) -> SqlResult<Table> {
+        let refused = |why: &str| errors::show_events_failed("SHOW BINLOG EVENTS", why);
+        let view = self.instance.binlog_view()?;
+        let names = self.binlog_names()?;
+        let found = match file {
+            None => view.files.first(),
+            Some(name) => {
+                let number = names.number(&String::from_utf8_lossy(name));
+                view.files.iter().find(|f| Some(f.number) == number)
+            }
+        };
+        let found = found.ok_or_else(|| refused("Could not find target log"))?;
+        let path = names.path(found.number);
+        let fs = &self.instance.env.fs;
+        let scan = Scan::open(&**fs, &path, Some(found.size)).map_err(|e| failed(&e))?;
+        let name = names.name(found.number);
+        show_events(self, scan, &name, position, limit, found.size, &refused)
+    }
+
+    fn binlog_names(&self) -> SqlResult<&Names> {
+        self.instance.binlog.names().ok_or_else(not_logging)
+    }
+
+    /// FLUSH BINARY LOGS.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub(crate) fn rotate_binlog(&self) -> SqlResult<()> {
+        if !self.instance.binlog.is_on() {
+            return Ok(());
+        }
+        self.instance.binlog_view()?;
+        self.instance.binlog.order(Command::Rotate)
+    }
 
     /// RESET BINARY LOGS AND GTIDS.
     ///
     /// # Errors
     /// Of the files.
     pub(crate) fn reset_binlog(&self) -> SqlResult<()> {
-        if !self.context.instance.binlog.is_on() {
-            return self.context.instance.forget_unlogged();
+        if !self.instance.binlog.is_on() {
+            return self.instance.forget_unlogged();
         }
-        self.context.instance.binlog.order(Command::Reset)?;
-        self.context.instance.binlog.owned.forget_committed();
+        self.instance.binlog.order(Command::Reset)?;
+        self.instance.binlog.owned.forget_committed();
         Ok(())
     }
 }

@@ -24,8 +24,8 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::replicas::{Consumer, Registered, Streaming};
 use super::semi_sync::Member;
 use crate::instance::Instance;
-use crate::session::Session;
 use crate::session::registry::Process;
+use crate::session::{Session, SessionContext};
 
 pub use esker_binlog::stream::PacketSink;
 
@@ -106,7 +106,7 @@ impl Session {
             server_id,
             host,
             port,
-            uuid: self.announced(&["replica_uuid", "slave_uuid"]),
+            uuid: self.context.announced(&["replica_uuid", "slave_uuid"]),
         };
         let id = self.connection_id();
         self.context.instance.replicas.register(id, replica);
@@ -122,24 +122,27 @@ impl Session {
         self.context.renew_rights();
         self.context.require("REPLICATION SLAVE")?;
         let instance = Arc::clone(&self.context.instance);
-        let log = self.binlog_for_streams()?;
+        let log = self.context.binlog_for_streams()?;
         let command = match request.gtids {
             Some(_) => "Binlog Dump GTID",
             None => "Binlog Dump",
         };
-        let from = self.start_of(&request)?;
+        let from = self.context.start_of(&request)?;
         let mut consumer = Consumer {
             server_id: request.server_id,
-            uuid: self.announced(&["replica_uuid", "slave_uuid"]),
+            uuid: self.context.announced(&["replica_uuid", "slave_uuid"]),
         };
         consumer.uuid.make_ascii_lowercase();
-        let is_mariadb = !self.announced(&["mariadb_slave_capability"]).is_empty();
+        let is_mariadb = !self
+            .context
+            .announced(&["mariadb_slave_capability"])
+            .is_empty();
         let names = ["rpl_semi_sync_replica", "rpl_semi_sync_slave"];
-        let acknowledges = !matches!(&*self.announced(&names), "" | "0");
+        let acknowledges = !matches!(&*self.context.announced(&names), "" | "0");
         let request_of_stream = esker_binlog::stream::Request {
             from,
-            checksum: self.announced_checksum(),
-            heartbeat: self.announced_heartbeat(),
+            checksum: self.context.announced_checksum(),
+            heartbeat: self.context.announced_heartbeat(),
             acknowledges,
             is_mariadb,
             heartbeat_v2: request.heartbeat_v2 && !is_mariadb,
@@ -180,9 +183,11 @@ impl Session {
         let now = self.context.instance.now_micros();
         self.context.process.idle(now, false);
     }
+}
 
+impl SessionContext {
     fn binlog_for_streams(&self) -> SqlResult<Log> {
-        let instance = &self.context.instance;
+        let instance = &self.instance;
         let server_id = instance.globals.named("server_id").as_u64() as u32;
         let sid = instance.globals.named("server_uuid").as_text().parse();
         match (instance.binlog.names(), instance.binlog.published(), sid) {
@@ -200,7 +205,7 @@ impl Session {
 
     fn start_of(&self, request: &DumpRequest) -> SqlResult<From> {
         // MariaDB's replicas say in this variable what they have, when they count in GTIDs.
-        if self.context.get("slave_connect_state").is_some() {
+        if self.get("slave_connect_state").is_some() {
             let state = self.announced(&["slave_connect_state"]);
             return Ok(From::MariaDb(last_of_domain(&state)?));
         }
@@ -212,7 +217,7 @@ impl Session {
         };
         let known = GtidSet::decode(gtids)
             .map_err(|_| SqlError::new(1773, "HY000", "Malformed GTID set encoding."))?;
-        let mode = self.context.instance.globals.named("gtid_mode");
+        let mode = self.instance.globals.named("gtid_mode");
         if mode.as_text() != "ON" {
             return Err(fatal(&format!(
                 "The replication sender thread cannot start in AUTO_POSITION mode: this server has GTID_MODE = {} \
@@ -225,7 +230,7 @@ impl Session {
 
     /// The text of the first of these user variables that is set; empty if none is.
     fn announced(&self, names: &[&str]) -> String {
-        let set = names.iter().find_map(|name| self.context.get(name));
+        let set = names.iter().find_map(|name| self.get(name));
         match set {
             Some((Value::Str(text), _)) => String::from_utf8_lossy(&text).into_owned(),
             Some((Value::Int(n), _)) => n.to_string(),

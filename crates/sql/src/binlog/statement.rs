@@ -23,7 +23,7 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
-use crate::session::Session;
+use crate::session::{Session, SessionContext};
 
 /// Bytes that settings mostly take.
 const USUAL_SETTINGS_BYTES: usize = 64;
@@ -230,7 +230,7 @@ impl Session {
     /// It is too large with it.
     pub(crate) fn seal_filled(&mut self) -> SqlResult<()> {
         self.mark_applied()?;
-        self.use_gtid_unlogged();
+        self.context.use_gtid_unlogged();
         match self.txn.attachment_bytes() == 0 {
             true => Ok(()),
             false => self.seal_as(What::CreateAndFill, None),
@@ -328,7 +328,7 @@ impl Session {
     ) -> Option<LoggedStatement> {
         let mark = self.applied_mark();
         if !self.logs_about(about) {
-            self.use_gtid_unlogged();
+            self.context.use_gtid_unlogged();
             return mark.map(|mark| LoggedStatement {
                 mark: Some(mark),
                 ..LoggedStatement::default()
@@ -397,13 +397,15 @@ impl Session {
         let text = format!("{verb} {}", event_xid(xid));
         self.logged(text.as_bytes(), &[], false).unwrap_or_default()
     }
+}
 
+impl SessionContext {
     /// Logs a statement that has changed nothing in the catalog's trees, or has changed it already.
     ///
     /// # Errors
     /// Of the engine.
     pub(crate) fn log_alone(&self, logged: Option<LoggedStatement>) -> SqlResult<Seq> {
-        let instance = &self.context.instance;
+        let instance = &self.instance;
         match logged {
             None => Ok(0),
             Some(logged) if logged.mark.is_some() => {

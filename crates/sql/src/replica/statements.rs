@@ -17,7 +17,7 @@ use super::settings::ChannelSettings;
 use crate::applier::{self, Anonymous, Until};
 use crate::binlog::{parse_set, show_events};
 use crate::instance::Instance;
-use crate::session::Session;
+use crate::session::{Session, SessionContext};
 use crate::show::Table;
 
 /// The rights to change channels: one is enough.
@@ -216,13 +216,15 @@ impl Session {
             self.warn(level, code, text);
         }
     }
+}
 
+impl SessionContext {
     /// FLUSH RELAY LOGS: of one channel, or of all.
     ///
     /// # Errors
     /// 3074; of the disk.
     pub(crate) fn rotate_relay_logs(&self, channel: Option<&[u8]>) -> SqlResult<()> {
-        let channels = chosen(&self.context.instance, channel)?;
+        let channels = chosen(&self.instance, channel)?;
         channels
             .iter()
             .try_for_each(|channel| channel.flush_relay())
@@ -239,7 +241,7 @@ impl Session {
         limit: Option<(u64, u64)>,
         channel: Option<&[u8]>,
     ) -> SqlResult<Table> {
-        let channel = self.context.instance.channels.get(&name_of(channel)?)?;
+        let channel = self.instance.channels.get(&name_of(channel)?)?;
         let relay = channel.relay();
         let files = relay.files();
         let wanted = file.map(|name| relay.names().number(&String::from_utf8_lossy(name)));
@@ -250,10 +252,10 @@ impl Session {
         let (number, size) =
             found.ok_or_else(|| refused("Could not find target log".to_owned()))?;
         let path = relay.names().path(*number);
-        let scan = Scan::open(&*self.context.instance.env.fs, &path, Some(*size));
+        let scan = Scan::open(&*self.instance.env.fs, &path, Some(*size));
         let scan = scan.map_err(|e| refused(e.to_string()))?;
         let name = relay.names().name(*number);
-        show_events(&self.context, scan, &name, position, limit, *size, &|why| {
+        show_events(self, scan, &name, position, limit, *size, &|why| {
             refused(why.to_owned())
         })
     }

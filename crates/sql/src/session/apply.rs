@@ -30,7 +30,7 @@ use esker_sql_catalog::variables::Level;
 use esker_types::{SqlError, SqlResult, SqlType, ValueRef, errors};
 
 use super::change::MAX_COMPILATIONS;
-use super::{Request, Session};
+use super::{Request, Session, SessionContext};
 use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
 use crate::dml::{DmlDone, DmlEnv};
 
@@ -170,7 +170,7 @@ impl Session {
     /// What its record is to say of it, if it does not yet.
     pub(crate) fn applied_mark(&self) -> Option<Arc<AppliedMark>> {
         let Some(applying) = &self.applying else {
-            return self.gtid_mark();
+            return self.context.gtid_mark();
         };
         let mark = &applying.mark;
         (!mark.is_written()).then(|| mark.clone())
@@ -246,7 +246,9 @@ impl Session {
         cache: &mut TableCache,
     ) -> SqlResult<()> {
         if let Some(account) = statement.checks_user {
-            self.acting_as(account, |session| session.require_changes(statement))?;
+            self.acting_as(account, |session| {
+                session.context.require_changes(statement)
+            })?;
         }
         let deadline = Instant::now() + self.vars.metadata_lock_timeout;
         let mut appliers = loop {
@@ -377,21 +379,6 @@ impl Session {
         done
     }
 
-    /// May whom the session acts as make these changes of rows?
-    pub(super) fn require_changes(&self, statement: &RowStatement<'_>) -> SqlResult<()> {
-        for (at, rows) in &statement.rows {
-            let (_, map) = &statement.maps[*at];
-            let wanted = match rows.kind() {
-                EventType::DeleteRows => "DELETE",
-                EventType::WriteRows => "INSERT",
-                _ => "UPDATE",
-            };
-            self.context
-                .require_on(&[wanted], &map.schema, &map.table)?;
-        }
-        Ok(())
-    }
-
     /// Runs the statement that was started, on this thread; its rows go nowhere.
     ///
     /// # Errors
@@ -487,6 +474,22 @@ impl Session {
     fn end_applying(&mut self) {
         self.applying = None;
         self.vars.fixed_now = None;
+    }
+}
+
+impl SessionContext {
+    /// May whom the session acts as make these changes of rows?
+    pub(super) fn require_changes(&self, statement: &RowStatement<'_>) -> SqlResult<()> {
+        for (at, rows) in &statement.rows {
+            let (_, map) = &statement.maps[*at];
+            let wanted = match rows.kind() {
+                EventType::DeleteRows => "DELETE",
+                EventType::WriteRows => "INSERT",
+                _ => "UPDATE",
+            };
+            self.require_on(&[wanted], &map.schema, &map.table)?;
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use esker_types::ctx::SessionInfo;
 
 use super::counts::NAMES;
 use super::step::Running;
-use super::{Counter, Session};
+use super::{Counter, Session, SessionContext};
 use crate::audit::{Class, Line, is_denied};
 use crate::instance::Instance;
 use crate::querylog::{masked, without_secrets};
@@ -20,35 +20,20 @@ impl Session {
     /// The client is logged in: `event` says how.
     pub fn audit_login(&self, event: &str) {
         if self.context.instance.audit.wants(Class::Connect) {
-            let mut line = self.audit_line(event);
+            let mut line = self.context.audit_line(event);
             if let Some(user) = &self.context.proxy_user {
                 line.text("proxy_user", user);
             }
-            self.write_audit(line);
+            self.context.write_audit(line);
         }
     }
 
     /// The client leaves.
     pub fn audit_logout(&self) {
         if self.context.instance.audit.wants(Class::Connect) {
-            self.write_audit(self.audit_line("disconnect"));
+            self.context
+                .write_audit(self.context.audit_line("disconnect"));
         }
-    }
-
-    /// A variable of the log itself has a new value, which does not count yet.
-    pub(super) fn audit_setting(&self, id: VarId) {
-        let instance = &self.context.instance;
-        let name = id.def().name;
-        if !name.starts_with("esker_audit_log") || !instance.audit.is_on() {
-            return;
-        }
-        let value = instance.globals.get(id).print();
-        let mut line = self.audit_line("audit_log");
-        line.text("variable", name);
-        line.text("value", &value);
-        self.write_audit(line);
-        let account = self.context.current_user();
-        tracing::warn!("{account} sets {name} = {value} while the audit log is on");
     }
 
     /// A command of the protocol was answered with an error.
@@ -56,7 +41,12 @@ impl Session {
         let audit = &self.context.instance.audit;
         if audit.wants(Class::Denied) && is_denied(error.code) {
             let text = String::from_utf8_lossy(text);
-            self.write_audit(self.statement_line(Class::Denied, command, &text, Err(error)));
+            self.context.write_audit(self.statement_line(
+                Class::Denied,
+                command,
+                &text,
+                Err(error),
+            ));
         }
     }
 
@@ -81,19 +71,11 @@ impl Session {
         if !audit.wants(class) {
             return;
         }
-        let text = self.statement_said(running);
+        let text = self.context.statement_said(running);
         let command = NAMES[command as usize];
         let command = command.strip_prefix("Com_").unwrap_or("other");
-        self.write_audit(self.statement_line(class, command, &text, result));
-    }
-
-    /// The text of the statement that runs.
-    pub(super) fn statement_said(&self, running: &Running) -> String {
-        match running.text.get(running.begin..running.next) {
-            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
-            // A prepared statement.
-            _ => self.context.process.detail().info.unwrap_or_default(),
-        }
+        self.context
+            .write_audit(self.statement_line(class, command, &text, result));
     }
 
     fn statement_line(
@@ -107,7 +89,7 @@ impl Session {
             Class::Denied => "denied",
             _ => "statement",
         };
-        let mut line = self.audit_line(event);
+        let mut line = self.context.audit_line(event);
         line.text("class", class.name());
         line.text("command", command);
         let text = text.trim();
@@ -135,23 +117,49 @@ impl Session {
         line.statement(&shown);
         line
     }
+}
+
+impl SessionContext {
+    /// A variable of the log itself has a new value, which does not count yet.
+    pub(super) fn audit_setting(&self, id: VarId) {
+        let instance = &self.instance;
+        let name = id.def().name;
+        if !name.starts_with("esker_audit_log") || !instance.audit.is_on() {
+            return;
+        }
+        let value = instance.globals.get(id).print();
+        let mut line = self.audit_line("audit_log");
+        line.text("variable", name);
+        line.text("value", &value);
+        self.write_audit(line);
+        let account = self.current_user();
+        tracing::warn!("{account} sets {name} = {value} while the audit log is on");
+    }
+
+    /// The text of the statement that runs.
+    pub(super) fn statement_said(&self, running: &Running) -> String {
+        match running.text.get(running.begin..running.next) {
+            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
+            // A prepared statement.
+            _ => self.process.detail().info.unwrap_or_default(),
+        }
+    }
 
     /// A line with what every line about a session has.
     fn audit_line(&self, event: &str) -> Line {
-        let context = &self.context;
-        let mut line = Line::new(context.instance.now_micros(), event);
-        line.number("connection", context.process.id);
-        line.text("user", &context.user);
-        line.text("host", &context.host);
-        line.text("account", &context.current_user());
-        if let Some(database) = &context.database {
+        let mut line = Line::new(self.instance.now_micros(), event);
+        line.number("connection", self.process.id);
+        line.text("user", &self.user);
+        line.text("host", &self.host);
+        line.text("account", &self.current_user());
+        if let Some(database) = &self.database {
             line.text("database", database);
         }
         line
     }
 
     fn write_audit(&self, line: Line) {
-        let instance = &self.context.instance;
+        let instance = &self.instance;
         instance.audit.write(&instance.env, line);
     }
 }

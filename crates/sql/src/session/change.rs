@@ -22,7 +22,6 @@ use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{Query, Statement};
 use esker_types::{SqlType, TypeKind, Value, errors};
 
-use super::Session;
 use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
 use super::hints;
@@ -30,6 +29,7 @@ use super::names::Purpose;
 use super::plans::{KeyedQuery, Plan, PlanKey};
 use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
 use super::shapes;
+use super::{Session, SessionContext};
 use crate::ddl::lock_tables::check_locked;
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
@@ -100,7 +100,7 @@ impl Session {
                 plan
             }
             // A text that came again would have been run from its plan.
-            (None, None) => match self.compile_short(query, params.len()) {
+            (None, None) => match self.context.compile_short(query, params.len()) {
                 Ok(read) => Plan::Read(read),
                 Err(why) => Plan::Long(why),
             },
@@ -115,7 +115,7 @@ impl Session {
 
     /// The plan of a SELECT for other values of these kinds, too.
     pub(super) fn compile_select(&mut self, query: &Query, params: &[Value]) -> Plan {
-        match self.compile_short(query, params.len()) {
+        match self.context.compile_short(query, params.len()) {
             Ok(read) => Plan::Read(read),
             Err(why) => self
                 .compile_keyed(query, params)
@@ -193,26 +193,6 @@ impl Session {
         None
     }
 
-    /// Names that do not resolve, or not for this account, get their errors on the general path.
-    pub(super) fn compile_short(
-        &self,
-        query: &Query,
-        params: usize,
-    ) -> Result<Arc<ShortSelect>, GeneralPath> {
-        let named = short::candidate(query).ok_or(GeneralPath::Shape)?;
-        let schema = match &named.name.schema {
-            Some(s) => Some(&*s.text),
-            None => self.context.database.as_deref(),
-        };
-        let table = schema.and_then(|schema| self.context.resolve(schema, &named.name.name.text));
-        let table = table.ok_or(GeneralPath::Shape)?;
-        let privileges = self.context.access.on_table(&table.schema, &table.name);
-        if !table.temporary && !privileges.contains(Privileges::of(&["SELECT"])) {
-            return Err(GeneralPath::Shape);
-        }
-        short::compile(query, &table, params).map(Arc::new)
-    }
-
     /// Starts a short read that was compiled for the catalog's `version`; None: this time it has to go
     /// the long way.
     pub(super) fn run_read(
@@ -257,18 +237,7 @@ impl Session {
         let (mode, duration) = (MdlMode::SharedRead, MdlDuration::Transaction);
         !self.locks.has_explicit()
             && self.locks.try_acquire(&table.mdl, mode, duration)
-            && self.is_current(table, version)
-    }
-
-    /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the
-    /// table's lock held.
-    fn is_current(&self, table: &Arc<TableDef>, version: u64) -> bool {
-        let catalog = &self.context.instance.catalog;
-        catalog.version() == version
-            || catalog
-                .snapshot()
-                .table(&table.schema, &table.name)
-                .is_some_and(|t| Arc::ptr_eq(t, table))
+            && self.context.is_current(table, version)
     }
 
     /// INSERT, REPLACE, UPDATE, DELETE.
@@ -499,7 +468,7 @@ impl Session {
             }
             self.locks
                 .acquire(&table.mdl, MdlMode::SharedWrite, transaction)?;
-            if !self.is_current(table, version) {
+            if !self.context.is_current(table, version) {
                 return Ok(false);
             }
             self.check_schema_writable(table)?;
@@ -534,7 +503,7 @@ impl Session {
                     self.locks.acquire(&table.mdl, mode, until)?;
                 }
             }
-            if !self.is_current(table, version) {
+            if !self.context.is_current(table, version) {
                 return Ok(false);
             }
             if *is_changed {
@@ -555,26 +524,59 @@ impl Session {
         Ok(true)
     }
 
-    /// What functions tell of a change that went well.
-    pub(super) fn after_change(&mut self, done: &DmlDone) {
-        if let Some(id) = done.generated {
-            self.context.last_insert_id.set(id);
-            // It was for this statement.
-            self.context.insert_id.set(0);
-        }
-    }
-
     /// The end of a change that went well.
     fn changed(&mut self, done: DmlDone) -> Result<Done, ExecError> {
-        self.after_change(&done);
+        self.context.after_change(&done);
         let committed: Seq = self.end_statement(true)?;
         Ok(told(done, committed))
     }
 
     /// The same, inside of a statement, whose end commits.
     fn changed_inside(&mut self, done: DmlDone) -> Done {
-        self.after_change(&done);
+        self.context.after_change(&done);
         told(done, 0)
+    }
+}
+
+impl SessionContext {
+    /// Names that do not resolve, or not for this account, get their errors on the general path.
+    pub(super) fn compile_short(
+        &self,
+        query: &Query,
+        params: usize,
+    ) -> Result<Arc<ShortSelect>, GeneralPath> {
+        let named = short::candidate(query).ok_or(GeneralPath::Shape)?;
+        let schema = match &named.name.schema {
+            Some(s) => Some(&*s.text),
+            None => self.database.as_deref(),
+        };
+        let table = schema.and_then(|schema| self.resolve(schema, &named.name.name.text));
+        let table = table.ok_or(GeneralPath::Shape)?;
+        let privileges = self.access.on_table(&table.schema, &table.name);
+        if !table.temporary && !privileges.contains(Privileges::of(&["SELECT"])) {
+            return Err(GeneralPath::Shape);
+        }
+        short::compile(query, &table, params).map(Arc::new)
+    }
+
+    /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the
+    /// table's lock held.
+    fn is_current(&self, table: &Arc<TableDef>, version: u64) -> bool {
+        let catalog = &self.instance.catalog;
+        catalog.version() == version
+            || catalog
+                .snapshot()
+                .table(&table.schema, &table.name)
+                .is_some_and(|t| Arc::ptr_eq(t, table))
+    }
+
+    /// What functions tell of a change that went well.
+    pub(super) fn after_change(&mut self, done: &DmlDone) {
+        if let Some(id) = done.generated {
+            self.last_insert_id.set(id);
+            // It was for this statement.
+            self.insert_id.set(0);
+        }
     }
 }
 

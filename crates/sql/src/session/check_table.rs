@@ -17,7 +17,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_types::SqlResult;
 use esker_types::cast::write_text;
 
-use super::Session;
+use super::SessionContext;
 
 /// Entries between two looks whether the statement was killed.
 const ENTRIES_PER_LOOK: u64 = 4096;
@@ -45,7 +45,7 @@ impl Sum {
     }
 }
 
-impl Session {
+impl SessionContext {
     /// Checks one table; `quick`: not whether index entries and rows match.
     pub(super) fn check_table(&self, table: &TableDef, quick: bool) -> SqlResult<Vec<Finding>> {
         let mut findings = Vec::new();
@@ -59,7 +59,7 @@ impl Session {
     }
 
     fn look_for_kill(&self) -> SqlResult<()> {
-        self.context.check()
+        self.check()
     }
 
     /// Reads and checks every extent of an index.
@@ -84,11 +84,7 @@ impl Session {
 
     /// Compares the entries of every secondary index with the rows.
     fn check_entries(&self, table: &TableDef, findings: &mut Vec<Finding>) -> SqlResult<()> {
-        let txn = self
-            .context
-            .instance
-            .engine
-            .begin(Isolation::RepeatableRead);
+        let txn = self.instance.engine.begin(Isolation::RepeatableRead);
         let secondary = &table.indexes[1..];
         let mut wanted = vec![Sum::default(); secondary.len()];
         let mut key = Vec::new();

@@ -38,7 +38,7 @@ impl Session {
             let found = match self.context.system_table(name) {
                 // Its rows are computed.
                 Ok(Some(_)) => Ok(None),
-                Ok(None) => self.find_table(name).map(Some),
+                Ok(None) => self.context.find_table(name).map(Some),
                 Err(e) => Err(e),
             };
             let sum = match found {
@@ -49,7 +49,7 @@ impl Session {
                     Value::Null
                 }
             };
-            rows.push(vec![show::t(self.shown(name)), sum]);
+            rows.push(vec![show::t(self.context.shown(name)), sum]);
         }
         self.end_statement(true)?;
         Ok(show::Table::mixed(

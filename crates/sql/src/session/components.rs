@@ -7,7 +7,7 @@
 use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{SqlResult, errors};
 
-use super::Session;
+use super::SessionContext;
 use super::run::{Done, ok};
 
 /// What MySQL's components are called whose work this server does.
@@ -16,15 +16,14 @@ const BUILT_IN: [&str; 2] = [
     "file://component_log_sink_json",
 ];
 
-impl Session {
+impl SessionContext {
     /// INSTALL COMPONENT (or UNINSTALL).
     ///
     /// # Errors
     /// 1142; of components that do not exist 3527, 3528, 3529, 3537.
     pub(super) fn components(&self, install: bool, urns: &[Box<str>]) -> Result<Done, ExecError> {
         let privilege = if install { "INSERT" } else { "DELETE" };
-        let context = &self.context;
-        context.require_on(&[privilege], "mysql", "component")?;
+        self.require_on(&[privilege], "mysql", "component")?;
         for urn in urns {
             find(install, urn)?;
         }

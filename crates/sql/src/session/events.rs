@@ -16,8 +16,8 @@ use esker_types::cast::{date_flags, to_datetime, to_f64, to_i64, to_str};
 use esker_types::temporal::{Interval, IntervalUnit, MICROS_PER_SEC};
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
-use super::Session;
 use super::run::Done;
+use super::{Session, SessionContext};
 use crate::binlog::LoggedStatement;
 use crate::ddl::{self, TableName};
 use crate::program::Program;
@@ -36,15 +36,15 @@ impl Session {
         params: &[Value],
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
-        let name = self.event_name(&create.name)?;
-        let definer = self.event_definer(create.definer.as_ref())?;
+        let name = self.context.event_name(&create.name)?;
+        let definer = self.context.event_definer(create.definer.as_ref())?;
         let clauses = &create.clauses;
         let schedule = match &clauses.schedule {
             Some(schedule) => self.schedule_of(schedule, params)?,
             None => return Err(errors::internal("an event without its schedule").into()),
         };
         self.context.require_in("EVENT", &name.schema)?;
-        self.check_event_body(clauses, &name.schema)?;
+        self.context.check_event_body(clauses, &name.schema)?;
         let computed = Some(schedule.clone());
         let def = self.event_def(create, &name, &definer, schedule);
         let (def, note) = self.in_time(def, clauses.status);
@@ -65,7 +65,7 @@ impl Session {
             let done = ddl::event::create(ctx, &name, def, if_not_exists);
             (done, ctx.logged.take())
         });
-        let seq = done?.seq.max(self.log_alone(unused)?);
+        let seq = done?.seq.max(self.context.log_alone(unused)?);
         self.note_event(&definer, note);
         Ok(Done::Ok(OkInfo::default(), committed.max(seq)))
     }
@@ -77,16 +77,16 @@ impl Session {
         params: &[Value],
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
-        let name = self.event_name(&alter.name)?;
-        let definer = self.event_definer(alter.definer.as_ref())?;
+        let name = self.context.event_name(&alter.name)?;
+        let definer = self.context.event_definer(alter.definer.as_ref())?;
         let clauses = &alter.clauses;
         let schedule = match &clauses.schedule {
             Some(schedule) => Some(self.schedule_of(schedule, params)?),
             None => None,
         };
         self.context.require_in("EVENT", &name.schema)?;
-        let rename = self.event_rename(alter, &name)?;
-        self.check_event_body(clauses, &name.schema)?;
+        let rename = self.context.event_rename(alter, &name)?;
+        self.context.check_event_body(clauses, &name.schema)?;
         let committed = self.commit_transaction()?;
         let text = match params {
             [] => alter.text.to_string(),
@@ -111,55 +111,6 @@ impl Session {
         })?;
         self.note_event(&definer, note);
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
-    }
-
-    /// Database and name of an event.
-    ///
-    /// # Errors
-    /// 1044, 1046, 1059, 1458.
-    fn event_name(&self, name: &ObjectName) -> SqlResult<TableName> {
-        let event = &*name.name.text;
-        if event.is_empty() || event.ends_with(' ') {
-            return Err(errors::wrong_routine_name(event));
-        }
-        let name = ddl::resolve(name, self.context.database.as_deref())?;
-        match is_system_schema(&name.schema) {
-            true => Err(self
-                .context
-                .no_schema(&self.context.access.host, &name.schema)),
-            false => Ok(name),
-        }
-    }
-
-    /// The new name.
-    ///
-    /// # Errors
-    /// 1551, 1044.
-    fn event_rename(&self, alter: &AlterEvent, name: &TableName) -> SqlResult<Option<TableName>> {
-        let Some(rename) = &alter.rename else {
-            return Ok(None);
-        };
-        let new = self.event_name(rename)?;
-        if new.schema == name.schema && new.name.to_lowercase() == name.name.to_lowercase() {
-            return Err(errors::same_event_name());
-        }
-        self.context.require_in("EVENT", &new.schema)?;
-        Ok(Some(new))
-    }
-
-    fn event_definer(&self, given: Option<&Account>) -> SqlResult<(String, String)> {
-        let definer = self.named(given.unwrap_or(&Account::CurrentUser));
-        self.check_definer(&definer)?;
-        Ok(definer)
-    }
-
-    /// The body is compiled once before it is kept, so its types exist.
-    fn check_event_body(&self, clauses: &EventClauses, schema: &str) -> SqlResult<()> {
-        let Some(body) = &clauses.body else {
-            return Ok(());
-        };
-        let collation = self.context.instance.schema_collation(schema);
-        Program::compile(body, Vec::new(), None, &[], collation).map(drop)
     }
 
     fn event_settings(&self, definer: &(String, String), schema: &str) -> ProgramSettings {
@@ -292,7 +243,7 @@ impl Session {
         (clauses, schedule): (&EventClauses, &Option<Schedule>),
     ) -> String {
         let exists = if if_not_exists { "IF NOT EXISTS " } else { "" };
-        let mut text = format!("EVENT {exists}{}", self.named_in_log(name));
+        let mut text = format!("EVENT {exists}{}", self.context.named_in_log(name));
         if let Some(schedule) = schedule {
             text += &format!(" ON SCHEDULE {}", schedule.text(&self.vars.time_zone));
         }
@@ -301,7 +252,7 @@ impl Session {
             text += &format!(" ON COMPLETION {not}PRESERVE");
         }
         if let Some(rename) = rename {
-            text += &format!(" RENAME TO {}", self.named_in_log(rename));
+            text += &format!(" RENAME TO {}", self.context.named_in_log(rename));
         }
         if let Some(status) = clauses.status {
             text += &format!(" {}", status.clause());
@@ -418,6 +369,55 @@ impl Session {
         };
         let interval = interval.and_then(|interval| EventInterval::of(unit, &interval));
         Ok(interval.ok_or_else(errors::bad_event_interval)?)
+    }
+}
+
+impl SessionContext {
+    /// Database and name of an event.
+    ///
+    /// # Errors
+    /// 1044, 1046, 1059, 1458.
+    fn event_name(&self, name: &ObjectName) -> SqlResult<TableName> {
+        let event = &*name.name.text;
+        if event.is_empty() || event.ends_with(' ') {
+            return Err(errors::wrong_routine_name(event));
+        }
+        let name = ddl::resolve(name, self.database.as_deref())?;
+        match is_system_schema(&name.schema) {
+            true => Err(self.no_schema(&self.access.host, &name.schema)),
+            false => Ok(name),
+        }
+    }
+
+    /// The new name.
+    ///
+    /// # Errors
+    /// 1551, 1044.
+    fn event_rename(&self, alter: &AlterEvent, name: &TableName) -> SqlResult<Option<TableName>> {
+        let Some(rename) = &alter.rename else {
+            return Ok(None);
+        };
+        let new = self.event_name(rename)?;
+        if new.schema == name.schema && new.name.to_lowercase() == name.name.to_lowercase() {
+            return Err(errors::same_event_name());
+        }
+        self.require_in("EVENT", &new.schema)?;
+        Ok(Some(new))
+    }
+
+    fn event_definer(&self, given: Option<&Account>) -> SqlResult<(String, String)> {
+        let definer = self.named(given.unwrap_or(&Account::CurrentUser));
+        self.check_definer(&definer)?;
+        Ok(definer)
+    }
+
+    /// The body is compiled once before it is kept, so its types exist.
+    fn check_event_body(&self, clauses: &EventClauses, schema: &str) -> SqlResult<()> {
+        let Some(body) = &clauses.body else {
+            return Ok(());
+        };
+        let collation = self.instance.schema_collation(schema);
+        Program::compile(body, Vec::new(), None, &[], collation).map(drop)
     }
 }
 

@@ -18,11 +18,11 @@ use esker_sql_plan::plan::explain::{
 use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::Session;
 use super::names::Purpose;
 use super::pruning::partitions_of;
 use super::rows::RowSource;
 use super::run::{Done, ok};
+use super::{Session, SessionContext};
 use crate::dml::Compiled;
 
 /// What a session runs, for EXPLAIN FOR CONNECTION.
@@ -71,7 +71,7 @@ impl Session {
         let form = self.explain_form(asked)?;
         let (columns, rows) = match &asked.what {
             ExplainWhat::Connection(id) => {
-                let Some(running) = self.running_plan(*id)? else {
+                let Some(running) = self.context.running_plan(*id)? else {
                     return Ok(ok(0));
                 };
                 self.show(running.explainee(), &[], form)
@@ -139,21 +139,6 @@ impl Session {
         let compiled = compile(self);
         self.context.database = before;
         compiled
-    }
-
-    /// What another session runs; `None` if it runs nothing that has a plan yet.
-    fn running_plan(&self, id: u64) -> SqlResult<Option<RunningPlan>> {
-        let process = self.context.instance.registry.find(id)?;
-        let detail = process.detail();
-        if detail.user != self.context.user {
-            self.context.require("PROCESS")?;
-        }
-        let is_own = id == self.context.process.id;
-        if is_own || (detail.plan.is_none() && detail.command == "Query") {
-            let text = "EXPLAIN FOR CONNECTION command is supported only for SELECT/UPDATE/INSERT/DELETE/REPLACE";
-            return Err(SqlError::new(3012, "HY000", text));
-        }
-        Ok(detail.plan)
     }
 
     /// Shows a plan, and how several threads would now read its tables.
@@ -243,6 +228,23 @@ impl Session {
             )),
             (true, Form::Tree | Form::JsonTree) => Ok(form),
         }
+    }
+}
+
+impl SessionContext {
+    /// What another session runs; `None` if it runs nothing that has a plan yet.
+    fn running_plan(&self, id: u64) -> SqlResult<Option<RunningPlan>> {
+        let process = self.instance.registry.find(id)?;
+        let detail = process.detail();
+        if detail.user != self.user {
+            self.require("PROCESS")?;
+        }
+        let is_own = id == self.process.id;
+        if is_own || (detail.plan.is_none() && detail.command == "Query") {
+            let text = "EXPLAIN FOR CONNECTION command is supported only for SELECT/UPDATE/INSERT/DELETE/REPLACE";
+            return Err(SqlError::new(3012, "HY000", text));
+        }
+        Ok(detail.plan)
     }
 }
 

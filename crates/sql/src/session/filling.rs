@@ -31,7 +31,7 @@ impl Session {
             self.admit_commit()?;
             committed = self.commit_transaction()?;
         }
-        self.know_prepared_tables();
+        self.context.know_prepared_tables();
         let name = self.with_ddl(|ctx| create_select::claim(ctx, create))?;
         self.state.explicit = true;
         self.use_transaction();

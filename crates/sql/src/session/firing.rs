@@ -26,9 +26,9 @@ use esker_types::trigger::TriggerEvent::{self, Delete, Insert, Update};
 use esker_types::trigger::TriggerTiming::{self, After, Before};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::Session;
 use super::program::{TriggerProgram, TriggerRow};
 use super::run::Done;
+use super::{Session, SessionContext};
 use crate::dml::{
     ChangedRow, Compiled, CompiledDelete, CompiledInsert, CompiledLoad, CompiledUpdate, DmlDone,
     DmlEnv, InsertSteps, StoreStep,
@@ -291,7 +291,7 @@ impl Session {
         }
         let mut row = TriggerRow::new(table, old, new);
         for trigger in of_kind {
-            self.check_definer_of(trigger, table)?;
+            self.context.check_definer_of(trigger, table)?;
             row = self.run_apart(&mut trigger.program, row)?;
         }
         Ok(row.into_new().unwrap_or_default())
@@ -352,35 +352,6 @@ impl Session {
         ran
     }
 
-    /// May the definer of a trigger still have it?
-    ///
-    /// # Errors
-    /// 1449, 1142.
-    fn check_definer_of(&self, trigger: &mut Fired, table: &TableDef) -> SqlResult<()> {
-        let accounts = self.context.instance.accounts();
-        let version = accounts.version() + 1;
-        if trigger.admitted_at == version {
-            return Ok(());
-        }
-        let (user, host) = &trigger.def.settings.definer;
-        let access = match self.context.access.is_of(user, host) {
-            true => self.context.access.clone(),
-            false => {
-                let account = accounts.exact(user, host);
-                let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
-                Arc::new(accounts.access(&account, &account.default_roles))
-            }
-        };
-        if !access
-            .on_table(&table.schema, &table.name)
-            .contains(TRIGGER)
-        {
-            return Err(errors::table_denied("TRIGGER", user, host, &table.name));
-        }
-        trigger.admitted_at = version;
-        Ok(())
-    }
-
     /// The triggers of a table, compiled, for the time of a statement.
     fn take_triggers(&mut self, table: &Arc<TableDef>) -> SqlResult<Vec<Fired>> {
         if let Some(triggers) = self.firing.kept.remove(&(table.id, table.version)) {
@@ -398,6 +369,37 @@ impl Session {
             })
         });
         compiled.collect()
+    }
+}
+
+impl SessionContext {
+    /// May the definer of a trigger still have it?
+    ///
+    /// # Errors
+    /// 1449, 1142.
+    fn check_definer_of(&self, trigger: &mut Fired, table: &TableDef) -> SqlResult<()> {
+        let accounts = self.instance.accounts();
+        let version = accounts.version() + 1;
+        if trigger.admitted_at == version {
+            return Ok(());
+        }
+        let (user, host) = &trigger.def.settings.definer;
+        let access = match self.access.is_of(user, host) {
+            true => self.access.clone(),
+            false => {
+                let account = accounts.exact(user, host);
+                let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
+                Arc::new(accounts.access(&account, &account.default_roles))
+            }
+        };
+        if !access
+            .on_table(&table.schema, &table.name)
+            .contains(TRIGGER)
+        {
+            return Err(errors::table_denied("TRIGGER", user, host, &table.name));
+        }
+        trigger.admitted_at = version;
+        Ok(())
     }
 }
 

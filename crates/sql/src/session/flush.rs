@@ -44,13 +44,13 @@ impl Session {
                 FlushWhat::Logs("") => {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
-                    self.rotate_binlog()?;
-                    self.reopen_query_logs();
-                    self.reopen_logs()?;
-                    self.rotate_relay_logs(None)?;
+                    self.context.rotate_binlog()?;
+                    self.context.reopen_query_logs();
+                    self.context.reopen_logs()?;
+                    self.context.rotate_relay_logs(None)?;
                 }
-                FlushWhat::Logs("ERROR") => self.reopen_logs()?,
-                FlushWhat::Logs("SLOW" | "GENERAL") => self.reopen_query_logs(),
+                FlushWhat::Logs("ERROR") => self.context.reopen_logs()?,
+                FlushWhat::Logs("SLOW" | "GENERAL") => self.context.reopen_query_logs(),
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     if let FlushWhat::Tables { names, .. } = item {
                         self.check_may_flush(names)?;
@@ -67,21 +67,23 @@ impl Session {
                 }
                 FlushWhat::UserResources => {
                     let usages = &self.context.instance.accounts().usages;
-                    usages.flush(self.now_seconds());
+                    usages.flush(self.context.now_seconds());
                 }
                 FlushWhat::Privileges => {
                     let usages = &self.context.instance.accounts().usages;
-                    usages.flush(self.now_seconds());
+                    usages.flush(self.context.now_seconds());
                     usages.unlock(None);
                 }
-                FlushWhat::Logs("BINARY") => self.rotate_binlog()?,
-                FlushWhat::RelayLogs(channel) => self.rotate_relay_logs(channel.as_deref())?,
+                FlushWhat::Logs("BINARY") => self.context.rotate_binlog()?,
+                FlushWhat::RelayLogs(channel) => {
+                    self.context.rotate_relay_logs(channel.as_deref())?
+                }
                 // Nothing is cached that these would have to drop.
                 FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
         }
         let logged = self.logged_flush(local, what);
-        Ok(ok(seq.max(self.log_alone(logged)?)))
+        Ok(ok(seq.max(self.context.log_alone(logged)?)))
     }
 
     /// Under LOCK TABLES only what is locked for writing may be flushed: 1099, 1100.

@@ -10,23 +10,12 @@ use esker_sql_syntax::ast::{self, Grant, GrantTarget, Lenience, Privilege};
 use esker_types::program::RoutineKind;
 use esker_types::{Level, SqlError, SqlResult, errors};
 
-use super::Session;
 use super::partial_revokes::Grantor;
+use super::{Session, SessionContext};
 use crate::binlog::AccountEvent;
 use crate::infoschema;
 
 impl Session {
-    /// User and host of a name in a statement.
-    pub(crate) fn named(&self, account: &ast::Account) -> (String, String) {
-        match account {
-            ast::Account::Named { user, host } => (user.to_string(), host.to_string()),
-            ast::Account::CurrentUser => (
-                self.context.account.user.clone(),
-                self.context.account.host.clone(),
-            ),
-        }
-    }
-
     /// GRANT and REVOKE.
     pub(crate) fn grant(&mut self, grant: &Grant, way: Way) -> SqlResult<()> {
         let add = way == Way::Grant;
@@ -37,12 +26,15 @@ impl Session {
                 users,
                 grant_option,
             } => {
-                let (asked, scope) = self.asked(privileges, target, *grant_option)?;
+                let (asked, scope) = self.context.asked(privileges, target, *grant_option)?;
                 if add {
-                    self.check_granted_exists(&asked, &scope)?;
+                    self.context.check_granted_exists(&asked, &scope)?;
                 }
-                let names: Vec<_> = users.iter().map(|u| self.named(&u.account)).collect();
-                let by = self.grantor();
+                let names: Vec<_> = users
+                    .iter()
+                    .map(|u| self.context.named(&u.account))
+                    .collect();
+                let by = self.context.grantor();
                 self.change_grants(&names, way, |account| {
                     let missing = match add {
                         true => Ok(()),
@@ -56,7 +48,7 @@ impl Session {
             }
             Grant::All { users } => {
                 self.context.require("CREATE USER")?;
-                let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
+                let names: Vec<_> = users.iter().map(|a| self.context.named(a)).collect();
                 self.revoke_all(&names, way)
             }
             Grant::Roles {
@@ -102,6 +94,51 @@ impl Session {
         }
     }
 
+    /// Changes accounts one by one; an error of `change` says what is not granted, which REVOKE may pass over.
+    pub(super) fn change_grants(
+        &mut self,
+        names: &[(String, String)],
+        way: Way,
+        mut change: impl FnMut(&mut Account) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let mut passed = Vec::new();
+        self.change_accounts(AccountEvent::AsWritten, |list| {
+            for (user, host) in names {
+                let same = |a: &&mut Account| a.user == *user && a.host == *host;
+                let Some(account) = list.iter_mut().find(same) else {
+                    match way {
+                        Way::Grant => {
+                            let text = "You are not allowed to create a user with GRANT";
+                            return Err(SqlError::new(1410, "42000", text));
+                        }
+                        _ if way.passes_unknown_users() => {
+                            passed.push(errors::no_such_authorization(user))
+                        }
+                        Way::Revoke(_) => return Err(errors::no_such_grant(user, host)),
+                    }
+                    continue;
+                };
+                match change(account) {
+                    Err(e) if way.passes_missing() && is_of_missing(&e) => passed.push(e),
+                    changed => changed?,
+                }
+            }
+            Ok(())
+        })?;
+        self.warn_of_passed(passed);
+        Ok(())
+    }
+}
+
+impl SessionContext {
+    /// User and host of a name in a statement.
+    pub(crate) fn named(&self, account: &ast::Account) -> (String, String) {
+        match account {
+            ast::Account::Named { user, host } => (user.to_string(), host.to_string()),
+            ast::Account::CurrentUser => (self.account.user.clone(), self.account.host.clone()),
+        }
+    }
+
     /// What GRANT or REVOKE of privileges names, and where, if the session may give it.
     ///
     /// # Errors
@@ -121,14 +158,12 @@ impl Session {
     fn grant_scope(&self, target: &GrantTarget) -> SqlResult<GrantScope> {
         Ok(match target {
             GrantTarget::Global => GrantScope::Global,
-            GrantTarget::CurrentSchema => {
-                GrantScope::Schema(self.context.current_schema()?.to_owned())
-            }
+            GrantTarget::CurrentSchema => GrantScope::Schema(self.current_schema()?.to_owned()),
             GrantTarget::Schema(name) => GrantScope::Schema(name.text.to_string()),
             GrantTarget::Table(name) => {
                 let schema = match &name.schema {
                     Some(s) => s.text.to_string(),
-                    None => self.context.current_schema()?.to_owned(),
+                    None => self.current_schema()?.to_owned(),
                 };
                 GrantScope::Table(schema, name.name.text.to_string())
             }
@@ -137,7 +172,7 @@ impl Session {
                     "FUNCTION" => RoutineKind::Function,
                     _ => RoutineKind::Procedure,
                 };
-                let (schema, name) = self.context.full_name(name)?;
+                let (schema, name) = self.full_name(name)?;
                 GrantScope::of_routine(kind, schema, name)
             }
         })
@@ -145,7 +180,7 @@ impl Session {
 
     /// Nobody gives what he may not give: the privileges and GRANT OPTION have to be there, each from wherever.
     fn check_may_grant(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
-        let access = &self.context.access;
+        let access = &self.access;
         let fixed = asked.whole.and(Privileges::STATIC).or(Privileges::GRANT);
         match scope {
             GrantScope::Global => {
@@ -157,12 +192,12 @@ impl Session {
                 let only_dynamic = !dynamic.is_empty() && dynamic == asked.whole;
                 match only_dynamic || access.global().contains(fixed) {
                     true => Ok(()),
-                    false => Err(self.context.access_denied()),
+                    false => Err(self.access_denied()),
                 }
             }
             GrantScope::Schema(schema) => match access.on_pattern(schema).contains(fixed) {
                 true => Ok(()),
-                false => Err(self.context.no_schema(&access.host, schema)),
+                false => Err(self.no_schema(&access.host, schema)),
             },
             GrantScope::Table(schema, table) | GrantScope::Column(schema, table, _) => {
                 let held = access.on_table(schema, table);
@@ -171,10 +206,9 @@ impl Session {
                 let on_some = access.on_table_or_columns(schema, table);
                 let missing = fixed.without(held).or(of_columns.without(on_some));
                 if !missing.is_empty() {
-                    return Err(self.context.denied(&missing.listed(), table));
+                    return Err(self.denied(&missing.listed(), table));
                 }
-                self.context
-                    .check_columns_granted(&asked.columns, schema, table)
+                self.check_columns_granted(&asked.columns, schema, table)
             }
             GrantScope::Routine(kind, schema, name) => {
                 let missing = fixed.without(access.on_routine(*kind, schema, name));
@@ -182,9 +216,7 @@ impl Session {
                     true => Ok(()),
                     false => {
                         let command = missing.listed().to_lowercase();
-                        Err(self
-                            .context
-                            .routine_denied(&command, &format!("{schema}.{name}")))
+                        Err(self.routine_denied(&command, &format!("{schema}.{name}")))
                     }
                 }
             }
@@ -193,7 +225,7 @@ impl Session {
 
     /// A table that something is granted on exists, unless CREATE is among it; so do its columns. So does a routine.
     fn check_granted_exists(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
-        let catalog = &self.context.instance.catalog;
+        let catalog = &self.instance.catalog;
         if let GrantScope::Routine(kind, schema, name) = scope {
             let found = catalog.routine(schema, &RoutineKey::new(*kind, name));
             return match found {
@@ -236,41 +268,6 @@ impl Session {
                 return Err(errors::unknown_column(column, table));
             }
         }
-        Ok(())
-    }
-
-    /// Changes accounts one by one; an error of `change` says what is not granted, which REVOKE may pass over.
-    pub(super) fn change_grants(
-        &mut self,
-        names: &[(String, String)],
-        way: Way,
-        mut change: impl FnMut(&mut Account) -> SqlResult<()>,
-    ) -> SqlResult<()> {
-        let mut passed = Vec::new();
-        self.change_accounts(AccountEvent::AsWritten, |list| {
-            for (user, host) in names {
-                let same = |a: &&mut Account| a.user == *user && a.host == *host;
-                let Some(account) = list.iter_mut().find(same) else {
-                    match way {
-                        Way::Grant => {
-                            let text = "You are not allowed to create a user with GRANT";
-                            return Err(SqlError::new(1410, "42000", text));
-                        }
-                        _ if way.passes_unknown_users() => {
-                            passed.push(errors::no_such_authorization(user))
-                        }
-                        Way::Revoke(_) => return Err(errors::no_such_grant(user, host)),
-                    }
-                    continue;
-                };
-                match change(account) {
-                    Err(e) if way.passes_missing() && is_of_missing(&e) => passed.push(e),
-                    changed => changed?,
-                }
-            }
-            Ok(())
-        })?;
-        self.warn_of_passed(passed);
         Ok(())
     }
 }

@@ -239,13 +239,13 @@ impl Session {
             Next::Anonymous => "ANONYMOUS".to_owned(),
             Next::Given { gtid, .. } | Next::Used(gtid) => gtid.to_string(),
         };
-        self.context.gtid_next.tagged = self.count_tagged(&next)?;
+        self.context.gtid_next.tagged = self.context.count_tagged(&next)?;
         if next == Next::Anonymous {
-            self.hold_anonymous()?;
+            self.context.hold_anonymous()?;
         }
         self.context.gtid_next.next = match next {
             Next::Given { gtid, .. } => {
-                let is_owned = self.take_gtid(&gtid)?;
+                let is_owned = self.context.take_gtid(&gtid)?;
                 Next::Given { gtid, is_owned }
             }
             next => next,
@@ -272,12 +272,12 @@ impl Session {
         let instance = &self.context.instance;
         let next = admit_next(next, instance.globals.named("gtid_mode").as_text())?;
         if next == Next::Anonymous {
-            self.hold_anonymous()?;
+            self.context.hold_anonymous()?;
         }
         let mut is_new = true;
         self.context.gtid_next.next = match next {
             Next::Given { gtid, .. } => {
-                is_new = self.take_gtid(&gtid)?;
+                is_new = self.context.take_gtid(&gtid)?;
                 match is_new {
                     true => Next::Given {
                         gtid,
@@ -289,72 +289,6 @@ impl Session {
             next => next,
         };
         Ok(is_new)
-    }
-
-    /// From now on a transaction goes on that is to have no GTID.
-    ///
-    /// # Errors
-    /// 1782: `gtid_mode` has become ON.
-    fn hold_anonymous(&mut self) -> SqlResult<()> {
-        if self.context.gtid_next.anonymous.is_some() {
-            return Ok(());
-        }
-        let instance = &self.context.instance;
-        let counted = instance.binlog.owned.begin_anonymous();
-        let mode = instance.globals.named("gtid_mode");
-        admit_next(Next::Anonymous, mode.as_text())?;
-        self.context.gtid_next.anonymous = Some(counted);
-        Ok(())
-    }
-
-    /// Counts a session that asks for tagged GTIDs. Whoever turns GTIDs off looks behind the mode, and this before it.
-    ///
-    /// # Errors
-    /// 6039: `gtid_mode` has become another one.
-    fn count_tagged(&self, next: &Next) -> SqlResult<Option<Counted>> {
-        if !matches!(next, Next::Automatic(tag) if !tag.is_empty()) {
-            return Ok(None);
-        }
-        let instance = &self.context.instance;
-        let counted = instance.binlog.owned.begin_tagged();
-        let mode = instance.globals.named("gtid_mode");
-        admit_next(next.clone(), mode.as_text())?;
-        Ok(Some(counted))
-    }
-
-    /// False: it is executed.
-    fn take_gtid(&self, gtid: &Gtid) -> SqlResult<bool> {
-        let binlog = &self.context.instance.binlog;
-        loop {
-            let executed = binlog.view().map(|view| view.executed).unwrap_or_default();
-            match binlog.owned.take(gtid, self.connection_id(), &executed) {
-                Taken::Owned => return Ok(true),
-                Taken::Executed => return Ok(false),
-                Taken::Busy => binlog.owned.wait(gtid, WAIT_STEP),
-            }
-            self.context.check()?;
-        }
-    }
-
-    /// May SET have to wait for a GTID of another session?
-    pub(super) fn may_wait_for_gtid(&self, items: &[SetItem]) -> bool {
-        items.iter().any(|item| {
-            let SetItem::SysVar { var, value } = item else {
-                return false;
-            };
-            if !var.name.eq_ignore_ascii_case("gtid_next") {
-                return false;
-            }
-            match value {
-                None => false,
-                Some(Expr::Literal(Literal::Str { bytes, .. })) => {
-                    let gtid = String::from_utf8_lossy(bytes).trim().parse::<Gtid>();
-                    let owned = &self.context.instance.binlog.owned;
-                    gtid.is_ok_and(|gtid| owned.is_busy(&gtid))
-                }
-                Some(_) => true,
-            }
-        })
     }
 
     /// What gtid_next says of a statement: `Some` if it is skipped, for its transaction is executed.
@@ -371,7 +305,7 @@ impl Session {
         if gtid_next.next == Next::Anonymous {
             return match is_exempt(statement) && !matches!(statement, Statement::Begin(_)) {
                 true => Ok(None),
-                false => self.hold_anonymous().map(|()| None),
+                false => self.context.hold_anonymous().map(|()| None),
             };
         }
         let commits = matches!(statement, Statement::Begin(_)) || ddl::commits(statement);
@@ -395,20 +329,6 @@ impl Session {
         }
     }
 
-    /// What the record of the session's transaction is to say of its GTID, where no binary log does.
-    pub(super) fn gtid_mark(&self) -> Option<Arc<AppliedMark>> {
-        let gtid = self.context.gtid_next.owned()?;
-        let is_logged = self.context.instance.binlog.is_on();
-        (!is_logged).then(|| Arc::new(AppliedMark::new(unlogged_row(gtid))))
-    }
-
-    /// A statement that commits itself has used the GTID up, though no binary log says so.
-    pub(crate) fn use_gtid_unlogged(&self) {
-        if !self.context.instance.binlog.is_on() && self.context.gtid_next.owned().is_some() {
-            self.context.gtid_next.is_logged.set(true);
-        }
-    }
-
     /// A statement that commits itself (XA PREPARE, the end of a prepared transaction, what is done to temporary
     /// tables) has used a GTID up, though no record of its own says so unless it `is_logged`: the record that does. In
     /// a binary log that is an empty transaction, without one a row. It is not the prepared transaction's own row,
@@ -420,7 +340,7 @@ impl Session {
         let gtid = self.context.gtid_next.owned()?.clone();
         let instance = self.context.instance.clone();
         if !instance.binlog.is_on() {
-            self.use_gtid_unlogged();
+            self.context.use_gtid_unlogged();
             return instance.keep_unlogged_gtid(&gtid);
         }
         self.log_empty().unwrap_or_else(|e| {
@@ -512,6 +432,88 @@ impl Session {
         // What a channel applies has no rows of its own.
         if are_many && !self.is_applying() {
             instance.try_to_keep();
+        }
+    }
+}
+
+impl SessionContext {
+    /// From now on a transaction goes on that is to have no GTID.
+    ///
+    /// # Errors
+    /// 1782: `gtid_mode` has become ON.
+    fn hold_anonymous(&mut self) -> SqlResult<()> {
+        if self.gtid_next.anonymous.is_some() {
+            return Ok(());
+        }
+        let instance = &self.instance;
+        let counted = instance.binlog.owned.begin_anonymous();
+        let mode = instance.globals.named("gtid_mode");
+        admit_next(Next::Anonymous, mode.as_text())?;
+        self.gtid_next.anonymous = Some(counted);
+        Ok(())
+    }
+
+    /// Counts a session that asks for tagged GTIDs. Whoever turns GTIDs off looks behind the mode, and this before it.
+    ///
+    /// # Errors
+    /// 6039: `gtid_mode` has become another one.
+    fn count_tagged(&self, next: &Next) -> SqlResult<Option<Counted>> {
+        if !matches!(next, Next::Automatic(tag) if !tag.is_empty()) {
+            return Ok(None);
+        }
+        let instance = &self.instance;
+        let counted = instance.binlog.owned.begin_tagged();
+        let mode = instance.globals.named("gtid_mode");
+        admit_next(next.clone(), mode.as_text())?;
+        Ok(Some(counted))
+    }
+
+    /// False: it is executed.
+    fn take_gtid(&self, gtid: &Gtid) -> SqlResult<bool> {
+        let binlog = &self.instance.binlog;
+        loop {
+            let executed = binlog.view().map(|view| view.executed).unwrap_or_default();
+            match binlog.owned.take(gtid, self.process.id, &executed) {
+                Taken::Owned => return Ok(true),
+                Taken::Executed => return Ok(false),
+                Taken::Busy => binlog.owned.wait(gtid, WAIT_STEP),
+            }
+            self.check()?;
+        }
+    }
+
+    /// May SET have to wait for a GTID of another session?
+    pub(super) fn may_wait_for_gtid(&self, items: &[SetItem]) -> bool {
+        items.iter().any(|item| {
+            let SetItem::SysVar { var, value } = item else {
+                return false;
+            };
+            if !var.name.eq_ignore_ascii_case("gtid_next") {
+                return false;
+            }
+            match value {
+                None => false,
+                Some(Expr::Literal(Literal::Str { bytes, .. })) => {
+                    let gtid = String::from_utf8_lossy(bytes).trim().parse::<Gtid>();
+                    let owned = &self.instance.binlog.owned;
+                    gtid.is_ok_and(|gtid| owned.is_busy(&gtid))
+                }
+                Some(_) => true,
+            }
+        })
+    }
+
+    /// What the record of the session's transaction is to say of its GTID, where no binary log does.
+    pub(super) fn gtid_mark(&self) -> Option<Arc<AppliedMark>> {
+        let gtid = self.gtid_next.owned()?;
+        let is_logged = self.instance.binlog.is_on();
+        (!is_logged).then(|| Arc::new(AppliedMark::new(unlogged_row(gtid))))
+    }
+
+    /// A statement that commits itself has used the GTID up, though no binary log says so.
+    pub(crate) fn use_gtid_unlogged(&self) {
+        if !self.instance.binlog.is_on() && self.gtid_next.owned().is_some() {
+            self.gtid_next.is_logged.set(true);
         }
     }
 }

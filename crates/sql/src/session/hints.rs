@@ -110,7 +110,7 @@ impl Session {
             return self.warn(Level::Warning, 3637, text);
         }
         let given = value_of(value);
-        let taken = self.check_special(id, Some(&given));
+        let taken = self.context.check_special(id, Some(&given));
         let globals = &self.context.instance.globals;
         match taken.and_then(|()| self.values.set(globals, id, Some(&given))) {
             Ok(taken) if taken.clamped => {

@@ -20,8 +20,8 @@ use esker_sql_plan::plan::table_rows;
 use esker_sql_syntax::ast::{self, Maintain, ObjectName};
 use esker_types::{SqlResult, TypeKind, errors};
 
-use super::Session;
 use super::maintain::whole_table;
+use super::{Session, SessionContext};
 use crate::show;
 
 /// Rows that are read of a table that has more; of others, all.
@@ -67,12 +67,12 @@ impl Session {
             None => {
                 // Planning takes the table's lock.
                 self.plan(&whole_table(name.clone()), &[])?;
-                let done = self.change_histograms(name, asked, buckets as u32);
+                let done = self.context.change_histograms(name, asked, buckets as u32);
                 self.end_statement(done.is_ok())?;
                 done?
             }
         };
-        let shown = self.shown(name);
+        let shown = self.context.shown(name);
         let rows = outcomes.into_iter().map(|(column, outcome)| {
             let (kind, text) = match outcome {
                 Outcome::Created => (
@@ -99,7 +99,7 @@ impl Session {
             let text = "Only one table can be specified while modifying histogram statistics.";
             return Ok(Some(text.into()));
         }
-        if self.find_view(&m.tables[0])?.is_some() {
+        if self.context.find_view(&m.tables[0])?.is_some() {
             return Ok(Some(VIEW_HISTOGRAM.to_owned()));
         }
         if let Some(why) = self.context.no_system_histogram(&m.tables[0])? {
@@ -108,9 +108,15 @@ impl Session {
         if self.check_writable().is_err() {
             return Ok(Some("The server is in read-only mode.".into()));
         }
-        Ok(self.find_table(&m.tables[0]).err().map(|e| e.message))
+        Ok(self
+            .context
+            .find_table(&m.tables[0])
+            .err()
+            .map(|e| e.message))
     }
+}
 
+impl SessionContext {
     fn change_histograms(
         &self,
         name: &ObjectName,
@@ -184,7 +190,7 @@ impl Session {
             [] => Vec::new(),
             orders => self.make_histograms(table, orders)?,
         };
-        let mut change = self.context.instance.catalog.change();
+        let mut change = self.instance.catalog.change();
         change.renew_statistics(table, made, dropped)?;
         change.commit().map(drop)
     }
@@ -195,7 +201,7 @@ impl Session {
             .map(|order| (order.col, Collector::new(&table.columns[order.col])))
             .collect();
         let sampling_rate = self.sample_rows(table, &mut collectors)?;
-        let now_micros = self.context.instance.env.clock.wall_micros();
+        let now_micros = self.instance.env.clock.wall_micros();
         let finish = |(order, (col, collector)): (&Order, (usize, Collector))| {
             let wanted = Wanted {
                 buckets: order.buckets,
@@ -217,11 +223,7 @@ impl Session {
         let to_sql = |e: EngineError| engine_error(&e);
         let rows = table_rows(table);
         let whole = rows <= SAMPLED_ROWS as f64;
-        let txn = self
-            .context
-            .instance
-            .engine
-            .begin(Isolation::RepeatableRead);
+        let txn = self.instance.engine.begin(Isolation::RepeatableRead);
         let places = if whole { 1 } else { PLACES };
         let scan = txn.parallel_scan(&table.primary().tree, vec![KeySpan::all()], places);
         let scan = scan.map_err(to_sql)?;
@@ -229,7 +231,7 @@ impl Session {
             true => u64::MAX,
             false => (SAMPLED_ROWS / scan.tasks() as u64).max(1),
         };
-        let stopped = || self.context.check();
+        let stopped = || self.check();
         let mut read = 0;
         for place in 0..scan.tasks() {
             let mut here = 0;

@@ -13,8 +13,8 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::Session;
 use super::run::Done;
+use super::{Session, SessionContext};
 
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
 
@@ -29,20 +29,6 @@ const SWITCHES: [(&str, [&str; 2]); 6] = [
 ];
 
 impl Session {
-    /// The table of `performance_schema` that the statement changes, if it is one with switches.
-    pub(super) fn switched_table<'a>(&self, update: &'a Update) -> Option<&'a NamedTable> {
-        let [TableRef::Table(table)] = update.tables.as_slice() else {
-            return None;
-        };
-        let schema = table.name.schema.as_ref().map(|schema| &*schema.text);
-        let current = || self.context.database.as_deref();
-        schema
-            .or_else(current)
-            .is_some_and(|s| s.eq_ignore_ascii_case("performance_schema"))
-            .then_some(&**table)
-            .filter(|table| SWITCHES.iter().any(|(name, _)| table.name.name.is(name)))
-    }
-
     /// UPDATE of such a table.
     pub(super) fn switch(
         &mut self,
@@ -109,6 +95,22 @@ impl Session {
             Value::Int(count) => count.unsigned_abs(),
             _ => 0,
         })
+    }
+}
+
+impl SessionContext {
+    /// The table of `performance_schema` that the statement changes, if it is one with switches.
+    pub(super) fn switched_table<'a>(&self, update: &'a Update) -> Option<&'a NamedTable> {
+        let [TableRef::Table(table)] = update.tables.as_slice() else {
+            return None;
+        };
+        let schema = table.name.schema.as_ref().map(|schema| &*schema.text);
+        let current = || self.database.as_deref();
+        schema
+            .or_else(current)
+            .is_some_and(|s| s.eq_ignore_ascii_case("performance_schema"))
+            .then_some(&**table)
+            .filter(|table| SWITCHES.iter().any(|(name, _)| table.name.name.is(name)))
     }
 }
 

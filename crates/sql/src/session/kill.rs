@@ -8,8 +8,8 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::Kill;
 use esker_types::{SqlError, SqlResult, Value};
 
-use super::Session;
 use super::run::{Done, ok};
+use super::{Session, SessionContext};
 
 impl Session {
     /// KILL CONNECTION through the protocol.
@@ -17,7 +17,7 @@ impl Session {
     /// # Errors
     /// 1094, 1095.
     pub fn kill(&mut self, id: u64) -> SqlResult<()> {
-        self.kill_session(id, true)
+        self.context.kill_session(id, true)
     }
 
     pub(super) fn run_kill(&mut self, kill: &Kill, params: &[Value]) -> Result<Done, ExecError> {
@@ -32,24 +32,25 @@ impl Session {
             }
             _ => 0,
         };
-        self.kill_session(id, !kill.query)?;
+        self.context.kill_session(id, !kill.query)?;
         match self.context.process.kill_error() {
             Some(e) => Err(e.into()),
             None => Ok(ok(0)),
         }
     }
+}
 
+impl SessionContext {
     /// KILL of another session (or this one).
     fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
-        let target = self.context.instance.registry.find_to_kill(id)?;
-        if target.detail().user != self.context.user {
+        let target = self.instance.registry.find_to_kill(id)?;
+        if target.detail().user != self.user {
             let not_owner =
                 |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
-            self.context
-                .require_any(&["SUPER", "CONNECTION_ADMIN"])
+            self.require_any(&["SUPER", "CONNECTION_ADMIN"])
                 .map_err(not_owner)?;
         }
-        match connection && id != self.context.process.id {
+        match connection && id != self.process.id {
             true => target.cut_off(),
             false => target.kill(connection),
         }

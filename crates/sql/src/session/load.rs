@@ -17,7 +17,7 @@ use esker_vfs::OutsideFile;
 use super::change::MAX_COMPILATIONS;
 use super::names::Purpose;
 use super::run::Done;
-use super::{Running, Session, Work};
+use super::{Running, Session, SessionContext, Work};
 use crate::dml::CompiledLoad;
 use crate::textfile::{FileSource, Places, charset_named, io_error, open_file};
 
@@ -119,7 +119,7 @@ impl Session {
     /// Are files of this kind allowed?
     fn may_load(&self, load: &LoadData) -> SqlResult<()> {
         if !load.local {
-            return self.require_file();
+            return self.context.require_file();
         }
         let allowed = self.context.instance.globals.named("local_infile").is_on();
         if allowed && self.client.local_files {
@@ -128,15 +128,6 @@ impl Session {
         let text = "Loading local data is disabled; this must be enabled on both the client \
                     and server sides";
         Err(SqlError::new(3948, "42000", text))
-    }
-
-    /// The FILE privilege.
-    ///
-    /// # Errors
-    /// 1045.
-    pub(super) fn require_file(&self) -> SqlResult<()> {
-        let denied = |_| self.context.access_denied();
-        self.context.require("FILE").map_err(denied)
     }
 
     /// Compiles, with the table locked.
@@ -174,5 +165,16 @@ impl Session {
             }
             session.change_rows(&[], Mode::Thread, |env| compiled.run(env, file))
         })
+    }
+}
+
+impl SessionContext {
+    /// The FILE privilege.
+    ///
+    /// # Errors
+    /// 1045.
+    pub(super) fn require_file(&self) -> SqlResult<()> {
+        let denied = |_| self.access_denied();
+        self.require("FILE").map_err(denied)
     }
 }

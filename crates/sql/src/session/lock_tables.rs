@@ -10,9 +10,9 @@ use esker_sql_plan::bind::{Params, bind_query};
 use esker_sql_syntax::ast::{Expr, Literal, LockTable, Query, QueryBody};
 use esker_types::{SqlResult, errors};
 
-use super::Session;
 use super::names::Purpose;
 use super::run::{Done, ok};
+use super::{Session, SessionContext};
 use crate::ddl;
 use crate::ddl::names::TableName;
 
@@ -20,11 +20,6 @@ use crate::ddl::names::TableName;
 const MAX_LISTINGS: u32 = 16;
 
 impl Session {
-    /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
-    pub(super) fn know_prepared_tables(&self) {
-        self.context.instance.xids();
-    }
-
     pub(super) fn lock_tables(&mut self, tables: &[LockTable]) -> Result<Done, ExecError> {
         let tables = self.context.lockable(tables)?;
         let tables = tables.as_slice();
@@ -102,5 +97,12 @@ impl Session {
         };
         ddl::lock_tables::unlock(&mut self.locks);
         Ok(seq)
+    }
+}
+
+impl SessionContext {
+    /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
+    pub(super) fn know_prepared_tables(&self) {
+        self.instance.xids();
     }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use esker_types::{Level, SqlError, SqlResult, errors};
 use jiff::Timestamp;
 
-use super::Session;
 use super::registry::{Process, Registry};
+use super::{Session, SessionContext};
 use crate::instance::Instance;
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
@@ -48,15 +48,9 @@ impl Session {
         // Who does not wait stops nobody.
         let waits = self.statement_lock_wait != Some(Duration::ZERO);
         self.locks.set_window(match waits {
-            true => self.ddl_window(),
+            true => self.context.ddl_window(),
             false => Duration::ZERO,
         });
-    }
-
-    /// `esker_ddl_window`.
-    pub(super) fn ddl_window(&self) -> Duration {
-        let globals = &self.context.instance.globals;
-        Duration::from_millis(globals.named("esker_ddl_window").as_u64())
     }
 
     /// The error of a statement that has waited in place for a metadata lock says who was in the way.
@@ -189,6 +183,14 @@ impl Session {
             detail.user,
             since.unwrap_or_default()
         )
+    }
+}
+
+impl SessionContext {
+    /// `esker_ddl_window`.
+    pub(super) fn ddl_window(&self) -> Duration {
+        let globals = &self.instance.globals;
+        Duration::from_millis(globals.named("esker_ddl_window").as_u64())
     }
 }
 

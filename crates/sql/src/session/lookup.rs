@@ -12,8 +12,8 @@ use esker_sql_plan::bind::{Params, column_flags};
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
-use super::Session;
 use super::names::Purpose;
+use super::{Session, SessionContext};
 use crate::dml;
 use crate::infoschema::{self, ColumnSpec, TableSpec};
 use esker_types::collation::{Coercibility, Collation};
@@ -30,84 +30,6 @@ pub(crate) enum Described {
 }
 
 impl Session {
-    /// A table by name, on which the account has any privilege.
-    ///
-    /// # Errors
-    /// 1046, 1049, 1146, 1142.
-    pub(crate) fn find_table(&self, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
-        let (schema, table) = self.context.full_name(name)?;
-        if let Some(table) = self.context.temporary_table(schema, table) {
-            return Ok(table);
-        }
-        self.context.require_some_on(schema, table)?;
-        self.context.instance.catalog.table_or_error(schema, table)
-    }
-
-    /// A view by name, if it is one; the account has any privilege on it.
-    ///
-    /// # Errors
-    /// 1046, 1142.
-    pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
-        let (schema, table) = self.context.full_name(name)?;
-        if self.context.temporary_table(schema, table).is_some() {
-            return Ok(None);
-        }
-        self.context.require_some_on(schema, table)?;
-        Ok(self.context.instance.catalog.view(schema, table))
-    }
-
-    /// A table of a system schema, if the name means one.
-    ///
-    /// # Errors
-    /// 1109 and 1146: there is no such table; 1142: the account may not see it.
-    pub(crate) fn find_system_table(
-        &self,
-        name: &ObjectName,
-    ) -> SqlResult<Option<&'static TableSpec>> {
-        let schema = match &name.schema {
-            Some(s) => Some(&*s.text),
-            None => self.context.database.as_deref(),
-        };
-        let Some(schema) = schema.and_then(infoschema::schema) else {
-            return Ok(None);
-        };
-        self.context
-            .admit_system_table(schema.name, &name.name.text)?;
-        match schema.table(&name.name.text) {
-            Some(spec) => Ok(Some(spec)),
-            None => Err(infoschema::unknown_table(schema.name, &name.name.text)),
-        }
-    }
-
-    /// What SHOW COLUMNS and SHOW INDEX are about. Unlike elsewhere, who may not hear what it is made of hears whether
-    /// it is there, as in MySQL.
-    ///
-    /// # Errors
-    /// 1046, 1049, 1109, 1142, 1146.
-    pub(crate) fn find_described(&self, name: &ObjectName) -> SqlResult<Described> {
-        let context = &self.context;
-        let (schema, table) = context.full_name(name)?;
-        if let Some(system) = infoschema::schema(schema) {
-            let found = system.table(table);
-            let spec = found.ok_or_else(|| infoschema::unknown_table(system.name, table))?;
-            if !crate::schema::is_open_schema(system.name) {
-                context.require_description(system.name, spec.name)?;
-            }
-            return Ok(Described::System(spec));
-        }
-        if let Some(table) = context.temporary_table(schema, table) {
-            return Ok(Described::Table(table));
-        }
-        context.instance.find_schema(schema)?;
-        let catalog = &context.instance.catalog;
-        let found = match catalog.view(schema, table) {
-            Some(view) => Described::View(view),
-            None => Described::Table(catalog.table_or_error(schema, table)?),
-        };
-        context.require_description(schema, table)?;
-        Ok(found)
-    }
-
     /// TRUNCATE of a system table: of one whose rows are statistics.
     ///
     /// # Errors
@@ -132,10 +54,10 @@ impl Session {
         self.context.check_password_is_fresh()?;
         self.context.renew_rights();
         let name = ObjectName::bare(table);
-        if let Some(spec) = self.find_system_table(&name)? {
+        if let Some(spec) = self.context.find_system_table(&name)? {
             return Ok(system_fields(spec));
         }
-        let table = self.survive(|session| session.find_table(&name))??;
+        let table = self.survive(|session| session.context.find_table(&name))??;
         Ok(table
             .columns
             .iter()
@@ -172,7 +94,7 @@ impl Session {
         let unknown = SqlType::varchar(MAX_PARAMETER_CHARS, self.vars.collation_connection);
         let types = vec![unknown; params];
         let switches =
-            matches!(statement, Statement::Update(u) if self.switched_table(u).is_some());
+            matches!(statement, Statement::Update(u) if self.context.switched_table(u).is_some());
         let scope = self.scope(Purpose::Run);
         let mut env = scope.env(Params::Types(&types));
         env.describe_only = true;
@@ -202,6 +124,84 @@ impl Session {
             columns,
             params: params.collect(),
         })
+    }
+}
+
+impl SessionContext {
+    /// A table by name, on which the account has any privilege.
+    ///
+    /// # Errors
+    /// 1046, 1049, 1146, 1142.
+    pub(crate) fn find_table(&self, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+        let (schema, table) = self.full_name(name)?;
+        if let Some(table) = self.temporary_table(schema, table) {
+            return Ok(table);
+        }
+        self.require_some_on(schema, table)?;
+        self.instance.catalog.table_or_error(schema, table)
+    }
+
+    /// A view by name, if it is one; the account has any privilege on it.
+    ///
+    /// # Errors
+    /// 1046, 1142.
+    pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
+        let (schema, table) = self.full_name(name)?;
+        if self.temporary_table(schema, table).is_some() {
+            return Ok(None);
+        }
+        self.require_some_on(schema, table)?;
+        Ok(self.instance.catalog.view(schema, table))
+    }
+
+    /// A table of a system schema, if the name means one.
+    ///
+    /// # Errors
+    /// 1109 and 1146: there is no such table; 1142: the account may not see it.
+    pub(crate) fn find_system_table(
+        &self,
+        name: &ObjectName,
+    ) -> SqlResult<Option<&'static TableSpec>> {
+        let schema = match &name.schema {
+            Some(s) => Some(&*s.text),
+            None => self.database.as_deref(),
+        };
+        let Some(schema) = schema.and_then(infoschema::schema) else {
+            return Ok(None);
+        };
+        self.admit_system_table(schema.name, &name.name.text)?;
+        match schema.table(&name.name.text) {
+            Some(spec) => Ok(Some(spec)),
+            None => Err(infoschema::unknown_table(schema.name, &name.name.text)),
+        }
+    }
+
+    /// What SHOW COLUMNS and SHOW INDEX are about. Unlike elsewhere, who may not hear what it is made of hears whether
+    /// it is there, as in MySQL.
+    ///
+    /// # Errors
+    /// 1046, 1049, 1109, 1142, 1146.
+    pub(crate) fn find_described(&self, name: &ObjectName) -> SqlResult<Described> {
+        let (schema, table) = self.full_name(name)?;
+        if let Some(system) = infoschema::schema(schema) {
+            let found = system.table(table);
+            let spec = found.ok_or_else(|| infoschema::unknown_table(system.name, table))?;
+            if !crate::schema::is_open_schema(system.name) {
+                self.require_description(system.name, spec.name)?;
+            }
+            return Ok(Described::System(spec));
+        }
+        if let Some(table) = self.temporary_table(schema, table) {
+            return Ok(Described::Table(table));
+        }
+        self.instance.find_schema(schema)?;
+        let catalog = &self.instance.catalog;
+        let found = match catalog.view(schema, table) {
+            Some(view) => Described::View(view),
+            None => Described::Table(catalog.table_or_error(schema, table)?),
+        };
+        self.require_description(schema, table)?;
+        Ok(found)
     }
 }
 

@@ -14,10 +14,10 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::Session;
 use super::check_table::Finding;
 use super::rows::RowSource;
 use super::run::Done;
+use super::{Session, SessionContext};
 use crate::show;
 
 /// 1049.
@@ -33,18 +33,9 @@ impl Session {
             },
         };
         let logged = self.logged_maintenance(m);
-        self.log_alone(logged)?;
+        self.context.log_alone(logged)?;
         let rows = table.rows.into_iter();
         Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
-    }
-
-    /// The name as the answer shows it.
-    pub(super) fn shown(&self, name: &ObjectName) -> String {
-        match (&name.schema, &self.context.database) {
-            (Some(s), _) => format!("{s}.{}", name.name),
-            (None, Some(d)) => format!("{d}.{}", name.name),
-            (None, None) => name.name.to_string(),
-        }
     }
 
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
@@ -65,7 +56,7 @@ impl Session {
         for name in &m.tables {
             let (shown, found) = match self.context.maintained_system_table(m, name)? {
                 Some(answer) => answer,
-                None => (self.shown(name), self.maintained(m, name)?),
+                None => (self.context.shown(name), self.maintained(m, name)?),
             };
             for (kind, text) in found {
                 rows.push(vec![
@@ -83,7 +74,7 @@ impl Session {
     /// Does it for one table: types and texts of the messages.
     fn maintained(&mut self, m: &Maintain, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
         let corrupt = |e: SqlError| Ok(vec![("Error", e.message), corrupt()]);
-        if self.find_view(name)?.is_some() {
+        if self.context.find_view(name)?.is_some() {
             if m.kind != MaintainKind::Check || m.partitions.is_some() {
                 let (schema, view) = self.context.full_name(name)?;
                 return Ok(failed(errors::wrong_object(schema, view, "BASE TABLE")));
@@ -93,14 +84,14 @@ impl Session {
                 Err(e) => corrupt(e),
             };
         }
-        let table = match self.find_table(name) {
+        let table = match self.context.find_table(name) {
             Ok(table) => table,
             Err(e) if e.code == NO_SCHEMA => return corrupt(e),
             Err(e) => return Ok(failed(e)),
         };
         let is_partitioned = m.partitions.is_some();
         if let Some(names) = &m.partitions
-            && let Err(e) = check_partitions(&table, names, &self.shown(name))
+            && let Err(e) = check_partitions(&table, names, &self.context.shown(name))
         {
             return Ok(failed(e));
         }
@@ -145,7 +136,7 @@ impl Session {
     /// 1356: what it names is gone.
     pub(crate) fn check_view(&mut self, name: &ObjectName) -> SqlResult<()> {
         const INVALID_VIEW: u16 = 1356;
-        if self.find_view(name)?.is_none() {
+        if self.context.find_view(name)?.is_none() {
             return Ok(());
         }
         match self.plan(&whole_table(name.clone()), &[]) {
@@ -158,13 +149,13 @@ impl Session {
     fn analyzed(&mut self, name: &ObjectName) -> Result<(), ExecError> {
         // Planning takes the lock.
         self.plan(&whole_table(name.clone()), &[])?;
-        let table = self.find_table(name)?;
+        let table = self.context.find_table(name)?;
         let engine = &self.context.instance.engine;
         table.runtime.resample(engine, &table, tree_entries);
         // A temporary table has none.
         let renewed = match table.temporary {
             true => Ok(()),
-            false => self.refresh_histograms(&table),
+            false => self.context.refresh_histograms(&table),
         };
         self.end_statement(renewed.is_ok())?;
         Ok(renewed?)
@@ -174,7 +165,7 @@ impl Session {
     fn optimized(&mut self, name: &ObjectName) -> Result<(), ExecError> {
         // Planning takes the lock: the table is not dropped meanwhile.
         self.plan(&whole_table(name.clone()), &[])?;
-        let table = self.find_table(name)?;
+        let table = self.context.find_table(name)?;
         let engine = &self.context.instance.engine;
         let mut trees = table.indexes.iter();
         let sunk = trees.try_for_each(|index| engine.sink(&index.tree));
@@ -187,10 +178,21 @@ impl Session {
     fn checked(&mut self, name: &ObjectName, quick: bool) -> Result<Vec<Finding>, ExecError> {
         // Planning takes the lock.
         self.plan(&whole_table(name.clone()), &[])?;
-        let table = self.find_table(name)?;
-        let findings = self.check_table(&table, quick);
+        let table = self.context.find_table(name)?;
+        let findings = self.context.check_table(&table, quick);
         self.end_statement(findings.is_ok())?;
         Ok(findings?)
+    }
+}
+
+impl SessionContext {
+    /// The name as the answer shows it.
+    pub(super) fn shown(&self, name: &ObjectName) -> String {
+        match (&name.schema, &self.database) {
+            (Some(s), _) => format!("{s}.{}", name.name),
+            (None, Some(d)) => format!("{d}.{}", name.name),
+            (None, None) => name.name.to_string(),
+        }
     }
 }
 

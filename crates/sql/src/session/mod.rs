@@ -445,7 +445,7 @@ impl Session {
         if instance
             .accounts()
             .usages
-            .open(account, most, self.now_seconds())?
+            .open(account, most, self.context.now_seconds())?
         {
             self.counted_for = Some((account.user.clone(), account.host.clone()));
         }
@@ -470,7 +470,7 @@ impl Session {
     fn admit_statement(&self, changes: bool, renews: bool) -> SqlResult<()> {
         if let Some((user, host)) = &self.counted_for {
             let usages = &self.context.instance.accounts().usages;
-            usages.statement(user, host, changes, self.now_seconds())?;
+            usages.statement(user, host, changes, self.context.now_seconds())?;
         }
         if renews {
             Ok(())

@@ -10,7 +10,7 @@
 use esker_sql_catalog::accounts::{Account, GrantScope, Privileges, Restrictions, Role, RoleName};
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::Session;
+use super::SessionContext;
 
 /// Who grants or revokes, and whether REVOKE on a database takes from what is granted on everything.
 pub(super) struct Grantor {
@@ -20,13 +20,13 @@ pub(super) struct Grantor {
     is_on: bool,
 }
 
-impl Session {
+impl SessionContext {
     pub(super) fn grantor(&self) -> Grantor {
-        let access = &self.context.access;
+        let access = &self.access;
         Grantor {
             name: (access.user.to_string(), access.host.to_string()),
             restrictions: access.restrictions(),
-            is_on: self.context.instance.variable_is_on("partial_revokes"),
+            is_on: self.instance.variable_is_on("partial_revokes"),
         }
     }
 
@@ -35,7 +35,7 @@ impl Session {
     /// # Errors
     /// 3896: it is off, and accounts have partial revokes.
     pub(super) fn admit_partial_revokes(&self) -> SqlResult<()> {
-        let instance = &self.context.instance;
+        let instance = &self.instance;
         if instance.variable_is_on("partial_revokes") || !instance.accounts().have_restrictions() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Commands about prepared statements: COM_STMT_*, PREPARE, EXECUTE, DEALLOCATE.
 //!
-//! Neighbours: the server decodes binary parameters and keeps their wire types; `statements` keeps the statements; `run`
-//! executes.
+//! Neighbours: the server decodes binary parameters and keeps their wire types; `statements` keeps the statements;
+//! `run` executes.
 //! **Invariants**: a statement that is closed has no plan any more; one that cannot be prepared leaves nothing
 //! behind.
 

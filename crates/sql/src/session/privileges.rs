@@ -15,7 +15,7 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::{Session, SessionContext};
+use super::SessionContext;
 use crate::infoschema;
 
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
@@ -33,7 +33,7 @@ pub(super) fn no_explain() -> SqlError {
     SqlError::new(1345, "HY000", text)
 }
 
-impl Session {
+impl SessionContext {
     /// Accounts with SYSTEM_USER are changed by those only who have it.
     ///
     /// # Errors
@@ -41,19 +41,19 @@ impl Session {
     pub(super) fn check_accounts_above(&self, statement: &Statement) -> SqlResult<()> {
         let named = |accounts: &mut dyn Iterator<Item = &Account>| {
             let names: Vec<RoleName> = accounts.map(|a| self.named(a)).collect();
-            self.context.check_not_above(&names)
+            self.check_not_above(&names)
         };
         match statement {
             // Who may change no accounts at all hears of that.
             Statement::AlterUser(_) | Statement::DropUser { .. } | Statement::RenameUser(_)
-                if self.context.require("CREATE USER").is_err() =>
+                if self.require("CREATE USER").is_err() =>
             {
                 Ok(())
             }
             Statement::AlterUser(alter) => named(&mut alter.users.iter().map(|u| &u.account)),
             Statement::DropUser { users, .. } => named(&mut users.iter()),
             Statement::RenameUser(pairs) => named(&mut pairs.iter().map(|(from, _)| from)),
-            Statement::SetPassword(_) if self.context.require_to_change_others().is_err() => Ok(()),
+            Statement::SetPassword(_) if self.require_to_change_others().is_err() => Ok(()),
             Statement::SetPassword(set) => named(&mut std::iter::once(&set.account)),
             Statement::Grant(grant) | Statement::Revoke(grant, _) => match &**grant {
                 Grant::Privileges {
@@ -66,7 +66,7 @@ impl Session {
                     Err(_) => Ok(()),
                 },
                 Grant::Roles { users, .. } | Grant::Proxy { users, .. } => named(&mut users.iter()),
-                Grant::All { users } if self.context.require("CREATE USER").is_ok() => {
+                Grant::All { users } if self.require("CREATE USER").is_ok() => {
                     named(&mut users.iter())
                 }
                 Grant::All { .. } => Ok(()),
@@ -80,12 +80,11 @@ impl Session {
     /// # Errors
     /// 1227.
     pub(super) fn check_definer(&self, definer: &RoleName) -> SqlResult<()> {
-        let context = &self.context;
-        if context.access.is_of(&definer.0, &definer.1) {
+        if self.access.is_of(&definer.0, &definer.1) {
             return Ok(());
         }
-        context.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
-        context.check_not_above(std::slice::from_ref(definer))
+        self.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
+        self.check_not_above(std::slice::from_ref(definer))
     }
 }
 

@@ -7,22 +7,22 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::AlterInstance;
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::Session;
+use super::SessionContext;
 use super::run::{Done, ok};
 
-impl Session {
+impl SessionContext {
     /// SHUTDOWN.
     pub(super) fn shut_down(&mut self) -> Result<Done, ExecError> {
-        self.context.require("SHUTDOWN")?;
-        let instance = self.context.instance.clone();
+        self.require("SHUTDOWN")?;
+        let instance = self.instance.clone();
         let host = instance.host_slot.require("SHUTDOWN")?;
-        host.shut_down(&self.context.account.name());
+        host.shut_down(&self.account.name());
         Ok(ok(0))
     }
 
     /// RESTART: nothing would start the server again.
     pub(super) fn restart(&mut self) -> Result<Done, ExecError> {
-        self.context.require("SHUTDOWN")?;
+        self.require("SHUTDOWN")?;
         let text = "Restart server failed (mysqld is not managed by supervisor process).";
         Err(SqlError::new(3707, "HY000", text).into())
     }
@@ -50,7 +50,7 @@ impl Session {
                 )
             }
         };
-        self.context.require_any(&["SUPER", privilege])?;
+        self.require_any(&["SUPER", privilege])?;
         match refused {
             Some(e) => Err(e.into()),
             None => Ok(ok(0)),
@@ -59,8 +59,8 @@ impl Session {
 
     /// ALTER INSTANCE RELOAD TLS.
     fn reload_tls(&mut self) -> Result<Done, ExecError> {
-        self.context.require_any(&["SUPER", "CONNECTION_ADMIN"])?;
-        let instance = self.context.instance.clone();
+        self.require_any(&["SUPER", "CONNECTION_ADMIN"])?;
+        let instance = self.instance.clone();
         let host = instance.host_slot.require("ALTER INSTANCE RELOAD TLS")?;
         host.reload_tls().map_err(|e| {
             let text =
@@ -72,15 +72,15 @@ impl Session {
 
     /// The part of FLUSH LOGS that is the logs of statements.
     pub(super) fn reopen_query_logs(&self) {
-        let logs = &self.context.instance.query_logs;
+        let logs = &self.instance.query_logs;
         logs.slow.reopen();
         logs.general.reopen();
-        self.context.instance.audit.reopen();
+        self.instance.audit.reopen();
     }
 
     /// The part of FLUSH LOGS that is the error log.
     pub(super) fn reopen_logs(&self) -> SqlResult<()> {
-        let Some(host) = self.context.instance.host() else {
+        let Some(host) = self.instance.host() else {
             return Ok(());
         };
         host.reopen_logs()

@@ -21,9 +21,9 @@ impl Session {
         grant_option: bool,
         way: Way,
     ) -> SqlResult<()> {
-        let on = self.named(on);
+        let on = self.context.named(on);
         self.check_may_give_proxy(&on)?;
-        let users: Vec<_> = users.iter().map(|user| self.named(user)).collect();
+        let users: Vec<_> = users.iter().map(|user| self.context.named(user)).collect();
         self.change_grants(&users, way, |account| {
             let held = account.proxies.iter().position(|p| p.is_on(&on));
             match (held, way == Way::Grant) {

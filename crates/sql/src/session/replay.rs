@@ -104,7 +104,7 @@ impl Session {
             .meets(Privileges::of(&["SUPER", "BINLOG_ADMIN"]))
         {
             // REPLICATION_APPLIER gives no rights on tables.
-            self.require_changes(&statement)?;
+            self.context.require_changes(&statement)?;
         }
         if statement.rows.is_empty() {
             return Ok(Done::Ok(OkInfo::default(), 0));

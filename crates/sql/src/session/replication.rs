@@ -31,7 +31,7 @@ impl Session {
             }
             Replication::ResetBinlog { to: None } => {
                 self.context.require("RELOAD")?;
-                self.reset_binlog()?;
+                self.context.reset_binlog()?;
             }
             Replication::ResetSeveral(list) => {
                 for one in list {

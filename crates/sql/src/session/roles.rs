@@ -9,9 +9,9 @@ use esker_sql_catalog::accounts::{Account, GrantedRole, Role, RoleName, holds};
 use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
-use super::Session;
 use super::grants::Way;
 use super::users::{self, shown};
+use super::{Session, SessionContext};
 use crate::binlog::AccountEvent;
 
 /// 1396.
@@ -37,29 +37,6 @@ fn find<'a>(list: &'a mut [Account], name: &RoleName) -> Option<&'a mut Account>
 }
 
 impl Session {
-    fn names_of(&self, accounts: &[ast::Account]) -> Vec<RoleName> {
-        accounts.iter().map(|a| self.named(a)).collect()
-    }
-
-    fn own_name(&self) -> RoleName {
-        let account = &self.context.account;
-        (account.user.clone(), account.host.clone())
-    }
-
-    /// 3628 for a role that mandatory_roles names.
-    pub(super) fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
-        let mandatory = self.context.instance.mandatory_roles();
-        let Some(role) = roles.iter().find(|r| mandatory.contains(r)) else {
-            return Ok(());
-        };
-        let text = format!(
-            "The role {} is a mandatory role and can't be revoked or dropped. The restriction can be lifted by \
-             excluding the role identifier from the global variable mandatory_roles.",
-            Role(role)
-        );
-        Err(SqlError::new(3628, "HY000", text))
-    }
-
     /// CREATE ROLE: accounts that are locked.
     pub(crate) fn create_role(
         &mut self,
@@ -68,7 +45,7 @@ impl Session {
     ) -> SqlResult<()> {
         self.context
             .require_listed(&["CREATE USER", "CREATE ROLE"])?;
-        let names = self.names_of(roles);
+        let names = self.context.names_of(roles);
         self.check_definers("CREATE ROLE", &names)?;
         let mut existing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
@@ -96,9 +73,9 @@ impl Session {
     /// DROP ROLE.
     pub(crate) fn drop_role(&mut self, if_exists: bool, roles: &[ast::Account]) -> SqlResult<()> {
         self.context.require_listed(&["CREATE USER", "DROP ROLE"])?;
-        let names = self.names_of(roles);
+        let names = self.context.names_of(roles);
         self.context.check_not_above(&names)?;
-        self.check_not_mandatory(&names)?;
+        self.context.check_not_mandatory(&names)?;
         self.check_definers("DROP ROLE", &names)?;
         let drops_users = self.context.require("CREATE USER");
         let mut missing = Vec::new();
@@ -136,10 +113,10 @@ impl Session {
         way: Way,
     ) -> SqlResult<()> {
         let (add, mut passed) = (way == Way::Grant, Vec::new());
-        let (roles, users) = (self.names_of(roles), self.names_of(users));
-        self.check_may_give(&roles)?;
+        let (roles, users) = (self.context.names_of(roles), self.context.names_of(users));
+        self.context.check_may_give(&roles)?;
         if !add {
-            self.check_not_mandatory(&roles)?;
+            self.context.check_not_mandatory(&roles)?;
         }
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for user in &users {
@@ -187,34 +164,82 @@ impl Session {
         Ok(())
     }
 
-    /// ROLE_ADMIN, or each role WITH ADMIN OPTION.
-    pub(super) fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
-        let has_admin = |role: &RoleName| {
-            let own = &self.context.account.roles;
-            own.iter().any(|r| r.admin && r.role == *role)
-        };
-        if roles.iter().all(has_admin) || self.context.require("ROLE_ADMIN").is_ok() {
-            return Ok(());
-        }
-        Err(errors::privilege_needed("WITH ADMIN, ROLE_ADMIN, SUPER"))
-    }
-
     /// SET ROLE and SET DEFAULT ROLE.
     pub(crate) fn set_role(&mut self, set: &SetRole) -> SqlResult<()> {
         let Some(users) = &set.default_for else {
-            let (own, held) = (self.own_name(), self.context.roles_held());
+            let (own, held) = (self.context.own_name(), self.context.roles_held());
             let roles = match &set.roles {
                 RoleList::Default => {
                     self.context.take_default_roles();
                     return Ok(());
                 }
-                roles => self.chosen(roles, &own, held)?,
+                roles => self.context.chosen(roles, &own, held)?,
             };
             self.context.activate(roles);
             return Ok(());
         };
-        let users = self.names_of(users);
+        let users = self.context.names_of(users);
         self.set_default_roles(&set.roles, &users)
+    }
+
+    /// SET DEFAULT ROLE, ALTER USER … DEFAULT ROLE.
+    pub(super) fn set_default_roles(
+        &mut self,
+        list: &RoleList,
+        users: &[RoleName],
+    ) -> SqlResult<()> {
+        let own = self.context.own_name();
+        if users.iter().any(|u| *u != own) {
+            self.context.require("CREATE USER")?;
+        }
+        self.context.check_not_above(users)?;
+        let mandatory = self.context.instance.mandatory_roles();
+        self.change_accounts(AccountEvent::AsWritten, |accounts| {
+            for user in users {
+                let account = find(accounts, user).ok_or_else(|| unknown(user))?;
+                let mut held: Vec<_> = account.roles.iter().map(|r| r.role.clone()).collect();
+                held.extend(mandatory.iter().cloned());
+                account.default_roles = self.context.chosen(list, user, held)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl SessionContext {
+    fn names_of(&self, accounts: &[ast::Account]) -> Vec<RoleName> {
+        accounts.iter().map(|a| self.named(a)).collect()
+    }
+
+    fn own_name(&self) -> RoleName {
+        let account = &self.account;
+        (account.user.clone(), account.host.clone())
+    }
+
+    /// 3628 for a role that mandatory_roles names.
+    pub(super) fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
+        let mandatory = self.instance.mandatory_roles();
+        let Some(role) = roles.iter().find(|r| mandatory.contains(r)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "The role {} is a mandatory role and can't be revoked or dropped. The restriction can be lifted by \
+             excluding the role identifier from the global variable mandatory_roles.",
+            Role(role)
+        );
+        Err(SqlError::new(3628, "HY000", text))
+    }
+
+    /// ROLE_ADMIN, or each role WITH ADMIN OPTION.
+    pub(super) fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
+        let has_admin = |role: &RoleName| {
+            let own = &self.account.roles;
+            own.iter().any(|r| r.admin && r.role == *role)
+        };
+        if roles.iter().all(has_admin) || self.require("ROLE_ADMIN").is_ok() {
+            return Ok(());
+        }
+        Err(errors::privilege_needed("WITH ADMIN, ROLE_ADMIN, SUPER"))
     }
 
     /// The roles of a list, which have to be among those that are held.
@@ -238,28 +263,5 @@ impl Session {
                 }
             }
         }
-    }
-
-    /// SET DEFAULT ROLE, ALTER USER … DEFAULT ROLE.
-    pub(super) fn set_default_roles(
-        &mut self,
-        list: &RoleList,
-        users: &[RoleName],
-    ) -> SqlResult<()> {
-        let own = self.own_name();
-        if users.iter().any(|u| *u != own) {
-            self.context.require("CREATE USER")?;
-        }
-        self.context.check_not_above(users)?;
-        let mandatory = self.context.instance.mandatory_roles();
-        self.change_accounts(AccountEvent::AsWritten, |accounts| {
-            for user in users {
-                let account = find(accounts, user).ok_or_else(|| unknown(user))?;
-                let mut held: Vec<_> = account.roles.iter().map(|r| r.role.clone()).collect();
-                held.extend(mandatory.iter().cloned());
-                account.default_roles = self.chosen(list, user, held)?;
-            }
-            Ok(())
-        })
     }
 }

@@ -129,7 +129,7 @@ impl Session {
         let query = query.filter(|_| !self.program.is_running());
         let limit = query.and_then(|q| hints::time_limit(q).or(self.vars.max_execution_time));
         self.begin_statement(limit)?;
-        self.admit_in_branch(statement)?;
+        self.context.admit_in_branch(statement)?;
         match &**statement {
             Statement::Query(query) => {
                 if !self.is_tracing()
@@ -139,7 +139,7 @@ impl Session {
                 }
                 self.run_query(query, params, mode)
             }
-            Statement::Update(update) if let Some(table) = self.switched_table(update) => {
+            Statement::Update(update) if let Some(table) = self.context.switched_table(update) => {
                 self.switch(table, update, params)
             }
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {

@@ -18,10 +18,10 @@ use esker_types::collation::Collation;
 use esker_types::fulltext::{MAX_WORD_CHARS, Stopwords, WordRules};
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
-use super::Session;
 use super::names::Purpose;
 use super::run::{Done, ok};
 use super::stopwords;
+use super::{Session, SessionContext};
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName, Throttle};
@@ -47,7 +47,7 @@ impl Session {
         let version = self.context.temporary.borrow().version();
         let fails_fast = self.statement_lock_wait.is_some();
         let publish_wait = PublishWait {
-            window: self.ddl_window(),
+            window: self.context.ddl_window(),
             limit: self
                 .statement_lock_wait
                 .unwrap_or(self.vars.metadata_lock_timeout),
@@ -183,7 +183,7 @@ impl Session {
         });
         let mut done = done.map_err(|e| self.explained(e))?;
         // It has changed nothing, so there is no record of the catalog that it could be in.
-        done.seq = done.seq.max(self.log_alone(unused)?);
+        done.seq = done.seq.max(self.context.log_alone(unused)?);
         self.drop_doomed_trees();
         if ends_events(statement) {
             self.context.instance.scheduler.events_changed();
@@ -225,7 +225,7 @@ impl Session {
                     true => seq = self.end_statement(true)?,
                     false => self.end_transaction(),
                 }
-                self.after_change(&done);
+                self.context.after_change(&done);
                 let info = OkInfo {
                     affected_rows: done.affected_rows,
                     last_insert_id: done.insert_id,
@@ -289,13 +289,19 @@ impl Session {
                 .read_for(Some(LockReason::SourceAboveReadCommitted));
             plan_query(&env, query)
         })?;
-        let origins = plan.columns.iter().map(|c| self.origin_of(c)).collect();
+        let origins = plan
+            .columns
+            .iter()
+            .map(|c| self.context.origin_of(c))
+            .collect();
         Ok((plan, origins))
     }
+}
 
+impl SessionContext {
     /// The stored column that a column of a result is.
     fn origin_of(&self, meta: &ColumnMeta) -> Option<ColumnDef> {
-        let table = self.context.resolve(&meta.schema, &meta.org_table)?;
+        let table = self.resolve(&meta.schema, &meta.org_table)?;
         let column = &table.columns[table.column_index(&meta.org_name)?];
         let is_same = |ty: &SqlType| ty.clone().with_nullable(meta.ty.nullable) == meta.ty;
         is_same(&column.ty).then(|| column.clone())

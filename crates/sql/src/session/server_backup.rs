@@ -19,7 +19,7 @@ use esker_sql_syntax::ast::BackupServer;
 use esker_types::{SqlResult, Value, errors};
 use esker_vfs::{OpenMode, OutsideFile};
 
-use super::Session;
+use super::SessionContext;
 use super::rows::RowSource;
 use super::run::Done;
 use crate::binlog::Position;
@@ -64,18 +64,18 @@ impl BackupFigures {
     }
 }
 
-impl Session {
+impl SessionContext {
     /// BACKUP SERVER TO … [BASE …].
     pub(super) fn back_up_server(&mut self, backup: &BackupServer) -> Result<Done, ExecError> {
-        self.context.require("BACKUP_ADMIN")?;
+        self.require("BACKUP_ADMIN")?;
         let to = self.backup_directory(&backup.to)?;
         let base = backup.base.as_deref();
         let base = base.map(|base| self.backup_directory(base)).transpose()?;
-        let instance = self.context.instance.clone();
-        self.context.process.show_state("Backing up");
+        let instance = self.instance.clone();
+        self.process.show_state("Backing up");
         let taken = self.take_backup(&instance, &to, base.as_deref());
         instance.backups.show(0, 0);
-        self.context.process.show_state("");
+        self.process.show_state("");
         let table = taken?;
         let rows = table.rows.into_iter();
         Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
@@ -95,7 +95,7 @@ impl Session {
         let Ok(real) = OutsideFile::real_path(path) else {
             return refused("its parent directory is not there");
         };
-        let places = Places::of(&self.context.instance.globals);
+        let places = Places::of(&self.instance.globals);
         if places.allowed.as_deref().is_some_and(|dir| !dir.is_empty()) {
             places.check(&real)?;
         }
@@ -117,7 +117,7 @@ impl Session {
             .map_err(|e| engine_error(&e))?;
         let (id, lsn) = (backup.id(), backup.lsn());
         let position = instance.describe_backup(&mut backup)?;
-        let process = &self.context.process;
+        let process = &self.process;
         let limit = || instance.variable_u64("esker_backup_rate_limit");
         let mut pace = Pace::new(Instant::now(), 0, limit());
         let copied = backup.copy(&mut |progress| {

@@ -6,16 +6,16 @@
 use esker_sql_catalog::exec_error::ExecError;
 use esker_types::errors;
 
-use super::Session;
+use super::SessionContext;
 use super::run::{Done, ok};
 
-impl Session {
+impl SessionContext {
     /// DROP SERVER.
     ///
     /// # Errors
     /// 1227; 1477 without IF EXISTS.
     pub(super) fn drop_server(&self, if_exists: bool, name: &str) -> Result<Done, ExecError> {
-        self.context.require("SUPER")?;
+        self.require("SUPER")?;
         match if_exists {
             // MySQL counts one row, whether there was one or not.
             true => Ok(ok(1)),

@@ -16,9 +16,9 @@ use esker_sql_syntax::ast::{Expr, Isolation, SetItem, SetTransaction, SysVar, Va
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::Session;
 use super::names::session_variable;
 use super::stopwords;
+use super::{Session, SessionContext};
 use crate::persisted::Kept;
 use crate::scheduler::DISABLED;
 
@@ -114,10 +114,10 @@ impl Session {
             Some(VarScope::Persist) => {
                 let taken = self.set_global(id, given.as_ref())?;
                 let value = self.context.instance.globals.get(id);
-                self.keep(id, &value)?;
+                self.context.keep(id, &value)?;
                 taken
             }
-            Some(VarScope::PersistOnly) => self.persist_only(id, given.as_ref())?,
+            Some(VarScope::PersistOnly) => self.context.persist_only(id, given.as_ref())?,
             None if var.text.starts_with("@@") && NEXT_ONLY.contains(&id.def().name) => {
                 self.set_next_transaction(id, given.as_ref())?
             }
@@ -205,7 +205,7 @@ impl Session {
     fn set_global(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
         self.context
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
-        self.check_special(id, given)?;
+        self.context.check_special(id, given)?;
         if id.def().name == "gtid_purged" {
             let text = given.map(printed).unwrap_or_default();
             self.context.instance.set_gtid_purged(&text)?;
@@ -214,8 +214,8 @@ impl Session {
         let before = self.context.instance.globals.get(id);
         let taken = self.context.instance.globals.set(id, given)?;
         let admitted = match id.def().name {
-            "partial_revokes" => self.admit_partial_revokes(),
-            "event_scheduler" => self.admit_event_scheduler(&before, given),
+            "partial_revokes" => self.context.admit_partial_revokes(),
+            "event_scheduler" => self.context.admit_event_scheduler(&before, given),
             name => self.context.instance.admit_global(name, &before),
         };
         if let Err(e) = admitted {
@@ -223,63 +223,9 @@ impl Session {
             return Err(e);
         }
         // What switches the audit log off, or turns to another file, is in the old one as well.
-        self.audit_setting(id);
+        self.context.audit_setting(id);
         self.apply_global(id);
         Ok(taken)
-    }
-
-    /// DISABLED is for the start alone, and stays.
-    ///
-    /// # Errors
-    /// 1231, 1290.
-    fn admit_event_scheduler(&self, before: &VarValue, given: Option<&Value>) -> SqlResult<()> {
-        if before.as_text() == DISABLED {
-            let option = "event-scheduler=DISABLED or --skip-grant-tables";
-            return Err(errors::option_prevents(option));
-        }
-        let now = self.context.instance.globals.named("event_scheduler");
-        if now.as_text() == DISABLED {
-            let given = given.map(printed).unwrap_or_default();
-            return Err(errors::wrong_value("event_scheduler", given));
-        }
-        Ok(())
-    }
-
-    /// SET PERSIST_ONLY: the value counts after the next start.
-    fn persist_only(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
-        let def = id.def();
-        self.context
-            .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
-        self.context.require("PERSIST_RO_VARIABLES_ADMIN")?;
-        if def.scope == Scope::Session {
-            return Err(errors::session_variable(def.name));
-        }
-        if def.effect == Effect::Fact {
-            return Err(errors::read_only_variable(
-                def.name,
-                "non persistent read only",
-            ));
-        }
-        let (value, clamped) = match given {
-            None => (value::default_of(def), false),
-            Some(given) => value::from_value(def, given)?,
-        };
-        self.keep(id, &value)?;
-        Ok(Taken {
-            clamped,
-            idle: false,
-        })
-    }
-
-    fn keep(&self, id: VarId, value: &VarValue) -> SqlResult<()> {
-        let context = &self.context;
-        let kept = Kept {
-            value: value.print(),
-            user: context.user.clone(),
-            host: context.host.clone(),
-            micros: context.instance.now_micros().max(0) as u64,
-        };
-        context.instance.persist(id.def().name, kept)
     }
 
     /// RESET PERSIST.
@@ -395,7 +341,7 @@ impl Session {
                     self.tracker.mark_variable(name);
                     return Ok(Taken::default());
                 }
-                _ => self.check_special(id, given)?,
+                _ => self.context.check_special(id, given)?,
             }
         }
         let taken = self.values.set(&self.context.instance.globals, id, given)?;
@@ -403,32 +349,6 @@ impl Session {
         self.refresh_vars()?;
         self.tracker.mark_variable(name);
         Ok(taken)
-    }
-
-    /// Values that need more than the table knows.
-    pub(super) fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
-        self.context.admit_setting_with_gtid(id.def().name)?;
-        if id.def().name == "time_zone"
-            && let Some(Value::Str(text)) = given
-        {
-            esker_sql_catalog::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
-        }
-        if id.def().name == "default_collation_for_utf8mb4"
-            && let Some(given) = given
-        {
-            let (value, _) = value::from_value(id.def(), given)?;
-            let collation = value.as_text();
-            if !UTF8MB4_DEFAULTS.contains(&collation) {
-                return Err(invalid_utf8mb4_default(collation));
-            }
-        }
-        let name = id.def().name;
-        if stopwords::VARIABLES.contains(&name)
-            && let Some(Value::Str(text)) = given
-        {
-            stopwords::check_name(&self.context, name, &String::from_utf8_lossy(text))?;
-        }
-        Ok(())
     }
 
     /// Turning autocommit on commits what is open.
@@ -458,7 +378,7 @@ impl Session {
         collation: Option<&str>,
     ) -> SqlResult<()> {
         let charset = match charset {
-            None => self.default_charset(),
+            None => self.context.default_charset(),
             Some(name) => charset_named(name)?,
         };
         check_client(charset)?;
@@ -487,7 +407,7 @@ impl Session {
     /// SET CHARACTER SET: the connection takes the database's.
     fn set_charset(&mut self, charset: Option<&str>) -> SqlResult<()> {
         let charset = match charset {
-            None => self.default_charset(),
+            None => self.context.default_charset(),
             Some(name) => charset_named(name)?,
         };
         check_client(charset)?;
@@ -506,12 +426,6 @@ impl Session {
             self.values.put(VarId::find(to)?, value);
         }
         self.refresh_vars()
-    }
-
-    fn default_charset(&self) -> Charset {
-        let globals = &self.context.instance.globals;
-        Charset::by_name(globals.named("character_set_client").as_text())
-            .unwrap_or(Charset::Utf8mb4)
     }
 
     /// Derives the hot copies again.
@@ -544,6 +458,92 @@ impl Session {
         }
         self.values.put(id, value);
         Ok(())
+    }
+}
+
+impl SessionContext {
+    /// DISABLED is for the start alone, and stays.
+    ///
+    /// # Errors
+    /// 1231, 1290.
+    fn admit_event_scheduler(&self, before: &VarValue, given: Option<&Value>) -> SqlResult<()> {
+        if before.as_text() == DISABLED {
+            let option = "event-scheduler=DISABLED or --skip-grant-tables";
+            return Err(errors::option_prevents(option));
+        }
+        let now = self.instance.globals.named("event_scheduler");
+        if now.as_text() == DISABLED {
+            let given = given.map(printed).unwrap_or_default();
+            return Err(errors::wrong_value("event_scheduler", given));
+        }
+        Ok(())
+    }
+
+    /// SET PERSIST_ONLY: the value counts after the next start.
+    fn persist_only(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
+        let def = id.def();
+        self.require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
+        self.require("PERSIST_RO_VARIABLES_ADMIN")?;
+        if def.scope == Scope::Session {
+            return Err(errors::session_variable(def.name));
+        }
+        if def.effect == Effect::Fact {
+            return Err(errors::read_only_variable(
+                def.name,
+                "non persistent read only",
+            ));
+        }
+        let (value, clamped) = match given {
+            None => (value::default_of(def), false),
+            Some(given) => value::from_value(def, given)?,
+        };
+        self.keep(id, &value)?;
+        Ok(Taken {
+            clamped,
+            idle: false,
+        })
+    }
+
+    fn keep(&self, id: VarId, value: &VarValue) -> SqlResult<()> {
+        let kept = Kept {
+            value: value.print(),
+            user: self.user.clone(),
+            host: self.host.clone(),
+            micros: self.instance.now_micros().max(0) as u64,
+        };
+        self.instance.persist(id.def().name, kept)
+    }
+
+    /// Values that need more than the table knows.
+    pub(super) fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
+        self.admit_setting_with_gtid(id.def().name)?;
+        if id.def().name == "time_zone"
+            && let Some(Value::Str(text)) = given
+        {
+            esker_sql_catalog::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
+        }
+        if id.def().name == "default_collation_for_utf8mb4"
+            && let Some(given) = given
+        {
+            let (value, _) = value::from_value(id.def(), given)?;
+            let collation = value.as_text();
+            if !UTF8MB4_DEFAULTS.contains(&collation) {
+                return Err(invalid_utf8mb4_default(collation));
+            }
+        }
+        let name = id.def().name;
+        if stopwords::VARIABLES.contains(&name)
+            && let Some(Value::Str(text)) = given
+        {
+            stopwords::check_name(self, name, &String::from_utf8_lossy(text))?;
+        }
+        Ok(())
+    }
+
+    fn default_charset(&self) -> Charset {
+        let globals = &self.instance.globals;
+        Charset::by_name(globals.named("character_set_client").as_text())
+            .unwrap_or(Charset::Utf8mb4)
     }
 }
 

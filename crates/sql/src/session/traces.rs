@@ -152,7 +152,7 @@ impl Session {
         let Some(trace) = self.traces.current.take() else {
             return;
         };
-        let query = self.statement_said(running);
+        let query = self.context.statement_said(running);
         if query.to_ascii_lowercase().contains(TABLE) {
             return;
         }

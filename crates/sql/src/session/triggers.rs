@@ -28,8 +28,8 @@ impl Session {
                 .into());
         }
         let account = create.definer.as_ref().unwrap_or(&Account::CurrentUser);
-        let definer = self.named(account);
-        self.check_definer(&definer)?;
+        let definer = self.context.named(account);
+        self.context.check_definer(&definer)?;
         self.context
             .require_on(&["TRIGGER"], &table.schema, &table.name)?;
         let committed = self.commit_transaction()?;
@@ -45,7 +45,7 @@ impl Session {
             (done, ctx.logged.take())
         });
         let done = done?;
-        let seq = done.seq.max(self.log_alone(unused)?);
+        let seq = done.seq.max(self.context.log_alone(unused)?);
         if self
             .context
             .instance

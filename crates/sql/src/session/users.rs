@@ -13,8 +13,8 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
-use super::Session;
 use super::password::PasswordChange;
+use super::{Session, SessionContext};
 use crate::binlog::AccountEvent;
 use crate::show::{Table, t};
 
@@ -69,16 +69,16 @@ impl Session {
         let names: Vec<_> = statement
             .users
             .iter()
-            .map(|spec| self.named(&spec.account))
+            .map(|spec| self.context.named(&spec.account))
             .collect();
         self.check_definers("CREATE USER", &names)?;
-        let now = self.now_seconds();
+        let now = self.context.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
         self.change_accounts(AccountEvent::Create(statement), |list| {
-            let roles = self.new_default_roles(statement, list)?;
+            let roles = self.context.new_default_roles(statement, list)?;
             for spec in &statement.users {
-                let name = self.named(&spec.account);
+                let name = self.context.named(&spec.account);
                 check_name(&name.0, &name.1)?;
                 let change = PasswordChange::new(&self.context, "CREATE USER", now);
                 if let Some(at) = position(list, &name) {
@@ -124,20 +124,23 @@ impl Session {
     /// ALTER USER.
     pub(crate) fn alter_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
         if let Some(roles) = &statement.default_roles {
-            let named = statement.users.iter().map(|spec| self.named(&spec.account));
+            let named = statement
+                .users
+                .iter()
+                .map(|spec| self.context.named(&spec.account));
             let names: Vec<_> = named.collect();
             return self.set_default_roles(roles, &names).map(|()| None);
         }
         for spec in &statement.users {
-            self.check_may_alter(statement, spec)?;
+            self.context.check_may_alter(statement, spec)?;
         }
-        let now = self.now_seconds();
+        let now = self.context.now_seconds();
         let mut missing = Vec::new();
         let mut made = Vec::new();
         let mut changed = Vec::new();
         self.change_accounts(AccountEvent::Alter(statement), |list| {
             for spec in &statement.users {
-                let name = self.named(&spec.account);
+                let name = self.context.named(&spec.account);
                 let Some(at) = position(list, &name) else {
                     missing.push(shown(&name.0, &name.1));
                     continue;
@@ -176,54 +179,15 @@ impl Session {
         Ok(generated_table(made))
     }
 
-    /// The roles of CREATE USER … DEFAULT ROLE; `list` are the accounts that are being changed.
-    ///
-    /// # Errors
-    /// 3162: there is no such role; 1227: it may not be granted.
-    fn new_default_roles(
-        &self,
-        statement: &UserStatement,
-        list: &[Account],
-    ) -> SqlResult<Vec<RoleName>> {
-        let Some(RoleList::Named(roles)) = &statement.default_roles else {
-            return Ok(Vec::new());
-        };
-        let mut named: Vec<RoleName> = Vec::with_capacity(roles.len());
-        for role in roles.iter().map(|role| self.named(role)) {
-            if !named.contains(&role) {
-                named.push(role);
-            }
-        }
-        let roles = named;
-        if let Some(missing) = roles.iter().find(|role| position(list, role).is_none()) {
-            return Err(errors::no_such_authorization(Role(missing)));
-        }
-        self.check_may_give(&roles)?;
-        Ok(roles)
-    }
-
-    /// May this session alter the account so?
-    fn check_may_alter(&self, statement: &UserStatement, spec: &UserSpec) -> SqlResult<()> {
-        let (user, host) = self.named(&spec.account);
-        let own = self.context.account.user == user && self.context.account.host == host;
-        if !own || statement.has_options() {
-            return self.context.require("CREATE USER");
-        }
-        if spec.retain_current || spec.discard_old {
-            return self.context.require_for_second_password();
-        }
-        Ok(())
-    }
-
     /// SET PASSWORD.
     pub(crate) fn set_password(&mut self, set: &SetPassword) -> SqlResult<Option<Table>> {
-        let name = self.named(&set.account);
+        let name = self.context.named(&set.account);
         if self.context.account.user != name.0 || self.context.account.host != name.1 {
             self.context.require_to_change_others()?;
         } else if set.retain_current {
             self.context.require_for_second_password()?;
         }
-        let now = self.now_seconds();
+        let now = self.context.now_seconds();
         let spec = set.as_spec();
         let mut changed = None;
         self.change_accounts(AccountEvent::Password(&spec), |list| {
@@ -249,8 +213,8 @@ impl Session {
     /// DROP USER.
     pub(crate) fn drop_user(&mut self, if_exists: bool, users: &[ast::Account]) -> SqlResult<()> {
         self.context.require("CREATE USER")?;
-        let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
-        self.check_not_mandatory(&names)?;
+        let names: Vec<_> = users.iter().map(|a| self.context.named(a)).collect();
+        self.context.check_not_mandatory(&names)?;
         self.check_definers("DROP USER", &names)?;
         let mut missing = Vec::new();
         self.change_accounts(AccountEvent::AsWritten, |list| {
@@ -280,11 +244,14 @@ impl Session {
     pub(crate) fn rename_user(&mut self, pairs: &[(ast::Account, ast::Account)]) -> SqlResult<()> {
         self.context.require("CREATE USER")?;
         for (from, to) in pairs {
-            self.check_definers("RENAME USER", &[self.named(from), self.named(to)])?;
+            self.check_definers(
+                "RENAME USER",
+                &[self.context.named(from), self.context.named(to)],
+            )?;
         }
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for (from, to) in pairs {
-                let (from, to) = (self.named(from), self.named(to));
+                let (from, to) = (self.context.named(from), self.context.named(to));
                 check_name(&to.0, &to.1)?;
                 let fail = || failed("RENAME USER", &[shown(&from.0, &from.1)]);
                 if position(list, &to).is_some() {
@@ -297,10 +264,51 @@ impl Session {
             Ok(())
         })
     }
+}
+
+impl SessionContext {
+    /// The roles of CREATE USER … DEFAULT ROLE; `list` are the accounts that are being changed.
+    ///
+    /// # Errors
+    /// 3162: there is no such role; 1227: it may not be granted.
+    fn new_default_roles(
+        &self,
+        statement: &UserStatement,
+        list: &[Account],
+    ) -> SqlResult<Vec<RoleName>> {
+        let Some(RoleList::Named(roles)) = &statement.default_roles else {
+            return Ok(Vec::new());
+        };
+        let mut named: Vec<RoleName> = Vec::with_capacity(roles.len());
+        for role in roles.iter().map(|role| self.named(role)) {
+            if !named.contains(&role) {
+                named.push(role);
+            }
+        }
+        let roles = named;
+        if let Some(missing) = roles.iter().find(|role| position(list, role).is_none()) {
+            return Err(errors::no_such_authorization(Role(missing)));
+        }
+        self.check_may_give(&roles)?;
+        Ok(roles)
+    }
+
+    /// May this session alter the account so?
+    fn check_may_alter(&self, statement: &UserStatement, spec: &UserSpec) -> SqlResult<()> {
+        let (user, host) = self.named(&spec.account);
+        let own = self.account.user == user && self.account.host == host;
+        if !own || statement.has_options() {
+            return self.require("CREATE USER");
+        }
+        if spec.retain_current || spec.discard_old {
+            return self.require_for_second_password();
+        }
+        Ok(())
+    }
 
     /// Wall clock, seconds since 1970 UTC.
     pub(crate) fn now_seconds(&self) -> i64 {
-        self.context.instance.now_seconds()
+        self.instance.now_seconds()
     }
 }
 

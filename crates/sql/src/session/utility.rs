@@ -26,7 +26,7 @@ impl Session {
         mode: Mode,
     ) -> Result<Done, ExecError> {
         if let Statement::Truncate { name, .. } = statement
-            && let Some(spec) = self.find_system_table(name)?
+            && let Some(spec) = self.context.find_system_table(name)?
         {
             self.truncate_system_table(spec)?;
             return Ok(ok(0));
@@ -167,7 +167,7 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        if is_quick(items) && (mode == Mode::Thread || !self.may_wait_for_gtid(items)) {
+        if is_quick(items) && (mode == Mode::Thread || !self.context.may_wait_for_gtid(items)) {
             self.set(items, params)?;
             return Ok(ok(self.pending_commit.take()));
         }
@@ -192,25 +192,25 @@ impl Session {
             return Ok(Done::NeedThread);
         }
         if ddl::is_ddl(statement) {
-            self.know_prepared_tables();
+            self.context.know_prepared_tables();
             return self.run_ddl(statement, params);
         }
-        self.check_accounts_above(statement)?;
+        self.context.check_accounts_above(statement)?;
         match statement {
             Statement::CreateView(create) => {
                 if self.spare_system_tables(statement) {
                     self.context.require_in("CREATE VIEW", "sys")?;
                     return Ok(ok(0));
                 }
-                self.know_prepared_tables();
+                self.context.know_prepared_tables();
                 self.create_view(create)
             }
             Statement::CreateTrigger(create) => {
-                self.know_prepared_tables();
+                self.context.know_prepared_tables();
                 self.create_trigger(create)
             }
             Statement::LockTables { tables, .. } => {
-                self.know_prepared_tables();
+                self.context.know_prepared_tables();
                 self.lock_tables(tables)
             }
             Statement::UnlockTables => Ok(ok(self.unlock_tables()?)),
@@ -222,13 +222,13 @@ impl Session {
                 self.unlock_instance()?;
                 Ok(ok(0))
             }
-            Statement::BackupServer(backup) => self.back_up_server(backup),
+            Statement::BackupServer(backup) => self.context.back_up_server(backup),
             Statement::Flush { local, what } => self.flush(*local, what),
-            Statement::Shutdown => self.shut_down(),
-            Statement::Restart => self.restart(),
-            Statement::DropServer { if_exists, name } => self.drop_server(*if_exists, name),
-            Statement::Components { install, urns } => self.components(*install, urns),
-            Statement::AlterInstance(what) => self.alter_instance(*what),
+            Statement::Shutdown => self.context.shut_down(),
+            Statement::Restart => self.context.restart(),
+            Statement::DropServer { if_exists, name } => self.context.drop_server(*if_exists, name),
+            Statement::Components { install, urns } => self.context.components(*install, urns),
+            Statement::AlterInstance(what) => self.context.alter_instance(*what),
             Statement::Maintain(m) => self.maintain(m),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),

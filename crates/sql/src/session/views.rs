@@ -18,9 +18,9 @@ use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, 
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors, names};
 
-use super::Session;
 use super::names::Purpose;
 use super::run::Done;
+use super::{Session, SessionContext};
 use crate::ddl::{self, TableName};
 use crate::printer;
 
@@ -42,7 +42,7 @@ impl Session {
             false => &["CREATE VIEW"],
         };
         self.context.require_on(wanted, &name.schema, &name.name)?;
-        let definer = self.definer(create, &name)?;
+        let definer = self.context.definer(create, &name)?;
         let committed = self.commit_transaction()?;
         let query = named_columns(&create.query);
         let bound = self.bind_view(&query, &name)?;
@@ -105,22 +105,6 @@ impl Session {
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
-    /// User and host of the view's definer: as written, with ALTER VIEW the one it has, else the session's account.
-    fn definer(&self, create: &CreateView, name: &TableName) -> SqlResult<(Box<str>, Box<str>)> {
-        let catalog = &self.context.instance.catalog;
-        let present = catalog.view(&name.schema, &name.name);
-        let definer = match (&create.definer, present) {
-            (Some(account), _) => self.named(account),
-            (None, Some(view)) if create.alter => {
-                let (user, host) = &view.definer;
-                (user.to_string(), host.to_string())
-            }
-            (None, _) => self.named(&Account::CurrentUser),
-        };
-        self.check_definer(&definer)?;
-        Ok((definer.0.into(), definer.1.into()))
-    }
-
     /// Binds the query with the privileges of the session: its columns, and its text in the form in which views are
     /// stored, unless it has something that has no such form.
     fn bind_view(&mut self, query: &Query, name: &TableName) -> Result<BoundView, ExecError> {
@@ -164,6 +148,24 @@ impl Session {
             text,
             is_updatable,
         })
+    }
+}
+
+impl SessionContext {
+    /// User and host of the view's definer: as written, with ALTER VIEW the one it has, else the session's account.
+    fn definer(&self, create: &CreateView, name: &TableName) -> SqlResult<(Box<str>, Box<str>)> {
+        let catalog = &self.instance.catalog;
+        let present = catalog.view(&name.schema, &name.name);
+        let definer = match (&create.definer, present) {
+            (Some(account), _) => self.named(account),
+            (None, Some(view)) if create.alter => {
+                let (user, host) = &view.definer;
+                (user.to_string(), host.to_string())
+            }
+            (None, _) => self.named(&Account::CurrentUser),
+        };
+        self.check_definer(&definer)?;
+        Ok((definer.0.into(), definer.1.into()))
     }
 }
 

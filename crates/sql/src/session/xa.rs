@@ -23,10 +23,10 @@ use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStar
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
-use super::Session;
 use super::rows::RowSource;
 use super::run::Done;
 use super::utility::commits_implicitly;
+use super::{Session, SessionContext};
 use crate::ddl;
 use crate::xids::{self, Claim};
 
@@ -186,14 +186,6 @@ fn ok(seq: Seq) -> Done {
 }
 
 impl Session {
-    /// Fails when the open branch, if there is one, does not admit the statement.
-    pub(super) fn admit_in_branch(&self, statement: &Statement) -> SqlResult<()> {
-        match &self.context.xa {
-            Some(branch) => branch.admit(statement),
-            None => Ok(()),
-        }
-    }
-
     /// Runs an XA statement.
     pub(super) fn run_xa(&mut self, xa: &Xa, mode: Mode) -> Result<Done, ExecError> {
         // The first one after a start may wait until the prepared transactions are known.
@@ -202,11 +194,11 @@ impl Session {
         }
         let result = match xa {
             Xa::Start { xid, how } => self.xa_start(xid, *how),
-            Xa::End { xid, suspend } => self.xa_end(xid, *suspend),
+            Xa::End { xid, suspend } => self.context.xa_end(xid, *suspend),
             Xa::Prepare(xid) => self.xa_prepare(xid),
             Xa::Commit { xid, one_phase } => self.xa_commit(xid, *one_phase, mode),
             Xa::Rollback(xid) => self.xa_rollback(xid, mode),
-            Xa::Recover { convert } => self.xa_recover(*convert),
+            Xa::Recover { convert } => self.context.xa_recover(*convert),
         };
         if matches!(result, Ok(Done::Rows(_)) | Err(ExecError::Sql(_))) {
             // "Unknown XID" tells that somebody has decided, a list what somebody has prepared.
@@ -214,23 +206,6 @@ impl Session {
             self.owed = self.owed.max(told);
         }
         result
-    }
-
-    /// The session's branch and its state if it is this one.
-    fn own_branch(&self, xid: &Xid) -> Option<&Branch> {
-        self.context
-            .xa
-            .as_deref()
-            .filter(|branch| branch.xid == *xid)
-    }
-
-    /// 1399 with the state of the session's branch, or that there is none.
-    fn wrong_branch_state(&self) -> SqlError {
-        let none = || wrong_state("NON-EXISTING");
-        self.context
-            .xa
-            .as_deref()
-            .map_or_else(none, Branch::refusal)
     }
 
     fn xa_start(&mut self, xid: &Xid, how: XaStart) -> Result<Done, ExecError> {
@@ -273,30 +248,9 @@ impl Session {
         }
     }
 
-    fn xa_end(&mut self, xid: &Xid, suspend: bool) -> Result<Done, ExecError> {
-        if suspend {
-            return Err(invalid().into());
-        }
-        let Some(branch) = &self.context.xa else {
-            return Err(self.wrong_branch_state().into());
-        };
-        if branch.phase.get() != Phase::Active {
-            return Err(branch.refusal().into());
-        }
-        if branch.xid != *xid {
-            return Err(unknown_xid().into());
-        }
-        if branch.rolled_back {
-            branch.phase.set(Phase::RollbackOnly);
-            return Err(rolled_back_by_deadlock().into());
-        }
-        branch.phase.set(Phase::Idle);
-        Ok(ok(0))
-    }
-
     fn xa_prepare(&mut self, xid: &Xid) -> Result<Done, ExecError> {
         let Some(branch) = &self.context.xa else {
-            return Err(self.wrong_branch_state().into());
+            return Err(self.context.wrong_branch_state().into());
         };
         if branch.phase.get() != Phase::Idle {
             return Err(branch.refusal().into());
@@ -334,7 +288,7 @@ impl Session {
     }
 
     fn xa_commit(&mut self, xid: &Xid, one_phase: bool, mode: Mode) -> Result<Done, ExecError> {
-        let Some(branch) = self.own_branch(xid) else {
+        let Some(branch) = self.context.own_branch(xid) else {
             return self.decide_detached(xid, Decision::Commit, mode);
         };
         if branch.rolled_back {
@@ -361,7 +315,7 @@ impl Session {
     }
 
     fn xa_rollback(&mut self, xid: &Xid, mode: Mode) -> Result<Done, ExecError> {
-        let Some(branch) = self.own_branch(xid) else {
+        let Some(branch) = self.context.own_branch(xid) else {
             return self.decide_detached(xid, Decision::Rollback, mode);
         };
         match branch.phase.get() {
@@ -382,7 +336,7 @@ impl Session {
         mode: Mode,
     ) -> Result<Done, ExecError> {
         if self.in_transaction() {
-            return Err(self.wrong_branch_state().into());
+            return Err(self.context.wrong_branch_state().into());
         }
         self.decide(xid, decision, mode)
     }
@@ -450,11 +404,53 @@ impl Session {
             branch.rolled_back = true;
         }
     }
+}
+
+impl SessionContext {
+    /// Fails when the open branch, if there is one, does not admit the statement.
+    pub(super) fn admit_in_branch(&self, statement: &Statement) -> SqlResult<()> {
+        match &self.xa {
+            Some(branch) => branch.admit(statement),
+            None => Ok(()),
+        }
+    }
+
+    /// The session's branch and its state if it is this one.
+    fn own_branch(&self, xid: &Xid) -> Option<&Branch> {
+        self.xa.as_deref().filter(|branch| branch.xid == *xid)
+    }
+
+    /// 1399 with the state of the session's branch, or that there is none.
+    fn wrong_branch_state(&self) -> SqlError {
+        let none = || wrong_state("NON-EXISTING");
+        self.xa.as_deref().map_or_else(none, Branch::refusal)
+    }
+
+    fn xa_end(&mut self, xid: &Xid, suspend: bool) -> Result<Done, ExecError> {
+        if suspend {
+            return Err(invalid().into());
+        }
+        let Some(branch) = &self.xa else {
+            return Err(self.wrong_branch_state().into());
+        };
+        if branch.phase.get() != Phase::Active {
+            return Err(branch.refusal().into());
+        }
+        if branch.xid != *xid {
+            return Err(unknown_xid().into());
+        }
+        if branch.rolled_back {
+            branch.phase.set(Phase::RollbackOnly);
+            return Err(rolled_back_by_deadlock().into());
+        }
+        branch.phase.set(Phase::Idle);
+        Ok(ok(0))
+    }
 
     fn xa_recover(&self, convert: bool) -> Result<Done, ExecError> {
         /// MySQL's length of `data`: two hexadecimal digits a byte, and `0x`.
         const DATA_CHARS: u32 = 2 * 2 * Xid::MAX_PART as u32 + 2;
-        if self.context.require("XA_RECOVER_ADMIN").is_err() {
+        if self.require("XA_RECOVER_ADMIN").is_err() {
             return Err(resource_manager().into());
         }
         let number = SqlType::bigint(false).with_nullable(false);
@@ -480,7 +476,7 @@ impl Session {
                 Value::Str(data),
             ]
         };
-        let list = self.context.instance.xids().list();
+        let list = self.instance.xids().list();
         let rows: Vec<_> = list.into_iter().map(|p| row(p.xid)).collect();
         let source = RowSource::Table(columns.into(), rows.into_iter());
         Ok(Done::Rows(Box::new(source)))

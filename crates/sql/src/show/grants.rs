@@ -23,7 +23,7 @@ pub(super) fn grants(
 ) -> SqlResult<Table> {
     let stored = resolve(session, account)?;
     let own = session.context.access.is_of(&stored.user, &stored.host);
-    let mut active: Vec<RoleName> = using.iter().map(|r| session.named(r)).collect();
+    let mut active: Vec<RoleName> = using.iter().map(|r| session.context.named(r)).collect();
     let mandatory = session.context.instance.mandatory_roles();
     for role in &active {
         let held = stored.roles.iter().any(|r| r.role == *role) || mandatory.contains(role);

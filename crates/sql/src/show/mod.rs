@@ -190,7 +190,7 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
 
 fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
     if let ShowWhat::Columns { table, .. } = what
-        && let Described::View(_) = session.find_described(table)?
+        && let Described::View(_) = session.context.find_described(table)?
     {
         session.check_view(table)?;
     }

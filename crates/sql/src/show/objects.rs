@@ -157,7 +157,7 @@ const FULL_COLUMNS: [(&str, &str); 9] = [
 const OF_FULL: [&str; 3] = ["Collation", "Privileges", "Comment"];
 
 fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table> {
-    let rows = match session.find_described(name)? {
+    let rows = match session.context.find_described(name)? {
         Described::System(spec) => system_columns(session, full, spec),
         Described::View(view) => view_columns(session, full, &view),
         Described::Table(table) => user_columns(session, full, &table),
@@ -295,7 +295,7 @@ fn widen(
 
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let viewer = session.context.viewer();
-    let rows = match session.find_described(name)? {
+    let rows = match session.context.find_described(name)? {
         Described::System(spec) if !viewer.sees(spec) => Vec::new(),
         Described::System(spec) => infoschema::system_index_rows(spec),
         Described::View(_) => Vec::new(),
@@ -331,7 +331,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     {
         session.context.require_definition(system.name, table)?;
     }
-    if let Some(spec) = session.find_system_table(name)? {
+    if let Some(spec) = session.context.find_system_table(name)? {
         let locks = session.context.instance.catalog.locks();
         if let Some(view) = infoschema::sys::view(spec, locks) {
             let context = &session.context;
@@ -345,13 +345,13 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         let (schema, table) = session.context.full_name(name)?;
         session.context.require_definition(schema, table)?;
     }
-    if let Some(view) = session.find_view(name)? {
+    if let Some(view) = session.context.find_view(name)? {
         session
             .context
             .require_on(&["SHOW VIEW"], &view.schema, &view.name)?;
         return Ok(create_view(session, &view));
     }
-    let table = session.find_table(name)?;
+    let table = session.context.find_table(name)?;
     session.require_locked(&table)?;
     let text = esker_sql_catalog::catalog::show_create_table_to(&table, &shown(session));
     let rows = vec![vec![t(&table.name), t(text)]];
@@ -366,13 +366,13 @@ fn show_create_view(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         return create_table(session, name);
     }
     context.require_read(schema, view)?;
-    let found = match session.find_system_table(name)? {
+    let found = match session.context.find_system_table(name)? {
         Some(spec) => infoschema::sys::view(spec, context.instance.catalog.locks()),
-        None => session.find_view(name)?,
+        None => session.context.find_view(name)?,
     };
     let Some(found) = found else {
         if infoschema::schema(schema).is_none() {
-            session.find_table(name)?;
+            session.context.find_table(name)?;
         }
         return Err(errors::wrong_object(schema, view, "VIEW"));
     };

@@ -58,11 +58,11 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         }
         ShowWhat::BinlogStatus => {
             replication(session)?;
-            session.show_binlog_status()
+            session.context.show_binlog_status()
         }
         ShowWhat::BinaryLogs => {
             replication(session)?;
-            session.show_binary_logs()
+            session.context.show_binary_logs()
         }
         ShowWhat::BinlogEvents {
             relay: true,
@@ -72,7 +72,12 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             channel,
         } => {
             session.context.require("REPLICATION SLAVE")?;
-            session.show_relay_events(file.as_deref(), *position, *limit, channel.as_deref())
+            session.context.show_relay_events(
+                file.as_deref(),
+                *position,
+                *limit,
+                channel.as_deref(),
+            )
         }
         ShowWhat::BinlogEvents {
             file,
@@ -81,7 +86,9 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             ..
         } => {
             session.context.require("REPLICATION SLAVE")?;
-            session.show_binlog_events(file.as_deref(), *position, *limit)
+            session
+                .context
+                .show_binlog_events(file.as_deref(), *position, *limit)
         }
         ShowWhat::ReplicaStatus {
             old_names, channel, ..

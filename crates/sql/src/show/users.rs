@@ -15,7 +15,7 @@ use crate::session::{Session, account_failed, shown_account};
 /// The row of SHOW CREATE USER.
 pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResult<Table> {
     let context = &session.context;
-    let (user, host) = session.named(account);
+    let (user, host) = session.context.named(account);
     let own = context.account.user == user && context.account.host == host;
     let sees_all = context
         .access

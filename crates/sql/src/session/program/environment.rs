@@ -10,8 +10,8 @@ use esker_sql_catalog::catalog::ProgramSettings;
 use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::super::Session;
 use super::super::context::Actor;
+use super::super::{Session, SessionContext};
 
 /// Settings that a program keeps from when it was created.
 const KEPT: [&str; 3] = ["sql_mode", "character_set_client", "collation_connection"];
@@ -44,7 +44,7 @@ impl Session {
         settings: &ProgramSettings,
         known: &mut Option<(u64, u64)>,
     ) -> SqlResult<()> {
-        let actor = self.actor_for(settings)?;
+        let actor = self.context.actor_for(settings)?;
         let outside = self.context.binding;
         self.program.outer.push(Environment {
             actor: actor.map(|actor| self.context.swap_actor(actor)),
@@ -137,18 +137,6 @@ impl Session {
         self.program.gives_out_params = false;
     }
 
-    /// Whom a program acts as; None: as whoever calls it.
-    fn actor_for(&self, settings: &ProgramSettings) -> SqlResult<Option<Actor>> {
-        let (user, host) = &settings.definer;
-        let is_own = *self.context.account.user == **user && *self.context.account.host == **host;
-        if settings.invoker || is_own {
-            return Ok(None);
-        }
-        let account = self.context.instance.accounts().exact(user, host);
-        let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
-        Ok(Some(self.context.actor(account)))
-    }
-
     /// Gives a variable a value; what it had.
     fn exchange(&mut self, name: &str, wanted: &str) -> Result<(VarId, VarValue), SqlError> {
         let id = VarId::find(name)?;
@@ -159,5 +147,19 @@ impl Session {
                 .set(&self.context.instance.globals, id, Some(&value))?;
         }
         Ok((id, before))
+    }
+}
+
+impl SessionContext {
+    /// Whom a program acts as; None: as whoever calls it.
+    fn actor_for(&self, settings: &ProgramSettings) -> SqlResult<Option<Actor>> {
+        let (user, host) = &settings.definer;
+        let is_own = *self.account.user == **user && *self.account.host == **host;
+        if settings.invoker || is_own {
+            return Ok(None);
+        }
+        let account = self.instance.accounts().exact(user, host);
+        let account = account.ok_or_else(|| errors::no_such_definer(user, host))?;
+        Ok(Some(self.actor(account)))
     }
 }

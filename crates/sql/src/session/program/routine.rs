@@ -31,13 +31,13 @@ impl Session {
         create: &CreateRoutine,
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
-        let (schema, name) = self.routine_name(&create.name)?;
+        let (schema, name) = self.context.routine_name(&create.name)?;
         if create.kind == RoutineKind::Function && !create.body.traits.returns {
             return Err(errors::no_return(format!("{schema}.{name}")).into());
         }
         self.context.instance.find_schema(&schema)?;
         self.context.require_in("CREATE ROUTINE", &schema)?;
-        self.check_function(create)?;
+        self.context.check_function(create)?;
         let mut def = self.routine_def(create, &schema, &name)?;
         if let Some(ty) = &self.compile_routine(&def)?.returns {
             def.returns = returned(ty);
@@ -51,32 +51,6 @@ impl Session {
         })?;
         self.grant_to_maker(&scope)?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
-    }
-
-    /// What the binary log asks of functions.
-    ///
-    /// # Errors
-    /// 1418, 1419.
-    fn check_function(&self, create: &CreateRoutine) -> SqlResult<()> {
-        let instance = &self.context.instance;
-        let is_free = create.kind == RoutineKind::Procedure
-            || !instance.binlog.is_on()
-            || instance.variable_is_on("log_bin_trust_function_creators");
-        if is_free {
-            return Ok(());
-        }
-        let given = &create.characteristics;
-        let reads = matches!(
-            given.access,
-            Some(DataAccess::NoSql | DataAccess::ReadsSqlData)
-        );
-        if given.deterministic != Some(true) && !reads {
-            return Err(errors::unsafe_function());
-        }
-        match self.context.require("SUPER") {
-            Ok(()) => Ok(()),
-            Err(_) => Err(errors::function_needs_super()),
-        }
     }
 
     /// automatic_sp_privileges: who makes a routine may run and change it.
@@ -140,10 +114,10 @@ impl Session {
         name: &str,
     ) -> SqlResult<RoutineDef> {
         let definer = match &create.definer {
-            Some(account) => self.named(account),
-            None => self.named(&ast::Account::CurrentUser),
+            Some(account) => self.context.named(account),
+            None => self.context.named(&ast::Account::CurrentUser),
         };
-        self.check_definer(&definer)?;
+        self.context.check_definer(&definer)?;
         let instance = &self.context.instance;
         let schema = instance.find_schema(schema)?;
         let variable = |name: &str| self.values.named(name).as_text().into();
@@ -178,7 +152,7 @@ impl Session {
         alter: &AlterRoutine,
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
-        let (schema, name) = self.routine_name(&alter.name)?;
+        let (schema, name) = self.context.routine_name(&alter.name)?;
         let key = RoutineKey::new(alter.kind, &name);
         let found = self.context.instance.catalog.routine(&schema, &key);
         let found = found.ok_or_else(|| missing(alter.kind, &schema, &name))?;
@@ -203,6 +177,34 @@ impl Session {
         })?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
+}
+
+impl SessionContext {
+    /// What the binary log asks of functions.
+    ///
+    /// # Errors
+    /// 1418, 1419.
+    fn check_function(&self, create: &CreateRoutine) -> SqlResult<()> {
+        let instance = &self.instance;
+        let is_free = create.kind == RoutineKind::Procedure
+            || !instance.binlog.is_on()
+            || instance.variable_is_on("log_bin_trust_function_creators");
+        if is_free {
+            return Ok(());
+        }
+        let given = &create.characteristics;
+        let reads = matches!(
+            given.access,
+            Some(DataAccess::NoSql | DataAccess::ReadsSqlData)
+        );
+        if given.deterministic != Some(true) && !reads {
+            return Err(errors::unsafe_function());
+        }
+        match self.require("SUPER") {
+            Ok(()) => Ok(()),
+            Err(_) => Err(errors::function_needs_super()),
+        }
+    }
 
     /// Database and name of a routine.
     ///
@@ -213,7 +215,7 @@ impl Session {
         if routine.is_empty() || routine.ends_with(' ') {
             return Err(errors::wrong_routine_name(routine));
         }
-        let full = ddl::resolve(name, self.context.database.as_deref())?;
+        let full = ddl::resolve(name, self.database.as_deref())?;
         Ok((full.schema, full.name))
     }
 }
