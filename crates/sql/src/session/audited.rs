@@ -10,7 +10,7 @@ use esker_types::SqlError;
 use esker_types::ctx::SessionInfo;
 
 use super::counts::NAMES;
-use super::step::Running;
+use super::request::Running;
 use super::{Counter, Session, SessionContext};
 use crate::audit::{Class, Line, is_denied};
 use crate::instance::Instance;

@@ -4,10 +4,10 @@
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
 //! Parts; this file holds the state:
-//! - `step` runs requests step by step, `run` maps statements to work, `rows` pulls what they answer with, `utility`
-//!   those that are neither queries nor changes of rows, `scope` is what a statement sees of its session,
-//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at
-//!   a time, `survive` catches panics
+//! - `request` has what the client sent, `connection` answers what the server asks; `step` runs statements step by
+//!   step, `run` maps them to work, `rows` pulls what they answer with, `utility` those that are neither queries nor
+//!   changes of rows, `scope` is what a statement sees of its session, `lock_waits` waits from look to look, `pace`
+//!   says how long a statement may go on and where, `turns` how many at a time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on; `reach`: what
 //!   changes work in
 //! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
@@ -15,7 +15,7 @@
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `pruning` (partitions in it), `schema` (schema
 //!   statements), `stopwords`, `temporary`, `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside
 //!   changes), `system_tables` (what dumps say of them)
-//! - `diagnostics`: what SHOW WARNINGS shows
+//! - `client`: who is connected; `diagnostics`: what SHOW WARNINGS shows
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`,
 //!   `definers`
@@ -41,7 +41,9 @@ mod backup;
 mod change;
 mod check_table;
 mod checksum;
+mod client;
 mod components;
+mod connection;
 mod context;
 pub(crate) mod counts;
 mod cursor;
@@ -82,6 +84,7 @@ mod reach;
 pub mod registry;
 mod replay;
 mod replication;
+mod request;
 mod roles;
 mod rows;
 mod run;
@@ -116,8 +119,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_binlog::event::Checksum;
-use esker_engine::{Durable, Seq, SnapshotAt, Txn};
-use esker_sql_catalog::accounts::{Account, Identity};
+use esker_engine::{Seq, SnapshotAt, Txn};
+use esker_sql_catalog::accounts::Identity;
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
@@ -130,6 +133,8 @@ use crate::ddl::create_select::NewTable;
 use crate::instance::Instance;
 
 pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
+use client::ClientFlags;
+pub use client::ClientInfo;
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
 pub(crate) use diagnostics::Diagnostics;
@@ -145,87 +150,15 @@ use plans::{Deprecations, Plans};
 pub use prepared::Prepared;
 pub(crate) use profiles::seconds;
 use program::ProgramState;
+pub use request::Request;
+use request::{Running, Work};
 use statements::PreparedStatements;
-pub use step::Request;
-use step::{Running, Work};
 pub(crate) use traces::Trace;
 use traces::Traces;
 pub use track::StateChange;
 use track::StateTracker;
 use transaction::TransactionState;
 pub(crate) use users::{failed as account_failed, shown as shown_account};
-
-/// Who connected, and how.
-pub struct ClientInfo {
-    /// Connection id.
-    pub connection_id: u64,
-    /// User name as given.
-    pub user: String,
-    /// Host as accounts see it.
-    pub host: String,
-    /// Address and port, for the process list.
-    pub peer: String,
-    /// The account that matched, or that it acts as.
-    pub account: Account,
-    /// The account that matched, if the client acts as another: `'user'@'host'`.
-    pub proxy_user: Option<String>,
-    /// Collation of the connection; None: one this server does not have.
-    pub collation: Option<Collation>,
-    /// Affected rows are found rows.
-    pub found_rows: bool,
-    /// COM_QUERY may hold several statements.
-    pub multi_statements: bool,
-    /// The client can send files (CLIENT_LOCAL_FILES).
-    pub local_files: bool,
-    /// `interactive_timeout` instead of `wait_timeout`.
-    pub interactive: bool,
-    /// Connection attributes.
-    pub attributes: Vec<(String, String)>,
-    /// TLS cipher and version.
-    pub tls: Option<(String, String)>,
-    /// Algorithm and level, if packets are compressed.
-    pub compression: Option<(&'static str, u32)>,
-    /// The account is taken as it is here, and not looked up among the instance's.
-    pub embedded: bool,
-    /// Ends the connection; called by KILL from another session.
-    pub on_kill: Box<dyn Fn() + Send + Sync>,
-    /// Leaves the worker thread on which the session steps to other sessions; called where a step takes longer than it
-    /// should.
-    pub leave_worker: Box<dyn Fn() + Send + Sync>,
-}
-
-impl ClientInfo {
-    /// A client inside this process, logged in to `account` without a socket; every choice is off.
-    pub fn inside(connection_id: u64, account: Account) -> Self {
-        Self {
-            connection_id,
-            user: account.user.clone(),
-            host: account.host.clone(),
-            peer: "inside".to_owned(),
-            account,
-            proxy_user: None,
-            collation: None,
-            found_rows: false,
-            multi_statements: false,
-            local_files: false,
-            interactive: false,
-            attributes: Vec::new(),
-            tls: None,
-            compression: None,
-            embedded: true,
-            on_kill: Box::new(|| ()),
-            leave_worker: Box::new(|| ()),
-        }
-    }
-}
-
-/// What of [`ClientInfo`] matters after the login.
-pub(crate) struct ClientFlags {
-    pub(crate) found_rows: bool,
-    pub(crate) multi_statements: bool,
-    local_files: bool,
-    interactive: bool,
-}
 
 /// Progress of pulling rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -301,6 +234,7 @@ impl Session {
     pub fn new(instance: Arc<Instance>, client: ClientInfo) -> Self {
         // A collation that does not exist leaves what the server is set to, as in MySQL.
         let (values, vars) = instance.start_values(client.collation);
+        let flags = ClientFlags::of(&client);
         let process = instance.registry.add(
             client.connection_id,
             &client.user,
@@ -338,12 +272,7 @@ impl Session {
         context.proxy_user = client.proxy_user;
         let mut session = Self {
             context,
-            client: ClientFlags {
-                found_rows: client.found_rows,
-                multi_statements: client.multi_statements,
-                local_files: client.local_files,
-                interactive: client.interactive,
-            },
+            client: flags,
             no_index_used: false,
             values,
             values_before_hints: None,
@@ -477,132 +406,6 @@ impl Session {
         } else {
             self.context.check_password_is_fresh()
         }
-    }
-
-    /// Connection id.
-    pub fn connection_id(&self) -> u64 {
-        self.context.process.id
-    }
-
-    /// KILL CONNECTION of this session, to be called from elsewhere.
-    pub fn killer(&self) -> Box<dyn Fn() + Send + Sync> {
-        let process = self.context.process.clone();
-        Box::new(move || process.kill(true))
-    }
-
-    /// Has another session ended the connection? What runs is not answered any more.
-    pub fn is_cut_off(&self) -> bool {
-        self.context.process.is_cut_off()
-    }
-
-    /// Host as accounts see it.
-    pub fn host(&self) -> &str {
-        &self.context.host
-    }
-
-    /// Status bits of the protocol that follow from the session's state.
-    pub fn status(&self) -> u16 {
-        const NO_INDEX_USED: u16 = 32;
-        const IN_TRANS: u16 = 1;
-        const AUTOCOMMIT: u16 = 2;
-        const NO_BACKSLASH_ESCAPES: u16 = 512;
-        const PS_OUT_PARAMS: u16 = 4096;
-        const IN_TRANS_READONLY: u16 = 8192;
-        let mut bits = 0;
-        if self.no_index_used {
-            bits |= NO_INDEX_USED;
-        }
-        if self.program.gives_out_params {
-            bits |= PS_OUT_PARAMS;
-        }
-        if self.shows_transaction() {
-            bits |= IN_TRANS;
-            if self.state.read_only {
-                bits |= IN_TRANS_READONLY;
-            }
-        }
-        if self.vars.autocommit {
-            bits |= AUTOCOMMIT;
-        }
-        if self
-            .vars
-            .sql_mode
-            .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
-        {
-            bits |= NO_BACKSLASH_ESCAPES;
-        }
-        bits
-    }
-
-    /// Largest command taken, bytes.
-    pub fn max_allowed_packet(&self) -> usize {
-        usize::try_from(self.vars.max_allowed_packet).unwrap_or(usize::MAX)
-    }
-
-    /// How long the client may be silent.
-    pub fn idle_timeout(&self) -> Duration {
-        if self.client.interactive {
-            Duration::from_secs(self.values.named("interactive_timeout").as_u64())
-        } else {
-            self.vars.wait_timeout
-        }
-    }
-
-    /// How long the rest of a packet may take.
-    pub fn net_read_timeout(&self) -> Duration {
-        self.vars.net_read_timeout
-    }
-
-    /// How long the client may refuse to take bytes.
-    pub fn net_write_timeout(&self) -> Duration {
-        self.vars.net_write_timeout
-    }
-
-    /// May the account use the connection kept for administrators?
-    pub fn is_administrator(&self) -> bool {
-        let administrators = ["SUPER", "CONNECTION_ADMIN", "SERVICE_CONNECTION_ADMIN"];
-        self.context.require_any(&administrators).is_ok()
-    }
-
-    /// The collation results are sent in; None: unconverted.
-    pub fn results_collation(&self) -> Option<Collation> {
-        self.vars.results
-    }
-
-    /// Warnings of the last statement: none of one that shows those before it.
-    pub fn warning_count(&self) -> u64 {
-        match self.diagnostics.is_shown() {
-            true => 0,
-            false => self.diagnostics.total(),
-        }
-    }
-
-    /// A future that resolves when a reply that depends on `seq` may be given: it is durable, and everybody sees it.
-    /// None when that is so already.
-    ///
-    /// `is_alone`: has no other session anything to do? Then the log may be flushed here and now, which is
-    /// quicker than to wait for another thread to do it. Asked only if there is something to wait for.
-    pub fn wait_durable(&self, seq: Seq, is_alone: impl FnOnce() -> bool) -> Option<Durable> {
-        let engine = &self.context.instance.engine;
-        if engine.may_be_told(seq) {
-            return None;
-        }
-        if self.pipelines_flush() && is_alone() {
-            // Whatever came of it, what is returned below tells.
-            let _ = engine.harden_if_quick(seq);
-        }
-        engine.to_await(seq)
-    }
-
-    /// `esker_flush_pipelining`: is what [`Session::wait_durable`] returns awaited? If not, the session's thread
-    /// parks on it, as that of a server with a thread per connection does.
-    pub fn pipelines_flush(&self) -> bool {
-        self.context.instance.pipelines_flush()
-    }
-
-    /// COM_SET_OPTION.
-    pub fn set_multi_statements(&mut self, on: bool) {
-        self.client.multi_statements = on;
     }
 
     /// USE and COM_INIT_DB.

@@ -16,7 +16,7 @@ use esker_sql_plan::plan::{PlanTrace, TraceFeatures};
 use esker_sql_syntax::ast::Statement;
 
 use super::Session;
-use super::step::Running;
+use super::request::Running;
 
 /// The table that shows traces; statements that read it are not traced.
 const TABLE: &str = "optimizer_trace";
