@@ -2,11 +2,10 @@
 //!
 //! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
 //! group changes; `touched`: what statements do), `worker` (runs groups, and commits those that rest; `hands` are its
-//! sessions, `run` is what it does in them, `context` has the settings of statements, `checks` what a
-//! channel may apply), `order` (commits in order, who
-//! rests and who makes way), `shared` (what they know of each other), `store` (the
-//! channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides; the
-//! receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
+//! sessions, `run` is what it does in them, `context` has the settings of statements, `checks` what a channel may
+//! apply), `order` (commits in order; who rests and who makes way), `shared` (what they know of each other), `store`
+//! (the channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides;
+//! the receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
 //! Reasons: `docs/decisions/applier.md`.
 //!
 //! **Invariants**

@@ -12,7 +12,7 @@ use esker_sql_catalog::catalog::{
 use esker_sql_catalog::codec::{ElementCodec, KeyCodec, LayoutVersion, RowLayout, WordCodec};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
-use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
+use esker_sql_syntax::ast::{ColumnPosition, CreateTable, ObjectName, TableOption};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -76,29 +76,14 @@ pub(super) fn create_table(
     let mut inherited = None;
     let (mut draft, options) = match &create.like {
         Some(like) => {
-            let source = resolve(like, ctx.database)?;
-            names::check_source(&source)?;
-            if ctx.temporary(&source).is_none() {
-                ctx.lock_table(&source, MdlMode::Shared)?;
-            }
-            let source = ctx.existing(&source)?;
-            if let Some(space) = source.shown_options.get(ShownOption::Tablespace) {
-                ctx.lock_tablespace(space, MdlMode::IntentionExclusive)?;
-            }
-            let options = Options {
-                comment: Some(source.comment.clone()),
-                row_format: Some(source.row_format.clone()),
-                engine: Some(source.engine),
-                shown: source.shown_options.all(),
-                ..Options::default()
-            };
+            let source = source_of(ctx, like)?;
             if create.temporary && source.partitioning.is_some() {
                 return Err(errors::partitioned_temporary().into());
             }
             inherited.clone_from(&source.partitioning);
             let mut draft = Draft::of(&source);
             draft.become_copy(&name.name);
-            (draft, options)
+            (draft, options_of(&source))
         }
         None => drawn(ctx, create, &name, schema.collation)?,
     };
@@ -137,9 +122,44 @@ pub(super) fn create_table(
     if is_keyed {
         generated_key::log_definition(ctx, create, &def)?;
     }
+    publish(ctx, def, trees, options.auto_increment)
+}
+
+/// The table that LIKE names, locked.
+fn source_of(ctx: &mut DdlCtx<'_>, like: &ObjectName) -> Result<Arc<TableDef>, ExecError> {
+    let source = resolve(like, ctx.database)?;
+    names::check_source(&source)?;
+    if ctx.temporary(&source).is_none() {
+        ctx.lock_table(&source, MdlMode::Shared)?;
+    }
+    let source = ctx.existing(&source)?;
+    if let Some(space) = source.shown_options.get(ShownOption::Tablespace) {
+        ctx.lock_tablespace(space, MdlMode::IntentionExclusive)?;
+    }
+    Ok(source)
+}
+
+/// The options that a copy of a table has.
+fn options_of(source: &TableDef) -> Options {
+    Options {
+        comment: Some(source.comment.clone()),
+        row_format: Some(source.row_format.clone()),
+        engine: Some(source.engine),
+        shown: source.shown_options.all(),
+        ..Options::default()
+    }
+}
+
+/// Puts the table into the catalog; `first`: its AUTO_INCREMENT option.
+fn publish(
+    ctx: &mut DdlCtx<'_>,
+    mut def: TableDef,
+    trees: NewTrees,
+    first: Option<u64>,
+) -> Result<DdlDone, ExecError> {
     let mut change = ctx.change()?;
     change.adopt(trees);
-    if let Some(first) = options.auto_increment.filter(|v| *v > 1)
+    if let Some(first) = first.filter(|v| *v > 1)
         && def.auto_column.is_some()
     {
         def.runtime = Arc::new(TableRuntime::new(first - 1));

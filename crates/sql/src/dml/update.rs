@@ -82,41 +82,11 @@ impl CompiledUpdate {
                 target.add_target(place);
             });
         }
-        // By table of the scope: its assignments.
-        let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
-        for (assignment, Assigned { at, view }) in update.assignments.iter().zip(assigned) {
-            let found = target.add_target(at.table).map(|t| t.def.clone());
-            let scope = &target.scope;
-            let alias = &scope.tables[view.unwrap_or(at.table)].alias;
-            let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
-            let seen = view.and_then(|place| scope.seen_through(place, at.table));
-            let def = seen.unwrap_or(def);
-            env.names.check_columns(need, &def, &[at.column], true)?;
-            scope.admit_inside(env, Need::Update, at.table, &[at.column])?;
-            let cell = compile_cell(env, &target.scope, &def, at.column, &assignment.value)?;
-            let one = Assignment {
-                col: at.column,
-                cell,
-            };
-            match by_table.iter_mut().find(|(table, _)| *table == at.table) {
-                Some((_, all)) => all.push(one),
-                None => by_table.push((at.table, vec![one])),
-            }
-        }
+        let mut by_table = assignments_by_table(env, &mut target, need, update, assigned)?;
         if has_twins {
             by_table.sort_by_key(|(table, _)| *table);
         }
-        let mut changers = Vec::with_capacity(by_table.len());
-        for (table, assignments) in by_table {
-            let target_table = target.add_target(table).map(|t| t.def.clone());
-            let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
-            let exprs = TableExprs::compile(env.ctx, &def)?;
-            let partitions = &target.scope.tables[table].partitions;
-            let exprs = exprs.within(env.ctx, &def, partitions)?;
-            let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
-            let check = through_view::check_of(&target.scope, table).map(Arc::new);
-            changers.push(RowChanger::new(def, exprs, assignments, slot_of).checked_by(check));
-        }
+        let changers = changers_of(env, &mut target, by_table)?;
         let clauses = TargetClauses {
             reason: match target.scope.joined_tables() {
                 1 => LockReason::Updated,
@@ -256,6 +226,56 @@ impl CompiledUpdate {
         env.ctx.warn(Level::Warning, error.code, error.message);
         Ok(None)
     }
+}
+
+/// The assignments, by table of the scope.
+fn assignments_by_table(
+    env: &BindEnv<'_>,
+    target: &mut TargetScope<'_>,
+    need: Need,
+    update: &Update,
+    assigned: Vec<Assigned>,
+) -> SqlResult<Vec<(usize, Vec<Assignment>)>> {
+    let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
+    for (assignment, Assigned { at, view }) in update.assignments.iter().zip(assigned) {
+        let found = target.add_target(at.table).map(|t| t.def.clone());
+        let scope = &target.scope;
+        let alias = &scope.tables[view.unwrap_or(at.table)].alias;
+        let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
+        let seen = view.and_then(|place| scope.seen_through(place, at.table));
+        let def = seen.unwrap_or(def);
+        env.names.check_columns(need, &def, &[at.column], true)?;
+        scope.admit_inside(env, Need::Update, at.table, &[at.column])?;
+        let cell = compile_cell(env, scope, &def, at.column, &assignment.value)?;
+        let one = Assignment {
+            col: at.column,
+            cell,
+        };
+        match by_table.iter_mut().find(|(table, _)| *table == at.table) {
+            Some((_, all)) => all.push(one),
+            None => by_table.push((at.table, vec![one])),
+        }
+    }
+    Ok(by_table)
+}
+
+/// What changes the rows of each table.
+fn changers_of(
+    env: &BindEnv<'_>,
+    target: &mut TargetScope<'_>,
+    by_table: Vec<(usize, Vec<Assignment>)>,
+) -> SqlResult<Vec<RowChanger>> {
+    let changers = by_table.into_iter().map(|(table, assignments)| {
+        let target_table = target.add_target(table).map(|t| t.def.clone());
+        let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
+        let exprs = TableExprs::compile(env.ctx, &def)?;
+        let partitions = &target.scope.tables[table].partitions;
+        let exprs = exprs.within(env.ctx, &def, partitions)?;
+        let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
+        let check = through_view::check_of(&target.scope, table).map(Arc::new);
+        Ok(RowChanger::new(def, exprs, assignments, slot_of).checked_by(check))
+    });
+    changers.collect()
 }
 
 /// What an UPDATE has done.

@@ -26,24 +26,14 @@ use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
 use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName, Throttle};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
+use crate::instance::Instance;
 
 impl Session {
     /// Runs `f` with what a schema statement may reach.
     pub(super) fn with_ddl<R>(&mut self, f: impl FnOnce(&mut DdlCtx<'_>) -> R) -> R {
         let server_collation = Collation::by_name(self.values.named("collation_server").as_text())
             .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
-        let text = |name: &str| self.values.named(name).as_text().to_owned();
-        let engines = EnginePolicy {
-            default: text("default_storage_engine"),
-            default_temporary: text("default_tmp_storage_engine"),
-            substitutes: self
-                .context
-                .instance
-                .globals
-                .named("esker_substitute_engines")
-                .is_on(),
-            strict: self.values.named("innodb_strict_mode").is_on(),
-        };
+        let engines = self.engine_policy();
         let version = self.context.temporary.borrow().version();
         let fails_fast = self.statement_lock_wait.is_some();
         let publish_wait = PublishWait {
@@ -54,16 +44,7 @@ impl Session {
         };
         let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
-        let chars = |name: &str| {
-            let value = self.context.instance.variable_u64(name);
-            u8::try_from(value).unwrap_or(MAX_WORD_CHARS)
-        };
-        let word_rules = WordRules {
-            min_chars: chars("innodb_ft_min_token_size"),
-            max_chars: chars("innodb_ft_max_token_size"),
-            ngram: Some(chars("ngram_token_size")),
-            stopwords: Stopwords::None,
-        };
+        let word_rules = word_rules(&self.context.instance);
         let stopwords = || stopwords::of_session(&self.context, &self.values);
         let killed = || self.context.check();
         let process = &self.context.process;
@@ -109,6 +90,18 @@ impl Session {
             self.context.rebind();
         }
         result
+    }
+
+    /// Which storage engines tables get.
+    fn engine_policy(&self) -> EnginePolicy {
+        let text = |name: &str| self.values.named(name).as_text().to_owned();
+        let globals = &self.context.instance.globals;
+        EnginePolicy {
+            default: text("default_storage_engine"),
+            default_temporary: text("default_tmp_storage_engine"),
+            substitutes: globals.named("esker_substitute_engines").is_on(),
+            strict: self.values.named("innodb_strict_mode").is_on(),
+        }
     }
 
     /// sql_require_primary_key.
@@ -184,6 +177,17 @@ impl Session {
         let mut done = done.map_err(|e| self.explained(e))?;
         // It has changed nothing, so there is no record of the catalog that it could be in.
         done.seq = done.seq.max(self.context.log_alone(unused)?);
+        self.follow_schema(statement)?;
+        let info = OkInfo {
+            affected_rows: done.affected_rows,
+            info: done.info.as_str().into(),
+            ..OkInfo::default()
+        };
+        Ok(Done::Ok(info, committed.max(done.seq)))
+    }
+
+    /// What else goes with a schema change that is done.
+    fn follow_schema(&mut self, statement: &Statement) -> SqlResult<()> {
         self.drop_doomed_trees();
         if ends_events(statement) {
             self.context.instance.scheduler.events_changed();
@@ -198,12 +202,7 @@ impl Session {
             self.context.rebind();
             self.tracker.mark_schema();
         }
-        let info = OkInfo {
-            affected_rows: done.affected_rows,
-            info: done.info.as_str().into(),
-            ..OkInfo::default()
-        };
-        Ok(Done::Ok(info, committed.max(done.seq)))
+        Ok(())
     }
 
     /// CREATE TABLE … SELECT.
@@ -295,6 +294,20 @@ impl Session {
             .map(|c| self.context.origin_of(c))
             .collect();
         Ok((plan, origins))
+    }
+}
+
+/// How fulltext indexes take words, but for the stopwords.
+fn word_rules(instance: &Instance) -> WordRules {
+    let chars = |name: &str| {
+        let value = instance.variable_u64(name);
+        u8::try_from(value).unwrap_or(MAX_WORD_CHARS)
+    };
+    WordRules {
+        min_chars: chars("innodb_ft_min_token_size"),
+        max_chars: chars("innodb_ft_max_token_size"),
+        ngram: Some(chars("ngram_token_size")),
+        stopwords: Stopwords::None,
     }
 }
 
