@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use esker_server::client::{Client, ClientError, QueryResult};
 
+use crate::watchdog;
+
 /// Longest wait for what must come, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -120,6 +122,7 @@ impl Server {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
         let port = free_port();
         let child = spawn(dir, port, &args);
+        watchdog::begin(child.id(), port, dir);
         Self {
             child,
             port,
@@ -137,6 +140,7 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
+        watchdog::end(self.pid());
     }
 
     /// kill -9 of a server that others still talk to; [`Server::kill`] must follow.
@@ -162,11 +166,13 @@ impl Server {
     /// Starts again on the same directory.
     pub fn restart(&mut self) {
         self.child = spawn(&self.dir, self.port, &self.args);
+        watchdog::begin(self.pid(), self.port, &self.dir);
     }
 
     /// Starts again, and [stops](Self::stop) it as soon as it listens.
     pub fn stop_early(&mut self) {
         self.child = launch(&self.dir, self.port, &self.args);
+        watchdog::begin(self.pid(), self.port, &self.dir);
         while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             let ended = self.child.try_wait().expect("wait");
             assert_eq!(ended, None, "the server ended before it listened");
@@ -178,6 +184,7 @@ impl Server {
     /// Waits for a clean end that something else has caused.
     pub fn wait(&mut self) {
         let status = self.child.wait().expect("wait");
+        watchdog::end(self.pid());
         assert!(status.success(), "the server ended with {status}");
     }
 
@@ -207,6 +214,7 @@ impl Drop for Server {
         // Already dead after a kill; nothing else to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        watchdog::end(self.pid());
     }
 }
 

@@ -68,6 +68,7 @@ mod tracked_gtids;
 mod triggers;
 mod upgrade;
 mod views;
+mod watchdog;
 mod workers;
 mod xa;
 mod xa_crash;
