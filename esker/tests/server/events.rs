@@ -122,7 +122,7 @@ fn schedules_go_on_behind_a_restart_and_a_crash() {
     server.kill();
     server.set_args(&[]);
     server.restart();
-    assert_eq!(count(&server, scheduler), 1);
+    eventually("the scheduler is there", || count(&server, scheduler) == 1);
     let late = "SELECT COUNT(*) FROM d.t WHERE what = 'late'";
     let series = "SELECT COUNT(*) FROM d.t WHERE what = 'series'";
     eventually("both have run", || {
