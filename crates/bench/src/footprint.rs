@@ -127,10 +127,10 @@ impl Most {
         let memory = engine.stats().memory;
         let resident = machine::resident().map_or(0, |resident| resident.now);
         let pairs = [
-            (&self.total, memory.total),
+            (&self.total, memory.total.now),
             (&self.resident, resident),
-            (&self.memtables, memory.memtables),
-            (&self.cache, memory.cache),
+            (&self.memtables, memory.memtables.now),
+            (&self.cache, memory.cache.now),
         ];
         for (most, now) in pairs {
             most.fetch_max(now, Ordering::Relaxed);

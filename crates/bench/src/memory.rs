@@ -112,6 +112,11 @@ impl Fs for MemoryFs {
         Ok(Box::new(NobodyElse))
     }
 
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64> {
+        let file = self.names.lock().files.get(path).cloned();
+        file.map_or(Ok(0), |file| file.len())
+    }
+
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         Ok(FREE_BYTES)
     }

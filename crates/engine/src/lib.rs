@@ -88,7 +88,7 @@ mod visit;
 pub mod wait;
 
 pub use backup::{Backup, BackupId, BackupProgress, BackupSet, Copied, OnProgress, VerifiedBackup};
-pub use budget::{Charge, MemoryBudget, MemoryUse, Reservation};
+pub use budget::{BytesUsed, Charge, MemoryBudget, MemoryUse, Reservation};
 pub use bulk::{BuildError, Built, TreeBuilder};
 pub use cache::CacheStats;
 pub use check::{Checked, DamagedPart, Finding, check};

@@ -132,7 +132,7 @@ fn compaction_refreshes_what_readers_have_in_use() {
         "{missed} of {refreshed} were missed"
     );
     // What was not in use was not read.
-    assert!(engine.stats().memory.cache < 6 * MIB as u64);
+    assert!(engine.stats().memory.cache.now < 6 * MIB as u64);
     drop(txn);
     engine.shutdown().expect("ends");
 }
@@ -148,7 +148,7 @@ fn more_data_than_memory_stay_within_the_limit_by_every_cause() {
     let check = |what: &str| {
         let memory = engine.stats().memory;
         assert!(budget.total() <= limit + limit / 10, "{what}: {memory:?}");
-        assert!(memory.extent_metadata > 0 && memory.log_buffer == MIB as u64);
+        assert!(memory.extent_metadata.now > 0 && memory.log_buffer.now == MIB as u64);
         let sum: usize = MemoryUse::ALL.iter().map(|what| budget.used(*what)).sum();
         assert_eq!(sum, budget.total());
     };
@@ -160,7 +160,7 @@ fn more_data_than_memory_stay_within_the_limit_by_every_cause() {
     }
     scan_all(&engine, &tree);
     check("scanned");
-    assert!(engine.stats().memory.cache > limit as u64 / 4);
+    assert!(engine.stats().memory.cache.now > limit as u64 / 4);
     for round in 0..40 {
         put(
             &engine,
@@ -212,8 +212,8 @@ fn memtables_that_a_scan_keeps_are_counted_and_hold_nobody_back() {
     assert!(rows.next().expect("reads").is_some());
     settle(&engine);
     let kept = engine.stats().memory;
-    assert!(kept.lingering_memtables > MIB as u64, "{kept:?}");
-    assert!(kept.memtables < MIB as u64, "{kept:?}");
+    assert!(kept.lingering_memtables.now > MIB as u64, "{kept:?}");
+    assert!(kept.memtables.now < MIB as u64, "{kept:?}");
     // More than memtables may have, beside what the scan keeps.
     put(&engine, &tree, 20_000..90_000);
     assert!(engine.memory().total() <= 17 * MIB + 600_000);
@@ -221,7 +221,7 @@ fn memtables_that_a_scan_keeps_are_counted_and_hold_nobody_back() {
     drop((rows, txn));
     engine.maintain().expect("works");
     settle(&engine);
-    assert_eq!(engine.stats().memory.lingering_memtables, 0);
+    assert_eq!(engine.stats().memory.lingering_memtables.now, 0);
     engine.shutdown().expect("ends");
 }
 
@@ -233,7 +233,7 @@ fn a_smaller_limit_is_kept_at_once_and_a_larger_one_is_used() {
     put(&engine, &tree, 0..100_000);
     settle(&engine);
     scan_all(&engine, &tree);
-    assert!(engine.stats().memory.cache > 16 * MIB as u64);
+    assert!(engine.stats().memory.cache.now > 16 * MIB as u64);
     engine.set_memory_limit(12 * MIB);
     assert_eq!(engine.stats().memory.limit, 12 * MIB as u64);
     assert!(
@@ -243,6 +243,6 @@ fn a_smaller_limit_is_kept_at_once_and_a_larger_one_is_used() {
     );
     engine.set_memory_limit(64 * MIB);
     scan_all(&engine, &tree);
-    assert!(engine.stats().memory.cache > 16 * MIB as u64);
+    assert!(engine.stats().memory.cache.now > 16 * MIB as u64);
     engine.shutdown().expect("ends");
 }

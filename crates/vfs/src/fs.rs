@@ -54,6 +54,9 @@ pub trait Fs: Send + Sync {
     /// `WouldBlock` if somebody else holds it.
     fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn DirLock>>;
 
+    /// What a file or directory takes on the disk, bytes: its blocks, not its length.
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64>;
+
     /// Bytes that can still be written below this directory.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 

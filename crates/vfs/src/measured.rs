@@ -256,6 +256,10 @@ impl Fs for MeasuredFs {
         self.below.lock_dir(dir)
     }
 
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.below.taken_bytes(path)
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.below.free_bytes(dir)
     }

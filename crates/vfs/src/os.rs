@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -23,6 +23,9 @@ use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, SHARE_ALIGN, write_ze
 
 /// Name of the lock file that [`Fs::lock_dir`] creates in the directory.
 const LOCK_FILE: &str = "LOCK";
+
+/// What the system counts the blocks of a file in.
+const BLOCK_BYTES: u64 = 512;
 
 /// Piece written at a time where a file system cannot preallocate.
 const ZERO_CHUNK: usize = 64 * 1024;
@@ -142,6 +145,10 @@ impl Fs for OsFs {
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::symlink_metadata(path)?.blocks() * BLOCK_BYTES)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -76,6 +76,10 @@ impl Fs for SlowFs {
         self.below.lock_dir(dir)
     }
 
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.below.taken_bytes(path)
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.below.free_bytes(dir)
     }

@@ -3,8 +3,8 @@
 //! Neighbours: memtables, blocks, extents, the log buffer, transactions and background work charge what they hold;
 //! `cache` and `maintain` keep to the shares; the layer above charges its sorts and hash tables.
 //!
-//! Parts: `shares` (how the limit is divided: a pure function) → [`MemoryBudget`] → `Charge` (follows the size of a
-//! thing) and [`Reservation`] (asks first).
+//! Parts: `shares` (how the limit is divided: a pure function) and `gauge` (counts with their high-water marks) →
+//! [`MemoryBudget`] → `Charge` (follows the size of a thing) and [`Reservation`] (asks first).
 //!
 //! **Invariants**
 //! - What is charged is given back by a guard's drop, exactly once.
@@ -13,6 +13,7 @@
 //! - Demands (transactions, statements) together stay below half of what is not fixed, so memtables and cache can
 //!   always be brought down to what is left.
 
+mod gauge;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ use esker_vfs::machine::Resident;
 use parking_lot::Mutex;
 
 use crate::{EngineError, Result};
+pub use gauge::BytesUsed;
+use gauge::{Gauge, Mark};
 use shares::{MOST_UNCOUNTED, Picture, Shares};
 
 /// The limit is divided anew when something has grown by one part in so many of it.
@@ -115,6 +118,20 @@ impl MemoryUse {
     }
 }
 
+/// See [`MemoryBudget::derived`].
+pub(crate) struct Derived {
+    /// All causes.
+    pub(crate) total: BytesUsed,
+    /// See [`MemoryBudget::unflushed`].
+    pub(crate) unflushed: BytesUsed,
+    /// Memtables that were flushed and are still read.
+    pub(crate) lingering: BytesUsed,
+    /// What is in the cache.
+    pub(crate) cached: BytesUsed,
+    /// Blocks, filters and indexes that are in use outside the cache.
+    pub(crate) blocks_outside: BytesUsed,
+}
+
 /// What the last division needs to know at the next.
 #[derive(Default)]
 struct Divided {
@@ -135,6 +152,15 @@ pub(crate) trait Governed: Send + Sync {
 
     /// Gives memory that nothing uses back to the system.
     fn trim(&self);
+}
+
+/// High-water marks of what is computed from several counts, as of the looks of [`MemoryBudget::sample`].
+#[derive(Default)]
+struct Marks {
+    unflushed: Mark,
+    cached: Mark,
+    blocks_outside: Mark,
+    total: Mark,
 }
 
 /// What the budget asks of the process.
@@ -158,9 +184,10 @@ type Alarm = Box<dyn Fn() + Send + Sync>;
 /// several is as of slightly different moments.
 pub struct MemoryBudget {
     limit: AtomicUsize,
-    used: [AtomicUsize; MemoryUse::ALL.len()],
+    used: [Gauge; MemoryUse::ALL.len()],
     /// Memtables that were flushed and are still read, as of the last look.
-    lingering: AtomicUsize,
+    lingering: Gauge,
+    marks: Marks,
     soft: AtomicUsize,
     hard: AtomicUsize,
     divided: Mutex<Divided>,
@@ -174,8 +201,9 @@ impl MemoryBudget {
     pub fn new(limit_bytes: usize) -> Arc<MemoryBudget> {
         let budget = MemoryBudget {
             limit: AtomicUsize::new(limit_bytes),
-            used: [const { AtomicUsize::new(0) }; MemoryUse::ALL.len()],
-            lingering: AtomicUsize::new(0),
+            used: Default::default(),
+            lingering: Gauge::default(),
+            marks: Marks::default(),
             soft: AtomicUsize::new(0),
             hard: AtomicUsize::new(0),
             divided: Mutex::default(),
@@ -207,7 +235,23 @@ impl MemoryBudget {
 
     /// Bytes taken for a cause.
     pub fn used(&self, what: MemoryUse) -> usize {
-        self.counter(what).load(Ordering::Relaxed)
+        self.gauge(what).now()
+    }
+
+    /// The same, with the most it ever was.
+    pub(crate) fn used_and_peak(&self, what: MemoryUse) -> BytesUsed {
+        self.gauge(what).used()
+    }
+
+    /// What is computed from several counts, with the most that was seen of it.
+    pub(crate) fn derived(&self) -> Derived {
+        Derived {
+            total: self.marks.total.beside(self.total()),
+            unflushed: self.marks.unflushed.beside(self.unflushed()),
+            lingering: self.lingering.used(),
+            cached: self.marks.cached.beside(self.cached()),
+            blocks_outside: self.marks.blocks_outside.beside(self.blocks_outside()),
+        }
     }
 
     /// Bytes taken for all causes.
@@ -223,13 +267,17 @@ impl MemoryBudget {
 
     /// Memtables that were flushed and are still read.
     pub(crate) fn lingering(&self) -> usize {
-        self.lingering.load(Ordering::Relaxed)
+        self.lingering.now()
     }
 
     /// Blocks, filters and indexes that are in use outside the cache.
     pub(crate) fn blocks_outside(&self) -> usize {
-        let cached = self.cache().map_or(0, |cache| cache.content_bytes());
-        self.used(MemoryUse::Blocks).saturating_sub(cached as usize)
+        self.used(MemoryUse::Blocks).saturating_sub(self.cached())
+    }
+
+    /// What is in the cache.
+    fn cached(&self) -> usize {
+        self.cache().map_or(0, |cache| cache.content_bytes()) as usize
     }
 
     /// Memtables above this are flushed.
@@ -358,7 +406,7 @@ impl MemoryBudget {
         half.max(LEAST_DEMANDS_BYTES)
     }
 
-    fn counter(&self, what: MemoryUse) -> &AtomicUsize {
+    fn gauge(&self, what: MemoryUse) -> &Gauge {
         &self.used[what as usize]
     }
 
@@ -372,7 +420,7 @@ impl MemoryBudget {
     }
 
     fn add(&self, what: MemoryUse, bytes: usize) {
-        let before = self.counter(what).fetch_add(bytes, Ordering::Relaxed);
+        let before = self.gauge(what).add(bytes);
         let step = self.limit() / STEPS + 1;
         if what.displaces() && before / step != before.saturating_add(bytes) / step {
             self.divide();
@@ -381,13 +429,13 @@ impl MemoryBudget {
 
     fn subtract(&self, what: MemoryUse, bytes: usize) {
         // Nobody is in a hurry to use what has become free: the next look divides it.
-        let before = self.counter(what).fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.gauge(what).subtract(bytes);
         debug_assert!(before >= bytes, "what is given back was counted");
     }
 
     /// Says what memory a cause has, where that is found out from time to time.
     pub(crate) fn set(&self, what: MemoryUse, bytes: usize) {
-        self.counter(what).store(bytes, Ordering::Relaxed);
+        self.gauge(what).set(bytes);
     }
 
     /// A look from time to time: `unflushed_tables` is the memory of memtables that are in a tree.
@@ -395,7 +443,9 @@ impl MemoryBudget {
         let lingering = self
             .used(MemoryUse::Memtables)
             .saturating_sub(unflushed_tables);
-        self.lingering.store(lingering, Ordering::Relaxed);
+        self.lingering.set(lingering);
+        // Looking raises the marks.
+        self.derived();
         if let Some(cache) = self.cache() {
             cache.trim();
         }

@@ -42,6 +42,36 @@ fn what_is_charged_is_given_back() {
 }
 
 #[test]
+fn the_most_that_was_charged_is_remembered() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let peaks = |what| {
+        let used = budget.used_and_peak(what);
+        (used.now, used.peak)
+    };
+    let mut charge = Charge::of(&budget, MemoryUse::Statements, 1000);
+    let other = Charge::of(&budget, MemoryUse::Statements, 500);
+    charge.set(200);
+    assert_eq!(peaks(MemoryUse::Statements), (700, 1500));
+    drop((charge, other));
+    assert_eq!(peaks(MemoryUse::Statements), (0, 1500));
+    budget.set(MemoryUse::RowLocks, 90);
+    budget.set(MemoryUse::RowLocks, 40);
+    assert_eq!(peaks(MemoryUse::RowLocks), (40, 90));
+    // Nobody has looked at the sum while it was larger.
+    assert_eq!(budget.derived().total.peak, 40);
+    let _held = Charge::of(&budget, MemoryUse::Memtables, 2000);
+    budget.sample(2000);
+    assert_eq!(
+        budget.derived().unflushed,
+        BytesUsed {
+            now: 2000,
+            peak: 2000
+        }
+    );
+    assert_eq!(budget.derived().total.peak, 2040);
+}
+
+#[test]
 fn threads_that_follow_one_size_charge_it_once() {
     let budget = MemoryBudget::new(64 * MIB);
     let charge = Charge::new(&budget, MemoryUse::Memtables);

@@ -178,11 +178,6 @@ impl BlockCache {
         self.cache.capacity()
     }
 
-    /// Bytes in use.
-    pub fn used_bytes(&self) -> u64 {
-        self.cache.weight()
-    }
-
     /// What happened in it since it was made.
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats {

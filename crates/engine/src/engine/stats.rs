@@ -8,7 +8,7 @@
 use esker_wal::{LogSpace, WaitCause, WalStats};
 
 use super::Engine;
-use crate::budget::MemoryUse;
+use crate::budget::{BytesUsed, MemoryUse};
 use crate::cache::CacheStats;
 use crate::maintain::{StallCause, Stalls};
 use crate::pool::ScanStats;
@@ -61,35 +61,35 @@ pub struct MemoryStats {
     /// What all together may have.
     pub limit: u64,
     /// What all together have.
-    pub total: u64,
+    pub total: BytesUsed,
     /// Memtables that are not flushed, and what was replayed from the log; writers wait at the limit.
-    pub memtables: u64,
+    pub memtables: BytesUsed,
     /// See `memtables`.
     pub memtables_limit: u64,
     /// Memtables that were flushed and are still read.
-    pub lingering_memtables: u64,
+    pub lingering_memtables: BytesUsed,
     /// Blocks, filters and indexes in the cache.
-    pub cache: u64,
+    pub cache: BytesUsed,
     /// See `cache`.
     pub cache_limit: u64,
     /// Blocks, filters and indexes in use outside the cache.
-    pub blocks_outside: u64,
+    pub blocks_outside: BytesUsed,
     /// What is known of every extent without reading it.
-    pub extent_metadata: u64,
+    pub extent_metadata: BytesUsed,
     /// The log buffer; all of it from the start.
-    pub log_buffer: u64,
+    pub log_buffer: BytesUsed,
     /// Write sets and commit records of transactions.
-    pub transactions: u64,
+    pub transactions: BytesUsed,
     /// Row locks, as of the last look.
-    pub row_locks: u64,
+    pub row_locks: BytesUsed,
     /// Buffers of flushes, compactions and index builds, and what is read ahead.
-    pub background: u64,
+    pub background: BytesUsed,
     /// Sorts, hash tables and buffers of statements.
-    pub statements: u64,
+    pub statements: BytesUsed,
     /// Buffers of the temporary files of statements.
-    pub temp_files: u64,
+    pub temp_files: BytesUsed,
     /// Of those who follow the log.
-    pub followers: u64,
+    pub followers: BytesUsed,
 }
 
 impl Engine {
@@ -118,16 +118,17 @@ impl Engine {
     /// What memory is used for.
     fn memory_stats(&self) -> MemoryStats {
         let budget = &self.core.env.commit.budget;
-        let used = |what| budget.used(what) as u64;
+        let used = |what| budget.used_and_peak(what);
+        let derived = budget.derived();
         MemoryStats {
             limit: budget.limit() as u64,
-            total: budget.total() as u64,
-            memtables: budget.unflushed() as u64,
+            total: derived.total,
+            memtables: derived.unflushed,
             memtables_limit: budget.memtables_hard() as u64,
-            lingering_memtables: budget.lingering() as u64,
-            cache: self.core.env.trees.store().cache.used_bytes(),
+            lingering_memtables: derived.lingering,
+            cache: derived.cached,
             cache_limit: budget.cache_capacity() as u64,
-            blocks_outside: budget.blocks_outside() as u64,
+            blocks_outside: derived.blocks_outside,
             extent_metadata: used(MemoryUse::ExtentMetadata),
             log_buffer: used(MemoryUse::LogBuffer),
             transactions: used(MemoryUse::Transactions),

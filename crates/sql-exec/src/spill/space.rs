@@ -47,6 +47,11 @@ impl TempSpace {
         Path::new(tmpdir).join(format!("{SHARED_PREFIX}{:016x}", hash.finish()))
     }
 
+    /// Where they are made.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Makes the directory, or empties the one that is there. Buffers are charged to `memory`.
     ///
     /// # Errors

@@ -9,15 +9,17 @@
 //! sets), `roles`, `routines` (stored routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords,
 //! extension tables), `tablespaces`,
 //! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
-//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `profiling`
-//! (stages of a session's statements), `traces` (what the planner considered) · `mysql` (accounts, time zones) ·
-//! `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have exactly its columns;
-//! rows are made for one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what
+//! files take), `profiling` (stages of a session's statements), `traces` (what the planner considered) · `mysql`
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
+//! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
+//! of that moment, and only about what the account may see.
 
 mod absent;
 mod deadlocks;
 mod declared;
 mod dictionary;
+mod disk;
 mod events;
 mod foreign;
 mod histogram;

@@ -1,6 +1,6 @@
-//! INFORMATION_SCHEMA tables of the storage engine: trees, extents, compactions, memory, write stalls.
+//! INFORMATION_SCHEMA tables of the storage engine: trees, extents, compactions, memory, disk, write stalls.
 //!
-//! Neighbours: `infoschema` asks by table name; the engine has the figures.
+//! Neighbours: `infoschema` asks by table name; the engine has the figures, `disk` looks at the files.
 //! **Invariants**: a table known here has the columns of `tables`; like InnoDB's tables, they show
 //! rows only to users with the PROCESS privilege.
 
@@ -9,16 +9,17 @@ use std::fmt::Write as _;
 
 use esker_engine::compact::{CompactionKind, CompactionStats};
 use esker_engine::extent::HasMeta;
-use esker_engine::{StallCause, TreeId};
+use esker_engine::{BytesUsed, StallCause, TreeId};
 use esker_types::Value;
 use esker_vfs::machine;
 
-use super::{Viewer, optional, text, yes_no};
+use super::{Viewer, disk, optional, text, yes_no};
 
 /// The rows of a table about the storage; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     let make = match table {
         "ESKER_COMPACTIONS" => compactions,
+        "ESKER_DISK" => disk::rows,
         "ESKER_EXTENTS" => extents,
         "ESKER_MEMORY" => memory,
         "ESKER_STALLS" => stalls,
@@ -80,7 +81,7 @@ fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 /// What memory is used for, and how much. The whole is not among them.
-pub(super) fn memory_areas(viewer: &Viewer) -> Vec<(&'static str, u64)> {
+pub(super) fn memory_areas(viewer: &Viewer) -> Vec<(&'static str, BytesUsed)> {
     let memory = viewer.instance.engine().stats().memory;
     vec![
         ("memtables", memory.memtables),
@@ -100,11 +101,12 @@ pub(super) fn memory_areas(viewer: &Viewer) -> Vec<(&'static str, u64)> {
 
 fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
     let memory = viewer.instance.engine().stats().memory;
-    let row = |area: &str, bytes: u64, limit: Option<u64>| {
+    let row = |area: &str, used: BytesUsed, limit: Option<u64>| {
         vec![
             text(area),
-            Value::UInt(bytes),
+            Value::UInt(used.now),
             limit.map_or(Value::Null, Value::UInt),
+            Value::UInt(used.peak),
         ]
     };
     let limit_of = |area: &str| match area {
@@ -114,17 +116,25 @@ fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
     };
     let areas = memory_areas(viewer).into_iter();
     let mut rows: Vec<_> = areas
-        .map(|(area, bytes)| row(area, bytes, limit_of(area)))
+        .map(|(area, used)| row(area, used, limit_of(area)))
         .collect();
     rows.push(row("all", memory.total, Some(memory.limit)));
     if let Some(resident) = machine::resident() {
         // What nobody counts: connections, the catalog, stacks, holes of the heap, and what it has freed but not given
-        // back.
-        let not_counted = resident.now.saturating_sub(resident.files + memory.total);
-        rows.push(row("not counted", not_counted, None));
-        rows.push(row("code and mapped files", resident.files, None));
-        rows.push(row("resident", resident.now, None));
-        rows.push(row("resident, at most", resident.peak, None));
+        // back. Nobody has watched these two.
+        let unwatched =
+            |area, bytes| vec![text(area), Value::UInt(bytes), Value::Null, Value::Null];
+        let counted = resident.files + memory.total.now;
+        rows.push(unwatched(
+            "not counted",
+            resident.now.saturating_sub(counted),
+        ));
+        rows.push(unwatched("code and mapped files", resident.files));
+        let resident = BytesUsed {
+            now: resident.now,
+            peak: resident.peak,
+        };
+        rows.push(row("resident", resident, None));
     }
     rows
 }

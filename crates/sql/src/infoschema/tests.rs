@@ -209,6 +209,7 @@ fn the_log_is_shown_to_who_may_see_processes() {
     let few = &mut session(&instance, Privileges::named("SELECT").unwrap());
     for table in [
         "ESKER_COMPACTIONS",
+        "ESKER_DISK",
         "ESKER_LOG",
         "ESKER_LOG_WAITS",
         "ESKER_MEMORY",
@@ -317,6 +318,27 @@ fn trees_memory_and_flushes_are_shown() {
 }
 
 #[test]
+fn every_byte_on_the_disk_has_an_area() {
+    let machine = SimEnv::new(12);
+    let instance = testing::open(&machine, &[]);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    run(s, "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'), (3, 'c')").unwrap();
+    instance.engine().flush_all().unwrap();
+    let area = |area: &str| {
+        format!("SELECT BYTES FROM information_schema.ESKER_DISK WHERE AREA = '{area}'")
+    };
+    for name in ["extents", "log", "manifest"] {
+        assert!(number(s, &area(name)) > 0, "{name}");
+    }
+    let all = "SELECT SUM(BYTES) FROM information_schema.ESKER_DISK WHERE AREA <> 'free'";
+    assert_eq!(number(s, all), machine.fs.used_bytes());
+    machine.fs.set_capacity(machine.fs.used_bytes() + 4096);
+    assert_eq!(number(s, &area("free")), 4096);
+    instance.shutdown().unwrap();
+}
+
+#[test]
 fn memory_is_shown_by_cause_limited_and_refused() {
     let machine = SimEnv::new(6);
     let instance = testing::open(&machine, &[]);
@@ -325,6 +347,7 @@ fn memory_is_shown_by_cause_limited_and_refused() {
         format!("SELECT {what} FROM information_schema.ESKER_MEMORY WHERE AREA = '{area}'")
     };
     assert_eq!(number(s, &area("BYTES", "log buffer")), 1 << 20);
+    assert_eq!(number(s, &area("PEAK_BYTES", "log buffer")), 1 << 20);
     let parts = "SELECT SUM(BYTES) FROM information_schema.ESKER_MEMORY WHERE AREA NOT LIKE 'resident%' AND AREA <> 'all'";
     assert!(number(s, parts) > 1 << 20);
     // Every byte that is resident has a cause, were it only that nobody counts it; of what is counted some was not

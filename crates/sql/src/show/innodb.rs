@@ -30,14 +30,17 @@ pub(super) fn values(instance: &Instance) -> Vec<Status> {
 
 fn cache(stats: &EngineStats) -> Vec<(&'static str, u64)> {
     let memory = &stats.memory;
-    let free = memory.cache_limit.saturating_sub(memory.cache);
+    let free = memory.cache_limit.saturating_sub(memory.cache.now);
     vec![
-        ("Innodb_buffer_pool_bytes_data", memory.cache),
-        ("Innodb_buffer_pool_bytes_dirty", memory.memtables),
-        ("Innodb_buffer_pool_pages_data", memory.cache / PAGE_BYTES),
+        ("Innodb_buffer_pool_bytes_data", memory.cache.now),
+        ("Innodb_buffer_pool_bytes_dirty", memory.memtables.now),
+        (
+            "Innodb_buffer_pool_pages_data",
+            memory.cache.now / PAGE_BYTES,
+        ),
         (
             "Innodb_buffer_pool_pages_dirty",
-            memory.memtables / PAGE_BYTES,
+            memory.memtables.now / PAGE_BYTES,
         ),
         ("Innodb_buffer_pool_pages_free", free / PAGE_BYTES),
         (

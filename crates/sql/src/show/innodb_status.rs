@@ -213,11 +213,11 @@ fn buffer_pool(out: &mut String, figures: &Figures, instance: &Instance) {
     let pages = |name: &str| figures.number(&format!("Innodb_buffer_pool_{name}"));
     let reads = pages("reads");
     heading(out, "BUFFER POOL AND MEMORY");
-    put!(out, "Total large memory allocated {}", memory.total);
+    put!(out, "Total large memory allocated {}", memory.total.now);
     put!(
         out,
         "Dictionary memory allocated {}",
-        memory.extent_metadata
+        memory.extent_metadata.now
     );
     put!(out, "Buffer pool size   {}", pages("pages_total"));
     put!(out, "Free buffers       {}", pages("pages_free"));

@@ -113,6 +113,18 @@ impl Disk {
         self.capacity.saturating_sub(self.used)
     }
 
+    /// What a name takes; a directory nothing.
+    pub(super) fn taken(&self, path: &Path) -> io::Result<u64> {
+        if !self.has_power() {
+            return Err(power_is_off());
+        }
+        match self.names.get(path) {
+            Some(Node::Dir) => Ok(0),
+            Some(Node::File(inode)) => Ok(self.inodes[&inode].space.total()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     pub(super) fn used(&self) -> u64 {
         self.used
     }

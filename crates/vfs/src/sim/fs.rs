@@ -311,6 +311,10 @@ impl Fs for SimFs {
         }))
     }
 
+    fn taken_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.shared.disk.lock().taken(&normalised(path))
+    }
+
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         Ok(self.shared.disk.lock().free())
     }

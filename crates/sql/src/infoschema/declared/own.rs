@@ -63,6 +63,9 @@ const TABLES: &[(&str, &[Column])] = &[
         c("NUMBER", UInt), c("TIME", Text(26)), c("PROCESSLIST_ID", UInt), c("USER", Text(32)), c("VICTIM", Text(3)),
         c("STATEMENT", LongText), c("WAITS_FOR", LongText), c("HOLDS", LongText),
     ]),
+    ("ESKER_DISK", &[
+        c("AREA", Text(64)), c("FOLDER", Text(512)), c("FILES", UInt), c("BYTES", UInt),
+    ]),
     ("ESKER_EXTENTS", &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
         c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("SORTED_RUN", UInt), c("EXTENT_ID", UInt),
@@ -84,7 +87,7 @@ const TABLES: &[(&str, &[Column])] = &[
         c("DELAY", Text(1)), c("CAUSE", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
     ]),
     ("ESKER_MEMORY", &[
-        c("AREA", Text(64)), c("BYTES", UInt), c("LIMIT_BYTES", UInt),
+        c("AREA", Text(64)), c("BYTES", UInt), c("LIMIT_BYTES", UInt), c("PEAK_BYTES", UInt),
     ]),
     ("ESKER_METADATA_LOCKS", &[
         c("OBJECT_TYPE", Text(64)), c("OBJECT_SCHEMA", Text(64)), c("OBJECT_NAME", Text(64)),

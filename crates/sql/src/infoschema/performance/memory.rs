@@ -1,8 +1,8 @@
 //! Memory by what it is used for.
 //!
 //! Neighbours: the engine's budget counts (`infoschema.ESKER_MEMORY` shows the same with limits).
-//! **Invariant**: only what is used now is known; how often and at most how much was used is not, and those figures
-//! equal the present.
+//! **Invariant**: what is used now and the most that was used are known; how often something was allocated is not, and
+//! those figures equal the present.
 
 use esker_types::Value;
 
@@ -27,15 +27,16 @@ fn by_event(viewer: &Viewer) -> Vec<Vec<Value>> {
     let areas = storage::memory_areas(viewer).into_iter();
     areas
         .map(|(area, bytes)| {
-            let used = i64::from(bytes > 0);
+            let used = i64::from(bytes.now > 0);
+            let ever = i64::from(bytes.peak > 0);
             vec![
                 text(format!("memory/esker/{}", area.replace([' ', ','], "_"))),
                 Value::Int(used),
-                Value::UInt(bytes),
+                Value::UInt(bytes.now),
                 Value::Int(used),
-                Value::Int(used),
-                Value::UInt(bytes),
-                Value::UInt(bytes),
+                Value::Int(ever),
+                Value::UInt(bytes.now),
+                Value::UInt(bytes.peak),
             ]
         })
         .collect()
