@@ -2,7 +2,8 @@
 //! measures, `check` and `inspect` look at files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
-//! log and prints errors for people (`show`, `log` and `log_format` for the server's log, and `bar` for progress);
+//! log and prints errors for people (`show`; `log`, `log_format` and `recent_log` for the server's log; `bar` for
+//! progress);
 //! `heap` is the allocator; `server_options` says which server; `generate` makes man pages and completions.
 
 mod backup;
@@ -14,6 +15,7 @@ mod heap;
 mod inspect;
 mod log;
 mod log_format;
+mod recent_log;
 mod restore;
 mod serve;
 mod server_options;

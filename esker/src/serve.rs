@@ -11,10 +11,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::bar::Bar;
-use crate::{heap, log, log_format};
+use crate::{heap, log, log_format, recent_log};
 use esker_server::{Config, Hooks};
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 fn gather(files: &[PathBuf], settings: &[String]) -> Result<Config, String> {
     // Others may have put there what is no text; ours is.
@@ -69,6 +71,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     let hooks = Hooks {
         progress,
         reopen_logs: Arc::new(log::reopen),
+        recent_log: recent_log::lines,
         reclaim: heap::reclaim,
         ready: |address, instance: &_| announce(address, instance, &data_dir),
     };
@@ -82,6 +85,8 @@ fn begin_log() {
         .with_max_level(tracing::Level::INFO)
         .with_writer(|| log::Sink)
         .event_format(log_format::Lines::new())
+        .finish()
+        .with(recent_log::Keeper)
         .init();
 }
 

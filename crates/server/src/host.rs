@@ -7,12 +7,12 @@
 use std::sync::{Arc, Weak};
 
 use esker_sql::replica::Reception;
-use esker_sql::{Host, Instance};
+use esker_sql::{Host, Instance, LogLine};
 use esker_vfs::Env;
 use tokio::sync::Notify;
 
 use crate::config::Config;
-use crate::listener::{self, ReopenLogs, Shared};
+use crate::listener::{self, RecentLog, ReopenLogs, Shared};
 use crate::replica;
 
 /// A statement's wish that the server stops.
@@ -33,6 +33,7 @@ pub(crate) fn on_hangup(instance: &Instance) {
 pub(crate) struct ServerHost {
     pub(crate) stop: Stop,
     pub(crate) reopen_logs: ReopenLogs,
+    pub(crate) recent_log: RecentLog,
     pub(crate) config: Config,
     /// Not a strong reference: what connections share holds the instance, and the instance this.
     pub(crate) shared: Weak<Shared>,
@@ -46,6 +47,10 @@ impl Host for ServerHost {
 
     fn reopen_logs(&self) -> Result<(), String> {
         (self.reopen_logs)()
+    }
+
+    fn recent_log(&self) -> Vec<LogLine> {
+        (self.recent_log)()
     }
 
     fn reload_tls(&self) -> Result<(), String> {

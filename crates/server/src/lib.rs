@@ -51,4 +51,4 @@ mod watch;
 mod worker;
 
 pub use config::{Config, ConfigError};
-pub use listener::{Hooks, ReopenLogs, StartError, run, validate};
+pub use listener::{Hooks, RecentLog, ReopenLogs, StartError, run, validate};

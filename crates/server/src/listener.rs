@@ -16,7 +16,7 @@ use arc_swap::ArcSwapOption;
 use esker_sql::accounts::{Account, Plugin};
 use esker_sql::infoschema::measured_files;
 use esker_sql::variables::Setting;
-use esker_sql::{Instance, InstanceConfig, Starting};
+use esker_sql::{Instance, InstanceConfig, LogLine, Starting};
 use esker_types::SqlError;
 use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
@@ -111,12 +111,17 @@ impl Shared {
 /// Opens the files of the server's log anew.
 pub type ReopenLogs = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// The last lines of the server's log, the oldest first.
+pub type RecentLog = fn() -> Vec<LogLine>;
+
 /// What the process around the server does.
 pub struct Hooks<R: FnOnce(SocketAddr, &Instance)> {
     /// Called now and then while the log is replayed.
     pub progress: OnProgress,
     /// Called at SIGHUP and FLUSH LOGS.
     pub reopen_logs: ReopenLogs,
+    /// Called for `performance_schema.error_log`.
+    pub recent_log: RecentLog,
     /// Gives what the heap keeps free back to the system.
     pub reclaim: fn(),
     /// Called with the address once statements may run.
@@ -327,6 +332,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let Hooks {
         progress,
         reopen_logs,
+        recent_log,
         ready,
         reclaim: _,
     } = hooks;
@@ -384,6 +390,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let host = ServerHost {
         stop: stop_wish,
         reopen_logs,
+        recent_log,
         config: config.clone(),
         shared: Arc::downgrade(&shared),
     };

@@ -1,5 +1,5 @@
-//! What a statement asks of the process around the database: to stop, to reopen its log, to read its certificate
-//! again, to receive from another server.
+//! What a statement asks of the process around the database: to stop, to reopen its log, what is in it, to read its
+//! certificate again, to receive from another server.
 //!
 //! Neighbours: the server implements [`Host`] and hands it to [`Instance::serve_for`](crate::Instance::serve_for);
 //! `session` asks it. A database without a server has none: the statements are refused.
@@ -11,6 +11,28 @@ use esker_types::{SqlError, SqlResult};
 
 use crate::replica::Reception;
 
+/// How urgent a line of the error log is, by MySQL's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPriority {
+    /// Something failed.
+    Error,
+    /// Something may fail.
+    Warning,
+    /// Something happened.
+    Note,
+}
+
+/// A line of the error log.
+#[derive(Clone, Debug)]
+pub struct LogLine {
+    /// When it was written: microseconds since 1970.
+    pub micros: i64,
+    /// How urgent it is.
+    pub priority: LogPriority,
+    /// What it says.
+    pub text: String,
+}
+
 /// The process.
 pub trait Host: Send + Sync {
     /// Ends the server as SIGTERM does. `by` is the account, for the log.
@@ -21,6 +43,9 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// What the system says; the log goes on in the file it had.
     fn reopen_logs(&self) -> Result<(), String>;
+
+    /// The last lines of the error log, the oldest first.
+    fn recent_log(&self) -> Vec<LogLine>;
 
     /// Reads certificate and key again (ALTER INSTANCE RELOAD TLS); connections that are open keep theirs.
     ///

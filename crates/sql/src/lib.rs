@@ -41,7 +41,7 @@ pub use esker_sql_catalog::result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
 pub use esker_sql_catalog::{accounts, variables};
-pub use host::Host;
+pub use host::{Host, LogLine, LogPriority};
 pub use instance::{
     HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
     check_settings,

@@ -14,29 +14,51 @@ use super::super::{Viewer, text};
 const PAGE_BYTES: u64 = 16 * 1024;
 
 /// Columns of `engine_cost`.
-pub(super) const ENGINE_COST: &[&str] = &["engine_name", "device_type", "cost_name", "last_update"];
+pub(super) const ENGINE_COST: &[&str] = &[
+    "engine_name",
+    "device_type",
+    "cost_name",
+    "last_update",
+    "default_value",
+];
+
+/// MySQL's constants, which Esker's planner does not use.
+const ENGINE_COSTS: [(&str, f64); 2] = [
+    ("io_block_read_cost", 1.0),
+    ("memory_block_read_cost", 0.25),
+];
 
 /// Rows of `engine_cost`.
 pub(super) fn engine_costs(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let names = ["io_block_read_cost", "memory_block_read_cost"];
-    let row = |name: &str| vec![text("default"), Value::Int(0), text(name), started(viewer)];
-    names.map(row).to_vec()
+    let row = |(name, default)| {
+        vec![
+            text("default"),
+            Value::Int(0),
+            text(name),
+            started(viewer),
+            Value::Double(default),
+        ]
+    };
+    ENGINE_COSTS.map(row).to_vec()
 }
 
 /// Columns of `server_cost`.
-pub(super) const SERVER_COST: &[&str] = &["cost_name", "last_update"];
+pub(super) const SERVER_COST: &[&str] = &["cost_name", "last_update", "default_value"];
+
+/// See [`ENGINE_COSTS`].
+const SERVER_COSTS: [(&str, f64); 6] = [
+    ("disk_temptable_create_cost", 20.0),
+    ("disk_temptable_row_cost", 0.5),
+    ("key_compare_cost", 0.05),
+    ("memory_temptable_create_cost", 1.0),
+    ("memory_temptable_row_cost", 0.1),
+    ("row_evaluate_cost", 0.1),
+];
 
 /// Rows of `server_cost`.
 pub(super) fn server_costs(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let names = [
-        "disk_temptable_create_cost",
-        "disk_temptable_row_cost",
-        "key_compare_cost",
-        "memory_temptable_create_cost",
-        "memory_temptable_row_cost",
-        "row_evaluate_cost",
-    ];
-    names.map(|name| vec![text(name), started(viewer)]).to_vec()
+    let row = |(name, default)| vec![text(name), started(viewer), Value::Double(default)];
+    SERVER_COSTS.map(row).to_vec()
 }
 
 /// When the server started.

@@ -3,13 +3,14 @@
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
 //! `memory` · `stages` (of schema changes) · `statements` (by digest, by command, the last ones) · `transactions`
-//! (that are open) · `table_io` (accesses) · `file_io` · `backup` (positions of the logs) · `replication` (channels) ·
-//! `compression` (of logged transactions).
+//! (that are open) · `table_io` (accesses) · `file_io` · `error_log` · `backup` (positions of the logs) · `replication`
+//! (channels) · `compression` (of logged transactions).
 //! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds,
 //! as in MySQL; a thread has the id of its connection.
 
 mod backup;
 mod compression;
+mod error_log;
 mod file_io;
 mod locks;
 mod memory;
@@ -42,6 +43,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     transactions::SOURCES,
     table_io::SOURCES,
     backup::SOURCES,
+    error_log::SOURCES,
     file_io::SOURCES,
     replication::SOURCES,
     compression::SOURCES,
