@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Server, eventually, free_port, patiently};
+use crate::common::{Ask, Server, eventually, free_port, has_client, output, patiently};
 
 /// `root:` and `viewer:pw` for Basic authentication.
 const ROOT: &str = "cm9vdDo=";
@@ -47,7 +48,7 @@ fn accounts_see_figures_and_strangers_do_not() {
     c.run(
         "CREATE USER viewer IDENTIFIED BY 'pw'; CREATE DATABASE d; CREATE TABLE d.secrets (a INT PRIMARY KEY)",
     );
-    for path in ["/", "/metrics", "/panels.json"] {
+    for path in ["/", "/metrics", "/panels.json", "/details.json"] {
         for token in ["", WRONG] {
             let refused = get(port, path, token);
             assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
@@ -74,17 +75,67 @@ fn accounts_see_figures_and_strangers_do_not() {
     }
     assert!(get(port, "/", VIEWER).contains("<title>Esker</title>"));
     let panels = get(port, "/panels.json", ROOT);
-    for part in [
-        "\"memory\":{\"columns\"",
-        "\"trees\":{\"columns\"",
-        "d.secrets.PRIMARY",
+    let details = get(port, "/details.json", ROOT);
+    for (answer, part) in [
+        (&panels, "\"running\":{\"columns\""),
+        (&panels, "\"commit_times\":{\"columns\""),
+        (&details, "\"memory\":{\"columns\""),
+        (&details, "d.secrets.PRIMARY"),
+        (&details, "listening on 127.0.0.1:"),
     ] {
-        assert!(panels.contains(part), "{part}: {panels}");
+        assert!(answer.contains(part), "{part}: {answer}");
     }
     assert!(!panels.contains("\"error\""), "{panels}");
+    assert!(!details.contains("\"error\""), "{details}");
     // Without PROCESS, nothing of others.
-    assert!(!get(port, "/panels.json", VIEWER).contains("secrets"));
+    assert!(!get(port, "/details.json", VIEWER).contains("secrets"));
     assert!(get(port, "/nothing", ROOT).starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn a_browser_draws_every_panel() {
+    const BROWSER: &str = "chromium-headless-shell";
+    if !has_client("Chromium", Command::new(BROWSER).arg("--version")) {
+        return;
+    }
+    let (server, port, dir) = server(&[]);
+    let mut holder = server.connect();
+    holder.run(
+        "CREATE DATABASE d; CREATE TABLE d.secrets (a INT PRIMARY KEY); INSERT INTO d.secrets VALUES (1); \
+         BEGIN; UPDATE d.secrets SET a = 2",
+    );
+    let mut waiting = server.connect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| waiting.code("DELETE FROM d.secrets WHERE a = 1"));
+        let page = output(Command::new("timeout").args([
+            "60",
+            BROWSER,
+            // Root may not have one, and what is shown is ours.
+            "--no-sandbox",
+            "--virtual-time-budget=4000",
+            "--dump-dom",
+            &format!("--user-data-dir={}", dir.path().join("browser").display()),
+            &format!("http://root:@127.0.0.1:{port}/"),
+        ]));
+        holder.run("ROLLBACK");
+        let body = page.split_once("</main>").expect("the page").0;
+        for part in [
+            "statements/s",
+            "<polyline points=\"0,",
+            "1 sessions wait for others",
+            "DELETE FROM d.secrets",
+            "KILL ",
+            "idle for ",
+            "d.secrets.PRIMARY",
+            "block cache",
+            "listening on 127.0.0.1:",
+            "esker_http_port",
+        ] {
+            assert!(body.contains(part), "{part}: {body}");
+        }
+        // Neither the page nor a panel complains, but of the session that waits.
+        assert_eq!(body.matches("class=\"bad\"").count(), 1, "{body}");
+    });
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Response {
         Self::new(
             "404 Not Found",
             "text/plain",
-            "There is /, /panels.json and /metrics.\n",
+            "There is /, /panels.json, /details.json and /metrics.\n",
         )
     }
 

@@ -1,7 +1,8 @@
 //! The admin page and `/metrics`: what a running server does, over HTTP on an address of its own.
 //!
 //! Neighbours: `http` reads requests and writes responses, `inside` logs the viewer in and asks, `metrics` and `panels`
-//! make text of the answers; `listener` starts it. `index.html` is the page: one file that asks for `panels.json`.
+//! make text of the answers; `listener` starts it. `index.html` is the page: one file that asks for
+//! `panels.json` and `details.json`.
 //! **Invariants**
 //! - Off unless `esker_http_address` is set. A viewer is an account with its password (HTTP Basic), checked by the same
 //!   login as every client's, and sees what the account may see. Nothing can be changed from here.
@@ -83,7 +84,8 @@ async fn answer(request: Request, peer: Peer, stage: Stage) -> Response {
     };
     let body: fn(&mut inside::Viewer) -> Result<Response, Refused> = match request.path.as_str() {
         "/" => |_| Ok(Response::html(include_str!("index.html"))),
-        "/panels.json" => panels::respond,
+        "/panels.json" => panels::now,
+        "/details.json" => panels::details,
         "/metrics" => metrics::respond,
         _ => return Response::not_found(),
     };
