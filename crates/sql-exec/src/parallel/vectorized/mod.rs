@@ -208,10 +208,12 @@ impl<'p> Batch<'p> {
         let column = &program.columns[asked.column];
         out.fill(selection, |row| {
             let stored = rows.get(row);
-            key.clear();
-            raw::push(column.places.find(stored)?, key);
-            if let Some(number) = known.get(key) {
-                return Ok(number);
+            if !known.is_off() {
+                key.clear();
+                raw::push(column.places.find(stored)?, key);
+                if let Some(number) = known.get(key) {
+                    return Ok(number);
+                }
             }
             let env = flow.env;
             let of = (self.def, program.index, column.col);
@@ -223,7 +225,9 @@ impl<'p> Batch<'p> {
                 return Err(Unusual);
             }
             let number = number?;
-            *bytes += known.insert(key, number);
+            if !known.is_off() {
+                *bytes += known.insert(key, number);
+            }
             Ok(number)
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `nodes` keeps results of what is evaluated row at a time, `fold` numbers of groups. **Invariants**: a
 //! key says of each field whether it is NULL or missing, and its bytes, so two rows with different fields never share
-//! one; at most [`MOST_KEYS`] are kept.
+//! one; at most [`MOST_KEYS`] of at most [`MOST_KEY_BYTES`] together are kept. When no more are, and less than half
+//! of what was looked up was there, nothing is looked up any more: long texts and documents soon come to that.
 
 use esker_sql_catalog::codec::Raw;
 
@@ -10,6 +11,8 @@ use crate::join_table::KeyMap;
 
 /// Keys that a map keeps.
 const MOST_KEYS: usize = 8192;
+/// Bytes of these keys.
+const MOST_KEY_BYTES: usize = 128 << 10;
 /// Rough bytes of an entry, beside its key.
 const ENTRY_BYTES: u64 = 64;
 /// Short keys that are found without the map.
@@ -55,6 +58,7 @@ pub(super) struct RawMap<T> {
     /// Some short keys, each at the one place where it can be; none is 0.
     near: Box<[(u128, T); NEAR]>,
     all: KeyMap<T>,
+    key_bytes: usize,
     hits: u64,
     misses: u64,
     /// Looking is not worth it.
@@ -66,6 +70,7 @@ impl<T: Copy + Default> Default for RawMap<T> {
         Self {
             near: Box::new([(0, T::default()); NEAR]),
             all: KeyMap::default(),
+            key_bytes: 0,
             hits: 0,
             misses: 0,
             is_off: false,
@@ -93,6 +98,11 @@ fn near_at(short: u128) -> usize {
 }
 
 impl<T: Copy> RawMap<T> {
+    /// Whether keys need not be made.
+    pub(super) fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     #[inline]
     pub(super) fn get(&mut self, key: &[u8]) -> Option<T> {
         if self.is_off {
@@ -119,8 +129,10 @@ impl<T: Copy> RawMap<T> {
 
     /// Enters what [`Self::get`] did not find; gives the bytes that took.
     pub(super) fn insert(&mut self, key: &[u8], value: T) -> u64 {
-        if self.all.len() < MOST_KEYS {
+        let has_room = self.key_bytes + key.len() <= MOST_KEY_BYTES;
+        if has_room && self.all.len() < MOST_KEYS {
             self.all.insert(key.into(), value);
+            self.key_bytes += key.len();
             return key.len() as u64 + ENTRY_BYTES;
         }
         self.is_off |= self.misses > self.hits;
@@ -177,5 +189,18 @@ mod tests {
             map.insert(&key(n), n);
         }
         assert_eq!(map.get(&key(5)), None, "too many are new");
+    }
+
+    #[test]
+    fn long_keys_are_soon_given_up() {
+        let mut map = RawMap::default();
+        let key = |n: u32| key(&[Raw::Bytes(&n.to_le_bytes()), Raw::Bytes(&[7; 1000])]);
+        let mut taken = 0;
+        for n in 0..200 {
+            assert_eq!(map.get(&key(n)), None);
+            taken += map.insert(&key(n), n);
+        }
+        assert!(map.is_off());
+        assert!(taken < 2 * MOST_KEY_BYTES as u64);
     }
 }
