@@ -135,8 +135,7 @@ impl XidTable {
                 user: None,
                 since_micros: started_micros,
                 attached: None,
-                // Changes that were not to be logged are not known as such any more.
-                is_logged: engine.has_prepared_writes(&id),
+                is_logged: !engine.is_prepared_silently(&id),
                 deciding: false,
             };
             slots.insert(xid, Slot::Prepared(Box::new(prepared)));

@@ -66,6 +66,13 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// A prepare of which nobody who follows is told.
+    pub(crate) fn silent_prepare(buffers: &'a mut EntryBuffers) -> Self {
+        let entry = Self::new(RecordKind::Prepare, buffers, [&[]; 2]);
+        record::begin_silent(&mut entry.buffers.payload);
+        entry
+    }
+
     /// The decision about what was prepared with this sequence.
     pub(crate) fn decision(
         commits: bool,

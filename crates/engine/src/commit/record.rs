@@ -6,6 +6,7 @@
 //! ```text
 //! payload           head | content, by kind | attachment, if the head says so
 //! head              version u8 = 2 | flags u8 | length of the attachment varint, with flag bit 0 (ATTACHMENT)
+//!                   flag bit 1 (SILENT): of a prepare that nobody who follows hears of, so not of its decision either
 //!
 //! Commit            body | ingest, if it has extents
 //! Prepare           id | locks | body | ingest, if it has extents
@@ -50,6 +51,8 @@ const PAYLOAD_VERSION: u8 = 2;
 const FIRST_VERSION: u8 = 1;
 /// Flag of the head: the payload ends with an attachment.
 const ATTACHMENT: u8 = 1;
+/// Flag of the head: nobody who follows is told of what is prepared here.
+const SILENT: u8 = 2;
 
 /// How a counter record changes its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,12 @@ pub(crate) fn begin(out: &mut Vec<u8>, attachment_bytes: usize) {
             put_varint(out, bytes as u64);
         }
     }
+}
+
+/// Begins the payload of a prepare of which nobody who follows is told.
+pub(crate) fn begin_silent(out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[PAYLOAD_VERSION, SILENT]);
 }
 
 pub(crate) fn put_id(out: &mut Vec<u8>, id: &PreparedId) {
@@ -156,6 +165,7 @@ pub(crate) struct Reader<'a> {
     /// Ends where the attachment begins.
     rest: codec::Reader<'a>,
     has_namespaces: bool,
+    is_silent: bool,
     attachment: &'a [u8],
 }
 
@@ -163,9 +173,9 @@ impl<'a> Reader<'a> {
     /// Checks the head and stands behind it.
     pub(crate) fn new(payload: &'a [u8]) -> Result<Self, Malformed> {
         let mut head = codec::Reader::new(payload);
-        let (version, attached) = read_head(&mut head)?;
+        let read = read_head(&mut head)?;
         let begin = head.position();
-        let attached = usize::try_from(attached).map_err(|_| TOO_LONG)?;
+        let attached = usize::try_from(read.attached).map_err(|_| TOO_LONG)?;
         let content_bytes = payload.len() - begin;
         let end = begin + content_bytes.checked_sub(attached).ok_or(TOO_LONG)?;
         let (before, attachment) = payload.split_at(end);
@@ -173,7 +183,8 @@ impl<'a> Reader<'a> {
         rest.skip(begin)?;
         Ok(Reader {
             rest,
-            has_namespaces: version > FIRST_VERSION,
+            has_namespaces: read.version > FIRST_VERSION,
+            is_silent: read.is_silent,
             attachment,
         })
     }
@@ -181,10 +192,11 @@ impl<'a> Reader<'a> {
     /// For a payload without its attachment, or of which only the beginning is there.
     pub(crate) fn of_beginning(payload: &'a [u8]) -> Result<Self, Malformed> {
         let mut rest = codec::Reader::new(payload);
-        let (version, _) = read_head(&mut rest)?;
+        let read = read_head(&mut rest)?;
         Ok(Reader {
             rest,
-            has_namespaces: version > FIRST_VERSION,
+            has_namespaces: read.version > FIRST_VERSION,
+            is_silent: read.is_silent,
             attachment: &[],
         })
     }
@@ -192,6 +204,11 @@ impl<'a> Reader<'a> {
     /// The bytes behind the content that mean nothing here; empty if there are none.
     pub(crate) fn attachment(&self) -> &'a [u8] {
         self.attachment
+    }
+
+    /// Is it marked as a prepare of which nobody who follows is told?
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     fn bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
@@ -323,17 +340,30 @@ impl<'a> Reader<'a> {
 
 const TOO_LONG: Malformed = "the attachment is longer than the record";
 
-/// The version and the length of the attachment.
-fn read_head(head: &mut codec::Reader<'_>) -> Result<(u8, u64), Malformed> {
-    match head.u8()? {
-        FIRST_VERSION => Ok((FIRST_VERSION, 0)),
+struct Head {
+    version: u8,
+    is_silent: bool,
+    /// Length of the attachment.
+    attached: u64,
+}
+
+fn read_head(head: &mut codec::Reader<'_>) -> Result<Head, Malformed> {
+    let version = head.u8()?;
+    let (is_silent, attached) = match version {
+        FIRST_VERSION => (false, 0),
         PAYLOAD_VERSION => match head.u8()? {
-            0 => Ok((PAYLOAD_VERSION, 0)),
-            ATTACHMENT => Ok((PAYLOAD_VERSION, head.varint()?)),
-            _ => Err("unknown flags of a payload"),
+            0 => (false, 0),
+            ATTACHMENT => (false, head.varint()?),
+            SILENT => (true, 0),
+            _ => return Err("unknown flags of a payload"),
         },
-        _ => Err("unknown payload version"),
-    }
+        _ => return Err("unknown payload version"),
+    };
+    Ok(Head {
+        version,
+        is_silent,
+        attached,
+    })
 }
 
 #[cfg(test)]
@@ -422,7 +452,25 @@ mod tests {
             1,
         ];
         assert!(Reader::new(&longest).is_err());
-        assert!(Reader::new(&[PAYLOAD_VERSION, 2]).is_err(), "unknown flags");
+        for unknown in [SILENT | ATTACHMENT, 4] {
+            assert!(Reader::new(&[PAYLOAD_VERSION, unknown, 0]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_mark_of_a_silent_prepare_is_in_its_head() {
+        let mut out = vec![9; 3];
+        begin_silent(&mut out);
+        put_id(&mut out, &PreparedId::xa(b"id"));
+        for read in [Reader::new, Reader::of_beginning] {
+            let mut reader = read(&out).unwrap();
+            assert!(reader.is_silent() && reader.attachment().is_empty());
+            assert_eq!(reader.id(), Ok(PreparedId::xa(b"id")));
+        }
+        // What was written before there was a mark has none.
+        begin(&mut out, 0);
+        assert!(!Reader::new(&out).unwrap().is_silent());
+        assert!(!Reader::new(&[FIRST_VERSION]).unwrap().is_silent());
     }
 
     proptest! {

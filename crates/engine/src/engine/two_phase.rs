@@ -120,10 +120,11 @@ impl Engine {
         self.core.env.prepared.list()
     }
 
-    /// Has the transaction prepared under `id`, which waits for its decision, written anything?
-    pub fn has_prepared_writes(&self, id: &PreparedId) -> bool {
+    /// Was nobody who follows the log told of the transaction prepared under `id`, which waits for its decision? Then
+    /// nobody is to be told of that either. So it is if it was prepared without an attachment.
+    pub fn is_prepared_silently(&self, id: &PreparedId) -> bool {
         let _ = self.core.recovery.ready();
-        self.core.env.prepared.has_writes(id)
+        self.core.env.prepared.is_silent(id)
     }
 
     /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is

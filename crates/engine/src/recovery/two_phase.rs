@@ -128,6 +128,7 @@ impl Prepare {
         let owner = locks.new_owner();
         let mut locked = Ok(());
         let mut reader = self.reader_at_locks().map_err(|what| self.damaged(what))?;
+        let is_silent = reader.is_silent();
         let read = reader.locks(|tree, lock| match lock {
             Locked::Row(mode, key) => {
                 let outcome = locks.lock(&owner, tree, key, mode, WaitPolicy::NoWait, 0);
@@ -155,6 +156,7 @@ impl Prepare {
                 writes,
                 owner,
                 ingest,
+                is_silent,
             },
         );
         Ok(())

@@ -167,6 +167,32 @@ fn every_kind_of_record_carries_one() {
     assert_eq!(attachments(&engine, 0).0, expected, "after a crash, too");
 }
 
+/// Who was not told of a prepare is not to be told of its decision, which may come after a restart.
+#[test]
+fn a_silent_prepare_is_known_as_such_after_a_crash() {
+    let (loud, silent, none) = (
+        PreparedId::xa(b"1"),
+        PreparedId::xa(b"2"),
+        PreparedId::xa(b"3"),
+    );
+    let machine = SimEnv::new(8);
+    let told = |engine: &Engine| [&loud, &silent, &none].map(|id| engine.is_prepared_silently(id));
+    {
+        let engine = engine_on(&machine);
+        let tree = engine.create_tree().unwrap();
+        let mut txn = begin(&engine);
+        txn.put(&tree, b"a", b"1").unwrap();
+        txn.attach(b"events").unwrap();
+        txn.prepare(&loud).unwrap();
+        txn.put(&tree, b"b", b"1").unwrap();
+        txn.prepare(&silent).unwrap();
+        txn.prepare(&none).unwrap();
+        assert_eq!(told(&engine), [false, true, true]);
+        engine.flush_log().unwrap();
+    }
+    assert_eq!(told(&engine_on(&machine.crash(9))), [false, true, true]);
+}
+
 /// The engine has everything on disk and needs no log; a follower that has not come yet does.
 #[test]
 fn the_log_is_kept_for_a_follower_over_restarts() {

@@ -38,6 +38,17 @@ pub(crate) struct PreparedTxn {
     pub(crate) owner: Arc<LockOwner>,
     /// What is staged for it in extents.
     pub(crate) ingest: Option<IngestId>,
+    /// Nobody who follows was told of it, so nobody is told of its decision.
+    pub(crate) is_silent: bool,
+}
+
+/// Where those who follow find what a transaction that is prepared has changed.
+pub(super) enum Told<'a> {
+    /// In the record.
+    Attachment(AttachmentPieces<'a>),
+    /// In the log that decides.
+    OtherLog,
+    Nowhere,
 }
 
 enum Slot {
@@ -121,9 +132,10 @@ impl PreparedTable {
         matches!(self.slots.lock().get(id), Some(Slot::Waiting(_)))
     }
 
-    /// Has a transaction that waits written anything?
-    pub(crate) fn has_writes(&self, id: &PreparedId) -> bool {
-        matches!(self.slots.lock().get(id), Some(Slot::Waiting(txn)) if !txn.writes.is_untouched())
+    /// Was nobody told of a transaction that waits? Records that were written before there was a mark tell only whether
+    /// it has written anything.
+    pub(crate) fn is_silent(&self, id: &PreparedId) -> bool {
+        matches!(self.slots.lock().get(id), Some(Slot::Waiting(txn)) if txn.is_silent || txn.writes.is_untouched())
     }
 
     /// Trees that a transaction that waits has written to, or in which it holds locks; ascending.
@@ -182,7 +194,11 @@ impl PreparedTable {
 pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
     admit_whole(txn)?;
     let attachment = std::mem::take(&mut txn.attachment);
-    prepare_admitted(txn, id, attachment.pieces(), None)
+    let told = match attachment.bytes() {
+        0 => Told::Nowhere,
+        _ => Told::Attachment(attachment.pieces()),
+    };
+    prepare_admitted(txn, id, told, None)
 }
 
 /// [`admit`] of a transaction whose writes are all to be in its record.
@@ -200,16 +216,17 @@ pub(super) fn admit(txn: &Txn) -> Result<()> {
     txn.home.admit_writer(&txn.writes)
 }
 
-/// [`prepare`] of a transaction that was admitted, with this attachment, and what is staged of its writes.
+/// [`prepare`] of a transaction that was admitted, and what is staged of its writes.
 pub(super) fn prepare_admitted(
     txn: &mut Txn,
     id: &PreparedId,
-    attachment: AttachmentPieces<'_>,
+    told: Told<'_>,
     staged: Option<&dyn Ingest>,
 ) -> Result<Seq> {
     let env = Arc::clone(&txn.env);
     env.prepared.reserve(id)?;
-    match log_prepare(&env, txn, id, (attachment, staged)) {
+    let is_silent = matches!(told, Told::Nowhere);
+    match log_prepare(&env, txn, id, (told, staged)) {
         Ok(place) => {
             let Place { start, seq } = place;
             let writes = std::mem::take(&mut txn.writes);
@@ -221,6 +238,7 @@ pub(super) fn prepare_admitted(
                 writes,
                 owner,
                 ingest: staged.map(Ingest::id),
+                is_silent,
             };
             env.prepared.insert(id, prepared);
             // Completed only now: the watermark kept the log until the table does.
@@ -237,11 +255,16 @@ fn log_prepare(
     env: &TxnEnv,
     txn: &mut Txn,
     id: &PreparedId,
-    (attachment, staged): (AttachmentPieces<'_>, Option<&dyn Ingest>),
+    (told, staged): (Told<'_>, Option<&dyn Ingest>),
 ) -> Result<Place> {
     let commit = &*env.commit;
     let _charge = commit::charge_record(commit, &txn.writes, &mut txn.buffers)?;
-    let mut entry = Entry::new(RecordKind::Prepare, &mut txn.buffers, attachment);
+    let buffers = &mut txn.buffers;
+    let mut entry = match told {
+        Told::Attachment(pieces) => Entry::new(RecordKind::Prepare, buffers, pieces),
+        Told::OtherLog => Entry::new(RecordKind::Prepare, buffers, [&[]; 2]),
+        Told::Nowhere => Entry::silent_prepare(buffers),
+    };
     entry.put_locks(id, &commit.locks, &txn.owner);
     entry.put_body(&txn.counters, &txn.writes);
     if let Some(staged) = staged {

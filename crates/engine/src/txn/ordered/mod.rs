@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::prepared;
+use super::prepared::{self, Told};
 use super::{Commit, Home, Isolation, Txn, TxnEnv};
 use crate::commit::env::{Background, Ingest};
 use crate::commit::id::{Namespace, PreparedId};
@@ -411,9 +411,8 @@ pub(super) fn enter(txn: &mut Txn) -> Result<PendingCommit> {
     };
     let entered = staged.and_then(|staged| {
         let entered = second(&env).enter(attachment, None, |name| match has_changes {
-            true => {
-                prepared::prepare_admitted(txn, &name.id(), [&[]; 2], staged.as_deref()).map(Some)
-            }
+            true => prepared::prepare_admitted(txn, &name.id(), Told::OtherLog, staged.as_deref())
+                .map(Some),
             false => Ok(None),
         })?;
         if let Some(staged) = staged {
@@ -453,7 +452,7 @@ pub(super) fn enter_prepare(txn: &mut Txn, id: &PreparedId) -> Result<PendingCom
     let entered = prepared::admit_whole(txn).and_then(|()| {
         second(&env).enter(attachment, Some(branch), |name| {
             prepare_number(&env, &txn.home, name)?;
-            let prepared = prepared::prepare_admitted(txn, id, [&[]; 2], None);
+            let prepared = prepared::prepare_admitted(txn, id, Told::OtherLog, None);
             if prepared.is_err()
                 && let Err(e) = prepared::roll_back_decided(&env, &name.id())
             {
@@ -469,7 +468,7 @@ pub(super) fn enter_prepare(txn: &mut Txn, id: &PreparedId) -> Result<PendingCom
 /// The number of a step is prepared, with nothing.
 fn prepare_number(env: &Arc<TxnEnv>, home: &Arc<dyn Home>, name: &Name) -> Result<Seq> {
     let mut nothing = Txn::new(env, home, Isolation::ReadCommitted);
-    prepared::prepare_admitted(&mut nothing, &name.id(), [&[]; 2], None)
+    prepared::prepare_admitted(&mut nothing, &name.id(), Told::OtherLog, None)
 }
 
 /// Commits or rolls back, in both logs, what its client has had prepared under `id`.
