@@ -58,6 +58,9 @@ pub enum What {
     Empty = 4,
     /// BEGIN, the first event, which is a CREATE TABLE and says that the table is filled, the other events, XID.
     CreateAndFill = 5,
+    /// As [`What::Statement`], of which all that it changes is in the same record; the event says so by the number of
+    /// the transaction.
+    Change = 6,
 }
 
 /// Which GTID a transaction is to have.
@@ -135,6 +138,15 @@ pub fn push_event(kind: EventType, flags: u8, time: u32, body: &[u8], out: &mut 
     out.u8(flags);
     out.u32(time);
     out.var_bytes(body);
+}
+
+/// What a statement has changed is in the record that has this head.
+pub fn mark_change(head: &mut [u8]) {
+    const STATEMENT: u8 = What::Statement as u8;
+    if let Some(framing) = head.get_mut(FRONT_BYTES) {
+        debug_assert_eq!(*framing, STATEMENT, "one statement, not compressed");
+        *framing = What::Change as u8;
+    }
 }
 
 /// What stands before the events.
@@ -291,6 +303,7 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
         3 => What::XaPrepare,
         4 => What::Empty,
         5 => What::CreateAndFill,
+        6 => What::Change,
         n => return Err(damaged(format!("attachment: framing {n}"))),
     };
     let flags = r.u8()?;

@@ -139,6 +139,13 @@ impl Deriver {
             bodies.push(self.filled(attachment, create));
             rest = rows;
         }
+        if attachment.head.what == What::Change {
+            let (change, others) = parts.split_first().ok_or_else(no_statement)?;
+            let mut body = self.body(attachment, change);
+            body.bytes = query::with_ddl_xid(change.body, self.numbers.ordinal)?.into();
+            bodies.push(body);
+            rest = others;
+        }
         bodies.extend(rest.iter().map(|part| self.body(attachment, part)));
         bodies.extend(after);
         let head = &attachment.head;
@@ -396,6 +403,10 @@ impl Deriver {
 
 pub(crate) fn no_create() -> crate::Error {
     damaged("attachment: no CREATE TABLE")
+}
+
+fn no_statement() -> crate::Error {
+    damaged("attachment: no statement")
 }
 
 /// An event without its place.

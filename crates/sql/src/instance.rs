@@ -162,7 +162,7 @@ impl Instance {
         accounts::store::prepare(&self.env, &self.data_dir, &stored)?;
         let mut txn = self.catalog.row_transaction();
         self.catalog.put_accounts_change(&mut txn, stored.change)?;
-        let seq = logged.commit_with(txn, &self.catalog)?;
+        let seq = logged.with_its_change().commit_with(txn, &self.catalog)?;
         let durable = self.engine.wait_durable(seq).block();
         durable.map_err(|e| engine_error(&e))?;
         changes.last = stored.change;

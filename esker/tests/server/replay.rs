@@ -377,3 +377,34 @@ fn binlog_statements_need_rows_that_are_there() {
     let mut plain = Client::connect("127.0.0.1", server.port, "plain", "", None).expect("connect");
     assert_eq!(plain.code(&statements[0]), Some(1227));
 }
+
+/// A format description, and a row of `rpl_priv.t1`, as mysqlbinlog prints them.
+const DESCRIPTION: &str = "jbMGXQ8BAAAAeAAAAHwAAAAAAAQAOC4wLjE4LXRyLWRlYnVnAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\
+    AAAAAAAAAAAAAAAAAACNswZdEwANAAgAAAAABAAEAAAAYAAEGggAAAAICAgCAAAACgoKKioAEjQA\nCgGQNwbk";
+const ROW: &str = "g2YSXRMBAAAANAAAAG0BAAAAAJoAAAAAAAEACHJwbF9wcml2AAJ0MQABAwABAQEAdXCMmg==\n\
+    g2YSXR4BAAAAMgAAAJ8BAAAAAJoAAAAAAAEAAgAB/wAKAAAAAAsAAAAADAAAAGmCVP4=";
+
+#[test]
+fn binlog_statements_give_no_rights_on_tables() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("data"), &[]);
+    server.connect().run(
+        "CREATE DATABASE rpl_priv; CREATE TABLE rpl_priv.t1 (a INT); CREATE USER u; \
+         GRANT REPLICATION_APPLIER ON *.* TO u",
+    );
+    let (description, row) = (format!("BINLOG '{DESCRIPTION}'"), format!("BINLOG '{ROW}'"));
+    for (grant, code) in [
+        ("DO 1", Some(1142)),
+        ("GRANT INSERT ON rpl_priv.t1 TO u", None),
+        ("REVOKE INSERT ON rpl_priv.t1 FROM u", Some(1142)),
+        ("GRANT BINLOG_ADMIN ON *.* TO u", None),
+    ] {
+        server.connect().run(grant);
+        let u = esker_server::client::Client::connect("127.0.0.1", server.port, "u", "", None);
+        let mut u = u.expect("connect");
+        u.run(&description);
+        assert_eq!(u.code(&row), code, "{grant}");
+    }
+    let count = "SELECT COUNT(*) FROM rpl_priv.t1";
+    assert_eq!(server.connect().lines(count), ["6"]);
+}

@@ -7,7 +7,7 @@ use super::control::{Rotate, parse_rows_query};
 use super::format::FormatDescription;
 use super::group::{GtidEvent, XaPrepare, parse_previous_gtids, parse_xid};
 use super::payload;
-use super::query::Query;
+use super::query::{Query, Settings};
 use super::rows::Rows;
 use super::table_map::TableMap;
 use super::{Event, EventType, FLAG_SUPPRESS_USE};
@@ -55,9 +55,13 @@ pub fn info(event: &Event<'_>) -> Result<String> {
             let query = Query::parse(body)?;
             let uses =
                 event.header.stamp.flags & FLAG_SUPPRESS_USE == 0 && !query.schema.is_empty();
-            match uses {
+            let shown = match uses {
                 true => format!("use `{}`; {}", text(query.schema), text(query.text)),
                 false => text(query.text),
+            };
+            match Settings::parse(query.settings)?.ddl_xid {
+                Some(xid) => format!("{shown} /* xid={xid} */"),
+                None => shown,
             }
         }
         EventType::TableMap => {

@@ -210,6 +210,19 @@ impl Settings {
     }
 }
 
+/// The body of a QUERY event of this server, with the number of its transaction among the settings.
+pub(crate) fn with_ddl_xid(body: &[u8], xid: u64) -> Result<Vec<u8>> {
+    let mut query = Query::parse(body)?;
+    let mut settings = Settings::parse(query.settings)?;
+    settings.ddl_xid = Some(xid);
+    let mut bytes = Vec::with_capacity(query.settings.len() + 9);
+    settings.write(&mut bytes);
+    query.settings = &bytes;
+    let mut out = Vec::with_capacity(body.len() + 9);
+    query.write(&mut out);
+    Ok(out)
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use esker_binlog::attachment::{Attachment, Head, Origin, What, head_bytes, push_event};
+use esker_binlog::attachment::{
+    Attachment, Head, Origin, What, head_bytes, mark_change, push_event,
+};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
@@ -439,6 +441,12 @@ impl LoggedStatement {
             mark.written();
         }
         Ok(commit.seq.unwrap_or(0))
+    }
+
+    /// For a record that has what the statement changes.
+    pub(crate) fn with_its_change(mut self) -> Self {
+        mark_change(&mut self.head);
+        self
     }
 
     /// Head and events in one.

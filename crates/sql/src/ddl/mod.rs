@@ -232,6 +232,7 @@ impl<'a> DdlCtx<'a> {
     fn change(&mut self) -> SqlResult<Change<'a>> {
         let mut change = self.catalog.change();
         if let Some(logged) = self.logged.take() {
+            let logged = logged.with_its_change();
             if !logged.head.is_empty() {
                 change.attach(&logged.head, &logged.events)?;
             }
