@@ -277,6 +277,12 @@ pub fn wrong_setting(why: impl Display) -> SqlError {
     SqlError::new(1231, "42000", why.to_string())
 }
 
+/// 1230
+pub fn variable_without_default(variable: impl Display) -> SqlError {
+    let text = format!("Variable '{variable}' doesn't have a default value");
+    SqlError::new(1230, "42000", text)
+}
+
 /// 1231
 pub fn wrong_value(variable: impl Display, value: impl Display) -> SqlError {
     wrong_setting(format!(

@@ -326,6 +326,8 @@ pub trait Ask {
     fn run(&mut self, sql: &str);
     /// Runs a statement that may fail with a server error: its number, or None.
     fn code(&mut self, sql: &str) -> Option<u16>;
+    /// Runs a statement that must fail with a server error: its text.
+    fn error(&mut self, sql: &str) -> String;
 }
 
 impl Ask for Client {
@@ -376,6 +378,13 @@ impl Ask for Client {
             Ok(()) => None,
             Err(ClientError::Server(e)) => Some(e.code),
             Err(e) => panic!("{sql}: {e}"),
+        }
+    }
+
+    fn error(&mut self, sql: &str) -> String {
+        match self.query(sql, &mut |_| ()) {
+            Err(ClientError::Server(e)) => e.message,
+            other => panic!("{sql}: {other:?}"),
         }
     }
 }

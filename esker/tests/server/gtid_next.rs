@@ -177,3 +177,40 @@ fn branches_that_changed_nothing_are_not_logged() {
 fn branches_that_changed_nothing_are_not_in_files_that_decide() {
     empty_branches(&TWO_PHASE);
 }
+
+#[test]
+fn texts_that_are_no_gtids_have_mysqls_errors() {
+    let (_dir, server) = start(&ONE_SYNC);
+    let mut c = server.connect();
+    let purged = |text: &str| format!("SET GLOBAL gtid_purged = {text}");
+    for (text, code) in [
+        ("'x'", 1231),
+        ("'+x'", 1231),
+        ("NULL", 1231),
+        ("1", 1232),
+        ("DEFAULT", 1230),
+    ] {
+        assert_eq!(c.code(&purged(text)), Some(code), "{text}");
+    }
+    let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    assert!(!executed.is_empty());
+    for shown in [
+        "SHOW VARIABLES LIKE 'gtid_executed'",
+        "SHOW GLOBAL VARIABLES LIKE 'gtid_executed'",
+        "SELECT * FROM performance_schema.global_variables WHERE variable_name = 'gtid_executed'",
+    ] {
+        assert_eq!(
+            c.value(shown),
+            format!("gtid_executed|{executed}"),
+            "{shown}"
+        );
+    }
+    assert_eq!(
+        c.error("SELECT GTID_SUBTRACT('', 'a')"),
+        "Malformed GTID set specification 'Expected at least two hex digits at the beginning of the string: \"a\"'."
+    );
+    assert_eq!(
+        c.error("SELECT WAIT_FOR_EXECUTED_GTID_SET('a')"),
+        "Malformed GTID set specification 'a'."
+    );
+}

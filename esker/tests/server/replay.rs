@@ -407,4 +407,21 @@ fn binlog_statements_give_no_rights_on_tables() {
     }
     let count = "SELECT COUNT(*) FROM rpl_priv.t1";
     assert_eq!(server.connect().lines(count), ["6"]);
+    // A right that a role gives counts while the role is active.
+    server.connect().run(
+        "CREATE USER v; CREATE ROLE replays; GRANT BINLOG_ADMIN ON *.* TO replays; GRANT replays TO v",
+    );
+    let v = esker_server::client::Client::connect("127.0.0.1", server.port, "v", "", None);
+    let mut v = v.expect("connect");
+    assert_eq!(v.code(&description), Some(1227));
+    assert_eq!(
+        v.error(&description),
+        "Access denied; you need (at least one of) the SUPER, BINLOG_ADMIN or REPLICATION_APPLIER privilege(s) for \
+         this operation"
+    );
+    v.run("SET ROLE replays");
+    v.run(&description);
+    v.run(&row);
+    v.run("SET ROLE NONE");
+    assert_eq!(v.code(&row), Some(1227));
 }

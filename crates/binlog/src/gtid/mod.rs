@@ -1,12 +1,13 @@
 //! Global transaction identifiers, and sets of them.
 //!
-//! `interval` (numbers of one source), `set` (all sources, with the algebra), `text` (what people write and read),
-//! `binary` (what files and streams hold).
+//! `interval` (numbers of one source), `set` (all sources, with the algebra), `text` (what people write and read,
+//! by `scan`), `binary` (what files and streams hold).
 //! Neighbours: `derive` numbers transactions and keeps what was executed; `sql` has the functions and variables.
 //! **Invariants**: the numbers of a source begin at 1 and stay below [`GNO_END`]; tags are lower case.
 
 mod binary;
 mod interval;
+mod scan;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,8 @@ mod text;
 use std::fmt;
 
 pub use interval::IntervalSet;
+pub use scan::GtidError;
 pub use set::GtidSet;
-pub use text::GtidError;
 
 /// Behind the largest number of a transaction.
 pub const GNO_END: u64 = i64::MAX as u64;

@@ -54,6 +54,102 @@ fn malformed_text_is_refused() {
     }
 }
 
+/// What MySQL 9.7 says.
+#[test]
+fn errors_say_what_is_wrong_and_where() {
+    let say = |text: &str| text.parse::<GtidSet>().expect_err(text).to_string();
+    let after =
+        |n: usize, text: &str| format!("after {n} characters, marked by [HERE] in: \"{text}\"");
+    for (text, what) in [
+        (
+            "xx".to_owned(),
+            "Expected hex digit at the beginning of the string: \"xx\"".to_owned(),
+        ),
+        (
+            "x".into(),
+            "Expected at least two hex digits at the beginning of the string: \"x\"".into(),
+        ),
+        (
+            "3e11fa47x".into(),
+            format!(
+                "Expected at least two hex digits {}",
+                after(8, "3e11fa47[HERE]x")
+            ),
+        ),
+        (
+            format!("{A}:1-5x"),
+            format!("Expected \",\" {}", after(40, "...9429562:1-5[HERE]x")),
+        ),
+        (
+            format!("{A}:"),
+            format!("Expected number {}", after(37, "...0aa9429562:[HERE]")),
+        ),
+        (
+            format!("{A}:0-3"),
+            format!(
+                "Interval start out of range {}",
+                after(37, "...0aa9429562:[HERE]0-3")
+            ),
+        ),
+        (
+            format!("{A}:1-9223372036854775807  "),
+            format!(
+                "Interval end out of range {}",
+                after(60, "...854775807  [HERE]")
+            ),
+        ),
+        (
+            format!("{A}:99999999999999999999"),
+            format!(
+                "Number out of range {}",
+                after(37, "...0aa9429562:[HERE]99999999999999999999")
+            ),
+        ),
+        (
+            format!("{A}:ta-g:1"),
+            format!("Expected \",\" {}", after(39, "...a9429562:ta[HERE]-g:1")),
+        ),
+        (
+            format!("{A}:{}:1", "t".repeat(33)),
+            format!(
+                "Expected number {}",
+                after(37, "...0aa9429562:[HERE]ttttttttttttttttttttttttt...")
+            ),
+        ),
+        (
+            "3e11fa47-71ca11e1-9e33-c80aa9429562:1".into(),
+            format!(
+                "Expected \"-\" {}",
+                after(13, "3e11fa47-71ca[HERE]11e1-9e33-c80aa9429562:1")
+            ),
+        ),
+        (
+            format!("{{{A}"),
+            format!("Expected \"}}\" {}", after(37, "...80aa9429562[HERE]")),
+        ),
+        (
+            "z\t\\'\"\u{1}é".into(),
+            r#"Expected hex digit at the beginning of the string: "z\t\\'\"\x01\xc3\xa9""#.into(),
+        ),
+        (
+            format!("{}zzz", &A.replace('-', "")[..14]),
+            format!(
+                "Expected hex digit {}",
+                after(14, "3e11fa4771ca11[HERE]zzz")
+            ),
+        ),
+        (
+            "z".repeat(29),
+            format!(
+                "Expected hex digit at the beginning of the string: \"{}...\"",
+                "z".repeat(25)
+            ),
+        ),
+    ] {
+        assert_eq!(say(&text), what, "{text}");
+    }
+}
+
 #[test]
 fn one_transaction_with_and_without_tag() {
     let plain: Gtid = format!("{A}:7").parse().expect("plain");

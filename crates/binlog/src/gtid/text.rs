@@ -7,41 +7,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{GNO_END, Gtid, GtidSet, Sid, Source, Tag};
-
-/// The text is no GTID, or no set of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("malformed GTID")]
-pub struct GtidError;
+use super::scan::{GtidError, Scanner};
+use super::{Gtid, GtidSet, Sid, Source, Tag};
 
 impl FromStr for Sid {
     type Err = GtidError;
 
-    /// 32 hexadecimal digits, with hyphens between the parts or without, also in braces.
     fn from_str(text: &str) -> Result<Self, GtidError> {
-        let text = match text.strip_prefix('{') {
-            Some(inner) => inner.strip_suffix('}').ok_or(GtidError)?,
-            None => text,
-        };
-        let bytes = text.as_bytes();
-        let hyphens = bytes.len() == 36;
-        if !hyphens && bytes.len() != 32 {
-            return Err(GtidError);
-        }
-        let mut sid = [0; 16];
-        let mut digits = 0;
-        for (at, byte) in bytes.iter().enumerate() {
-            if hyphens && matches!(at, 8 | 13 | 18 | 23) {
-                if *byte != b'-' {
-                    return Err(GtidError);
-                }
-                continue;
-            }
-            let digit = char::from(*byte).to_digit(16).ok_or(GtidError)? as u8;
-            sid[digits / 2] = sid[digits / 2] << 4 | digit;
-            digits += 1;
-        }
-        Ok(Self(sid))
+        let mut scanner = Scanner::new(text);
+        let sid = scanner.sid()?;
+        scanner.finish()?;
+        Ok(sid)
     }
 }
 
@@ -49,17 +25,25 @@ impl FromStr for Gtid {
     type Err = GtidError;
 
     fn from_str(text: &str) -> Result<Self, GtidError> {
-        let mut parts = text.split(':').map(str::trim);
-        let sid = parts.next().ok_or(GtidError)?.parse()?;
-        let (tag, number) = match (parts.next(), parts.next(), parts.next()) {
-            (Some(number), None, None) => (Tag::default(), number),
-            (Some(tag), Some(number), None) if !tag.is_empty() => {
-                (Tag::new(tag).ok_or(GtidError)?, number)
+        let mut scanner = Scanner::new(text);
+        let sid = scanner.sid()?;
+        let colon = |scanner: &mut Scanner<'_>| {
+            scanner.skip_spaces();
+            let is_there = scanner.take(b':');
+            scanner.skip_spaces();
+            match is_there {
+                true => Ok(()),
+                false => Err(scanner.error_at(scanner.position(), r#"Expected ":""#)),
             }
-            _ => return Err(GtidError),
         };
-        let gno = parse_number(number)?;
+        colon(&mut scanner)?;
+        let tag = match scanner.tag() {
+            Some(tag) => colon(&mut scanner).map(|()| tag)?,
+            None => Tag::default(),
+        };
         let source = Source { sid, tag };
+        let gno = scanner.gno()?;
+        scanner.finish()?;
         Ok(Self { source, gno })
     }
 }
@@ -69,48 +53,40 @@ impl FromStr for GtidSet {
 
     fn from_str(text: &str) -> Result<Self, GtidError> {
         let mut set = Self::default();
-        for server in text.split(',').map(str::trim).filter(|s| !s.is_empty()) {
-            let mut parts = server.split(':').map(str::trim);
-            let sid = parts.next().ok_or(GtidError)?.parse()?;
-            let mut source = Source::untagged(sid);
-            for part in parts {
-                match part.starts_with(|c: char| c.is_ascii_digit()) {
-                    true => {
-                        let (start, end) = parse_interval(part)?;
-                        set.add_range(&source, start, end);
-                    }
-                    false if part.is_empty() => return Err(GtidError),
-                    false => source.tag = Tag::new(part).ok_or(GtidError)?,
-                }
+        let mut scanner = Scanner::new(text);
+        loop {
+            scanner.skip_spaces();
+            while scanner.take(b',') {
+                scanner.skip_spaces();
+            }
+            if scanner.is_at_end() {
+                return Ok(set);
+            }
+            read_server(&mut scanner, &mut set)?;
+            if !scanner.next_is(b',') {
+                scanner.finish()?;
+                return Ok(set);
             }
         }
-        Ok(set)
     }
 }
 
-/// `n` or `n-m`; an interval that ends before it begins has nothing in it.
-fn parse_interval(text: &str) -> Result<(u64, u64), GtidError> {
-    match text.split_once('-') {
-        None => {
-            let n = parse_number(text)?;
-            Ok((n, n + 1))
+/// A server, and the tags and intervals behind it.
+fn read_server(scanner: &mut Scanner<'_>, set: &mut GtidSet) -> Result<(), GtidError> {
+    let mut source = Source::untagged(scanner.sid()?);
+    scanner.skip_spaces();
+    while scanner.take(b':') {
+        scanner.skip_spaces();
+        match scanner.tag() {
+            Some(tag) => source.tag = tag,
+            None => {
+                let (start, end) = scanner.interval()?;
+                set.add_range(&source, start, end);
+            }
         }
-        Some((first, last)) => {
-            let (first, last) = (parse_number(first.trim())?, parse_number(last.trim())?);
-            Ok((first, last + 1))
-        }
+        scanner.skip_spaces();
     }
-}
-
-fn parse_number(text: &str) -> Result<u64, GtidError> {
-    if !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(GtidError);
-    }
-    let number = text.parse().map_err(|_| GtidError)?;
-    match number {
-        1..GNO_END => Ok(number),
-        _ => Err(GtidError),
-    }
+    Ok(())
 }
 
 impl fmt::Display for GtidSet {

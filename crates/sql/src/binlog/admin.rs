@@ -9,7 +9,7 @@ use esker_binlog::attachment::Numbering;
 use esker_binlog::event::info::info;
 use esker_binlog::event::{Checksum, Event, EventType, payload};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
-use esker_binlog::gtid::{Gtid, GtidSet, Source};
+use esker_binlog::gtid::{Gtid, GtidError, GtidSet, Source};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
@@ -162,6 +162,9 @@ impl Instance {
                         up or down simultaneously on all servers. See the Manual for instructions.";
             return Err(SqlError::new(1788, "HY000", text));
         }
+        if name == "binlog_format" {
+            self.admit_binlog_format()?;
+        }
         if name == "gtid_mode" {
             self.admit_gtid_mode(value.as_text())?;
             self.admit_gtid_mode_now(value.as_text())?;
@@ -208,7 +211,7 @@ impl Instance {
     /// SET GLOBAL gtid_purged.
     ///
     /// # Errors
-    /// 3546: some of them are executed, or what is purged already is not among them.
+    /// 1231: it is no set; 3546: some of them are executed, or what is purged already is not among them.
     pub(crate) fn set_gtid_purged(&self, text: &str) -> SqlResult<()> {
         let refused = |why: &str| {
             let text = format!("@@GLOBAL.GTID_PURGED cannot be changed: {why}");
@@ -218,7 +221,9 @@ impl Instance {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        let mut gtids = parse_set(listed)?;
+        let mut gtids: GtidSet = listed
+            .parse()
+            .map_err(|_| errors::wrong_value("gtid_purged", text))?;
         let overlaps = "the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED";
         let view = match self.binlog.is_on() {
             true => Some(self.binlog_view()?),
@@ -261,14 +266,23 @@ pub(crate) fn parse_set(text: &str) -> SqlResult<GtidSet> {
     text.parse().map_err(|_| errors::malformed_gtid_set(text))
 }
 
+/// The same where MySQL says what is wrong with it, and where.
+///
+/// # Errors
+/// 1772.
+fn read_set(text: &str) -> SqlResult<GtidSet> {
+    text.parse()
+        .map_err(|e: GtidError| errors::malformed_gtid_set(e))
+}
+
 impl GtidFunctions for SessionContext {
     fn is_subset(&self, a: &str, b: &str) -> SqlResult<bool> {
-        Ok(parse_set(b)?.contains_all(&parse_set(a)?))
+        Ok(read_set(b)?.contains_all(&read_set(a)?))
     }
 
     fn subtract(&self, a: &str, b: &str) -> SqlResult<String> {
-        let mut rest = parse_set(a)?;
-        rest.subtract(&parse_set(b)?);
+        let mut rest = read_set(a)?;
+        rest.subtract(&read_set(b)?);
         Ok(rest.to_string())
     }
 

@@ -119,6 +119,17 @@ pub(crate) fn gtid_mode_refused(mode: &str, why: impl std::fmt::Display) -> SqlE
 }
 
 impl Instance {
+    /// May the global `binlog_format` be set?
+    ///
+    /// # Errors
+    /// 3747: an applier runs.
+    pub(crate) fn admit_binlog_format(&self) -> SqlResult<()> {
+        match self.channels.all().iter().any(|c| c.is_applying()) {
+            true => Err(errors::applier_keeps_binlog_format()),
+            false => Ok(()),
+        }
+    }
+
     /// May `gtid_mode` have this value, as channels are configured?
     ///
     /// # Errors

@@ -116,7 +116,11 @@ impl SessionContext {
         if self.access.global().meets(Privileges::of(privileges)) {
             return Ok(());
         }
-        Err(errors::privilege_needed(privileges.join(" or ")))
+        let listed = match privileges {
+            [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+            all => all.join(""),
+        };
+        Err(errors::privilege_needed(listed))
     }
 
     /// The same, for the statements whose error lists them with commas.
@@ -135,13 +139,7 @@ impl SessionContext {
     /// # Errors
     /// 1227.
     pub(super) fn require_restricted(&self) -> SqlResult<()> {
-        let any = ["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"];
-        match self.access.global().meets(Privileges::of(&any)) {
-            true => Ok(()),
-            false => Err(errors::privilege_needed(
-                "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN",
-            )),
-        }
+        self.require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"])
     }
 
     /// Checks a privilege on a database.

@@ -207,7 +207,12 @@ impl Session {
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
         self.context.check_special(id, given)?;
         if id.def().name == "gtid_purged" {
-            let text = given.map(printed).unwrap_or_default();
+            let text = match given {
+                None => return Err(errors::variable_without_default(id.def().name)),
+                Some(Value::Null) => "NULL".into(),
+                Some(given @ Value::Str(_)) => printed(given),
+                Some(_) => return Err(errors::wrong_type(id.def().name)),
+            };
             self.context.instance.set_gtid_purged(&text)?;
             return Ok(Taken::default());
         }

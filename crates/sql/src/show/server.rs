@@ -172,13 +172,11 @@ fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
 
 fn variables(session: &Session, scope: Option<VarScope>) -> Table {
     let global = scope == Some(VarScope::Global);
-    let globals = session.context.instance.globals.snapshot();
     let rows = VarId::all()
-        .zip(globals.iter())
-        .filter(|(id, _)| !(global && id.def().scope == Scope::Session))
-        .map(|(id, value)| {
+        .filter(|id| !(global && id.def().scope == Scope::Session))
+        .map(|id| {
             let shown = if global || id.def().scope == Scope::Global {
-                value.print()
+                session.context.instance.global_variable(id).print()
             } else {
                 session.session_variable(id).print()
             };

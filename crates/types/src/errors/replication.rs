@@ -60,6 +60,13 @@ pub fn no_group_member() -> SqlError {
     SqlError::new(3092, "HY000", text)
 }
 
+/// 3747
+pub fn applier_keeps_binlog_format() -> SqlError {
+    let text = "Changing @@global.binlog_format or @@persist.binlog_format is disallowed when any replication channel \
+                applier thread is running. You could execute STOP REPLICA SQL_THREAD and try again.";
+    SqlError::new(3747, "HY000", text)
+}
+
 /// 3805
 pub fn no_binlog_encryption() -> SqlError {
     let text = "Cannot rotate binary log master key when 'binlog-encryption' is off.";

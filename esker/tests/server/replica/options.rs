@@ -260,7 +260,16 @@ fn an_applier_goes_on_at_a_place_of_the_relay_log() {
     c.run("START REPLICA");
     there.run("INSERT INTO d.t VALUES (1, 0)");
     catch_up(&replica, &contents(&mut there));
+    let set_format = "SET GLOBAL binlog_format = ROW";
+    assert_eq!(c.code(set_format), Some(3747));
     c.run("STOP REPLICA SQL_THREAD");
+    c.run(set_format);
+    let index = c.lines("SHOW VARIABLES LIKE 'relay_log_index'").concat();
+    assert!(index.ends_with("relay/default/relay-bin.index"), "{index}");
+    assert_eq!(
+        index,
+        format!("relay_log_index|{}", c.value("SELECT @@relay_log_index"))
+    );
     let (file, received) = (status(&mut c)[7].clone(), status(&mut c)[6].clone());
     there.run("INSERT INTO d.t VALUES (2, 0)");
     eventually("it has come", || status(&mut c)[6] != received);

@@ -52,11 +52,12 @@ pub(super) static SOURCES: &[Source] = &[
 ];
 
 fn global_variables(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let globals = viewer.instance.globals.snapshot();
-    let shown = VarId::all().zip(globals.iter());
-    let shown = shown.filter(|(id, _)| id.def().scope != Scope::Session);
+    let shown = VarId::all().filter(|id| id.def().scope != Scope::Session);
     shown
-        .map(|(id, value)| vec![text(id.def().name), text(value.print())])
+        .map(|id| {
+            let value = viewer.instance.global_variable(id);
+            vec![text(id.def().name), text(value.print())]
+        })
         .collect()
 }
 
