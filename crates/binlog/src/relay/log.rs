@@ -12,7 +12,7 @@ use esker_vfs::{File, Fs, OpenMode};
 use parking_lot::{Condvar, Mutex};
 
 use super::reader::Reader;
-use super::track::{Received, Tracker};
+use super::track::{Queued, Received, Tracker};
 use super::{put_event, put_rotate};
 use crate::apply::{Place, RelayPlace};
 use crate::event::format::FormatDescription;
@@ -86,6 +86,11 @@ struct Writing {
 }
 
 impl Writing {
+    /// Is it the first file of a log, of which no source is known?
+    fn has_head_alone(&self) -> bool {
+        self.number == FileNumber(1) && self.tracker.has_no_source()
+    }
+
     fn end(&self) -> RelayPlace {
         RelayPlace {
             file: self.number.0.into(),
@@ -168,12 +173,20 @@ impl RelayLog {
         })
     }
 
-    /// Appends an event of the source that was checked. A new file begins when this one has `max_bytes`.
+    /// Appends an event of the source that was checked and has come now, microseconds since the epoch. A new file
+    /// begins when this one has `max_bytes`.
     ///
     /// # Errors
     /// A damaged event; of the disk.
-    pub fn append(&self, header: &Header, body: &[u8], max_bytes: u64) -> Result<()> {
+    pub fn append(
+        &self,
+        header: &Header,
+        body: &[u8],
+        max_bytes: u64,
+        now_micros: u64,
+    ) -> Result<()> {
         let mut writing = self.writing.lock();
+        writing.tracker.set_now(now_micros);
         if writing.tracker.is_between() && writing.end().offset >= max_bytes {
             self.rotate(&mut writing)?;
         }
@@ -272,7 +285,11 @@ impl RelayLog {
             },
             ..Received::default()
         };
-        let next = FileNumber(writing.number.0 + 1);
+        // Nobody reads a log that has had nothing yet, so it begins in the file that it has.
+        let next = match writing.has_head_alone() {
+            true => writing.number,
+            false => FileNumber(writing.number.0 + 1),
+        };
         let (fs, names) = (&self.shared.fs, &self.shared.names);
         let mut tracker = Tracker::at(received);
         tracker.tally = std::mem::take(&mut writing.tracker.tally);
@@ -353,6 +370,11 @@ impl RelayLog {
             place.relay = wanted;
         }
         Ok((place.relay == wanted).then_some(place))
+    }
+
+    /// The last transaction that has come whole since the start, and the one that is coming.
+    pub fn queue(&self) -> (Option<Queued>, Option<Queued>) {
+        self.writing.lock().tracker.queue()
     }
 
     /// What has come as whole transactions.

@@ -22,7 +22,7 @@ mod track;
 
 pub use log::{RelayConfig, RelayLog};
 pub use reader::Reader;
-pub use track::Received;
+pub use track::{Queued, Received};
 
 use crate::event::control::Rotate;
 use crate::event::{

@@ -24,6 +24,9 @@ fn config(dir: &Path) -> RelayConfig {
     }
 }
 
+/// When all events come.
+const NOW: u64 = 77;
+
 fn open(dir: &Path) -> RelayLog {
     RelayLog::open(Env::os().fs, config(dir)).expect("relay log")
 }
@@ -57,7 +60,8 @@ impl Source {
         }
         .write(stamp(0), source.position, &mut bytes);
         let event = Event::parse(&bytes, Checksum::Crc32).expect("format");
-        log.append(&event.header, event.body, max).expect("append");
+        log.append(&event.header, event.body, max, NOW)
+            .expect("append");
         source.position = event.header.end.into();
         source
     }
@@ -76,7 +80,8 @@ impl Source {
         if flags & FLAG_ARTIFICIAL == 0 {
             self.position = event.header.end.into();
         }
-        log.append(&event.header, event.body, max).expect("append");
+        log.append(&event.header, event.body, max, NOW)
+            .expect("append");
     }
 
     fn statement(&mut self, log: &RelayLog, text: &str, max: u64) {
@@ -209,4 +214,50 @@ fn files_rotate_between_transactions_and_are_purged() {
     );
     assert_eq!(kinds(&mut reader(&again, place.relay)), []);
     assert_eq!(again.received().gtids, crate::GtidSet::default());
+}
+
+/// The first source of a log is told before anything has come.
+#[test]
+fn a_log_that_has_had_nothing_begins_in_its_first_file() {
+    let dir = tempfile::tempdir().expect("folder");
+    let log = open(dir.path());
+    for position in [4, 120] {
+        let place = log.restart("binlog.000009", position).expect("restart");
+        assert_eq!(place.source_pos, position);
+    }
+    // With a source there may be readers.
+    let numbers: Vec<_> = log.files().iter().map(|(number, _)| number.0).collect();
+    assert_eq!(numbers, [2]);
+    let fresh = tempfile::tempdir().expect("folder");
+    let log = open(fresh.path());
+    let place = log.restart("binlog.000009", 4).expect("restart");
+    assert_eq!((place.relay.file, log.files().len()), (1, 1));
+    drop(log);
+    assert_eq!(open(fresh.path()).received().end, place);
+}
+
+/// Who asks sees the last transaction, and the one of which not everything has come; nothing of what was there before.
+#[test]
+fn the_last_transaction_and_the_one_that_comes_are_known() {
+    let dir = tempfile::tempdir().expect("folder");
+    let log = open(dir.path());
+    let mut source = Source::begin(&log, u64::MAX);
+    assert_eq!(log.queue(), (None, None));
+    source.statement(&log, "BEGIN", u64::MAX);
+    let (last, comes) = log.queue();
+    let comes = comes.expect("has begun");
+    assert_eq!(
+        (last, comes.begun_micros, comes.ended_micros),
+        (None, NOW, 0)
+    );
+    source.send(&log, EventType::Xid, 0, &[0; 8], u64::MAX);
+    let (last, comes) = log.queue();
+    let last = last.expect("has come");
+    assert_eq!(
+        (last.begun_micros, last.ended_micros, comes),
+        (NOW, NOW, None)
+    );
+    log.publish(0).expect("publish");
+    drop(log);
+    assert_eq!(open(dir.path()).queue(), (None, None));
 }

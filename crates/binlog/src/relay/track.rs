@@ -25,10 +25,25 @@ pub struct Received {
     pub maria: MariaGtidSet,
 }
 
+/// A transaction that has come, or is coming. Times are microseconds since the epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// What it is called.
+    pub id: Id,
+    /// When it was committed first; 0: nobody says.
+    pub original_micros: u64,
+    /// When its source committed it; 0: nobody says.
+    pub commit_micros: u64,
+    /// When its first event came.
+    pub begun_micros: u64,
+    /// When its last one came; 0: it has not.
+    pub ended_micros: u64,
+}
+
 /// A transaction that is not whole yet.
 #[derive(Debug)]
 struct Open {
-    id: Id,
+    queued: Queued,
     has_begin: bool,
     weight: Weight,
 }
@@ -40,6 +55,10 @@ pub(super) struct Tracker {
     file: String,
     position: u64,
     open: Option<Open>,
+    /// The last whole transaction that came while somebody looked at the clock.
+    last: Option<Queued>,
+    /// Of the event that is taken, microseconds since the epoch.
+    now: u64,
     /// What whole transactions take.
     pub(super) tally: Tally,
 }
@@ -52,12 +71,25 @@ impl Tracker {
             position: received.end.source_pos,
             received,
             open: None,
+            last: None,
+            now: 0,
             tally: Tally::default(),
         }
     }
 
     pub(super) fn received(&self) -> &Received {
         &self.received
+    }
+
+    /// The last transaction that is whole since this began, and the one that is coming.
+    pub(super) fn queue(&self) -> (Option<Queued>, Option<Queued>) {
+        let open = self.open.as_ref().map(|open| open.queued.clone());
+        (self.last.clone(), open)
+    }
+
+    /// Events come now, microseconds since the epoch.
+    pub(super) fn set_now(&mut self, micros: u64) {
+        self.now = micros;
     }
 
     /// Is there nothing open?
@@ -68,6 +100,12 @@ impl Tracker {
     /// Where the source's next event begins.
     pub(super) fn source(&self) -> (&str, u64) {
         (&self.file, self.position)
+    }
+
+    /// Is nothing known of a source?
+    pub(super) fn has_no_source(&self) -> bool {
+        let Received { gtids, maria, .. } = &self.received;
+        self.file.is_empty() && gtids.is_empty() && maria.is_empty() && self.open.is_none()
     }
 
     /// The next event of the source comes at this place of the relay log.
@@ -105,7 +143,11 @@ impl Tracker {
                     ..Weight::default()
                 };
                 self.begin(event.gtid.map_or(Id::Position, Id::Gtid), false);
-                self.weigh(weight);
+                if let Some(open) = &mut self.open {
+                    open.queued.original_micros = event.original_commit_micros;
+                    open.queued.commit_micros = event.commit_micros;
+                    open.weight = weight;
+                }
             }
             EventType::Query => {
                 self.add_bytes(header);
@@ -179,16 +221,16 @@ impl Tracker {
 
     fn begin(&mut self, id: Id, has_begin: bool) {
         self.open = Some(Open {
-            id,
+            queued: Queued {
+                id,
+                original_micros: 0,
+                commit_micros: 0,
+                begun_micros: self.now,
+                ended_micros: 0,
+            },
             has_begin,
             weight: Weight::default(),
         });
-    }
-
-    fn weigh(&mut self, weight: Weight) {
-        if let Some(open) = &mut self.open {
-            open.weight = weight;
-        }
     }
 
     /// Counts an event of the open transaction.
@@ -222,17 +264,24 @@ impl Tracker {
             return;
         };
         self.tally.add(open.weight);
-        match open.id {
-            Id::Gtid(gtid) => self.received.gtids.add(&gtid),
-            Id::Maria(gtid) => self.received.maria.add(gtid),
+        match &open.queued.id {
+            Id::Gtid(gtid) => self.received.gtids.add(gtid),
+            Id::Maria(gtid) => self.received.maria.add(*gtid),
             Id::Position => {}
+        }
+        if self.now > 0 {
+            let ended_micros = self.now;
+            self.last = Some(Queued {
+                ended_micros,
+                ..open.queued
+            });
         }
     }
 
     /// The source does not finish what is open. A GTID alone is a transaction without events.
     fn cut_off(&mut self) {
         match &self.open {
-            Some(open) if !open.has_begin && open.id != Id::Position => self.finish(),
+            Some(open) if !open.has_begin && open.queued.id != Id::Position => self.finish(),
             _ => self.open = None,
         }
     }

@@ -64,7 +64,11 @@ impl From<ClientError> for Ended {
             ClientError::Insecure(_) => BAD_LOGIN,
             _ => CANNOT_CONNECT,
         };
-        Self::Lost(code, e.to_string())
+        let text = match &e {
+            ClientError::Server(e) => e.message.clone(),
+            e => e.to_string(),
+        };
+        Self::Lost(code, text)
     }
 }
 
@@ -90,9 +94,11 @@ fn run(reception: &Reception) {
     let _leaves = Leaves(reception);
     let settings = &reception.settings;
     let mut attempts = 0;
+    let mut had_events = false;
     loop {
         attempts += 1;
         let ended = receive(reception, &mut attempts);
+        had_events |= attempts == 0;
         if reception.is_stopping() {
             return;
         }
@@ -102,8 +108,12 @@ fn run(reception: &Reception) {
             Err(Ended::Lost(code, text)) => (code, text),
         };
         let (delay, (host, port)) = (settings.connect_retry, reception.target());
+        let what = match had_events {
+            true => "reconnecting",
+            false => "connecting",
+        };
         let text = format!(
-            "Error connecting to source '{}@{host}:{port}'. This was attempt {attempts}/{}, with a delay of {delay} \
+            "Error {what} to source '{}@{host}:{port}'. This was attempt {attempts}/{}, with a delay of {delay} \
              seconds between attempts. Message: {text}",
             settings.user, settings.retry_count
         );
@@ -120,7 +130,10 @@ fn run(reception: &Reception) {
                 Err(e) => return reception.failed(e.code, &e.message),
             }
         }
-        reception.enter(ReceiverState::Backoff);
+        reception.enter(match had_events {
+            true => ReceiverState::Backoff,
+            false => ReceiverState::Connecting,
+        });
         if reception.pause(Duration::from_secs(delay.into())) {
             return;
         }
@@ -181,13 +194,23 @@ fn open(reception: &Reception) -> Result<Client, Ended> {
         compressions: compressions(reception),
     };
     let seconds = reception.instance().variable_u64("replica_net_timeout");
-    let client = Client::open_within(&target, Duration::from_secs(seconds), &|stream| {
+    let opened = Client::open_within(&target, Duration::from_secs(seconds), &|stream| {
         reception.on_stop(Box::new(move || {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }));
-    })?;
-    Ok(client)
+    });
+    opened.map_err(|e| match e {
+        ClientError::Io(e) => {
+            let why = e
+                .raw_os_error()
+                .map_or_else(|| e.to_string(), |n| n.to_string());
+            let (host, port) = reception.target();
+            let text = format!("Can't connect to MySQL server on '{host}:{port}' ({why})");
+            Ended::Lost(CANNOT_CONNECT, text)
+        }
+        e => e.into(),
+    })
 }
 
 /// SOURCE_COMPRESSION_ALGORITHMS; `replica_compressed_protocol` counts for more.

@@ -136,18 +136,20 @@ fn check_identity(
     };
     let uuid = uuid.unwrap_or_default();
     reception.met(id, &uuid);
-    let equal = |what: &str| {
+    let equal = |what: &str, but: &str| {
         let text = format!(
             "Fatal error: The replica I/O thread stops because source and replica have equal MySQL server {what}; \
-             these {what} must be different for replication to work."
+             these {what} must be different for replication to work{but}."
         );
         Err(Ended::Fatal(FATAL, text))
     };
     if id == own_id {
-        return equal("ids");
+        const UNLESS: &str = " (or the --replicate-same-server-id option must be used on replica but this does not \
+                              always make sense; please check the manual before using it)";
+        return equal("ids", UNLESS);
     }
     if !uuid.is_empty() && uuid == reception.instance().variable_text("server_uuid") {
-        return equal("UUIDs");
+        return equal("UUIDs", "");
     }
     Ok(())
 }

@@ -273,6 +273,7 @@ impl Feed {
         if self.is_last(&group) {
             return Err(End::Stopped);
         }
+        self.shared.processes(&group);
         if self.is_unwanted(&group) {
             group.skip();
         }

@@ -13,6 +13,7 @@ use esker_engine::{CancelReason, WaitCanceller};
 use esker_sql_catalog::accounts::Account;
 use parking_lot::{Condvar, Mutex};
 
+use super::Handled;
 use super::order::{Locks, Runner, Undo};
 use super::shared::Shared;
 use crate::instance::Instance;
@@ -94,6 +95,8 @@ impl Hand {
 pub(super) struct Job {
     pub(super) group: Box<Group>,
     pub(super) hand: Box<Hand>,
+    /// What others see of it.
+    pub(super) handled: Handled,
 }
 
 impl Undo for Job {

@@ -54,6 +54,7 @@ pub use context::{KeyCheck, set_statement};
 use feed::Feed;
 use rules::Rules;
 use shared::Shared;
+pub(crate) use shared::name_of;
 pub(crate) use store::keep_state;
 pub use store::{channels, forget, keep_settings, load, place, settings};
 
@@ -128,13 +129,33 @@ pub struct Failure {
     pub micros: i64,
 }
 
+/// A transaction that a thread works on, or has worked on. Times are microseconds since the epoch; 0: not yet, or
+/// nobody says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Handled {
+    /// What it is called; empty: there is none.
+    pub name: String,
+    /// When it was committed first.
+    pub original_micros: u64,
+    /// When its source committed it.
+    pub commit_micros: u64,
+    /// When the thread began.
+    pub begun_micros: u64,
+    /// When it was done.
+    pub ended_micros: u64,
+    /// How often it was tried again.
+    pub retries: u64,
+    /// Why, the last time.
+    pub transient: Option<Failure>,
+}
+
 /// What a worker does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerStatus {
-    /// The last transaction that it has begun, until it is committed; empty: it waits.
-    pub applying: String,
+    /// The last transaction that it has begun, until it is committed; without a name: it waits.
+    pub applying: Handled,
     /// The last one that it has applied.
-    pub last_applied: String,
+    pub last_applied: Handled,
     /// Transactions that it has applied.
     pub transactions: u64,
     /// Number in the channel of the last one that it has begun.
@@ -148,6 +169,12 @@ pub struct Status {
     pub is_running: bool,
     /// Why it has stopped.
     pub failure: Option<Failure>,
+    /// Which of the workers has failed, if one has.
+    pub failed_worker: Option<usize>,
+    /// The transaction that is given to a worker.
+    pub processing: Handled,
+    /// The last one that was.
+    pub last_processed: Handled,
     /// Everything before is applied.
     pub applied: Place,
     /// Up to here the relay log has been read.

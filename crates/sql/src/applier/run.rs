@@ -25,6 +25,9 @@ use crate::session::{Applying, RowStatement, TableCache};
 
 /// An event that this server cannot apply.
 const NOT_APPLICABLE: u16 = 1235;
+/// A value of an event cannot become one of the column, to a session and of an applier.
+const CANNOT_CONVERT: u16 = 1677;
+const CONVERSION_FAILED: u16 = 13146;
 /// Errors of XA identifiers that were done already: their record and the channel's state are two, so the server may
 /// have gone down between them.
 const REPEATED: [u16; 2] = [1397, 1440];
@@ -175,7 +178,10 @@ impl Run<'_> {
                     self.group.end.source_file,
                     part.end
                 );
-                Err(self.failure(e.code, &text))
+                Err(match e.code {
+                    CANNOT_CONVERT => self.failure_at(part, CONVERSION_FAILED, &e.message),
+                    code => self.failure_at(part, code, &text),
+                })
             }
             Ok(()) => Ok(()),
         };
@@ -202,22 +208,48 @@ impl Run<'_> {
                 self.group.end.source_file, part.end
             )
         });
-        self.failure(e.code, &format!("{}{at}", e.message))
+        let text = format!("{}{at}", e.message);
+        match part {
+            Some(part) => self.failure_at(part, e.code, &text),
+            None => self.failure(e.code, &text),
+        }
+    }
+
+    /// An error of one of the events.
+    fn failure_at(&self, part: &Part, code: u16, text: &str) -> Failure {
+        let end = u64::from(part.end);
+        failure(
+            (self.shared, self.hand.worker),
+            (self.group, end),
+            code,
+            text,
+        )
     }
 
     fn failure(&self, code: u16, text: &str) -> Failure {
-        failure(self.shared, self.hand.worker, self.group, code, text)
+        let end = self.group.end.source_pos;
+        failure(
+            (self.shared, self.hand.worker),
+            (self.group, end),
+            code,
+            text,
+        )
     }
 }
 
-/// The words of MySQL around an error of a worker.
-fn failure(shared: &Shared, number: usize, group: &Group, code: u16, text: &str) -> Failure {
+/// The words of MySQL around an error of a worker, in an event that ends at `end` of the source's file.
+fn failure(
+    (shared, number): (&Shared, usize),
+    (group, end): (&Group, u64),
+    code: u16,
+    text: &str,
+) -> Failure {
     let id = name_of(&group.id);
     let text = format!(
         "Worker {} failed executing transaction '{id}' at source log {}, end_log_pos {}; {text}",
         number + 1,
         group.end.source_file,
-        group.end.source_pos
+        end
     );
     Failure {
         code,
@@ -239,7 +271,7 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
                 String::from_utf8_lossy(query.text)
             ),
         };
-        failure(shared, worker, group, e.code, &text)
+        failure((shared, worker), (group, part.end.into()), e.code, &text)
     };
     let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;

@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use super::hands::{Hand, Hands, Job};
 use super::order::CommitOrder;
 use super::rules::Rules;
-use super::{Failure, Settings, Status, WorkerStatus};
+use super::{Failure, Handled, Settings, Status, WorkerStatus};
 use crate::instance::Instance;
 
 /// What changes while a channel runs.
@@ -25,7 +25,11 @@ struct View {
     progress: Progress,
     /// Groups that have ended since the channel's thread last looked.
     ended: Vec<u64>,
-    failure: Option<(u64, Failure)>,
+    /// The group, the worker if it was one, and what has happened.
+    failure: Option<(u64, Option<usize>, Failure)>,
+    /// The group that the channel's thread has, and the last one that it had.
+    processing: Handled,
+    last_processed: Handled,
     workers: Vec<WorkerStatus>,
     /// The last group that a worker has begun.
     begun: u64,
@@ -59,7 +63,7 @@ pub(super) struct Shared {
 }
 
 /// What it is called in messages.
-pub(super) fn name_of(id: &Id) -> String {
+pub(crate) fn name_of(id: &Id) -> String {
     match id {
         Id::Gtid(gtid) => gtid.to_string(),
         Id::Maria(gtid) => gtid.to_string(),
@@ -84,6 +88,8 @@ impl Shared {
             progress: Progress::new(state),
             ended: Vec::new(),
             failure: None,
+            processing: Handled::default(),
+            last_processed: Handled::default(),
             workers,
             begun: 0,
             placed: 0,
@@ -114,20 +120,47 @@ impl Shared {
         ordinal == self.first
     }
 
-    pub(super) fn begins(&self, worker: usize, group: &Group) {
-        let name = name_of(&group.id);
+    fn now(&self) -> u64 {
+        self.instance.now_micros().max(0) as u64
+    }
+
+    /// A thread begins to work on a group.
+    fn handled(&self, group: &Group) -> Handled {
+        Handled {
+            name: name_of(&group.id),
+            original_micros: group.original_micros,
+            commit_micros: group.commit_micros,
+            begun_micros: self.now(),
+            ..Handled::default()
+        }
+    }
+
+    pub(super) fn begins(&self, worker: usize, group: &Group) -> Handled {
+        let handled = self.handled(group);
         let mut view = self.view.lock();
         view.begun = view.begun.max(group.ordinal);
         view.begun_micros = group.original_micros;
-        view.workers[worker].applying = name;
+        view.workers[worker].applying.clone_from(&handled);
         view.workers[worker].begun = group.ordinal;
+        handled
+    }
+
+    /// The channel's thread has a group, and looks for a worker.
+    pub(super) fn processes(&self, group: &Group) {
+        let handled = self.handled(group);
+        self.view.lock().processing = handled;
     }
 
     /// A group is committed. What comes is the next one, if it rests, and whether it has run.
     pub(super) fn committed(&self, job: Job) -> Option<(Job, bool)> {
-        let Job { group, hand } = job;
+        let Job {
+            group,
+            hand,
+            mut handled,
+        } = job;
         let (worker, ordinal) = (hand.worker, group.ordinal);
-        let (done, name) = (Done::from(&*group), name_of(&group.id));
+        let done = Done::from(&*group);
+        handled.ended_micros = self.now();
         let due = self.order.end(ordinal);
         self.give_back(hand);
         let mut view = self.view.lock();
@@ -136,9 +169,9 @@ impl Shared {
         view.progress.done(done);
         let status = &mut view.workers[worker];
         status.transactions += 1;
-        status.last_applied = name;
+        status.last_applied = handled;
         if status.begun == ordinal {
-            status.applying.clear();
+            status.applying = Handled::default();
         }
         let is_awaited = view.awaited > 0 && view.ended.len() >= view.awaited;
         drop(view);
@@ -156,13 +189,13 @@ impl Shared {
     pub(super) fn failed(&self, worker: usize, ordinal: u64, failure: Failure) {
         tracing::error!("replication channel '{}': {}", self.channel, failure.text);
         let mut view = self.view.lock();
-        view.workers[worker].applying.clear();
+        view.workers[worker].applying = Handled::default();
         if view
             .failure
             .as_ref()
-            .is_none_or(|(earliest, _)| ordinal < *earliest)
+            .is_none_or(|(earliest, ..)| ordinal < *earliest)
         {
-            view.failure = Some((ordinal, failure));
+            view.failure = Some((ordinal, Some(worker), failure));
         }
         drop(view);
         self.halt(ordinal);
@@ -182,8 +215,16 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    pub(super) fn retried(&self) {
-        self.view.lock().retries += 1;
+    /// A group is tried again after an error.
+    pub(super) fn retried(&self, job: &mut Job, failure: Failure) {
+        job.handled.retries += 1;
+        job.handled.transient = Some(failure);
+        let mut view = self.view.lock();
+        view.retries += 1;
+        let status = &mut view.workers[job.hand.worker];
+        if status.begun == job.group.ordinal {
+            status.applying.clone_from(&job.handled);
+        }
     }
 
     /// Nothing from this group on is applied any more.
@@ -218,13 +259,16 @@ impl Shared {
     pub(super) fn fail(&self, ordinal: u64, failure: Failure) {
         tracing::error!("replication channel '{}': {}", self.channel, failure.text);
         let mut view = self.view.lock();
-        view.failure.get_or_insert((ordinal, failure));
+        view.failure.get_or_insert((ordinal, None, failure));
     }
 
     /// The threads have ended.
     pub(super) fn has_ended(&self) {
         self.hands.iter().for_each(Hands::dismiss);
-        self.view.lock().is_running = false;
+        let mut view = self.view.lock();
+        view.is_running = false;
+        view.processing = Handled::default();
+        drop(view);
         self.changed.notify_all();
     }
 
@@ -233,7 +277,11 @@ impl Shared {
     }
 
     pub(super) fn note_placed(&self, ordinal: u64) {
-        self.view.lock().placed = ordinal;
+        let now = self.now();
+        let mut view = self.view.lock();
+        view.placed = ordinal;
+        view.last_processed = std::mem::take(&mut view.processing);
+        view.last_processed.ended_micros = now;
     }
 
     /// The next group waits until then, microseconds since the epoch.
@@ -270,18 +318,21 @@ impl Shared {
     }
 
     pub(super) fn status(&self) -> Status {
-        let now = self.instance.now_micros().max(0) as u64;
+        let now = self.now();
         let view = self.view.lock();
         let state = view.progress.checkpoint();
         let is_busy = view
             .workers
             .iter()
-            .any(|worker| !worker.applying.is_empty());
+            .any(|worker| !worker.applying.name.is_empty());
         Status {
             is_running: view.is_running,
             delay_left: (view.delayed_until)
                 .map(|due| Duration::from_micros(due.saturating_sub(now))),
-            failure: view.failure.as_ref().map(|(_, failure)| failure.clone()),
+            failure: view.failure.as_ref().map(|(.., failure)| failure.clone()),
+            failed_worker: view.failure.as_ref().and_then(|(_, worker, _)| *worker),
+            processing: view.processing.clone(),
+            last_processed: view.last_processed.clone(),
             applied: state.end.clone(),
             read: view.read.clone(),
             gtids: view.progress.state().all_gtids(),

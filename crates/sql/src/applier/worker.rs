@@ -108,8 +108,12 @@ impl Worker {
             self.shared.give_back(hand);
             return None;
         };
-        self.shared.begins(self.number, &group);
-        let job = Job { group, hand };
+        let handled = self.shared.begins(self.number, &group);
+        let job = Job {
+            group,
+            hand,
+            handled,
+        };
         match is_turn {
             true => Some((job, false)),
             false => self.ahead(job),
@@ -223,7 +227,7 @@ impl Worker {
             // Those behind it may be what it has met, and come to the same rows again and again.
             self.shared.order.clear_way(ordinal);
             retries += 1;
-            self.shared.retried();
+            self.shared.retried(&mut job, failure);
             std::thread::sleep((RETRY_PAUSE * retries.min(100) as u32).min(MAX_RETRY_PAUSE));
             if self.shared.is_ending(ordinal) {
                 self.shared.leave(job);

@@ -97,7 +97,7 @@ fn in_files(name: &str) -> String {
 }
 
 /// What the relay log of a channel is called from now on: as `relay_log` says, or as before.
-fn relay_names(instance: &Instance, channel: &str) -> SqlResult<Names> {
+pub(super) fn relay_names(instance: &Instance, channel: &str) -> SqlResult<Names> {
     let data_dir = instance.data_dir();
     let (folder, ending) = match channel {
         "" => ("default".to_owned(), String::new()),

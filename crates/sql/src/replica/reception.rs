@@ -274,7 +274,8 @@ impl Reception {
             0 => instance.variable_u64("max_binlog_size"),
             max => max,
         };
-        self.relay.append(header, body, max)
+        let now = instance.now_micros().max(0) as u64;
+        self.relay.append(header, body, max, now)
     }
 
     /// Makes what was appended known, and removes files that are applied. With `is_owed` it is durable then: the source

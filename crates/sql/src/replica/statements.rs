@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use esker_binlog::apply::{Place, RelayPlace};
-use esker_binlog::files::Scan;
+use esker_binlog::files::{Names, Scan};
 use esker_sql_syntax::ast::{ReplicaThreads, Replication};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
@@ -442,17 +442,20 @@ fn change_source(
                 channel.restart(instance, &file, position)?;
             }
         }
-        None if place.is_of_relay_log() => return Err(no_relay_file(name)),
+        None if place.is_of_relay_log() => {
+            return Err(no_relay_file(&super::channel::relay_names(instance, name)?));
+        }
         None => create(instance, name, settings, &file, position)?,
     }
     Ok(notes)
 }
 
 /// 1380.
-fn no_relay_file(channel: &str) -> SqlError {
+fn no_relay_file(names: &Names) -> SqlError {
     let text = format!(
         "Failed initializing relay log position: Could not find target log file mentioned in applier metadata in the \
-         index file of channel '{channel}' during relay log initialization"
+         index file '{}' during relay log initialization",
+        names.index().display()
     );
     SqlError::new(1380, "HY000", text)
 }
@@ -463,7 +466,7 @@ fn relay_place(channel: &Channel, place: &NewPlace) -> SqlResult<Option<Place>> 
         return Ok(None);
     }
     let relay = channel.relay();
-    let missing = || no_relay_file(channel.name());
+    let missing = || no_relay_file(relay.names());
     let file = match &place.relay_file {
         Some(name) => relay.names().number(name).ok_or_else(missing)?.0.into(),
         None => relay.end().file,

@@ -3,8 +3,8 @@
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `events` those by the clock, `failover` other sources, `modes` what gtid_mode says, `options` those
-//! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop, `unlogged` servers without a
-//! binary log.
+//! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop, `stages` what is shown of a
+//! channel, `unlogged` servers without a binary log.
 
 mod certificates;
 mod differences;
@@ -16,6 +16,7 @@ mod options;
 mod roles;
 mod rules;
 mod sources;
+mod stages;
 mod unlogged;
 
 use std::path::Path;
@@ -166,6 +167,17 @@ fn statements_about_channels_have_mysqls_errors() {
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");
     }
+    // A new channel has had nothing, so its relay log has one file, and no other can be named.
+    let missing = "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', RELAY_LOG_FILE = 'relay-bin.000001', \
+                   RELAY_LOG_POS = 4 FOR CHANNEL 'new'";
+    assert_eq!(c.code(missing), Some(1380));
+    let index = "relay/channel-new/relay-bin.index' during relay log initialization";
+    assert!(c.error(missing).ends_with(index), "{}", c.error(missing));
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h' FOR CHANNEL 'new'");
+    c.run(
+        "CHANGE REPLICATION SOURCE TO RELAY_LOG_FILE = 'relay-bin.000001', RELAY_LOG_POS = 4 FOR CHANNEL 'new'; \
+         RESET REPLICA ALL FOR CHANNEL 'new'",
+    );
     // The default channel may always be named.
     c.run("STOP REPLICA; STOP REPLICA FOR CHANNEL ''");
     let stopped = "Note|3084|Replication thread(s) for channel '' are already stopped.";

@@ -137,7 +137,9 @@ pub(super) fn how(
     let fit = fit(source.form, target);
     if !conversions.allow(fit) {
         let text = format!(
-            "Column {nth} of table '{}.{}' cannot be converted from type '{}' to type '{}'",
+            "Column {} (counting the first column as number 1) of table '{}.{}' cannot be converted from type '{}' to \
+             type '{}'",
+            nth + 1,
             table.schema,
             table.name,
             shown(source.form),

@@ -2,12 +2,13 @@
 //!
 //! Neighbours: `replica` has the channels. **Invariant**: no password is here.
 
+use esker_binlog::relay::Queued;
 use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text};
 use super::moment_if;
-use crate::applier::{Anonymous, Failure, Filters};
+use crate::applier::{Anonymous, Failure, Filters, Handled, WorkerStatus, name_of};
 use crate::replica::{
     Channel, ChannelView, OtherSource, ReceiverState, named, remaining_delay, rewritten,
 };
@@ -69,6 +70,15 @@ pub(super) static SOURCES: &[Source] = &[
             "LAST_ERROR_NUMBER",
             "LAST_ERROR_MESSAGE",
             "LAST_ERROR_TIMESTAMP",
+            "LAST_QUEUED_TRANSACTION",
+            "LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "LAST_QUEUED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "LAST_QUEUED_TRANSACTION_START_QUEUE_TIMESTAMP",
+            "LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP",
+            "QUEUEING_TRANSACTION",
+            "QUEUEING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "QUEUEING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP",
         ],
         connection_status,
     ),
@@ -117,6 +127,26 @@ pub(super) static SOURCES: &[Source] = &[
         global_filters,
     ),
     Source::new(
+        "replication_applier_status_by_coordinator",
+        &[
+            "CHANNEL_NAME",
+            "SERVICE_STATE",
+            "LAST_ERROR_NUMBER",
+            "LAST_ERROR_MESSAGE",
+            "LAST_ERROR_TIMESTAMP",
+            "LAST_PROCESSED_TRANSACTION",
+            "LAST_PROCESSED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "LAST_PROCESSED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "LAST_PROCESSED_TRANSACTION_START_BUFFER_TIMESTAMP",
+            "LAST_PROCESSED_TRANSACTION_END_BUFFER_TIMESTAMP",
+            "PROCESSING_TRANSACTION",
+            "PROCESSING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "PROCESSING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "PROCESSING_TRANSACTION_START_BUFFER_TIMESTAMP",
+        ],
+        coordinators,
+    ),
+    Source::new(
         "replication_applier_status_by_worker",
         &[
             "CHANNEL_NAME",
@@ -126,7 +156,22 @@ pub(super) static SOURCES: &[Source] = &[
             "LAST_ERROR_MESSAGE",
             "LAST_ERROR_TIMESTAMP",
             "LAST_APPLIED_TRANSACTION",
+            "LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "LAST_APPLIED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "LAST_APPLIED_TRANSACTION_START_APPLY_TIMESTAMP",
+            "LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP",
+            "LAST_APPLIED_TRANSACTION_RETRIES_COUNT",
+            "LAST_APPLIED_TRANSACTION_LAST_TRANSIENT_ERROR_NUMBER",
+            "LAST_APPLIED_TRANSACTION_LAST_TRANSIENT_ERROR_MESSAGE",
+            "LAST_APPLIED_TRANSACTION_LAST_TRANSIENT_ERROR_TIMESTAMP",
             "APPLYING_TRANSACTION",
+            "APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
+            "APPLYING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP",
+            "APPLYING_TRANSACTION_START_APPLY_TIMESTAMP",
+            "APPLYING_TRANSACTION_RETRIES_COUNT",
+            "APPLYING_TRANSACTION_LAST_TRANSIENT_ERROR_NUMBER",
+            "APPLYING_TRANSACTION_LAST_TRANSIENT_ERROR_MESSAGE",
+            "APPLYING_TRANSACTION_LAST_TRANSIENT_ERROR_TIMESTAMP",
         ],
         workers,
     ),
@@ -244,8 +289,24 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
         ];
         let last = receiver.and_then(|receiver| receiver.failure.as_ref());
         row.extend(failure(viewer, last));
+        let (queued, comes) = channel.relay().queue();
+        row.extend(queueing(viewer, queued.as_ref()));
+        let ended = queued.map(|queued| queued.ended_micros as i64);
+        row.push(moment_if(viewer, ended));
+        row.extend(queueing(viewer, comes.as_ref()));
         row
     })
+}
+
+/// What it is called, when it was committed first and at its source, and when it began to come.
+fn queueing(viewer: &Viewer, queued: Option<&Queued>) -> [Value; 4] {
+    let at = |micros: fn(&Queued) -> u64| moment_if(viewer, queued.map(|q| micros(q) as i64));
+    [
+        text(queued.map_or_else(String::new, |queued| name_of(&queued.id))),
+        at(|q| q.original_micros),
+        at(|q| q.commit_micros),
+        at(|q| q.begun_micros),
+    ]
 }
 
 fn applier_configuration(viewer: &Viewer) -> Vec<Vec<Value>> {
@@ -343,22 +404,67 @@ fn global_filters(viewer: &Viewer) -> Vec<Vec<Value>> {
     rules(&filters).into_iter().map(row).collect()
 }
 
-fn workers(viewer: &Viewer) -> Vec<Vec<Value>> {
+/// When it was committed first and at its source, and when the thread began.
+fn beginning(viewer: &Viewer, handled: &Handled) -> [Value; 4] {
+    let at = |micros: u64| moment_if(viewer, Some(micros as i64));
+    [
+        text(&handled.name),
+        at(handled.original_micros),
+        at(handled.commit_micros),
+        at(handled.begun_micros),
+    ]
+}
+
+fn end(viewer: &Viewer, handled: &Handled) -> Value {
+    moment_if(viewer, Some(handled.ended_micros as i64))
+}
+
+/// How often it was tried again, and why.
+fn attempts(viewer: &Viewer, handled: &Handled) -> Vec<Value> {
+    let mut row = vec![number(handled.retries)];
+    row.extend(failure(viewer, handled.transient.as_ref()));
+    row
+}
+
+fn coordinators(viewer: &Viewer) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for channel in viewer.instance.channels.all() {
         let Some(applier) = channel.view().applier else {
             continue;
         };
-        for (n, worker) in applier.workers.iter().enumerate() {
-            let mut row = vec![
-                text(channel.name()),
-                number(n as u64 + 1),
-                on(applier.is_running),
-            ];
-            row.extend(failure(viewer, applier.failure.as_ref()));
-            row.push(text(&worker.last_applied));
-            row.push(text(&worker.applying));
+        let mut row = vec![text(channel.name()), on(applier.is_running)];
+        row.extend(failure(viewer, applier.failure.as_ref()));
+        row.extend(beginning(viewer, &applier.last_processed));
+        row.push(end(viewer, &applier.last_processed));
+        row.extend(beginning(viewer, &applier.processing));
+        rows.push(row);
+    }
+    rows
+}
+
+fn workers(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for channel in viewer.instance.channels.all() {
+        let applier = channel.view().applier;
+        let mut push = |id: u64, is_running, error: Option<&Failure>, worker: &WorkerStatus| {
+            let mut row = vec![text(channel.name()), number(id), on(is_running)];
+            row.extend(failure(viewer, error));
+            row.extend(beginning(viewer, &worker.last_applied));
+            row.push(end(viewer, &worker.last_applied));
+            row.extend(attempts(viewer, &worker.last_applied));
+            row.extend(beginning(viewer, &worker.applying));
+            row.extend(attempts(viewer, &worker.applying));
             rows.push(row);
+        };
+        let Some(applier) = applier else {
+            // As in MySQL, for who looks whether a channel is applied.
+            push(0, false, None, &WorkerStatus::default());
+            continue;
+        };
+        for (n, worker) in applier.workers.iter().enumerate() {
+            let error = applier.failure.as_ref();
+            let own = error.filter(|_| applier.failed_worker == Some(n));
+            push(n as u64 + 1, applier.is_running, own, worker);
         }
     }
     rows
