@@ -113,6 +113,15 @@ fn shows_no_table(what: &ShowWhat) -> bool {
             | ShowWhat::CountErrors
             | ShowWhat::Processlist { .. }
             | ShowWhat::Grants { .. }
+            | ShowWhat::CreateDatabase { .. }
+            | ShowWhat::Engine { .. }
+            | ShowWhat::Privileges
+            | ShowWhat::Profiles
+            | ShowWhat::BinlogStatus
+            | ShowWhat::BinaryLogs
+            | ShowWhat::BinlogEvents { .. }
+            | ShowWhat::ReplicaStatus { .. }
+            | ShowWhat::Replicas { .. }
     )
 }
 
