@@ -76,6 +76,19 @@ TABLES = [
     "CREATE TABLE d.numbered (id INT PRIMARY KEY AUTO_INCREMENT, v INT, w VARCHAR(20), KEY (v))",
     "CREATE TABLE e.counters (id INT PRIMARY KEY, n INT NOT NULL)",
     "CREATE TABLE d.changing (id INT PRIMARY KEY, v INT, w VARCHAR(30), KEY old (v))",
+    "CREATE TABLE d.ranges (id INT, k INT, v VARCHAR(30), PRIMARY KEY (id, k), KEY (v)) PARTITION BY RANGE (k) "
+    "(PARTITION low VALUES LESS THAN (10), PARTITION middle VALUES LESS THAN (20), PARTITION high VALUES LESS THAN MAXVALUE)",
+    "CREATE TABLE e.swapped (id INT, k INT, v VARCHAR(30), PRIMARY KEY (id, k), KEY (v))",
+    "CREATE TABLE d.hashed (id INT PRIMARY KEY, v INT) PARTITION BY HASH (id) PARTITIONS 3",
+    "CREATE TABLE d.large (id INT PRIMARY KEY, b LONGBLOB, v INT)",
+    "CREATE TABLE d.watched (id INT PRIMARY KEY, v INT)",
+    "CREATE TABLE e.noted (id INT PRIMARY KEY AUTO_INCREMENT, what VARCHAR(20), v INT)",
+]
+# What rows of `watched` set off at the source comes to the replica as rows.
+TRIGGERS = [
+    "CREATE TRIGGER d.before_insert BEFORE INSERT ON d.watched FOR EACH ROW SET NEW.v = NEW.v + 1000",
+    "CREATE TRIGGER d.after_update AFTER UPDATE ON d.watched FOR EACH ROW INSERT INTO e.noted (what, v) VALUES ('update', NEW.v - OLD.v)",
+    "CREATE TRIGGER d.after_delete AFTER DELETE ON d.watched FOR EACH ROW UPDATE e.noted SET what = 'gone' WHERE v = OLD.v",
 ]
 # MariaDB has no keys over expressions, and its JSON is a text.
 NOT_MARIADB = [
@@ -108,7 +121,7 @@ def prepare(server):
     tables = TABLES + ([] if server.make == MARIADB else NOT_MARIADB)
     rows = ", ".join(f"({n}, 0)" for n in range(COUNTERS))
     server.sql("CREATE DATABASE d", "CREATE DATABASE e", f"CREATE TABLE d.types (id INT PRIMARY KEY AUTO_INCREMENT, {every})",
-               *tables, f"INSERT INTO e.counters VALUES {rows}")
+               *tables, *TRIGGERS, f"INSERT INTO e.counters VALUES {rows}")
 
 
 class Session:
@@ -424,7 +437,51 @@ class Session:
         self.ask(self.rng.choice([f"INSERT INTO d.changing (id, v, w) VALUES ({n}, {n}, 'w{n}')", f"UPDATE d.changing SET v = v + 1 WHERE id <= {n}",
                                   f"UPDATE d.changing SET w = CONCAT(w, 'ß') WHERE id = {n}", f"DELETE FROM d.changing WHERE id = {n}"]), kind)
 
+    def do_ranges(self, kind):
+        """Rows that come, go, and move from one partition to another."""
+        n, k = self.number_below(20), self.number_below(30)
+        self.ask(self.rng.choice([
+            f"INSERT INTO d.ranges VALUES ({n}, {k}, 'v{n}'), ({n} + 20, {k} + 5, NULL)", f"UPDATE d.ranges SET k = k + 11 WHERE id = {n}",
+            f"REPLACE INTO d.ranges VALUES ({n}, {k}, 'r'), ({n}, 25, 's')", f"UPDATE d.ranges SET v = CONCAT(v, 'x') WHERE k BETWEEN {k} AND {k} + 9",
+            f"DELETE FROM d.ranges WHERE k = {k} OR v = 'v{n}'", f"DELETE FROM d.ranges PARTITION (middle) LIMIT 2",
+        ]), kind)
+
+    def do_hashed(self, kind):
+        n = self.number_below(60)
+        self.ask(self.rng.choice([f"INSERT INTO d.hashed VALUES ({n}, 0) ON DUPLICATE KEY UPDATE v = v + 1, id = id + 60",
+                                  f"UPDATE d.hashed SET id = id + 61 WHERE id = {n}", f"DELETE FROM d.hashed WHERE id > {n} LIMIT 2"]), kind)
+
+    def do_large(self, kind):
+        """Rows that are longer than an event is to be, and than a relay log's buffer."""
+        r, n = self.rng, self.number_below(4)
+        if r.random() < 0.7:
+            return self.do_watched("do_watched")
+        text = f"REPEAT(x'{r.randbytes(5).hex()}', {r.choice([2_000, 30_000, 250_000])})"
+        self.ask(r.choice([f"REPLACE INTO d.large VALUES ({n}, {text}, 0)", f"UPDATE d.large SET v = v + 1 WHERE id = {n}",
+                           f"UPDATE d.large SET b = {text} WHERE id = {n}", f"DELETE FROM d.large WHERE id = {n}"]), kind)
+
+    def do_watched(self, kind):
+        n = self.number_below(20)
+        self.ask(self.rng.choice([f"INSERT IGNORE INTO d.watched VALUES ({n}, {n}), ({n} + 1, 0)", f"UPDATE d.watched SET v = v + 1 WHERE id <= {n}",
+                                  f"REPLACE INTO d.watched VALUES ({n}, 3)", f"DELETE FROM d.watched WHERE id IN ({n}, {n} + 1)"]), kind)
+
     # Definitions
+
+    def ddl_partitions(self):
+        self.ask(self.rng.choice([
+            "ALTER TABLE d.hashed ADD PARTITION PARTITIONS 1", "ALTER TABLE d.hashed COALESCE PARTITION 1",
+            "ALTER TABLE d.ranges TRUNCATE PARTITION low", "ALTER TABLE d.ranges REBUILD PARTITION middle",
+            "ALTER TABLE d.ranges REORGANIZE PARTITION high INTO (PARTITION more VALUES LESS THAN (40), PARTITION high VALUES LESS THAN MAXVALUE)",
+            "ALTER TABLE d.ranges REORGANIZE PARTITION more, high INTO (PARTITION high VALUES LESS THAN MAXVALUE)",
+            "ALTER TABLE d.ranges DROP PARTITION more", "ALTER TABLE d.ranges EXCHANGE PARTITION low WITH TABLE e.swapped",
+            "ALTER TABLE d.ranges ANALYZE PARTITION ALL",
+        ]), "PARTITION")
+
+    def ddl_trigger(self):
+        self.ask(self.rng.choice(["DROP TRIGGER d.before_insert", TRIGGERS[0], "DROP TRIGGER IF EXISTS d.after_delete", TRIGGERS[2]]), "TRIGGER")
+
+    def ddl_metadata(self):
+        self.ask(f"SET GLOBAL binlog_row_metadata = {self.rng.choice(['MINIMAL', 'FULL'])}", "binlog_row_metadata")
 
     def ddl_alter(self):
         r, name = self.rng, self.fresh("c")
