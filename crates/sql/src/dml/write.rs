@@ -1,7 +1,7 @@
-//! One row with all its index entries.
+//! One row with all its index entries, written under locks.
 //!
-//! Neighbours: `insert`, `update`, `delete` decide what to write; the codec builds the keys; `logged` tells the binary
-//! log.
+//! Neighbours: `entries` computes the entries; `insert`, `update`, `delete` decide what to write; the codec builds the
+//! keys; `logged` tells the binary log.
 //!
 //! **Invariants**
 //! - A row is written after every row lock is held and every unique key was found free; a conflict is
@@ -11,8 +11,8 @@
 //!   the gap does not wait for us.
 //! - An entry of a unique index changes only under the lock of its key, so the latest version read
 //!   under that lock decides.
-//! - Keys are computed from encoded rows read in UTC, the same bytes when an entry is made and when
-//!   it is removed.
+
+mod entries;
 
 use esker_engine::{
     Engine, LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy,
@@ -21,110 +21,11 @@ use esker_sql_catalog::catalog::{RowEvent, TableDef};
 use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
-use esker_sql_exec::{Limits, OneRow};
-use esker_types::{SqlResult, Value};
+use esker_sql_exec::Limits;
 
-/// A buffer that once grew beyond this is given back after the statement.
-const KEPT_BYTES: usize = 256 * 1024;
-
-/// Key of one index entry.
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    key: Vec<u8>,
-    /// The value is the clustered key (a unique entry without NULL).
-    in_value: bool,
-    /// Must be written: it is new or has moved.
-    changed: bool,
-    /// Its key was locked for this row.
-    locked: bool,
-}
-
-impl Entry {
-    /// The key of the entry.
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    /// Is it a key of a unique index that a write takes or gives up?
-    pub(super) fn is_changed_key(&self) -> bool {
-        self.changed && self.in_value
-    }
-}
-
-/// An entry of an inverted index.
-#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct WordEntry {
-    /// Position among the inverted indexes.
-    nth: usize,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    /// Nobody else may have the key: the index is UNIQUE.
-    claims: bool,
-    /// Its key was locked for this row.
-    locked: bool,
-}
-
-impl WordEntry {
-    /// The key, if nobody else may have it, and the tree it is in.
-    pub(super) fn claimed(&self, table: &TableDef) -> Option<(TreeId, &[u8])> {
-        let index = table.inverted().get(self.nth)?;
-        self.claims.then_some((index.id, &*self.key))
-    }
-}
-
-/// All entries of a row.
-#[derive(Default)]
-struct RowEntries {
-    /// One for each secondary index.
-    secondary: Vec<Entry>,
-    /// Those of inverted indexes that must be written or taken away, in order.
-    words: Vec<WordEntry>,
-}
-
-/// Buffers kept between rows and statements.
-#[derive(Default)]
-pub struct Scratch {
-    /// The encoded row being written.
-    pub(crate) row: Vec<u8>,
-    /// The row that was there before.
-    pub(crate) old_row: Vec<u8>,
-    /// Clustered key of the row being written.
-    pub(crate) key: Vec<u8>,
-    /// Values of the row being made.
-    pub(crate) values: Vec<Value>,
-    /// The row that a look-up by key found.
-    pub(crate) found: OneRow,
-    new_entries: RowEntries,
-    old_entries: RowEntries,
-}
-
-impl Scratch {
-    /// Entries of the row that was written last, in the secondary and in the inverted indexes.
-    pub(super) fn new_entries(&self) -> (&[Entry], &[WordEntry]) {
-        (&self.new_entries.secondary, &self.new_entries.words)
-    }
-
-    /// Those of the row that was there before.
-    pub(super) fn old_entries(&self) -> (&[Entry], &[WordEntry]) {
-        (&self.old_entries.secondary, &self.old_entries.words)
-    }
-
-    /// Gives back unusually large buffers.
-    pub(crate) fn trim(&mut self) {
-        for buffer in [&mut self.row, &mut self.old_row] {
-            if buffer.capacity() > KEPT_BYTES {
-                *buffer = Vec::new();
-            }
-        }
-        for entries in [&mut self.new_entries, &mut self.old_entries] {
-            entries.words.clear();
-            if entries.words.capacity() * size_of::<WordEntry>() > KEPT_BYTES {
-                entries.words = Vec::new();
-            }
-        }
-        self.found.trim(KEPT_BYTES);
-    }
-}
+pub use entries::Scratch;
+pub(super) use entries::{Entries, Entry, EntryBuffers, WordEntry};
+use entries::{RowEntries, drop_common};
 
 /// What became of a row that was to be written.
 #[derive(Debug, PartialEq, Eq)]
@@ -578,37 +479,6 @@ pub(super) struct RowChange<'a> {
     pub(super) may_enter: bool,
 }
 
-/// The entry buffers of a [`Scratch`].
-pub(super) struct Entries<'a> {
-    new: &'a mut RowEntries,
-    old: &'a mut RowEntries,
-}
-
-/// Entry buffers for rows of other tables than the statement's.
-#[derive(Default)]
-pub(super) struct EntryBuffers {
-    new: RowEntries,
-    old: RowEntries,
-}
-
-impl EntryBuffers {
-    /// The buffers.
-    pub(super) fn entries(&mut self) -> Entries<'_> {
-        Entries {
-            new: &mut self.new,
-            old: &mut self.old,
-        }
-    }
-}
-
-/// The buffers of a [`Scratch`], to be used side by side.
-pub(super) struct Buffers<'a> {
-    pub(super) row: &'a mut Vec<u8>,
-    pub(super) old_row: &'a mut Vec<u8>,
-    pub(super) key: &'a mut Vec<u8>,
-    pub(super) entries: Entries<'a>,
-}
-
 /// Makes the clustered key of a new row; true: it is a number that no row has had.
 pub(super) fn new_key(
     engine: &Engine,
@@ -626,69 +496,4 @@ pub(super) fn new_key(
         primary.codec.encode_row_parts(&stored, key)?;
     }
     Ok(primary.hidden)
-}
-
-impl Scratch {
-    /// All buffers at once.
-    pub(super) fn buffers(&mut self) -> Buffers<'_> {
-        let Self {
-            row,
-            old_row,
-            key,
-            new_entries,
-            old_entries,
-            ..
-        } = self;
-        Buffers {
-            row,
-            old_row,
-            key,
-            entries: Entries {
-                new: new_entries,
-                old: old_entries,
-            },
-        }
-    }
-}
-
-impl RowEntries {
-    /// Makes these the entries of a row, all of which must be written.
-    fn compute(&mut self, table: &TableDef, clustered: &[u8], row: &[u8]) -> SqlResult<()> {
-        let row = RowReader::new(&table.layout, &UTC, row)?;
-        let secondary = table.secondary();
-        self.secondary.resize_with(secondary.len(), Entry::default);
-        for (index, entry) in secondary.iter().zip(&mut self.secondary) {
-            entry.in_value = index.codec.entry(&row, clustered, &mut entry.key)?;
-            (entry.changed, entry.locked) = (true, false);
-        }
-        self.words.clear();
-        let mut buffer = Vec::new();
-        for (nth, index) in table.inverted().iter().enumerate() {
-            let claims = index.elements.as_ref().is_some_and(|e| e.claims(&row));
-            index.entries(&row, clustered, &mut buffer, |key, value| {
-                self.words.push(WordEntry {
-                    nth,
-                    key: key.to_vec(),
-                    value: value.to_vec(),
-                    claims,
-                    locked: false,
-                });
-                Ok(())
-            })?;
-        }
-        debug_assert!(self.words.is_sorted());
-        Ok(())
-    }
-}
-
-/// Takes out what is in both lists, which are in order.
-fn drop_common(old: &mut Vec<WordEntry>, new: &mut Vec<WordEntry>) {
-    let changed = |these: &[WordEntry], others: &[WordEntry]| -> Vec<bool> {
-        let is_other = |entry| others.binary_search(entry).is_err();
-        these.iter().map(is_other).collect()
-    };
-    let (of_old, of_new) = (changed(old, new), changed(new, old));
-    let (mut of_old, mut of_new) = (of_old.into_iter(), of_new.into_iter());
-    old.retain(|_| of_old.next() == Some(true));
-    new.retain(|_| of_new.next() == Some(true));
 }

@@ -1,0 +1,243 @@
+//! What MySQL refuses in the expressions that a table brings along, when the table is defined.
+//!
+//! Neighbours: `exprs` binds the expressions; DDL asks before a definition is kept.
+//! **Invariants**: what is let through depends on the row and on constants alone, but for defaults, which may also draw
+//! a number or look at the clock; every refusal has the number that MySQL gives it.
+
+use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef};
+use esker_sql_plan::expr::{Expr, ExprKind, fold};
+use esker_types::{EvalCtx, SqlError, SqlResult, errors};
+
+use super::{Binder, DISALLOWED, disallowed, hidden_index_name};
+
+/// Errors that a table's own expressions would have: unknown columns, functions that are not allowed.
+pub(crate) fn validate(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    checks: &[CheckDef],
+) -> SqlResult<()> {
+    let binder = Binder::new(ctx, table, columns);
+    for check in checks {
+        let name = &check.name;
+        let bound = binder.bind(&check.text).map_err(|e| check_error(name, e))?;
+        validate_check(name, columns, &bound)?;
+    }
+    for (at, column) in columns.iter().enumerate() {
+        if let DefaultDef::Expr(text) = &column.default {
+            let bound = binder
+                .bind(text)
+                .map_err(|e| default_error(&column.name, e))?;
+            validate_default(columns, at, &bound)?;
+        }
+        if let Some(generated) = &column.generated {
+            let what = Computed::of(column, generated);
+            let bound = binder
+                .bind_generated(column, generated)
+                .map_err(|e| what.bind_error(e))?;
+            what.validate(columns, at, &bound)?;
+        }
+    }
+    Ok(())
+}
+
+/// May the column at `at` read this one, which is computed itself? Only one before it.
+fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
+    let column = &columns[read];
+    let is_computed = column.generated.is_some() || matches!(column.default, DefaultDef::Expr(_));
+    is_computed && read >= at
+}
+
+/// Functions that MySQL keeps out of defaults: they wait, do something, or tell of the session's last statement.
+const NOT_IN_DEFAULTS: [&str; 15] = [
+    "benchmark",
+    "found_rows",
+    "get_lock",
+    "is_free_lock",
+    "is_used_lock",
+    "last_insert_id",
+    "load_file",
+    "master_pos_wait",
+    "release_all_locks",
+    "release_lock",
+    "row_count",
+    "sleep",
+    "source_pos_wait",
+    "updatexml",
+    "version",
+];
+
+/// 3768, 3767.
+fn validate_default(columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
+    let name = &columns[at].name;
+    let mut refused = None;
+    bound.visit(&mut |e| match &e.kind {
+        ExprKind::Func(call) if NOT_IN_DEFAULTS.contains(&call.def.name) => {
+            refused = Some(call.def.name);
+        }
+        _ => {}
+    });
+    if let Some(function) = refused {
+        return Err(default_error(name, disallowed(function)));
+    }
+    let (mut auto, mut late) = (false, false);
+    bound.slots(&mut |slot| {
+        auto |= columns[slot as usize].auto_increment;
+        late |= comes_too_late(columns, at, slot as usize);
+    });
+    let (code, what) = match (auto, late) {
+        (true, _) => (3768, "an auto-increment column."),
+        (_, true) => (
+            3767,
+            "a column defined after it if that column is a generated column or has an expression \
+             as default value.",
+        ),
+        _ => return Ok(()),
+    };
+    let text = format!("Default value expression of column '{name}' cannot refer to {what}");
+    Err(SqlError::new(code, "HY000", text))
+}
+
+/// What computes a value: a generated column or a functional key part.
+#[derive(Clone, Copy)]
+enum Computed<'a> {
+    Column(&'a str),
+    KeyPart(&'a str),
+}
+
+impl<'a> Computed<'a> {
+    fn of(column: &'a ColumnDef, generated: &GeneratedDef) -> Self {
+        match generated.hidden {
+            false => Self::Column(&column.name),
+            true => Self::KeyPart(hidden_index_name(&column.name)),
+        }
+    }
+
+    fn disallowed(self, function: &str) -> SqlError {
+        let (code, text) = match self {
+            Self::Column(name) => (
+                3763,
+                format!(
+                    "Expression of generated column '{name}' contains a disallowed function: {function}."
+                ),
+            ),
+            Self::KeyPart(index) => (
+                3758,
+                format!("Expression of functional index '{index}' contains a disallowed function."),
+            ),
+        };
+        SqlError::new(code, "HY000", text)
+    }
+
+    fn bind_error(self, e: SqlError) -> SqlError {
+        match e.code {
+            1054 => {
+                let place = match self {
+                    Self::Column(_) => "generated column function",
+                    Self::KeyPart(_) => "functional index",
+                };
+                errors::unknown_column(quoted(&e.message), place)
+            }
+            DISALLOWED => self.disallowed(&e.message),
+            _ => e,
+        }
+    }
+
+    /// 3763, 3758: the value would depend on more than the row; 3109, 3754, 3107.
+    fn validate(self, columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
+        let mut refused = None;
+        bound.visit(&mut |e| match &e.kind {
+            ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
+            ExprKind::UserVar(_) | ExprKind::Assign(..) => refused = Some("variable"),
+            ExprKind::Subquery(_) => refused = Some("subquery"),
+            _ => {}
+        });
+        if let Some(function) = refused {
+            return Err(self.disallowed(function));
+        }
+        let (mut auto, mut late) = (false, false);
+        bound.slots(&mut |slot| {
+            auto |= columns[slot as usize].auto_increment;
+            late |= comes_too_late(columns, at, slot as usize);
+        });
+        match (self, auto, late) {
+            (Self::Column(name), true, _) => {
+                let text =
+                    format!("Generated column '{name}' cannot refer to auto-increment column.");
+                Err(SqlError::new(3109, "HY000", text))
+            }
+            (Self::KeyPart(index), true, _) => {
+                let text =
+                    format!("Functional index '{index}' cannot refer to an auto-increment column.");
+                Err(SqlError::new(3754, "HY000", text))
+            }
+            (_, _, true) => {
+                let text =
+                    "Generated column can refer only to generated columns defined prior to it.";
+                Err(SqlError::new(3107, "HY000", text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first name in quotes of an error text.
+fn quoted(message: &str) -> &str {
+    message.split('\'').nth(1).unwrap_or_default()
+}
+
+fn check_error(name: &str, e: SqlError) -> SqlError {
+    match e.code {
+        1054 => {
+            let column = quoted(&e.message);
+            let text =
+                format!("Check constraint '{name}' refers to non-existing column '{column}'.");
+            SqlError::new(3820, "HY000", text)
+        }
+        DISALLOWED => {
+            let text = format!(
+                "An expression of a check constraint '{name}' contains disallowed function: {}.",
+                e.message
+            );
+            SqlError::new(3814, "HY000", text)
+        }
+        _ => e,
+    }
+}
+
+fn default_error(column: &str, e: SqlError) -> SqlError {
+    match e.code {
+        1054 => {
+            let name = quoted(&e.message);
+            errors::unknown_column(name, "default value expression")
+        }
+        DISALLOWED => {
+            let text = format!(
+                "Default value expression of column '{column}' contains a disallowed function: {}.",
+                e.message
+            );
+            SqlError::new(3770, "HY000", text)
+        }
+        _ => e,
+    }
+}
+
+fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<()> {
+    let mut refused = None;
+    bound.visit(&mut |e| match &e.kind {
+        ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
+        ExprKind::UserVar(_) | ExprKind::Assign(..) => refused = Some("variable"),
+        ExprKind::Subquery(_) => refused = Some("subquery"),
+        _ => {}
+    });
+    if let Some(what) = refused {
+        return Err(check_error(name, disallowed(what)));
+    }
+    let mut auto = false;
+    bound.slots(&mut |slot| auto |= columns[slot as usize].auto_increment);
+    if auto {
+        let text = format!("Check constraint '{name}' cannot refer to an auto-increment column.");
+        return Err(SqlError::new(3818, "HY000", text));
+    }
+    Ok(())
+}
