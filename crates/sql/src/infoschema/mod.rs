@@ -3,7 +3,7 @@
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
 //! row sources. Parts: `declared` (columns of every table) · `absent` (names that no statement reaches) · `source`
 //! (rows to columns) · of INFORMATION_SCHEMA:
-//! `objects` (rows about schemas, tables, columns, keys), `view_columns` (what those of views stand for),
+//! `objects` (rows about schemas, tables, keys), `columns`, `view_columns` (what those of views stand for),
 //! `system_objects` (the same about the system schemas), `partitions`, `partition_rows` (their sizes), `histogram`
 //! (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables, sessions, character
 //! sets), `roles`, `routines` (stored routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords,
@@ -16,6 +16,7 @@
 //! of that moment, and only about what the account may see.
 
 mod absent;
+mod columns;
 mod deadlocks;
 mod declared;
 mod dictionary;
@@ -53,12 +54,12 @@ use esker_types::ctx::SessionInfo;
 use esker_types::{SqlResult, Value, errors};
 
 pub(crate) use absent::{rejects_changes, unknown_table};
+pub(crate) use columns::{column_default, column_extra, column_key};
 pub(crate) use deadlocks::{Deadlocks, latest_deadlock};
 pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
 pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
 pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
-pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use performance::is_open_table;
 pub use performance::measured_files;
 pub(crate) use recovery::status as recovery_status;

@@ -12,7 +12,8 @@ use esker_sql_syntax::ParseOptions;
 use esker_types::program::RoutineKind;
 use esker_types::{SqlType, Value};
 
-use super::objects::{created, type_cells};
+use super::columns::type_cells;
+use super::objects::created;
 use super::source::Source;
 use super::{Viewer, optional, text, yes_no};
 use crate::program::stored::{Signature, collation_of, read, signature};

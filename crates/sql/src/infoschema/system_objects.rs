@@ -6,7 +6,7 @@
 use esker_types::collation::Collation;
 use esker_types::{TypeKind, Value};
 
-use super::objects::type_cells;
+use super::columns::type_cells;
 use super::{ColumnSpec, SCHEMAS, SpecKind, TableSpec, Viewer, Wanted, optional, text, yes_no};
 
 /// The tables and views of system schemas that match and that the account may see.

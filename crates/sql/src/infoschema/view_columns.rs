@@ -11,7 +11,7 @@ use esker_sql_syntax::ast::{ColumnRef, Expr, Query, QueryBody, Select, SelectIte
 use esker_types::cast::{implicit_default, write_text};
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::objects::{column_default, default_extra};
+use super::columns::{column_default, default_extra};
 use super::{Viewer, text};
 use crate::printer;
 
