@@ -6,11 +6,12 @@
 //! made, need not be.
 
 use esker_sql_catalog::catalog::{CheckDef, Snapshot, same_name};
-use esker_sql_syntax::ast::{Expr, Literal};
+use esker_sql_syntax::ast::Expr;
 use esker_sql_syntax::parse_expression;
 use esker_types::{SqlError, SqlResult};
 
 use super::names::{self, TableName};
+use crate::printer;
 
 /// Functions that answer true or false, as MySQL counts them.
 const PREDICATES: [&str; 35] = [
@@ -106,25 +107,8 @@ pub(super) fn duplicate_name(name: &str) -> SqlError {
 
 /// Is the value true, false or NULL by the form of the expression?
 fn is_condition(e: &Expr) -> bool {
-    match e {
-        Expr::Literal(Literal::Bool(_))
-        | Expr::And(_)
-        | Expr::Or(_)
-        | Expr::Xor(..)
-        | Expr::Not(_)
-        | Expr::Is { .. }
-        | Expr::Like { .. }
-        | Expr::Regexp { .. }
-        | Expr::Between { .. }
-        | Expr::InList { .. }
-        | Expr::InSubquery { .. }
-        | Expr::Exists(_)
-        | Expr::Quantified { .. }
-        | Expr::MemberOf { .. } => true,
-        Expr::Binary { op, .. } => op.is_comparison(),
-        Expr::Call(call) => PREDICATES
-            .iter()
-            .any(|name| call.name.text.eq_ignore_ascii_case(name)),
-        _ => false,
-    }
+    printer::is_condition(e, |call| {
+        let mut names = PREDICATES.iter();
+        names.any(|name| call.name.text.eq_ignore_ascii_case(name))
+    })
 }

@@ -226,17 +226,23 @@ fn cast(expr: Expr, to: TypeName) -> Expr {
 
 /// A condition: what is none is compared with 0.
 fn truth(e: Expr) -> Expr {
-    if is_condition(&e) {
+    if is_condition(&e, is_predicate) {
         e
     } else {
         binary(BinaryOp::Ne, int(0), e)
     }
 }
 
-fn is_condition(e: &Expr) -> bool {
+/// A function whose value is true, false or NULL, as the printer sees it.
+fn is_predicate(call: &Call) -> bool {
+    call.over.is_none() && CONDITIONS.contains(&&*call.name.text)
+}
+
+/// Is the value true, false or NULL by the form of the expression? `is_predicate` says it of functions.
+pub(crate) fn is_condition(e: &Expr, is_predicate: impl FnOnce(&Call) -> bool) -> bool {
     match e {
         Expr::Binary { op, .. } => op.is_comparison(),
-        Expr::Call(call) => call.over.is_none() && CONDITIONS.contains(&&*call.name.text),
+        Expr::Call(call) => is_predicate(call),
         Expr::And(_)
         | Expr::Or(_)
         | Expr::Xor(..)
@@ -314,7 +320,7 @@ fn negated(e: Expr) -> Expr {
             all: !all,
             query,
         }),
-        e if is_condition(&e) => not(e),
+        e if is_condition(&e, is_predicate) => not(e),
         e => binary(BinaryOp::Eq, int(0), e),
     }
 }
