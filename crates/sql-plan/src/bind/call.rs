@@ -15,6 +15,7 @@ use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::block::Volatility;
+use super::chosen::{self, NoDate};
 use super::clause::Clause;
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::{AggRule, Scope};
@@ -118,6 +119,11 @@ pub(super) fn bind_function(
     }
     if let ("name_const", [name, value]) = (def.name, args) {
         check_named_constant(name, value)?;
+    }
+    if let ("isnull", [tested]) = (def.name, args)
+        && let Some(side) = compare::bind_tested_side(env, scope, tested)?
+    {
+        return apply(env, scope, def, vec![side]);
     }
     let mut args = bind_arguments(env, scope, def.name, args)?;
     match def.name {
@@ -223,6 +229,18 @@ fn bind_arguments(
         .map(bind)
         .collect::<SqlResult<_>>()?;
     parameter::take_as_moments(env, function, args, &mut bound);
+    let first_value = match function {
+        "if" => 1,
+        "ifnull" | "coalesce" | "nullif" | "greatest" | "least" => 0,
+        _ => return Ok(bound),
+    };
+    let written: Vec<&ast::Expr> = args.iter().skip(first_value).collect();
+    let no_date = match function {
+        "greatest" | "least" => NoDate::PassedOver,
+        _ => NoDate::Null,
+    };
+    let mut values: Vec<&mut Expr> = bound.iter_mut().skip(first_value).collect();
+    chosen::take_type_of_others(env, &written, &mut values, no_date)?;
     Ok(bound)
 }
 
@@ -311,10 +329,19 @@ fn bind_stored(
     Ok(Expr { kind, ty, coer })
 }
 
-/// NULLIF: the operands are compared as `=` compares them, and a constant that was adapted to a column for that is the
-/// result.
+/// NULLIF: the operands are compared as `=` compares them; the result is the first as it was written, but beside a
+/// YEAR.
 fn nullif(env: &BindEnv<'_>, mut left: Expr, mut right: Expr) -> SqlResult<Expr> {
+    let given = left.as_const().is_some().then(|| left.clone());
     compare::adapt_pair(env, &mut left, &mut right)?;
+    let is_kept = |given: &Expr| {
+        let (a, b) = (&given.ty, &left.ty);
+        let is_finer = a.is_temporal() && a.decimals != b.decimals;
+        (a.kind != b.kind || is_finer) && b.kind != TypeKind::Year
+    };
+    if let Some(given) = given.filter(is_kept) {
+        return constant_unless_equal(env, given, left, right);
+    }
     let kind = compare::kind_of(&left, &right, "nullif")?;
     // A constant text takes on the collation in which it is compared.
     if let (ExprKind::Const(Value::Str(text)), CmpKind::Str(compared)) = (&left.kind, kind)
@@ -335,6 +362,25 @@ fn nullif(env: &BindEnv<'_>, mut left: Expr, mut right: Expr) -> SqlResult<Expr>
         ty,
         coer: signature.coercibility,
     })
+}
+
+/// NULLIF of a constant that was adapted to a column: the constant, unless what became of it is equal.
+fn constant_unless_equal(
+    env: &BindEnv<'_>,
+    given: Expr,
+    adapted: Expr,
+    right: Expr,
+) -> SqlResult<Expr> {
+    let cmp = Cmp {
+        op: CmpOp::Eq,
+        kind: compare::kind_of(&adapted, &right, "nullif")?,
+        left: adapted,
+        right,
+    };
+    let is_equal = Expr::condition(ExprKind::Cmp(Box::new(cmp)), true);
+    let mut chosen = case(env, vec![(is_equal, Expr::null())], Some(given), "nullif")?;
+    chosen.ty.nullable = true;
+    Ok(chosen)
 }
 
 fn coalesce(env: &BindEnv<'_>, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
@@ -390,8 +436,16 @@ pub(super) fn bind_case(
         let whens = compare::compare_case(env, &operand, whens)?;
         bound = whens.into_iter().zip(thens).collect();
     }
-    let otherwise = otherwise.map(|e| bind_expr(env, scope, e)).transpose()?;
-    case(env, bound, otherwise, "case")
+    let mut last = otherwise.map(|e| bind_expr(env, scope, e)).transpose()?;
+    let written: Vec<&ast::Expr> = whens
+        .iter()
+        .map(|(_, then)| then)
+        .chain(otherwise)
+        .collect();
+    let mut values: Vec<&mut Expr> = bound.iter_mut().map(|(_, then)| then).collect();
+    values.extend(&mut last);
+    chosen::take_type_of_others(env, &written, &mut values, NoDate::Null)?;
+    case(env, bound, last, "case")
 }
 
 /// GROUPING(a, …): which keys are rolled up.

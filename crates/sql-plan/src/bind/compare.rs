@@ -9,11 +9,12 @@
 use esker_sql_syntax::ast::{self, BinaryOp};
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
-use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, func};
+use esker_types::temporal::MAX_FSP;
+use esker_types::{SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
-use super::{BindEnv, errors, json, numbers, parameter, subquery};
+use super::{BindEnv, Params, errors, json, numbers, parameter, subquery};
 use crate::expr::{
     Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, bool_type, fold, walk,
 };
@@ -113,6 +114,20 @@ fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
         return;
     }
     adapt_value(env, constant, column, true);
+}
+
+/// A text among several values that a TIME is compared with is the time at its beginning, and zero if there is none.
+fn adapt_listed_time(env: &BindEnv<'_>, constant: &mut Expr, time: &Expr) -> SqlResult<()> {
+    if let (ExprKind::Const(text @ Value::Str(_)), TypeKind::Time) = (&constant.kind, &time.ty.kind)
+    {
+        let found = cast::to_time(env.ctx, text)?.unwrap_or(Time::ZERO);
+        let ty = SqlType {
+            decimals: MAX_FSP,
+            ..SqlType::new(TypeKind::Time)
+        };
+        *constant = Expr::constant(Value::Time(found), ty.with_nullable(false));
+    }
+    Ok(())
 }
 
 /// [`adapt`] in both directions.
@@ -294,6 +309,32 @@ fn bind_pair(
     Ok((l, r))
 }
 
+/// The side of a comparison with a parameter that says, in a condition, whether the comparison is NULL: as in MySQL the
+/// parameter is not looked at there, so that one that is no date does not count as NULL.
+pub(super) fn bind_tested_side(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    comparison: &ast::Expr,
+) -> SqlResult<Option<Expr>> {
+    let ast::Expr::Binary { op, left, right } = comparison else {
+        return Ok(None);
+    };
+    let is_plain = self::comparison(*op).is_some_and(|op| op != CmpOp::NullSafeEq);
+    let (param, other) = match (&**left, &**right) {
+        (ast::Expr::Param(nth), other) | (other, ast::Expr::Param(nth)) => (*nth, other),
+        _ => return Ok(None),
+    };
+    let Params::Values(values) = env.params else {
+        return Ok(None);
+    };
+    let is_null = values.get(param as usize).is_none_or(Value::is_null);
+    if is_null || !is_plain || !scope.clause.get().is_condition() {
+        return Ok(None);
+    }
+    let other = bind_any(env, scope, other)?;
+    Ok(other.ty.is_temporal().then_some(other))
+}
+
 /// `left op right`.
 pub(super) fn bind_comparison(
     env: &BindEnv<'_>,
@@ -410,8 +451,17 @@ pub(super) fn bind_between(
 ) -> SqlResult<Expr> {
     let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
     let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
-    parameter::compare_with(env, low_ast, &mut low, &bound.ty, true)?;
-    parameter::compare_with(env, high_ast, &mut high, &bound.ty, true)?;
+    let beside = |other: &Expr| {
+        let both = moment_of(&[bound.clone(), other.clone()]);
+        both.unwrap_or_else(|| bound.ty.clone())
+    };
+    let (beside_low, beside_high) = (beside(&high), beside(&low));
+    parameter::compare_with(env, low_ast, &mut low, &beside_low, true)?;
+    parameter::compare_with(env, high_ast, &mut high, &beside_high, true)?;
+    if let Some(moment) = moment_of(&[low.clone(), high.clone()]) {
+        let is_bound = moment.kind == TypeKind::Time;
+        parameter::compare_with(env, arg, &mut bound, &moment, is_bound)?;
+    }
     if matches!(bound.kind, ExprKind::Row(_)) {
         return Err(errors::operand_columns(1));
     }
@@ -456,6 +506,24 @@ pub(super) fn bind_between(
         ExprKind::Between(Box::new(between)),
         nullable,
     ))
+}
+
+/// What a parameter is that all of these are compared with, if they are moments of one kind or other.
+fn moment_of(others: &[Expr]) -> Option<SqlType> {
+    let are = |kinds: &[TypeKind]| others.iter().all(|e| kinds.contains(&e.ty.kind));
+    let kind = match () {
+        () if others.is_empty() => return None,
+        () if are(&[TypeKind::Time]) => TypeKind::Time,
+        () if are(&[TypeKind::Date]) => TypeKind::Date,
+        () if others
+            .iter()
+            .all(|e| e.ty.is_temporal() && e.ty.kind != TypeKind::Year) =>
+        {
+            TypeKind::DateTime
+        }
+        () => return None,
+    };
+    Some(SqlType::new(kind))
 }
 
 /// The domains of BETWEEN: its three operands are compared as one domain where they are texts, or
@@ -503,17 +571,22 @@ pub(super) fn bind_in(
     list: &[ast::Expr],
     negated: bool,
 ) -> SqlResult<Expr> {
-    let bound = bind_any(env, scope, arg)?;
+    let mut bound = bind_any(env, scope, arg)?;
     let mut members = Vec::with_capacity(list.len());
     for member in list {
         let mut one = match number_literal(member) {
             Some(number) if bound.ty.is_numeric() => number,
             _ => bind_any(env, scope, member)?,
         };
-        if bound.ty.is_integer() {
+        if bound.ty.is_integer() || list.len() == 1 {
             parameter::compare_with(env, member, &mut one, &bound.ty, false)?;
         }
         members.push(one);
+    }
+    if let Some(moment) = moment_of(&members)
+        && (moment.kind != TypeKind::Time || members.len() == 1)
+    {
+        parameter::compare_with(env, arg, &mut bound, &moment, false)?;
     }
     if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
         let conds = members.into_iter().map(|mut m| {
@@ -536,6 +609,7 @@ pub(super) fn bind_in(
     for member in &mut members {
         env.meets(member, &bound.ty);
         adapt_listed(env, member, &bound);
+        adapt_listed_time(env, member, &bound)?;
     }
     let kinds = in_kinds(&bound, &members)?;
     for (member, kind) in members.iter_mut().zip(&kinds) {

@@ -91,7 +91,10 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             test,
         } => {
             let arg = Box::new(match test {
-                IsTest::Null => numeric_operand(env, scope, expr)?,
+                IsTest::Null => match compare::bind_tested_side(env, scope, expr)? {
+                    Some(side) => side,
+                    None => numeric_operand(env, scope, expr)?,
+                },
                 IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
             });
             if *test == IsTest::Null && !negated && is_never_null(env, &arg) {

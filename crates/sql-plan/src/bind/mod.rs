@@ -1,8 +1,8 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean), `clause` (where they stand) and `aliases` (those of the select list),
-//! `literal`, `expr`, `compare` and `numbers` (its operands), `moments` (in calculations), `call` and `parameter` (as
-//! its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key parts), `fulltext` (MATCH),
+//! `literal`, `expr`, `compare` and `numbers` (its operands), `moments` (in calculations), `call`, `parameter` and `chosen`
+//! (as its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key parts), `fulltext` (MATCH),
 //! `default` (of a column), `subquery` (expressions) · `from` (tables and joins), `partitions` (PARTITION (…)),
 //! `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and `dependencies` (functional), `window`,
 //! `frame`, `order`, `computed` (generated columns in place of what they compute), `query`, `block`, `recursive`
@@ -21,6 +21,7 @@ mod aliases;
 pub(crate) mod array;
 mod block;
 mod call;
+mod chosen;
 mod clause;
 mod compare;
 mod computed;

@@ -6,7 +6,7 @@
 
 use esker_sql_syntax::ast;
 use esker_types::temporal::{DateFlags, MAX_FSP, parse_time};
-use esker_types::{SqlResult, SqlType, TypeKind, Value, cast, cmp, func};
+use esker_types::{Date, SqlResult, SqlType, Time, TypeKind, Value, cast, cmp, func};
 
 use super::{BindEnv, Params};
 use crate::expr::{Expr, ExprKind};
@@ -94,7 +94,8 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
 
 /// A text for a parameter that is compared takes the type of what it is compared with: beside an integer it is a
 /// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one. A number is NULL, too,
-/// beside a date that it is not, but for a bound of BETWEEN (`is_bound`).
+/// beside a date that it is not, but for a bound of BETWEEN (`is_bound`): there a text that is no time, or no date
+/// beside a DATE, is zero.
 ///
 /// True: it has become NULL, and is to be equal to nothing, not even NULL.
 ///
@@ -114,6 +115,20 @@ pub(super) fn compare_with(
         return Ok(false);
     }
     let null = || Expr::constant(Value::Null, other.clone().with_nullable(true));
+    if let (Value::Str(text), TypeKind::Time | TypeKind::Date) = (value, &other.kind)
+        && is_bound
+        && let Some(zero) = zero_for(env, text, &other.kind)?
+    {
+        *bound = Expr::constant(zero, other.clone().with_nullable(false));
+        return Ok(false);
+    }
+    if let (Value::Str(_), TypeKind::Time) = (value, &other.kind)
+        && cast::to_time(&env.ctx.quiet(), value)?.is_none()
+    {
+        cast::to_time(env.ctx, value)?;
+        *bound = null();
+        return Ok(true);
+    }
     if !matches!(value, Value::Str(_)) {
         let is_null = !is_bound && cmp::is_null_as_moment(env.ctx, value, other)?;
         if is_null {
@@ -133,6 +148,23 @@ pub(super) fn compare_with(
         return Ok(true);
     }
     Ok(false)
+}
+
+/// What a text that is no date or time is as a bound of BETWEEN, after its warning.
+fn zero_for(env: &BindEnv<'_>, text: &[u8], kind: &TypeKind) -> SqlResult<Option<Value>> {
+    let value = Value::Str(text.to_vec());
+    let quiet = env.ctx.quiet();
+    Ok(match kind {
+        TypeKind::Time if cast::to_time(&quiet, &value)?.is_none() => {
+            cast::to_time(env.ctx, &value)?;
+            Some(Value::Time(Time::ZERO))
+        }
+        TypeKind::Date if cast::to_datetime(&quiet, &value, DateFlags::FUZZY)?.is_none() => {
+            cast::truncated(env.ctx, "date", text)?;
+            Some(Value::Date(Date::ZERO))
+        }
+        _ => None,
+    })
 }
 
 fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlType)> {
@@ -177,7 +209,7 @@ fn moment(env: &BindEnv<'_>, text: &[u8]) -> Option<(Value, SqlType)> {
     Some((Value::DateTime(moment), with_six_digits(TypeKind::DateTime)))
 }
 
-fn with_six_digits(kind: TypeKind) -> SqlType {
+pub(super) fn with_six_digits(kind: TypeKind) -> SqlType {
     let ty = SqlType::new(kind);
     SqlType {
         length: ty.length + 1 + u32::from(MAX_FSP),

@@ -74,7 +74,7 @@ fn quoted_bytes(bytes: &[u8]) -> String {
 }
 
 /// Raises 1292 `Truncated incorrect KIND value: 'text'`.
-pub(crate) fn truncated(ctx: &EvalCtx, kind: &str, text: &[u8]) -> SqlResult<()> {
+pub fn truncated(ctx: &EvalCtx, kind: &str, text: &[u8]) -> SqlResult<()> {
     let message = format!("Truncated incorrect {kind} value: '{}'", quoted(text));
     ctx.raise(1292, "22007", message)
 }
