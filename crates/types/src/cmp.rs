@@ -162,6 +162,9 @@ pub fn constant_as_column(
     if !convertible {
         return None;
     }
+    if let (TypeKind::Year, Value::Str(_)) = (&column.kind, constant) {
+        return text_as_year(ctx, constant, from, column);
+    }
     let slack = fixed_float_slack(constant.as_ref(), column).filter(|_| is_number && !is_listed);
     let quiet = ctx.quiet();
     let stored = cast::to_column(&quiet, constant.clone(), from, column, "", 1).ok()?;
@@ -185,6 +188,19 @@ pub fn constant_as_column(
         }
     };
     same.then_some(stored)
+}
+
+/// The year of a text; one that is no number is the year of the number at its beginning.
+fn text_as_year(ctx: &EvalCtx, text: &Value, from: &SqlType, column: &SqlType) -> Option<Value> {
+    let as_year = |value: Value| {
+        let quiet = ctx.quiet();
+        let year = cast::to_column(&quiet, value, from, column, "", 1).ok();
+        year.filter(|_| quiet.diagnostics.count() == 0)
+    };
+    as_year(text.clone()).or_else(|| {
+        let number = cast::to_int(&ctx.quiet(), text).ok()?;
+        as_year(Value::Int(i64::try_from(number).ok()?))
+    })
 }
 
 /// How far from a constant of no more than D decimals the value of a FLOAT(M,D) column may be that is equal to it: half

@@ -9,9 +9,11 @@
 //! row; its arguments, over that block's rows before grouping, read no such slot (1111).
 
 use esker_sql_syntax::ast;
-use esker_types::SqlResult;
+use esker_types::collation::Coercibility;
 use esker_types::func::RetCtx;
 use esker_types::func::aggregate::{AggDef, AggTypes};
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
+use esker_types::{SqlResult, SqlType};
 
 use super::block::{AggCall, OrderKey};
 use super::call::arg_types;
@@ -54,6 +56,9 @@ pub(super) fn bind(
             return Err(errors::invalid_group_function());
         }
     }
+    if call.distinct && matches!(def.name, "sum" | "avg") {
+        args.iter_mut().for_each(distinct_as_number);
+    }
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
     let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
     if let Some(separator) = &call.separator {
@@ -80,6 +85,19 @@ pub(super) fn bind(
         ty: signature.ret,
         coer: signature.coercibility,
     })
+}
+
+/// SUM and AVG of DISTINCT texts tell numbers apart, not texts: '1' and '1.0' are one.
+fn distinct_as_number(text: &mut Expr) {
+    if text.ty.is_string() {
+        let ty = SqlType::double(NOT_FIXED_DECIMALS).with_nullable(text.ty.nullable);
+        let inner = std::mem::replace(text, Expr::null());
+        *text = Expr {
+            kind: ExprKind::Convert(Box::new(inner)),
+            ty,
+            coer: Coercibility::Numeric,
+        };
+    }
 }
 
 /// Adds an aggregate to its block, if it is not there yet: its position and slot.

@@ -129,6 +129,8 @@ pub(super) fn read_datetime(
 pub(super) fn read_time(ctx: &EvalCtx, v: ValueRef<'_>) -> Result<Parsed, NotTemporal> {
     let flags = DateFlags(date_flags(ctx).0 & DateFlags::TRUNCATE_FRACTION.0);
     match v {
+        // Bits are the text of their bytes.
+        ValueRef::Bit(..) => parse_time(&shown(v), flags),
         ValueRef::Str(s) | ValueRef::Label(_, s) => {
             let mut p = parse_time(s, flags)?;
             if p.displacement.is_some() {

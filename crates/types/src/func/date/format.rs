@@ -5,12 +5,13 @@
 
 use super::names::TimeLocale;
 use super::read::{clock, moment};
+use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
 use crate::func::ret::{string_type, text_chars};
 use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
 use crate::temporal::calendar::{day_number, day_number_of, week, weekday};
-use crate::temporal::{DateTime, Time};
+use crate::temporal::{DateFlags, DateTime, Time};
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
@@ -61,10 +62,31 @@ fn date_format(c: &Call) -> SqlResult<Value> {
 }
 
 fn time_format(c: &Call) -> SqlResult<Value> {
-    let Some(time) = clock(c, 0)? else {
+    let time = match date_beyond_times(c) {
+        Some(date) => Some(date.time()),
+        None => clock(c, 0)?,
+    };
+    let Some(time) = time else {
         return Ok(Value::Null);
     };
     write_format(c.ctx.time_names, &c.text(1), DateTime::ZERO, time).map_or(Ok(Value::Null), string)
+}
+
+/// TIME_FORMAT takes a text or number that is beyond the range of TIME, 20200102, for a date if it can be one.
+fn date_beyond_times(c: &Call) -> Option<DateTime> {
+    let given = &c.args[0];
+    if matches!(
+        given,
+        Value::Null | Value::Time(_) | Value::DateTime(_) | Value::Date(_)
+    ) {
+        return None;
+    }
+    let quiet = c.ctx.quiet();
+    let time = cast::to_clock(&quiet, given).ok()?;
+    let is_beyond = time.is_none_or(|t| matches!(t, Time::MAX | Time::MIN));
+    let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
+    let date = cast::to_datetime(&quiet, given, flags).ok()?;
+    date.filter(|_| is_beyond)
 }
 
 /// `format` filled in; hours come from `time`, which may have more than 23. `None` when a field

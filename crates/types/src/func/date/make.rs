@@ -4,7 +4,7 @@
 //! **Invariant**: out of range gives NULL, except that a time is clamped with a warning.
 
 use super::read::{duration, long_time, storable};
-use super::{moment_fraction, ret_date, temporal, time_fraction};
+use super::{moment_fraction, ret_date, temporal, time_fraction, typed_fraction};
 use crate::ctx::SqlMode;
 use crate::error::SqlResult;
 use crate::errors;
@@ -106,12 +106,7 @@ fn ret_maketime(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 
 /// Fraction of an argument that counts seconds.
 fn seconds_fraction(arg: &ArgType) -> u8 {
-    match arg.ty.kind {
-        TypeKind::Decimal => arg.ty.decimals.min(MAX_FSP),
-        _ if arg.ty.is_integer() || arg.ty.is_temporal() => arg.ty.decimals.min(MAX_FSP),
-        TypeKind::Null => 0,
-        _ => MAX_FSP,
-    }
+    typed_fraction(&arg.ty).unwrap_or(MAX_FSP)
 }
 
 /// Argument `i`, seconds, in microseconds rounded, or cut, to the result's precision.

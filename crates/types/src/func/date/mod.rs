@@ -20,7 +20,7 @@ pub(super) mod zone;
 
 use super::{ArgType, RetCtx, Signature};
 use crate::error::SqlResult;
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{DateFlags, MAX_FSP, parse_datetime, parse_time};
 use crate::value::Value;
 
@@ -37,12 +37,18 @@ fn temporal(kind: TypeKind, decimals: u8) -> SqlType {
     }
 }
 
+/// FLOAT(M,D) or DOUBLE(M,D)?
+fn is_fixed_real(ty: &SqlType) -> bool {
+    matches!(ty.kind, TypeKind::Float | TypeKind::Double) && ty.decimals < NOT_FIXED_DECIMALS
+}
+
 /// Fractional seconds of a type, or `None` for one whose values are read as text.
 fn typed_fraction(ty: &SqlType) -> Option<u8> {
-    if ty.is_temporal() || ty.kind == TypeKind::Decimal {
+    if ty.is_temporal() || ty.kind == TypeKind::Decimal || is_fixed_real(ty) {
         return Some(ty.decimals.min(MAX_FSP));
     }
-    (ty.is_integer() || ty.kind == TypeKind::Null).then_some(0)
+    let is_whole = ty.is_integer() || matches!(ty.kind, TypeKind::Bit | TypeKind::Null);
+    is_whole.then_some(0)
 }
 
 /// Fractional seconds that an argument brings, read as a moment (a constant text has those that

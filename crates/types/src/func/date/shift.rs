@@ -6,7 +6,7 @@
 //! stays a date under a date unit), that of a typed argument is typed.
 
 use super::read::{day, duration, duration_or_moment, moment_or_duration};
-use super::{temporal, time_fraction};
+use super::{is_fixed_real, temporal, time_fraction};
 use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
@@ -70,6 +70,7 @@ fn added_type(u: IntervalUnit, date: &ArgType, n: &ArgType, ctx: &RetCtx) -> Sql
         IntervalUnit::Second => match n.ty.kind {
             TypeKind::Decimal => n.ty.decimals,
             _ if n.ty.is_integer() || n.ty.kind == TypeKind::Null => 0,
+            _ if is_fixed_real(&n.ty) => n.ty.decimals,
             _ => MAX_FSP,
         },
         _ if u.has_micros() => MAX_FSP,

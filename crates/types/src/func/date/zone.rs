@@ -6,7 +6,7 @@
 
 use super::format::write_format;
 use super::read::{day, moment};
-use super::{moment_fraction, temporal};
+use super::{moment_fraction, temporal, typed_fraction};
 use crate::ctx::SqlMode;
 use crate::error::SqlResult;
 use crate::func::call::{Call, int, string};
@@ -83,10 +83,8 @@ fn unix_timestamp(c: &Call) -> SqlResult<Value> {
 
 fn ret_from_unixtime(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let decimals = match args[0].ty.kind {
-        TypeKind::Decimal => args[0].ty.decimals.min(MAX_FSP),
-        TypeKind::Float | TypeKind::Double => MAX_FSP,
-        _ if args[0].ty.is_string() => MAX_FSP,
-        _ => args[0].ty.decimals.min(MAX_FSP),
+        TypeKind::Year => 0,
+        _ => typed_fraction(&args[0].ty).unwrap_or(MAX_FSP),
     };
     Ok(Signature::plain(match args.get(1) {
         Some(format) => string_type(super::format::chars_of(format), ctx.collation_connection),

@@ -82,6 +82,9 @@ fn ret_sized(args: &[ArgType], ctx: &RetCtx, chars: u64) -> SqlResult<Signature>
 
 fn json_quote(c: &Call) -> SqlResult<Value> {
     check_text(c, 0, "json_quote")?;
+    if c.ty(0).kind == TypeKind::Json {
+        return Err(errors::wrong_argument_type(1, "json_quote"));
+    }
     let mut work = Work::new(c.ctx.session);
     let mut out = vec![b'"'];
     for part in c.text(0).chunks(MANY_BYTES) {
