@@ -126,6 +126,16 @@ impl MetadataLocks {
         &self.inner.backup
     }
 
+    /// The tables that sessions have locked with LOCK TABLES.
+    pub fn locked_tables(&self) -> Vec<Arc<MdlObject>> {
+        let is_locked = |lock: &MdlInfo| {
+            let is_table = matches!(lock.key, MdlKey::Table(..));
+            is_table && lock.is_granted && lock.duration == MdlDuration::Explicit
+        };
+        let locks = self.list().into_iter().filter(is_locked);
+        locks.map(|lock| self.object(lock.key)).collect()
+    }
+
     /// The object of a name.
     pub fn object(&self, key: MdlKey) -> Arc<MdlObject> {
         match key {

@@ -36,6 +36,8 @@ pub enum MdlMode {
     SharedReadOnly,
     /// LOCK TABLES … WRITE: others may look at the definition only.
     SharedNoReadWrite,
+    /// FLUSH TABLES waits for those who have locked the table, not for transactions that use it.
+    Flush,
     /// On a scope: nothing inside may be changed (FLUSH TABLES WITH READ LOCK).
     ScopeShared,
     /// Nobody else.
@@ -45,7 +47,7 @@ pub enum MdlMode {
 use MdlMode::*;
 
 /// Number of modes.
-pub(super) const MODES: usize = 9;
+pub(super) const MODES: usize = 10;
 /// Classes of the atomic counter.
 pub(super) const FAST_CLASSES: usize = 3;
 /// A mode of each class, to test conflicts of counted holders with.
@@ -60,7 +62,7 @@ impl MdlMode {
                 !matches!(o, Shared | IntentionExclusive)
             }
             (SharedUpgradable, SharedUpgradable) => true,
-            (SharedReadOnly, o) | (o, SharedReadOnly) => o == SharedWrite,
+            (SharedReadOnly, o) | (o, SharedReadOnly) => matches!(o, SharedWrite | Flush),
             // The atomic counter keeps Shared (on tables) and IntentionExclusive (on scopes) in one
             // class; a scope is never locked Shared.
             (ScopeShared, o) | (o, ScopeShared) => matches!(o, IntentionExclusive | Shared),
@@ -74,12 +76,15 @@ impl MdlMode {
             || match self {
                 Exclusive => true,
                 SharedNoReadWrite => {
-                    matches!(wanted, Shared | SharedRead | SharedWrite | SharedReadOnly)
+                    matches!(
+                        wanted,
+                        Shared | SharedRead | SharedWrite | SharedReadOnly | Flush
+                    )
                 }
                 SharedWrite | SharedUpgradable => matches!(wanted, Shared | SharedRead),
                 SharedReadOnly => matches!(wanted, Shared | SharedRead),
                 SharedRead => wanted == Shared,
-                Shared | IntentionExclusive | ScopeShared => false,
+                Shared | IntentionExclusive | ScopeShared | Flush => false,
             }
     }
 
@@ -89,13 +94,14 @@ impl MdlMode {
             Shared | IntentionExclusive => Some(0),
             SharedRead => Some(1),
             SharedWrite => Some(2),
-            SharedUpgradable | SharedReadOnly | SharedNoReadWrite | ScopeShared | Exclusive => None,
+            SharedUpgradable | SharedReadOnly | SharedNoReadWrite | Flush | ScopeShared
+            | Exclusive => None,
         }
     }
 
     /// Can every fast mode be held beside it?
     pub(super) fn admits_fast(self) -> bool {
-        self == SharedUpgradable || self.fast().is_some()
+        matches!(self, SharedUpgradable | Flush) || self.fast().is_some()
     }
 
     /// MySQL's word for it, as a lock on a table or, if `is_scope`, on what tables are in.
@@ -108,6 +114,7 @@ impl MdlMode {
             SharedUpgradable => "SHARED_UPGRADABLE",
             SharedReadOnly => "SHARED_READ_ONLY",
             SharedNoReadWrite => "SHARED_NO_READ_WRITE",
+            Flush => "FLUSH",
             ScopeShared if is_scope => "SHARED",
             ScopeShared => "SHARED_READ_ONLY",
             Exclusive => "EXCLUSIVE",
@@ -126,6 +133,7 @@ impl MdlMode {
         SharedUpgradable,
         SharedReadOnly,
         SharedNoReadWrite,
+        Flush,
         ScopeShared,
         Exclusive,
     ];

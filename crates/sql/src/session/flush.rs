@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{FlushWhat, ObjectName};
 use esker_types::{SqlResult, errors};
 
@@ -21,7 +22,6 @@ impl Session {
         }
         let instance = self.context.instance.clone();
         let counters = &instance.counters;
-        counters.flushes.fetch_add(1, Ordering::Relaxed);
         let mut seq = 0;
         for item in what {
             match item {
@@ -30,7 +30,6 @@ impl Session {
                     read_lock: true,
                     ..
                 } if names.is_empty() => {
-                    seq = self.commit_transaction()?;
                     ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
                     self.txn.learn_of_commits();
                 }
@@ -39,7 +38,7 @@ impl Session {
                     read_lock,
                     for_export,
                 } if *read_lock || *for_export => {
-                    seq = self.flush_and_lock(names, *for_export)?;
+                    seq = seq.max(self.flush_and_lock(names, *for_export)?);
                 }
                 FlushWhat::Logs("") => {
                     let engine = &self.context.instance.engine;
@@ -54,6 +53,7 @@ impl Session {
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     if let FlushWhat::Tables { names, .. } = item {
                         self.check_may_flush(names)?;
+                        self.await_locked_tables(names)?;
                     }
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
@@ -82,8 +82,27 @@ impl Session {
                 FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
         }
+        counters.flushes.fetch_add(1, Ordering::Relaxed);
         let logged = self.logged_flush(local, what);
         Ok(ok(seq.max(self.context.log_alone(logged)?)))
+    }
+
+    /// Waits until no other session has these tables, or any if none is named, locked by LOCK TABLES.
+    fn await_locked_tables(&mut self, names: &[ObjectName]) -> Result<(), ExecError> {
+        let manager = self.context.instance.catalog.locks().clone();
+        let named = names.iter().map(|name| {
+            let (schema, table) = self.context.full_name(name)?;
+            Ok(manager.table(schema, table))
+        });
+        let objects = match names.is_empty() {
+            true => manager.locked_tables(),
+            false => named.collect::<SqlResult<_>>()?,
+        };
+        for object in &objects {
+            self.locks
+                .acquire(object, MdlMode::Flush, MdlDuration::Statement)?;
+        }
+        Ok(())
     }
 
     /// Under LOCK TABLES only what is locked for writing may be flushed: 1099, 1100.

@@ -7,7 +7,9 @@
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
-use esker_sql_syntax::ast::{Expr, FlushWhat, Query, SetItem, ShowFilter, ShowWhat, Statement, Xa};
+use esker_sql_syntax::ast::{
+    Expr, Query, Replication, SetItem, ShowFilter, ShowWhat, Statement, Xa,
+};
 use esker_types::{SqlError, Value, errors};
 
 use super::Session;
@@ -196,6 +198,9 @@ impl Session {
             return self.run_ddl(statement, params);
         }
         self.context.check_accounts_above(statement)?;
+        if administers(statement) {
+            self.commit_transaction()?;
+        }
         match statement {
             Statement::CreateView(create) => {
                 if self.spare_system_tables(statement) {
@@ -250,18 +255,7 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
     match statement {
         Statement::Set(items) => items.iter().any(is_autocommit),
         Statement::Xa(xa) => matches!(xa, Xa::Prepare(_) | Xa::Commit { .. }),
-        Statement::Flush { what, .. } => what.iter().any(|what| {
-            matches!(
-                what,
-                FlushWhat::Tables {
-                    read_lock: true,
-                    ..
-                } | FlushWhat::Tables {
-                    for_export: true,
-                    ..
-                }
-            )
-        }),
+        other if administers(other) => true,
         Statement::Begin(_)
         | Statement::Commit(_)
         | Statement::CreateView(_)
@@ -280,6 +274,21 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         | Statement::Grant(_)
         | Statement::Revoke(..) => true,
         other => ddl::commits(other),
+    }
+}
+
+/// Is it about the server rather than about rows, and commits what is open whether it succeeds or not?
+fn administers(statement: &Statement) -> bool {
+    match statement {
+        Statement::Replication(replication) => !matches!(
+            **replication,
+            Replication::PurgeTo(_) | Replication::PurgeBefore(_) | Replication::Binlog(_)
+        ),
+        Statement::Flush { .. }
+        | Statement::AlterInstance(_)
+        | Statement::Components { .. }
+        | Statement::DropServer { .. } => true,
+        _ => false,
     }
 }
 
