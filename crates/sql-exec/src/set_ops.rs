@@ -12,7 +12,7 @@ use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::SetOpsPlan;
 use esker_sql_syntax::ast::SetOp;
-use esker_types::Value;
+use esker_types::{TypeKind, Value, cast};
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::root::{RootExec, next_later};
@@ -164,7 +164,13 @@ impl SetOpsState {
         );
         out.clear();
         for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
-            out.push(convert(env.ctx, value.clone(), &from.ty, &to.ty)?);
+            // The result is a table, which stores numbers in texts as columns do.
+            let is_short_text = matches!(to.ty.kind, TypeKind::Char | TypeKind::VarChar);
+            let digits = is_short_text.then(|| cast::stored_digits(value, to.ty.length));
+            out.push(match digits.flatten() {
+                Some(digits) => Value::Str(digits),
+                None => convert(env.ctx, value.clone(), &from.ty, &to.ty)?,
+            });
         }
         env.tick()?;
         Ok(true)

@@ -12,6 +12,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
 use esker_types::cast::{self, to_column};
 use esker_types::collation::Collation;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
@@ -223,7 +224,7 @@ impl<'a> Conversion<'a> {
         }
         let eval = self.building.eval;
         if !value.is_null() {
-            let (value, from) = as_document_text(value, from, &column.ty);
+            let (value, from) = as_shown_text(value, from, &column.ty);
             let stored = to_column(eval, value, &from, &column.ty, &column.name, row_number);
             return stored.map_err(|e| shortened(e, &from, column, row_number));
         }
@@ -279,10 +280,14 @@ impl<'a> Conversion<'a> {
     }
 }
 
-/// Numbers and moments of a column that becomes one of JSON are read from their texts, as MySQL does.
-fn as_document_text(value: Value, from: &SqlType, to: &SqlType) -> (Value, SqlType) {
+/// Numbers and moments of a column that becomes one of JSON are read from their texts, as MySQL does; FLOAT and DOUBLE
+/// that become texts keep the digits that they show.
+fn as_shown_text(value: Value, from: &SqlType, to: &SqlType) -> (Value, SqlType) {
     let is_other = from.is_numeric() || from.is_temporal();
-    if to.kind != TypeKind::Json || !is_other || from.kind == TypeKind::Bit {
+    let becomes_document = to.kind == TypeKind::Json && is_other && from.kind != TypeKind::Bit;
+    let has_fixed_digits = from.kind == TypeKind::Float || from.decimals < NOT_FIXED_DECIMALS;
+    let keeps_digits = matches!(value, Value::Double(_)) && to.is_string() && has_fixed_digits;
+    if !becomes_document && !keeps_digits {
         return (value, from.clone());
     }
     let text = cast::to_str(&value, from).into_owned();

@@ -12,17 +12,44 @@ use super::text::{f64_within, to_str, write_text};
 use crate::collation::{BadChar, Charset, char_count, char_len, char_offset};
 use crate::decimal::is_space;
 use crate::error::SqlResult;
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::value::{Value, ValueRef};
 
 /// Bytes shown of a malformed string.
 const BAD_BYTES_SHOWN: usize = 6;
 
+/// The digits of a number as a CHAR or VARCHAR stores it: of FLOAT and DOUBLE those of the double, whatever the type
+/// shows, in at most `width` characters, of bits those of the number that they are. None for other values.
+pub fn stored_digits(v: &Value, width: u32) -> Option<Vec<u8>> {
+    match v {
+        Value::Bit(bits, _) => Some(bits.to_string().into_bytes()),
+        Value::Double(v) => {
+            let mut text = Vec::new();
+            write_text(
+                ValueRef::Double(*v),
+                &SqlType::double(NOT_FIXED_DECIMALS),
+                &mut text,
+            );
+            let is_long = text.len() > width as usize;
+            let shorter = is_long.then(|| f64_within(*v, width as usize)).flatten();
+            Some(shorter.map_or(text, |(shorter, _)| shorter.into_bytes()))
+        }
+        _ => None,
+    }
+}
+
 /// The text of a value as a column would take it.
-fn text_of(v: Value, from: &SqlType) -> Vec<u8> {
+fn text_of(v: Value, from: &SqlType, to: &SqlType) -> Vec<u8> {
+    let is_plain = byte_limit(to).is_none();
     match v {
         Value::Str(s) => s,
         Value::Label(_, s) => s.into_vec(),
+        Value::Bit(bits, _) if is_plain => bits.to_string().into_bytes(),
+        Value::Double(_) if is_plain => {
+            let mut text = Vec::new();
+            write_text(v.as_ref(), &SqlType::double(NOT_FIXED_DECIMALS), &mut text);
+            text
+        }
         // The column alone says how long a double may be.
         Value::Double(_) if from.kind == TypeKind::Double => {
             let mut text = Vec::new();
@@ -35,13 +62,13 @@ fn text_of(v: Value, from: &SqlType) -> Vec<u8> {
 
 pub(super) fn to_string_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
     let is_string = matches!(v, Value::Str(_) | Value::Label(..));
-    let from_binary = matches!(v, Value::Bit(..))
+    let from_binary = (matches!(v, Value::Bit(..)) && byte_limit(t.ty).is_some())
         || (is_string && from.collation.is_binary() && from.kind != TypeKind::Null);
     let double = match v {
         Value::Double(v) => Some(v),
         _ => None,
     };
-    let mut text = text_of(v, from);
+    let mut text = text_of(v, from, t.ty);
     // Doubles are rounded to what there is room for.
     if let Some(v) = double
         && byte_limit(t.ty).is_none()

@@ -20,6 +20,7 @@ mod tests;
 mod text;
 
 pub use column::{implicit_default, to_column};
+pub use column_text::stored_digits;
 pub use column_time::is_zero_date;
 pub use explicit::cast;
 pub(crate) use explicit::out_of_range;
