@@ -137,6 +137,7 @@ pub(crate) struct SlowEntry<'a> {
     pub(crate) query_micros: i64,
     pub(crate) lock_micros: u64,
     pub(crate) rows_sent: u64,
+    pub(crate) rows_examined: u64,
     pub(crate) database: Option<&'a str>,
     pub(crate) text: &'a str,
 }
@@ -155,11 +156,12 @@ impl SlowEntry<'_> {
             .map_or_else(String::new, |name| format!("use {name};\n"));
         format!(
             "# Time: {}\n# User@Host: {user}[{user}] @ {host} []  Id: {connection:>5}\n\
-             # Query_time: {:.6}  Lock_time: {:.6} Rows_sent: {}\n{database}SET timestamp={};\n{};\n",
+             # Query_time: {:.6}  Lock_time: {:.6} Rows_sent: {}  Rows_examined: {}\n{database}SET timestamp={};\n{};\n",
             moment(self.ended),
             seconds(self.query_micros.max(0) as u64),
             seconds(self.lock_micros),
             self.rows_sent,
+            self.rows_examined,
             (self.ended - self.query_micros) / 1_000_000,
             self.text.trim_end().trim_end_matches(';'),
         )
@@ -185,11 +187,12 @@ mod tests {
             query_micros: 1_250_000,
             lock_micros: 500,
             rows_sent: 3,
+            rows_examined: 40,
             database: Some("shop"),
             text: "SELECT 1;",
         };
         let expected = "# Time: 2023-11-14T22:13:21.500000Z\n# User@Host: app[app] @ localhost []  Id:     8\n\
-                        # Query_time: 1.250000  Lock_time: 0.000500 Rows_sent: 3\nuse shop;\n\
+                        # Query_time: 1.250000  Lock_time: 0.000500 Rows_sent: 3  Rows_examined: 40\nuse shop;\n\
                         SET timestamp=1700000000;\nSELECT 1;\n";
         assert_eq!(entry.print(), expected);
         let line = general_line(1_700_000_000_000_000, 12, "Query", "SELECT 2");

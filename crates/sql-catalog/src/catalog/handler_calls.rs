@@ -1,4 +1,5 @@
-//! Calls of MySQL's storage engine interface that reads and changes of rows stand for: `Handler_read_key` and its kin.
+//! Calls of MySQL's storage engine interface that reads and changes of rows stand for, `Handler_read_key` and its kin,
+//! and the rows that were examined.
 //!
 //! Neighbours: `access_counts` counts rows by table and tells this module of them; a session takes what its step has
 //! made. MySQL makes a call for each row; here a scan tells once, when it ends or turns elsewhere.
@@ -36,8 +37,18 @@ const KINDS: usize = 9;
 /// Calls by kind, in the order of [`HandlerCall`].
 pub type HandlerCalls = [u64; KINDS];
 
+/// What was read and changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accesses {
+    /// As calls.
+    pub calls: HandlerCalls,
+    /// Rows that were read: those of calls that found one.
+    pub examined: u64,
+}
+
 thread_local! {
     static MADE: [Cell<u64>; KINDS] = const { [const { Cell::new(0) }; KINDS] };
+    static EXAMINED: Cell<u64> = const { Cell::new(0) };
     static ANY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -48,11 +59,21 @@ pub fn note_call(call: HandlerCall, times: u64) {
     ANY.set(true);
 }
 
-/// The calls since they were taken last; `None` if there were none.
+/// So many rows more were read.
 #[inline]
-pub fn take_calls() -> Option<HandlerCalls> {
+pub fn note_examined(rows: u64) {
+    EXAMINED.set(EXAMINED.get() + rows);
+    ANY.set(true);
+}
+
+/// What was read and changed since it was taken last; `None` if nothing was.
+#[inline]
+pub fn take_accesses() -> Option<Accesses> {
     let take = |made: &[Cell<u64>; KINDS]| std::array::from_fn(|call| made[call].take());
-    ANY.replace(false).then(|| MADE.with(take))
+    ANY.replace(false).then(|| Accesses {
+        calls: MADE.with(take),
+        examined: EXAMINED.take(),
+    })
 }
 
 /// How a scan goes through an index.
@@ -86,7 +107,7 @@ pub struct Walked {
     pub rows: u64,
 }
 
-/// Notes the calls that the scans would be in MySQL.
+/// Notes the calls that the scans would be in MySQL, and their rows.
 pub fn note_walk(walk: Walk, walked: Walked) {
     let Walked {
         scans,
@@ -94,6 +115,7 @@ pub fn note_walk(walk: Walk, walked: Walked) {
         keys,
         rows,
     } = walked;
+    note_examined(rows);
     // The row that a key or an end of the index leads to is not the next of another.
     let next = (rows + ended).saturating_sub(keys.max(scans));
     match walk {
@@ -135,11 +157,12 @@ mod tests {
             keys,
             rows,
         };
-        let _ = take_calls();
+        let _ = take_accesses();
         note_walk(walk, walked);
-        let made = take_calls().expect("some");
-        assert_eq!(take_calls(), None);
-        made
+        let made = take_accesses().expect("some");
+        assert_eq!(take_accesses(), None);
+        assert_eq!(made.examined, rows);
+        made.calls
     }
 
     #[test]

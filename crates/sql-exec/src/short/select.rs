@@ -17,7 +17,9 @@ use smallvec::SmallVec;
 use super::access::KeyPart;
 use super::place::{self, Keys};
 use super::{AggKind, Output, ShortSelect};
-use esker_sql_catalog::catalog::{HandlerCall, IndexDef, ReadCount, RowEvent, Walk, note_call};
+use esker_sql_catalog::catalog::{
+    HandlerCall, IndexDef, ReadCount, RowEvent, Walk, note_call, note_examined,
+};
 use esker_sql_catalog::codec::{KeyCodec, KeyRange, RowReader};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::result::RowSink;
@@ -296,9 +298,13 @@ impl ShortSelect {
             counts.note(RowEvent::Fetch, 1);
             note_call(HandlerCall::ReadKey, 1);
         }
+        let mut at_point = |row: &Row<'_>| {
+            note_examined(1);
+            f(row)
+        };
         match bound {
             Bound::Point(key) if index.primary => {
-                self.row(key, txn, zone, &mut f)?;
+                self.row(key, txn, zone, &mut at_point)?;
             }
             Bound::Point(key) => {
                 let mut clustered = Vec::new();
@@ -308,7 +314,7 @@ impl ShortSelect {
                     })
                     .map_err(|e| engine_error(&e))?;
                 if found.is_some() {
-                    self.row(&clustered, txn, zone, &mut f)?;
+                    self.row(&clustered, txn, zone, &mut at_point)?;
                 }
             }
             Bound::Ranges(ranges) => {

@@ -31,6 +31,7 @@ struct Current {
     digest: Option<u64>,
     lock_wait: Duration,
     sent: u64,
+    examined: u64,
     error: Option<(u16, String)>,
 }
 
@@ -49,6 +50,13 @@ impl Measure {
     pub(super) fn sent(&mut self, rows: u64) {
         if let Some(current) = &mut self.current {
             current.sent += rows;
+        }
+    }
+
+    /// Rows were read.
+    pub(super) fn examined(&mut self, rows: u64) {
+        if let Some(current) = &mut self.current {
+            current.examined += rows;
         }
     }
 
@@ -98,6 +106,7 @@ impl Session {
             query_micros: taken,
             lock_micros: measured.map_or(0, |m| m.lock_wait.as_micros() as u64),
             rows_sent: measured.map_or(0, |m| m.sent),
+            rows_examined: measured.map_or(0, |m| m.examined),
             database: self.context.database.as_deref(),
             text: &querylog::without_secrets(&info, self.vars.sql_mode),
         };
@@ -151,6 +160,7 @@ impl Session {
             digest: key,
             lock_wait: Duration::ZERO,
             sent: 0,
+            examined: 0,
             error: None,
         });
     }
@@ -171,6 +181,7 @@ impl Session {
             warnings: self.diagnostics.total(),
             affected: self.context.row_count.get().max(0) as u64,
             sent: current.sent,
+            examined: current.examined,
             disk_tables,
             merge_passes,
             no_index_used: self.no_index_used,

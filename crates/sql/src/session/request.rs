@@ -238,6 +238,8 @@ impl Session {
     }
 
     pub(super) fn end_command(&mut self) {
+        // What its last step has read.
+        self.count_accesses();
         let now = self.context.instance.now_micros();
         let spilled = self.temp.take_counts().unwrap_or_default();
         let taken = now - self.context.process.since_micros();

@@ -173,7 +173,7 @@ impl Session {
             }
         };
         // The end of its scans.
-        self.count_calls();
+        self.count_accesses();
         if let Err(e) = &result {
             let e = e.clone();
             self.fail(e);

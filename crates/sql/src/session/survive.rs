@@ -11,7 +11,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use esker_sql_catalog::catalog::take_calls;
+use esker_sql_catalog::catalog::take_accesses;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::{Counter, Session};
@@ -30,10 +30,10 @@ impl Session {
     /// 1815 for a panic; the transaction is rolled back then.
     pub(super) fn survive<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> SqlResult<T> {
         // What others have left on this thread.
-        let _ = take_calls();
+        let _ = take_accesses();
         // What a panic leaves behind in the session is put right by `abandon`.
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
-        self.count_calls();
+        self.count_accesses();
         done.map_err(|_| {
             let abandoned = catch_unwind(AssertUnwindSafe(|| self.abandon()));
             if abandoned.is_err() {
@@ -43,8 +43,8 @@ impl Session {
         })
     }
 
-    /// Counts the calls that a part of a statement would be in MySQL.
-    pub(super) fn count_calls(&self) {
+    /// Counts the calls that a part of a statement would be in MySQL, and the rows that it has examined.
+    pub(super) fn count_accesses(&mut self) {
         const COUNTERS: [Counter; 9] = [
             Counter::HandlerDelete,
             Counter::HandlerReadFirst,
@@ -56,8 +56,9 @@ impl Session {
             Counter::HandlerUpdate,
             Counter::HandlerWrite,
         ];
-        if let Some(calls) = take_calls() {
-            let made = COUNTERS.into_iter().zip(calls);
+        if let Some(accesses) = take_accesses() {
+            self.measure.examined(accesses.examined);
+            let made = COUNTERS.into_iter().zip(accesses.calls);
             for (counter, times) in made.filter(|(_, times)| *times > 0) {
                 self.count(counter, times);
             }

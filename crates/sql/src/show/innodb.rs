@@ -84,10 +84,10 @@ fn log(instance: &Instance, stats: &EngineStats) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Rows that were sent, as far as statements were measured.
-pub(super) fn rows_sent(instance: &Instance) -> u64 {
+/// Rows that were read, as far as statements were measured.
+pub(super) fn rows_read(instance: &Instance) -> u64 {
     let sums = instance.registry.sums_by_account();
-    sums.values().flatten().map(|(_, sums)| sums.sent).sum()
+    sums.values().flatten().map(|(_, sums)| sums.examined).sum()
 }
 
 /// What statements did, as far as they were measured.
@@ -119,6 +119,7 @@ fn statements(instance: &Instance) -> Vec<(&'static str, u64)> {
                 Counter::ComReplaceSelect,
             ]),
         ),
+        ("Innodb_rows_read", total(|s| s.examined)),
         (
             "Innodb_rows_updated",
             changed(&[Counter::ComUpdate, Counter::ComUpdateMulti]),

@@ -267,7 +267,7 @@ fn rows(out: &mut String, figures: &Figures, instance: &Instance) {
     );
     let rows = |what: &str| figures.number(&format!("Innodb_rows_{what}"));
     let (inserted, updated, deleted) = (rows("inserted"), rows("updated"), rows("deleted"));
-    let read = innodb::rows_sent(instance);
+    let read = innodb::rows_read(instance);
     put!(
         out,
         "Number of rows inserted {inserted}, updated {updated}, deleted {deleted}, read {read}"

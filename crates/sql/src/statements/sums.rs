@@ -24,6 +24,8 @@ pub(crate) struct Measured {
     pub(crate) affected: u64,
     /// Rows it sent.
     pub(crate) sent: u64,
+    /// Rows it read.
+    pub(crate) examined: u64,
     /// Hash tables and sorted runs that went to disk.
     pub(crate) disk_tables: u64,
     /// Times that sorted runs were merged.
@@ -53,6 +55,8 @@ pub(crate) struct Sums {
     pub(crate) affected: u64,
     /// Rows sent.
     pub(crate) sent: u64,
+    /// Rows read.
+    pub(crate) examined: u64,
     /// Hash tables and sorted runs that went to disk.
     pub(crate) disk_tables: u64,
     /// Times that sorted runs were merged.
@@ -76,6 +80,7 @@ impl Sums {
         self.warnings += one.warnings;
         self.affected += one.affected;
         self.sent += one.sent;
+        self.examined += one.examined;
         self.disk_tables += one.disk_tables;
         self.merge_passes += one.merge_passes;
         self.no_index_used += u64::from(one.no_index_used);
@@ -98,6 +103,7 @@ impl Sums {
         self.warnings += other.warnings;
         self.affected += other.affected;
         self.sent += other.sent;
+        self.examined += other.examined;
         self.disk_tables += other.disk_tables;
         self.merge_passes += other.merge_passes;
         self.no_index_used += other.no_index_used;
@@ -125,6 +131,7 @@ pub(super) fn sample(micros: u64) -> Measured {
         warnings: 0,
         affected: 0,
         sent: 1,
+        examined: 2,
         disk_tables: 0,
         merge_passes: 0,
         no_index_used: false,

@@ -35,6 +35,7 @@ macro_rules! summary {
             "SUM_WARNINGS",
             "SUM_ROWS_AFFECTED",
             "SUM_ROWS_SENT",
+            "SUM_ROWS_EXAMINED",
             "SUM_CREATED_TMP_DISK_TABLES",
             "SUM_CREATED_TMP_TABLES",
             "SUM_SORT_MERGE_PASSES",
@@ -129,7 +130,7 @@ fn forget_history(instance: &Instance) {
     }
 }
 
-fn sums(sums: &Sums) -> [Value; 15] {
+fn sums(sums: &Sums) -> [Value; 16] {
     [
         Value::UInt(sums.count),
         pico(sums.micros),
@@ -141,6 +142,7 @@ fn sums(sums: &Sums) -> [Value; 15] {
         Value::UInt(sums.warnings),
         Value::UInt(sums.affected),
         Value::UInt(sums.sent),
+        Value::UInt(sums.examined),
         Value::UInt(sums.disk_tables),
         Value::UInt(sums.disk_tables),
         Value::UInt(sums.merge_passes),
@@ -294,6 +296,7 @@ const EVENTS: &[&str] = &[
     "WARNINGS",
     "ROWS_AFFECTED",
     "ROWS_SENT",
+    "ROWS_EXAMINED",
     "CREATED_TMP_DISK_TABLES",
     "CREATED_TMP_TABLES",
     "SORT_MERGE_PASSES",
@@ -330,6 +333,7 @@ fn event(viewer: &Viewer, process: &Process, past: &Past, is_running: bool) -> V
         Value::UInt(measured.warnings),
         Value::UInt(measured.affected),
         Value::UInt(measured.sent),
+        Value::UInt(measured.examined),
         Value::UInt(measured.disk_tables),
         Value::UInt(measured.disk_tables),
         Value::UInt(measured.merge_passes),
@@ -370,6 +374,7 @@ fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
                 warnings: 0,
                 affected: 0,
                 sent: 0,
+                examined: 0,
                 disk_tables: 0,
                 merge_passes: 0,
                 no_index_used: false,
