@@ -76,6 +76,16 @@ fn a_replica_goes_on_from_a_dump_taken_under_load() {
 }
 
 #[test]
+fn backups_are_restored_to_random_moments() {
+    for options in ["", "--esker-binlog-commit=TWO-PHASE"] {
+        let options = format!("--source-options={options}");
+        if let Some(said) = tool(&["restore", "--rounds", "2", &options]) {
+            assert!(said.contains("restore 2 to a "), "{said}");
+        }
+    }
+}
+
+#[test]
 fn every_transaction_is_there_once_whoever_is_killed() {
     for options in ["", "--esker-binlog-commit=TWO-PHASE"] {
         let options = format!("--source-options={options}");
