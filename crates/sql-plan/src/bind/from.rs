@@ -15,7 +15,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::clause::Clause;
-use super::expr::bind_expr;
+use super::expr::bind_condition;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
@@ -497,7 +497,7 @@ fn bind_on(
     // Tables of this FROM outside the operands cannot be named.
     let hidden = scope.hidden.replace(Some((left.first, right.end)));
     let clause = scope.clause.replace(Clause::On);
-    let bound = bind_expr(env, scope, on);
+    let bound = bind_condition(env, scope, on);
     scope.clause.set(clause);
     scope.hidden.set(hidden);
     scope.names = before;
