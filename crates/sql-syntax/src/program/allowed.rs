@@ -98,11 +98,9 @@ fn commits(statement: &Statement) -> bool {
         Statement::CreateTable(create) => !create.temporary,
         Statement::DropTable(drop) => !drop.temporary,
         Statement::Set(items) => items.iter().any(is_autocommit),
-        Statement::Replication(replication) => matches!(
+        Statement::Replication(replication) => !matches!(
             **replication,
-            Replication::ResetReplica { .. }
-                | Replication::ResetBinlog { .. }
-                | Replication::ResetSeveral(_)
+            Replication::PurgeTo(_) | Replication::PurgeBefore(_) | Replication::Binlog(_)
         ),
         Statement::CreateDatabase { .. }
         | Statement::AlterDatabase { .. }
@@ -122,6 +120,8 @@ fn commits(statement: &Statement) -> bool {
         | Statement::Rollback(_)
         | Statement::Xa(_)
         | Statement::Flush { .. }
+        | Statement::AlterInstance(_)
+        | Statement::DropServer { .. }
         | Statement::SetPassword(_)
         | Statement::CreateUser(_)
         | Statement::AlterUser(_)
@@ -142,7 +142,16 @@ fn is_autocommit(item: &SetItem) -> bool {
 fn commit_refused(statement: &Statement) -> SqlError {
     match statement {
         Statement::Flush { .. } => errors::not_in_function("FLUSH"),
-        Statement::Replication(_) => errors::not_in_function("RESET"),
+        Statement::Replication(replication)
+            if matches!(
+                **replication,
+                Replication::ResetReplica { .. }
+                    | Replication::ResetBinlog { .. }
+                    | Replication::ResetSeveral(_)
+            ) =>
+        {
+            errors::not_in_function("RESET")
+        }
         Statement::Set(_) => errors::no_autocommit_in_function(),
         _ => errors::commit_in_function(),
     }

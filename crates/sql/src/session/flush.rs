@@ -53,7 +53,10 @@ impl Session {
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     if let FlushWhat::Tables { names, .. } = item {
                         self.check_may_flush(names)?;
-                        self.await_locked_tables(names)?;
+                        // Under LOCK TABLES only the session's own tables are flushed.
+                        if !self.locks.has_explicit() {
+                            self.await_locked_tables(names)?;
+                        }
                     }
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
@@ -87,7 +90,8 @@ impl Session {
         Ok(ok(seq.max(self.context.log_alone(logged)?)))
     }
 
-    /// Waits until no other session has these tables, or any if none is named, locked by LOCK TABLES.
+    /// Waits until no other session has these tables, or any if none is named, locked by LOCK TABLES, and holds up
+    /// nobody afterwards.
     fn await_locked_tables(&mut self, names: &[ObjectName]) -> Result<(), ExecError> {
         let manager = self.context.instance.catalog.locks().clone();
         let named = names.iter().map(|name| {
@@ -102,6 +106,7 @@ impl Session {
             self.locks
                 .acquire(object, MdlMode::Flush, MdlDuration::Statement)?;
         }
+        self.locks.release_statement();
         Ok(())
     }
 

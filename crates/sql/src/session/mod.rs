@@ -189,6 +189,8 @@ pub struct Session {
     pending_commit: Cell<Seq>,
     /// What replies without rows inside the open transaction did not wait for.
     owed: Seq,
+    /// The session's own last commit, until a reply has waited for it.
+    unanswered: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
     pub(crate) statement_lock_wait: Option<Duration>,
     /// How to be rid of those that made the statement time out.
@@ -283,6 +285,7 @@ impl Session {
             diagnostics: Diagnostics::default(),
             deprecations: None,
             owed: 0,
+            unanswered: 0,
             pending_commit: Cell::new(0),
             statement_lock_wait: None,
             blocker_advice: Vec::new(),

@@ -190,15 +190,18 @@ impl Session {
         })
     }
 
-    /// What the session has seen of others and not waited for.
+    /// What the session has committed, and seen of others, and not waited for.
     fn dependency(&mut self) -> Seq {
-        std::mem::take(&mut self.owed).max(self.txn.dependency())
+        let seen = std::mem::take(&mut self.owed).max(self.txn.dependency());
+        std::mem::take(&mut self.unanswered).max(seen)
     }
 
     /// What an OK has to wait for. Inside a transaction it shows no rows and promises nothing before
     /// COMMIT does, so the wait is put off to the next reply that shows or promises something: row
-    /// locks must not be held for it (`docs/decisions/reader-rule.md`).
+    /// locks must not be held for it (`docs/decisions/reader-rule.md`). What a program has committed before it began
+    /// that transaction is promised.
     fn dependency_of_ok(&mut self, commit: Seq) -> Seq {
+        let commit = std::mem::take(&mut self.unanswered).max(commit);
         let seen = self.dependency();
         if self.in_transaction() {
             self.owed = seen;

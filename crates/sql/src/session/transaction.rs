@@ -177,7 +177,7 @@ impl Session {
             Ok(commit) => {
                 let seq = commit.seq.unwrap_or(0);
                 // Whatever the statement answers after that: the next reply waits for it.
-                self.owed = self.owed.max(seq);
+                self.unanswered = self.unanswered.max(seq);
                 self.tracker
                     .mark_logged(self.context.gtid_next.take_numbered(), seq);
                 Ok(seq)

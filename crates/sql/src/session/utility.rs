@@ -199,6 +199,9 @@ impl Session {
         }
         self.context.check_accounts_above(statement)?;
         if administers(statement) {
+            if self.is_firing() {
+                return Err(errors::commit_in_function().into());
+            }
             self.commit_transaction()?;
         }
         match statement {
