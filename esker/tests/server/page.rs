@@ -107,6 +107,9 @@ fn a_browser_draws_every_panel() {
     let mut waiting = server.connect();
     std::thread::scope(|scope| {
         scope.spawn(|| waiting.code("DELETE FROM d.secrets WHERE a = 1"));
+        eventually("the session waits", || {
+            holder.value("SELECT COUNT(*) FROM information_schema.ESKER_DATA_LOCK_WAITS") == "1"
+        });
         let page = output(Command::new("timeout").args([
             "60",
             BROWSER,
@@ -122,7 +125,7 @@ fn a_browser_draws_every_panel() {
         for part in [
             "statements/s",
             "<polyline points=\"0,",
-            "1 sessions wait for others",
+            "lock waits: 1",
             "DELETE FROM d.secrets",
             "KILL ",
             "idle for ",

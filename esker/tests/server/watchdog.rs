@@ -28,6 +28,7 @@ const QUESTIONS: [&str; 3] = [
     "SELECT * FROM performance_schema.data_lock_waits",
 ];
 
+#[derive(Clone)]
 struct Watched {
     pid: u32,
     port: u16,
@@ -68,7 +69,19 @@ pub fn end(pid: u32) {
 }
 
 fn look() {
+    for server in overdue() {
+        tell(&describe(&server));
+        // Its core, where the machine keeps one, says more.
+        let _ = Command::new("kill")
+            .args(["-ABRT", &server.pid.to_string()])
+            .status();
+    }
+}
+
+/// Those that are to be ended now. Others may begin and end meanwhile.
+fn overdue() -> Vec<Watched> {
     let mut watched = WATCHED.lock().expect("watchdog");
+    let mut overdue = Vec::new();
     for server in &mut *watched {
         let age = server.since.elapsed();
         if age > LIMIT + GRACE {
@@ -80,13 +93,10 @@ fn look() {
         }
         if age > LIMIT && !server.is_ended {
             server.is_ended = true;
-            tell(&describe(server));
-            // Its core, where the machine keeps one, says more.
-            let _ = Command::new("kill")
-                .args(["-ABRT", &server.pid.to_string()])
-                .status();
+            overdue.push(server.clone());
         }
     }
+    overdue
 }
 
 /// Past the test harness, which keeps what tests print.
