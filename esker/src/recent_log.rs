@@ -74,6 +74,7 @@ impl Text {
     fn whole(self) -> String {
         let mut text = self.message + &self.fields;
         text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.shrink_to_fit();
         text
     }
 }

@@ -3,7 +3,8 @@
 //! Neighbours: `infoschema` asks by table name; `spill`, the binary log and the channels say where their files lie when
 //! settings put them elsewhere.
 //! **Invariants**: every file below the data directory is counted once, by its blocks, so the rows of the data
-//! directory add up to what `du` says. A file that goes meanwhile is left out.
+//! directory add up to what `du` says. A file that goes meanwhile is left out, and so is what lies in folders that the
+//! server has not made: links there may lead anywhere.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,8 @@ impl Survey<'_> {
                 None if is_binlog(&name) => (BINLOG, dir.to_owned()),
                 None => (OTHERS, dir.to_owned()),
             };
-            self.count(&dir.join(name), area, &folder, 1);
+            let depth = if known.is_some() { 1 } else { MAX_DEPTH };
+            self.count(&dir.join(name), area, &folder, depth);
         }
     }
 

@@ -135,7 +135,8 @@ impl<T: Copy> RawMap<T> {
             self.key_bytes += key.len();
             return key.len() as u64 + ENTRY_BYTES;
         }
-        self.is_off |= self.misses > self.hits;
+        let is_full = self.all.len() >= MOST_KEYS || self.key_bytes >= MOST_KEY_BYTES / 2;
+        self.is_off |= is_full && self.misses > self.hits;
         0
     }
 }
