@@ -76,10 +76,30 @@ impl Instance {
         Ok((view, committed))
     }
 
-    /// A global value, computed ones included.
+    /// Waits until the files have everything that is committed by now. Those that cannot get there show what they have.
+    pub(crate) fn await_binlog(&self) {
+        let _: SqlResult<_> = self.newest_view();
+    }
+
+    /// A global value, computed ones included. Not for a thread that may not block: gtid_executed has everything that
+    /// is committed by now.
     pub(crate) fn global_variable(&self, id: VarId) -> VarValue {
+        if id.def().name == "gtid_executed" {
+            self.await_binlog();
+        }
+        self.listed_variable(id)
+    }
+
+    /// The same in a list of many, for which nobody waits: gtid_executed is as far as the files are.
+    pub(crate) fn listed_variable(&self, id: VarId) -> VarValue {
         match id.def().name {
-            "gtid_executed" => VarValue::Text(self.gtid_executed().to_string().into()),
+            "gtid_executed" => {
+                let executed = match self.binlog.view() {
+                    Some(view) => (*view.executed).clone(),
+                    None => self.binlog.owned.unlogged(),
+                };
+                VarValue::Text(executed.to_string().into())
+            }
             "gtid_purged" => VarValue::Text(self.gtid_purged().to_string().into()),
             "relay_log_index" => match self.channels.get("") {
                 Ok(channel) => {

@@ -8,7 +8,7 @@
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_syntax::ast::{
-    Expr, Query, Replication, SetItem, ShowFilter, ShowWhat, Statement, Xa,
+    Expr, Query, Replication, SetItem, Show, ShowFilter, ShowWhat, Statement, Xa,
 };
 use esker_types::{SqlError, Value, errors};
 
@@ -75,7 +75,7 @@ impl Session {
             Statement::Show(show)
                 if mode == Mode::Inline
                     && (matches!(show.filter, Some(ShowFilter::Where(_)))
-                        || waits_for_binlog(&show.what)) =>
+                        || waits_for_binlog(show)) =>
             {
                 Ok(Done::NeedThread)
             }
@@ -296,11 +296,12 @@ fn administers(statement: &Statement) -> bool {
 }
 
 /// Does the answer show what a commit has left in the binary log?
-fn waits_for_binlog(what: &ShowWhat) -> bool {
-    matches!(
-        what,
-        ShowWhat::BinlogStatus | ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. }
-    )
+fn waits_for_binlog(show: &Show) -> bool {
+    show::asks_for_gtids(show)
+        || matches!(
+            show.what,
+            ShowWhat::BinlogStatus | ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. }
+        )
 }
 
 /// 1235 with the statement's name.

@@ -151,8 +151,22 @@ pub(crate) fn t(s: impl AsRef<str>) -> Value {
     Value::str(s.as_ref())
 }
 
+/// Is SHOW VARIABLES about GTIDs, so that it waits for those of what is committed? A list of all variables, which clients
+/// ask for when they connect, waits for nothing.
+pub(crate) fn asks_for_gtids(show: &Show) -> bool {
+    match (&show.what, &show.filter) {
+        (ShowWhat::Variables(_), Some(ShowFilter::Like(pattern))) => {
+            pattern.to_ascii_lowercase().starts_with(b"gtid")
+        }
+        _ => false,
+    }
+}
+
 /// Runs SHOW.
 pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError> {
+    if asks_for_gtids(show) {
+        session.context.instance.await_binlog();
+    }
     let mut table = make(session, &show.what)?;
     // Of routines, LIKE is about their names, of triggers about those of their tables.
     let liked = match show.what {

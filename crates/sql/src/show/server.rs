@@ -176,7 +176,7 @@ fn variables(session: &Session, scope: Option<VarScope>) -> Table {
         .filter(|id| !(global && id.def().scope == Scope::Session))
         .map(|id| {
             let shown = if global || id.def().scope == Scope::Global {
-                session.context.instance.global_variable(id).print()
+                session.context.instance.listed_variable(id).print()
             } else {
                 session.session_variable(id).print()
             };

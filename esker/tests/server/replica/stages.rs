@@ -136,6 +136,10 @@ fn a_receiver_says_why_it_is_not_connected() {
     catch_up(&replica, &contents(&mut source.connect()));
     assert_eq!(status(&mut c)[0], "Waiting for source to send event");
     source.kill();
+    // The error is told a moment before the state.
+    eventually("it waits", || {
+        status(&mut c)[0].starts_with("Waiting to reconnect")
+    });
     let (state, runs, code, text) = shown(&mut c);
     assert_eq!(
         (&*state, &*runs, &*code),

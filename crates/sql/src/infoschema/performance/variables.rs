@@ -55,7 +55,7 @@ fn global_variables(viewer: &Viewer) -> Vec<Vec<Value>> {
     let shown = VarId::all().filter(|id| id.def().scope != Scope::Session);
     shown
         .map(|id| {
-            let value = viewer.instance.global_variable(id);
+            let value = viewer.instance.listed_variable(id);
             vec![text(id.def().name), text(value.print())]
         })
         .collect()
