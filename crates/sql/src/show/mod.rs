@@ -151,8 +151,8 @@ pub(crate) fn t(s: impl AsRef<str>) -> Value {
     Value::str(s.as_ref())
 }
 
-/// Is SHOW VARIABLES about GTIDs, so that it waits for those of what is committed? A list of all variables, which clients
-/// ask for when they connect, waits for nothing.
+/// Is SHOW VARIABLES about GTIDs, so that it waits for those of what is committed? A list of all variables, which
+/// clients ask for when they connect, waits for nothing.
 pub(crate) fn asks_for_gtids(show: &Show) -> bool {
     match (&show.what, &show.filter) {
         (ShowWhat::Variables(_), Some(ShowFilter::Like(pattern))) => {
