@@ -19,7 +19,7 @@ use crate::show::json_text;
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Name of the field that has the text.
-const MESSAGE: &str = "message";
+pub(crate) const MESSAGE: &str = "message";
 
 pub(crate) fn use_json() {
     JSON.store(true, Ordering::Relaxed);

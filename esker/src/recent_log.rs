@@ -14,13 +14,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::log_format::MESSAGE;
+
 /// Lines that are kept.
 const KEPT: usize = 1000;
 /// What is kept of a line.
 const MAX_TEXT_BYTES: usize = 4096;
-
-/// Name of the field that has the text.
-const MESSAGE: &str = "message";
 
 static LINES: Mutex<VecDeque<LogLine>> = Mutex::new(VecDeque::new());
 

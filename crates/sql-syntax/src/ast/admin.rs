@@ -572,6 +572,16 @@ pub enum Replication {
     },
 }
 
+impl Replication {
+    /// Does it commit what is open, so that it is refused inside functions and triggers?
+    pub fn commits(&self) -> bool {
+        !matches!(
+            self,
+            Self::PurgeTo(_) | Self::PurgeBefore(_) | Self::Binlog(_)
+        )
+    }
+}
+
 /// What ALTER INSTANCE does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlterInstance {

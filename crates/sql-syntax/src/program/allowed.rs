@@ -98,10 +98,7 @@ fn commits(statement: &Statement) -> bool {
         Statement::CreateTable(create) => !create.temporary,
         Statement::DropTable(drop) => !drop.temporary,
         Statement::Set(items) => items.iter().any(is_autocommit),
-        Statement::Replication(replication) => !matches!(
-            **replication,
-            Replication::PurgeTo(_) | Replication::PurgeBefore(_) | Replication::Binlog(_)
-        ),
+        Statement::Replication(replication) => replication.commits(),
         Statement::CreateDatabase { .. }
         | Statement::AlterDatabase { .. }
         | Statement::DropDatabase { .. }

@@ -7,9 +7,7 @@
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
-use esker_sql_syntax::ast::{
-    Expr, Query, Replication, SetItem, Show, ShowFilter, ShowWhat, Statement, Xa,
-};
+use esker_sql_syntax::ast::{Expr, Query, SetItem, Show, ShowFilter, ShowWhat, Statement, Xa};
 use esker_types::{SqlError, Value, errors};
 
 use super::Session;
@@ -283,10 +281,7 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
 /// Is it about the server rather than about rows, and commits what is open whether it succeeds or not?
 fn administers(statement: &Statement) -> bool {
     match statement {
-        Statement::Replication(replication) => !matches!(
-            **replication,
-            Replication::PurgeTo(_) | Replication::PurgeBefore(_) | Replication::Binlog(_)
-        ),
+        Statement::Replication(replication) => replication.commits(),
         Statement::Flush { .. }
         | Statement::AlterInstance(_)
         | Statement::Components { .. }

@@ -145,14 +145,7 @@ impl<'a> Computed<'a> {
 
     /// 3763, 3758: the value would depend on more than the row; 3109, 3754, 3107.
     fn validate(self, columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
-        let mut refused = None;
-        bound.visit(&mut |e| match &e.kind {
-            ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
-            ExprKind::UserVar(_) | ExprKind::Assign(..) => refused = Some("variable"),
-            ExprKind::Subquery(_) => refused = Some("subquery"),
-            _ => {}
-        });
-        if let Some(function) = refused {
+        if let Some(function) = depends_on_more(bound) {
             return Err(self.disallowed(function));
         }
         let (mut auto, mut late) = (false, false);
@@ -222,7 +215,8 @@ fn default_error(column: &str, e: SqlError) -> SqlError {
     }
 }
 
-fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<()> {
+/// What in the expression depends on more than the row and constants.
+fn depends_on_more(bound: &Expr) -> Option<&'static str> {
     let mut refused = None;
     bound.visit(&mut |e| match &e.kind {
         ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
@@ -230,7 +224,11 @@ fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<
         ExprKind::Subquery(_) => refused = Some("subquery"),
         _ => {}
     });
-    if let Some(what) = refused {
+    refused
+}
+
+fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<()> {
+    if let Some(what) = depends_on_more(bound) {
         return Err(check_error(name, disallowed(what)));
     }
     let mut auto = false;
