@@ -1,5 +1,5 @@
-//! What a statement asks of the process around the database: to stop, to reopen its log, what is in it, to read its
-//! certificate again, to receive from another server.
+//! What a statement needs of the process around the database: to stop it, to reopen its log or read the last lines, to
+//! reload its certificate, to receive from another server.
 //!
 //! Neighbours: the server implements [`Host`] and hands it to [`Instance::serve_for`](crate::Instance::serve_for);
 //! `session` asks it. A database without a server has none: the statements are refused.

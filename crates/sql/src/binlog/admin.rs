@@ -90,7 +90,7 @@ impl Instance {
         self.listed_variable(id)
     }
 
-    /// The same in a list of many, for which nobody waits: gtid_executed is as far as the files are.
+    /// The same without blocking, for lists of all variables: gtid_executed is as far as the files are.
     pub(crate) fn listed_variable(&self, id: VarId) -> VarValue {
         match id.def().name {
             "gtid_executed" => {
