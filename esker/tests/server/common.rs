@@ -316,6 +316,8 @@ pub fn output(command: &mut Command) -> String {
 
 /// What tests ask of a client.
 pub trait Ask {
+    /// The rows of the last result, or the server's error.
+    fn try_rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, ClientError>;
     /// Runs statements and returns the rows of the last one as text.
     fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>>;
     /// Runs a statement and returns its rows as lines, cells separated by `|`.
@@ -331,7 +333,7 @@ pub trait Ask {
 }
 
 impl Ask for Client {
-    fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
+    fn try_rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, ClientError> {
         let mut last = Vec::new();
         let outcome = self.query(sql, &mut |r| {
             if let QueryResult::Rows { rows, .. } = r {
@@ -345,8 +347,11 @@ impl Ask for Client {
                     .collect();
             }
         });
-        outcome.unwrap_or_else(|e| panic!("{sql}: {e}"));
-        last
+        outcome.map(|()| last)
+    }
+
+    fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
+        self.try_rows(sql).unwrap_or_else(|e| panic!("{sql}: {e}"))
     }
 
     fn lines(&mut self, sql: &str) -> Vec<String> {
