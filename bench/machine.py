@@ -12,6 +12,7 @@ MARIADB = [("mariadbd", "mariadb-server"), ("mariadb", "mariadb-client")]
 MYROCKS = [*MARIADB, ("/usr/lib/mysql/plugin/ha_rocksdb.so", "mariadb-plugin-rocksdb")]
 MARIADB_CLIENT = [("mariadb", "mariadb-client")]
 SYSBENCH = [("sysbench", "sysbench")]
+MARIADB_BACKUP = [("mariadb-backup", "mariadb-backup"), ("mariadb-dump", "mariadb-client")]
 DB_BENCH = [("db_bench", "rocksdb-tools")]
 
 

@@ -6,10 +6,11 @@
 //! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · `binlog` (the binary log) ·
 //! `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored programs, compiled) · [`session`] (one client) ·
 //! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
-//! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `querylog` (slow and general log),
-//! `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process
-//! around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything
-//! behind the sockets) · `query_tests` (tests that need every floor), `testing` (sessions for tests).
+//! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle` (pauses for others),
+//! `querylog` (slow and general log), `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory
+//! as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) ·
+//! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor), `testing`
+//! (sessions for tests).
 
 pub mod applier;
 mod audit;
@@ -35,6 +36,7 @@ mod statements;
 #[cfg(test)]
 mod testing;
 mod textfile;
+mod throttle;
 mod xids;
 
 pub use esker_sql_catalog::result::{

@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use esker_server::client::{Client, ClientError, QueryResult};
@@ -64,6 +64,22 @@ pub fn patiently<T, E: Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Keeps every processor busy while `work` runs.
+pub fn beside_busy_threads(work: impl FnOnce()) {
+    let (over, begun) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..2 * std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        work();
+        over.store(true, Ordering::Relaxed);
+    });
 }
 
 /// A port nobody listens on now, and that no other test is given while this process lives: a killed server finds its

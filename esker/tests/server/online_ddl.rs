@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use esker_server::client::{Client, ClientError};
 
 use crate::binlog::statements;
-use crate::common::{Ask, Dice, Server, eventually};
+use crate::common::{Ask, Dice, Server, beside_busy_threads, eventually};
 
 const ROWS: u64 = 3000;
 /// Longest wait for something that happens soon.
@@ -557,22 +557,6 @@ fn killed_at_any_moment_it_is_done_or_not() {
         assert_eq!(c.value(trees), shown, "round {round}");
         assert_eq!(c.value(nameless), without, "round {round}");
     }
-}
-
-/// Keeps every processor busy while `work` runs.
-fn beside_busy_threads(work: impl FnOnce()) {
-    let (over, begun) = (AtomicBool::new(false), Instant::now());
-    thread::scope(|scope| {
-        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        work();
-        over.store(true, Ordering::Relaxed);
-    });
 }
 
 const PAUSES: &str = "SELECT VARIABLE_VALUE FROM performance_schema.global_status \

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use esker_server::client::Client;
 
-use crate::common::{Ask, Dice, Server, eventually};
+use crate::common::{Ask, Dice, PATIENCE, Server, beside_busy_threads, eventually};
 
 const ARGS: [&str; 2] = ["--log-bin=ON", "--gtid-mode=ON"];
 /// The same, but the binary log decides.
@@ -300,6 +301,43 @@ fn a_limit_of_the_rate_holds_until_it_is_lifted() {
     client.run("SET GLOBAL esker_backup_rate_limit = 0");
     assert_eq!(backup.join().expect("end"), None);
     assert!(said(&["backup", "verify", text(&again)]).contains("everything is whole"));
+}
+
+/// Where threads queue for processors a backup pauses, unless it may work all of the time.
+#[test]
+fn a_backup_gives_way_where_processors_are_short() {
+    // A system that does not tell how long threads queue knows no pauses.
+    if esker_vfs::threads::queued_time().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &["--esker-backup-least-share=100"]);
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b TEXT); SET cte_max_recursion_depth = 20000");
+    client.run("INSERT INTO d.t WITH RECURSIVE r AS (SELECT 1 a UNION ALL SELECT a + 1 FROM r WHERE a < 20000) SELECT a, CONCAT(SHA2(a, 512), SHA2(-a, 512)) FROM r");
+    client.run("FLUSH TABLES d.t FOR EXPORT; UNLOCK TABLES");
+    let pauses = "SELECT VARIABLE_VALUE FROM performance_schema.global_status
+                  WHERE VARIABLE_NAME = 'Esker_backup_pauses'";
+    let mut backups = 0;
+    let mut back_up = |client: &mut Client| {
+        backups += 1;
+        let to = dir.path().join(format!("to-{backups}"));
+        client.run(&format!("BACKUP SERVER TO '{}'", to.display()));
+        std::fs::remove_dir_all(to).expect("remove");
+    };
+    let (mut without, mut with) = (String::new(), String::new());
+    beside_busy_threads(|| {
+        let begun = Instant::now();
+        back_up(&mut client);
+        without = client.value(pauses);
+        client.run("SET GLOBAL esker_backup_least_share = 20");
+        while client.value(pauses) == "0" && begun.elapsed() < PATIENCE {
+            back_up(&mut client);
+        }
+        with = client.value(pauses);
+    });
+    assert_eq!(without, "0");
+    assert_ne!(with, "0", "it never paused");
 }
 
 /// What there is, as lines.

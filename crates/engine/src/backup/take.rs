@@ -36,6 +36,8 @@ use crate::{Result, Seq};
 const PIN: &str = "backup";
 /// A pack that is longer is followed by another.
 const PACK_BYTES: u64 = 1 << 30;
+/// So much is written before it is synced: the log of the server need not wait behind more.
+const UNSYNCED_BYTES: u64 = 16 << 20;
 
 /// Keeps the log, and other backups away.
 struct Pin {
@@ -330,6 +332,8 @@ struct Packs<'e> {
     can_share: bool,
     /// Bytes that share the blocks of data files.
     shared: u64,
+    /// Bytes that were written since the last sync.
+    unsynced: u64,
 }
 
 impl<'e> Packs<'e> {
@@ -341,6 +345,7 @@ impl<'e> Packs<'e> {
             current: None,
             can_share: false,
             shared: 0,
+            unsynced: 0,
         }
     }
 
@@ -378,8 +383,14 @@ impl<'e> Packs<'e> {
             // Whatever was wrong with sharing: a full disk is one for this, too.
             let written = file.write_all_at(bytes, offset);
             written.map_err(|e| io("writing", &self.path(), e))?;
+            self.unsynced += length;
             offset
         };
+        if self.unsynced >= UNSYNCED_BYTES {
+            self.unsynced = 0;
+            file.sync_all()
+                .map_err(|e| io("syncing", &self.path(), e))?;
+        }
         self.current = Some((file, offset + length));
         Ok((self.number, offset))
     }

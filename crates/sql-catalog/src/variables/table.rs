@@ -239,6 +239,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_audit_log_file", G, SET, VarKind::FileName, "audit.log"),
     var("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
     var("esker_auto_increment_persistent_interval", G, SET, VarKind::UInt { min: 1, max: 1_000_000 }, "100"),
+    var("esker_backup_least_share", G, SET, VarKind::UInt { min: 1, max: 100 }, "20"),
     var("esker_backup_rate_limit", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_binlog_commit", G, FIX, VarKind::Enum(&["ONE-SYNC", "TWO-PHASE"]), "ONE-SYNC"),
     var("esker_binlog_harden", G, FIX, VarKind::Enum(&["PER-GROUP", "PER-TRANSACTION"]), "PER-GROUP"),

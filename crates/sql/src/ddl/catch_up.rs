@@ -27,9 +27,9 @@ use esker_types::SqlResult;
 use super::convert::Conversion;
 use super::fill::{Building, Checks};
 use super::progress::Stage;
-use super::throttle::{Pace, Throttle};
 use crate::dml::duplicate_entry;
 use crate::dml::foreign::{NewKeys, Seen};
+use crate::throttle::{Pace, Throttle};
 
 /// A transaction writes so many entries, or bytes, of the new trees.
 const BATCH_ENTRIES: usize = 1000;

@@ -6,10 +6,10 @@
 //! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`,
 //! `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the statements) ·
 //! `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is),
-//! `throttle` (pauses for others) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine`
-//! (procedures and functions), `event`, `tablespace`, `program` (DROP of routines and events). Neighbours: `session`
-//! commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end; `catalog`
-//! publishes the result.
+//! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `event`,
+//! `tablespace`, `program` (DROP of routines and events). Neighbours: `session` commits what is open, runs [`run`] on a
+//! thread that may block and releases statement locks at the end; `catalog` publishes the result; `throttle` paces what
+//! works beside others.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -50,7 +50,6 @@ mod table;
 mod tablespace;
 #[cfg(test)]
 mod tests;
-mod throttle;
 pub mod trigger;
 pub mod view;
 
@@ -69,6 +68,7 @@ use esker_types::fulltext::{Stopwords, WordRules};
 use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
 
 use crate::binlog::LoggedStatement;
+use crate::throttle::Throttle;
 
 use draft::Draft;
 use draft_finish::Built;
@@ -78,7 +78,6 @@ pub use names::{TableName, resolve};
 pub use progress::Progress;
 pub(crate) use progress::Stage;
 pub use table::empty_memory_tables;
-pub use throttle::{Pauses, Throttle};
 
 /// What a schema statement may reach.
 pub struct DdlCtx<'a> {

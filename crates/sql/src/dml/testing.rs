@@ -185,7 +185,7 @@ impl Bench {
     fn run_ddl(&mut self, ctx: &EvalCtx<'_>, stmt: &ast::Statement) -> Result<Ran, ExecError> {
         self.txn.commit().map(|_| ())?;
         self.locks.release_transaction();
-        let pauses = crate::ddl::Pauses::default();
+        let pauses = crate::throttle::Pauses::default();
         let mut ddl = DdlCtx {
             logged: None,
             engines: EnginePolicy {
@@ -222,7 +222,7 @@ impl Bench {
             },
             check_killed: &|| Ok(()),
             progress: &crate::ddl::Progress::default(),
-            throttle: &crate::ddl::Throttle::new(100, &pauses),
+            throttle: &crate::throttle::Throttle::new(100, &pauses),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;
         Ok(Ran {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_types::{SqlError, SqlResult};
 
 use super::Instance;
-use crate::ddl::Pauses;
+use crate::throttle::Pauses;
 
 /// Counters behind SHOW STATUS that belong to no session.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Counters {
     pub login_delays: AtomicU64,
     /// Pauses of schema changes for others.
     pub ddl_pauses: Pauses,
+    /// Pauses of backups.
+    pub backup_pauses: Pauses,
 }
 
 impl Instance {

@@ -24,9 +24,10 @@ use super::stopwords;
 use super::{Session, SessionContext};
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
-use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName, Throttle};
+use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
 use crate::instance::Instance;
+use crate::throttle::Throttle;
 
 impl Session {
     /// Runs `f` with what a schema statement may reach.

@@ -6,8 +6,8 @@
 //! - BACKUP_ADMIN is needed, and where `secure_file_priv` names a directory, backups are made and read in it only.
 //! - The position in the binary log is that of the moment the backup is of.
 //! - A statement that is killed leaves no backup.
-//! - Copying is no faster than `esker_backup_rate_limit`, which may change meanwhile; but for the log, which is kept
-//!   until it is copied.
+//! - Where others need the processors, copying works a share of the time only (`throttle`). It is no faster than
+//!   `esker_backup_rate_limit`, which may change meanwhile; but for the log, which is kept until it is copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,7 @@ use crate::binlog::Position;
 use crate::instance::Instance;
 use crate::show::{Table, t};
 use crate::textfile::Places;
+use crate::throttle::Throttle;
 
 /// Files of the data directory that belong to a backup, beside those of the engine. They are replaced whole, so one
 /// that is read is whole.
@@ -120,11 +121,14 @@ impl SessionContext {
         let process = &self.process;
         let limit = || instance.variable_u64("esker_backup_rate_limit");
         let mut pace = Pace::new(Instant::now(), 0, limit());
+        let share = instance.variable_u64("esker_backup_least_share");
+        let throttle = Throttle::new(share as u32, &instance.counters.backup_pauses);
         let copied = backup.copy(&mut |progress| {
             instance.backups.show(progress.done, progress.total);
             if progress.holds_log {
                 pace = Pace::new(Instant::now(), progress.done, limit());
             }
+            throttle.look(|| instance.engine.holds_writers());
             while let Some(due) = pace.due(progress.done, limit(), Instant::now()) {
                 if process.sleep_until(due.min(Instant::now() + LOOK_AT_LIMIT)) {
                     break;

@@ -123,6 +123,14 @@ fn of_server(instance: &Instance) -> Vec<Status> {
             counters.ddl_pauses.millis().to_string(),
         ),
         (
+            "Esker_backup_pauses",
+            counters.backup_pauses.count().to_string(),
+        ),
+        (
+            "Esker_backup_pause_milliseconds",
+            counters.backup_pauses.millis().to_string(),
+        ),
+        (
             "Esker_prepared_xa_transactions",
             instance.engine.prepared_count().to_string(),
         ),

@@ -1,13 +1,14 @@
-//! Throttle of online builds: a schema change that others pass by gives them the processors where these are short.
+//! Throttle of long work in a session's thread: online builds and backups give others the processors where these are
+//! short.
 //!
-//! Neighbours: `fill` asks between rows, by its `progress::Watch`, and while it merges; `catch_up` asks for a time in
-//! each round; `esker_vfs::threads` knows how long a thread has waited for a processor. Why so:
-//! `docs/decisions/ddl-throttle.md`.
+//! Neighbours: of schema changes, `fill` asks between rows, by its `progress::Watch`, and while it merges; `catch_up`
+//! asks for a time in each round; `server_backup` asks between pieces; `esker_vfs::threads` knows how long a thread has
+//! waited for a processor. Why so: `docs/decisions/ddl-throttle.md`.
 //!
 //! **Invariants**
 //! - How long a pause is is a pure function of what the slice of work before it has met.
-//! - A build works at least its least share of the time for which it gets a processor, and no pause is longer than
-//!   [`MAX_PAUSE`]: it always gets on, and hears of a KILL.
+//! - The work is done at least its least share of the time for which it gets a processor, and no pause is longer
+//!   than [`MAX_PAUSE`]: it always gets on, and hears of a KILL.
 //! - What holds an exclusive lock does not pause. What follows changes of others pauses for a time only, see [`Pace`].
 
 use std::cell::Cell;
@@ -24,7 +25,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// Processors are short if a slice has waited for one for this part of its time, in percent.
 const SHORT_PERCENT: u32 = 10;
 
-/// Pauses of all schema changes since the start.
+/// Pauses of one kind of work since the start.
 #[derive(Debug, Default)]
 pub struct Pauses {
     count: AtomicU64,
@@ -96,7 +97,7 @@ impl Reading {
 
 /// The throttle of one statement.
 pub struct Throttle<'a> {
-    /// `esker_ddl_least_share`.
+    /// `esker_ddl_least_share` or `esker_backup_least_share`.
     least_percent: u32,
     pauses: &'a Pauses,
     /// When the slice began.
@@ -114,7 +115,7 @@ impl<'a> Throttle<'a> {
     }
 
     /// Gives way from now on, for so long.
-    pub(super) fn for_at_most(&self, time: Duration) -> Pace<'_> {
+    pub(crate) fn for_at_most(&self, time: Duration) -> Pace<'_> {
         // What the thread has done before is no matter of the first slice.
         self.since.set(None);
         Pace {
@@ -123,8 +124,8 @@ impl<'a> Throttle<'a> {
         }
     }
 
-    /// Between two rows: pauses if others need it. `holds_writers`: do writers wait for background work?
-    pub(super) fn look(&self, holds_writers: impl FnOnce() -> bool) {
+    /// Between two rows or pieces: pauses if others need it. `holds_writers`: do writers wait for background work?
+    pub(crate) fn look(&self, holds_writers: impl FnOnce() -> bool) {
         self.look_within(MAX_PAUSE, holds_writers);
     }
 
@@ -160,14 +161,14 @@ impl<'a> Throttle<'a> {
 ///
 /// What follows changes has more to follow the longer it takes. If it pauses for no longer than half of the time whose
 /// changes it follows, the next round has half as many, or as many as there are while it works all the time.
-pub(super) struct Pace<'a> {
+pub(crate) struct Pace<'a> {
     throttle: &'a Throttle<'a>,
     until: Instant,
 }
 
 impl Pace<'_> {
     /// Between two rows, as [`Throttle::look`], until the time is over.
-    pub(super) fn look(&self, holds_writers: impl FnOnce() -> bool) {
+    pub(crate) fn look(&self, holds_writers: impl FnOnce() -> bool) {
         let left = self.until.saturating_duration_since(Instant::now());
         if !left.is_zero() {
             self.throttle.look_within(left, holds_writers);
