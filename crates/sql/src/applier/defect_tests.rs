@@ -8,6 +8,7 @@ use esker_binlog::apply::Incoming;
 use esker_binlog::event::control::Rotate;
 use esker_binlog::event::query::Query;
 use esker_binlog::event::{EventType, FLAG_ARTIFICIAL};
+use esker_vfs::sim::{Fault, Op, SimEnv};
 
 use super::tests::{MODES, Server, await_status, settings};
 use super::{Anonymous, Applier, EventSource, Settings, load};
@@ -114,6 +115,42 @@ fn a_group_of_which_one_fails_loses_nothing() {
             assert_eq!(replica.dump(), source.dump(), "{mode} {order}");
         }
     }
+}
+
+/// Where the record of a GTID alone cannot be written, the GTID is as if nobody had taken it.
+#[test]
+fn the_gtid_of_an_empty_transaction_that_fails_is_given_back() {
+    let settings = [("log_bin", "ON"), ("esker_binlog_commit", "TWO-PHASE")];
+    let server = Server::open(SimEnv::new(1), 1, &settings);
+    let mut c = server.client(1);
+    c.ok("CREATE DATABASE a");
+    c.ok("CREATE TABLE a.t (id INT PRIMARY KEY)");
+    const GTID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562:7";
+    let is_executed = format!("SELECT GTID_SUBSET('{GTID}', @@GLOBAL.gtid_executed)");
+    for sql in [
+        "SET sql_log_bin = 0",
+        "XA START 'x'",
+        "INSERT INTO a.t VALUES (1)",
+        "XA END 'x'",
+        "XA PREPARE 'x'",
+        "SET sql_log_bin = 1",
+        &format!("SET gtid_next = '{GTID}'"),
+    ] {
+        c.ok(sql);
+    }
+    // The decision is in the engine's log alone, and its GTID would be a transaction of the file.
+    let full = Fault::on(Op::Write).path("binlog.0").no_space();
+    server.machine.fs.inject(full.times(1));
+    c.ok("XA COMMIT 'x'");
+    assert_eq!(c.ok("SELECT COUNT(*) FROM a.t"), ["1|"]);
+    assert_eq!(c.ok(&is_executed), ["0|"]);
+    c.ok("SET gtid_next = AUTOMATIC");
+    // Nobody owns it: another session takes it without waiting, and has not been there before.
+    let mut other = server.client(2);
+    other.ok(&format!("SET gtid_next = '{GTID}'"));
+    other.ok("INSERT INTO a.t VALUES (2)");
+    assert_eq!(other.ok(&is_executed), ["1|"]);
+    assert_eq!(other.ok("SELECT COUNT(*) FROM a.t"), ["2|"]);
 }
 
 /// The same events again and again.

@@ -279,9 +279,21 @@ pub(super) fn random_history(source: &Server, seed: u64, transactions: u64) {
     }
 }
 
+/// Seeds of histories, and of crashes: a few, or `ESKER_REPLICA_SEEDS` from `ESKER_REPLICA_FIRST_SEED` on.
+fn seeds(few: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let setting = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    match setting("ESKER_REPLICA_SEEDS") {
+        None => few,
+        Some(count) => {
+            let first = setting("ESKER_REPLICA_FIRST_SEED").unwrap_or(1);
+            first..first + count
+        }
+    }
+}
+
 #[test]
 fn all_modes_give_what_serial_gives() {
-    for seed in [1, 2] {
+    for seed in seeds(1..3) {
         let source = Server::source();
         random_history(&source, seed, 120);
         let (events, expected) = (source.events(), source.dump());
@@ -292,8 +304,8 @@ fn all_modes_give_what_serial_gives() {
                     ("replica_parallel_workers", workers),
                 ]);
                 let status = replica.apply(&events);
-                assert_eq!(status.failure, None, "{mode} {workers}");
-                assert_eq!(replica.dump(), expected, "{mode} {workers}");
+                assert_eq!(status.failure, None, "{mode} {workers}, seed {seed}");
+                assert_eq!(replica.dump(), expected, "{mode} {workers}, seed {seed}");
             }
         }
     }
@@ -340,10 +352,16 @@ fn opposite_orders_of_locks_stop_nobody() {
 
 #[test]
 fn a_crash_leaves_every_transaction_applied_once() {
+    for seed in seeds(3..4) {
+        crashes(seed);
+    }
+}
+
+fn crashes(seed: u64) {
     let source = Server::source();
-    random_history(&source, 3, 80);
+    random_history(&source, seed, 80);
     let (events, expected) = (source.events(), source.dump());
-    let mut rng = SimRng::new(7);
+    let mut rng = SimRng::new(seed + 4);
     let last = events.last().map_or(0, |event| event.relay.offset);
     for round in 0..8 {
         let order = if round % 2 == 0 { "OFF" } else { "ON" };
@@ -363,16 +381,24 @@ fn a_crash_leaves_every_transaction_applied_once() {
             });
             let machine = replica.machine.crash(rng.next_u64());
             applier.stop();
-            assert_eq!(applier.status().failure, None, "round {round}, life {life}");
+            assert_eq!(
+                applier.status().failure,
+                None,
+                "seed {seed}, round {round}, life {life}"
+            );
             drop(applier);
             replica = Server::open(machine, 2, &settings);
         }
         let status = replica.apply(&events);
-        assert_eq!(status.failure, None, "round {round}");
-        assert_eq!(replica.dump(), expected, "round {round}");
+        assert_eq!(status.failure, None, "seed {seed}, round {round}");
+        assert_eq!(replica.dump(), expected, "seed {seed}, round {round}");
         if log_bin == "ON" {
             let executed = |server: &Server| server.client(9).ok("SELECT @@GLOBAL.gtid_executed");
-            assert_eq!(executed(&replica), executed(&source), "round {round}");
+            assert_eq!(
+                executed(&replica),
+                executed(&source),
+                "seed {seed}, round {round}"
+            );
         }
     }
 }
