@@ -58,7 +58,11 @@ impl<'a> Followed<'a> {
         let malformed = |what| {
             EngineError::corruption("the log", record.start.0, format!("the record: {what}"))
         };
-        let mut body = Reader::new(record.payload).map_err(malformed)?;
+        let read = match record.kind {
+            RecordKind::Prepare => Reader::of_prepare,
+            _ => Reader::new,
+        };
+        let mut body = read(record.payload).map_err(malformed)?;
         let attachment = body.attachment();
         let (kind, has_body) = Self::head(record.kind, &mut body).map_err(malformed)?;
         Ok(Followed {

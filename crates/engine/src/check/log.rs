@@ -15,7 +15,7 @@ use esker_wal::{BlockView, DamageView, Lsn, PartView, RecordKind, SegmentView, V
 use super::{Checked, DamagedPart, Finding};
 use crate::codec::Malformed;
 use crate::commit::id::{MAX_ID_BYTES, PreparedId};
-use crate::commit::record::Reader;
+use crate::commit::record::{NO_PREPARE, Reader};
 use crate::recovery::wants_block;
 use crate::tree::Uuid;
 use crate::tree::check::CheckedTrees;
@@ -171,6 +171,9 @@ impl<'r> LogCheck<'r> {
         if kind == RecordKind::Prepare {
             self.undecided.insert((id, seq));
             return Ok(());
+        }
+        if reader.is_silent() {
+            return Err(NO_PREPARE);
         }
         let prepare = reader.seq()?;
         let is_there = self.undecided.remove(&(id, prepare));
@@ -401,5 +404,17 @@ mod tests {
         let payload = decision_about(90);
         let decision = part(160..168, Some(RecordKind::RollbackPrepared), None, &payload);
         assert_eq!(said(&[decision], false), [""; 0]);
+    }
+
+    #[test]
+    fn only_a_prepare_can_be_silent() {
+        let mut payload = Vec::new();
+        record::begin_silent(&mut payload);
+        record::put_id(&mut payload, &PreparedId::xa(b"x"));
+        put_varint(&mut payload, 90);
+        for kind in [RecordKind::CommitPrepared, RecordKind::Commit] {
+            let said = said(&[part(160..168, Some(kind), None, &payload)], false);
+            assert!(said[0].contains(NO_PREPARE), "{said:?}");
+        }
     }
 }

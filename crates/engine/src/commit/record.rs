@@ -170,8 +170,16 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks the head and stands behind it.
+    /// Checks the head and stands behind it; of a record that is no prepare.
     pub(crate) fn new(payload: &'a [u8]) -> Result<Self, Malformed> {
+        match Self::of_prepare(payload)? {
+            reader if reader.is_silent => Err(NO_PREPARE),
+            reader => Ok(reader),
+        }
+    }
+
+    /// The same of a prepare, which may be marked as silent.
+    pub(crate) fn of_prepare(payload: &'a [u8]) -> Result<Self, Malformed> {
         let mut head = codec::Reader::new(payload);
         let read = read_head(&mut head)?;
         let begin = head.position();
@@ -338,6 +346,8 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Only a prepare can be silent.
+pub(crate) const NO_PREPARE: Malformed = "the mark of a silent prepare in a record of another kind";
 const TOO_LONG: Malformed = "the attachment is longer than the record";
 
 struct Head {
@@ -462,15 +472,17 @@ mod tests {
         let mut out = vec![9; 3];
         begin_silent(&mut out);
         put_id(&mut out, &PreparedId::xa(b"id"));
-        for read in [Reader::new, Reader::of_beginning] {
+        for read in [Reader::of_prepare, Reader::of_beginning] {
             let mut reader = read(&out).unwrap();
             assert!(reader.is_silent() && reader.attachment().is_empty());
             assert_eq!(reader.id(), Ok(PreparedId::xa(b"id")));
         }
+        // No other record can have it.
+        assert_eq!(Reader::new(&out).map(drop), Err(NO_PREPARE));
         // What was written before there was a mark has none.
         begin(&mut out, 0);
-        assert!(!Reader::new(&out).unwrap().is_silent());
-        assert!(!Reader::new(&[FIRST_VERSION]).unwrap().is_silent());
+        assert!(!Reader::of_prepare(&out).unwrap().is_silent());
+        assert!(!Reader::of_prepare(&[FIRST_VERSION]).unwrap().is_silent());
     }
 
     proptest! {

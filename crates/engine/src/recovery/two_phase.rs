@@ -54,7 +54,7 @@ impl Prepare {
         seq: Seq,
     ) -> Result<(Prepare, Reader<'a>), Malformed> {
         debug_assert!(start < seq, "a record has a length");
-        let mut reader = Reader::new(&buffer[range.clone()])?;
+        let mut reader = Reader::of_prepare(&buffer[range.clone()])?;
         let id = reader.id()?;
         reader.locks(|_, _| ())?;
         let kept = range.start..range.end - reader.attachment().len();
@@ -82,7 +82,7 @@ impl Prepare {
 
     /// The same for the whole payload of a prepare record.
     pub(super) fn body(payload: &[u8]) -> Result<Reader<'_>, Malformed> {
-        Self::behind_counters(Reader::new(payload)?)
+        Self::behind_counters(Reader::of_prepare(payload)?)
     }
 
     fn behind_counters(mut reader: Reader<'_>) -> Result<Reader<'_>, Malformed> {
