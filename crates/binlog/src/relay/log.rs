@@ -2,6 +2,8 @@
 //!
 //! Neighbours: one receiver appends, [`Reader`]s follow, the channel purges what is applied. **Invariants**
 //! - Readers see whole events only: what is in the buffer is told of after it is written.
+//! - Who looks at what has come waits for no disk: `tracker` is held for moments only. Locks are taken in the order
+//!   `writing`, `tracker`, `view`.
 //! - The files are what the folder has; the index lists them for tools.
 
 use std::collections::VecDeque;
@@ -78,7 +80,6 @@ struct Writing {
     /// Bytes in the file.
     size: u64,
     buffer: Vec<u8>,
-    tracker: Tracker,
     /// The source's format description, for the heads of files.
     format: Option<(Header, Vec<u8>)>,
     /// Events since the last sync.
@@ -86,11 +87,6 @@ struct Writing {
 }
 
 impl Writing {
-    /// Is it the first file of a log, of which no source is known?
-    fn has_head_alone(&self) -> bool {
-        self.number == FileNumber(1) && self.tracker.has_no_source()
-    }
-
     fn end(&self) -> RelayPlace {
         RelayPlace {
             file: self.number.0.into(),
@@ -104,6 +100,8 @@ pub struct RelayLog {
     config: RelayConfig,
     shared: Arc<Shared>,
     writing: Mutex<Writing>,
+    /// What has come, with what is only in the buffer.
+    tracker: Mutex<Tracker>,
 }
 
 impl RelayLog {
@@ -123,20 +121,18 @@ impl RelayLog {
                 break;
             }
         }
-        let cut = scanned.tracker.received().end.relay;
+        let mut tracker = Tracker::at(scanned.tracker.received().clone());
+        let cut = tracker.received().end.relay;
         for number in numbers.into_iter().filter(|n| u64::from(n.0) > cut.file) {
             fs.remove_file(&names.path(number))?;
             scanned.files.retain(|file| file.number != number);
         }
         let writing = match scanned.files.back_mut() {
-            None => create(
-                &*fs,
-                &names,
-                &config,
-                FileNumber(1),
-                Tracker::default(),
-                None,
-            )?,
+            None => {
+                let writing = create(&*fs, &config, FileNumber(1), tracker.source(), None)?;
+                tracker.moved_to(writing.end());
+                writing
+            }
             Some(last) => {
                 let file = fs.open(&names.path(last.number), OpenMode::ReadWrite)?;
                 file.set_len(cut.offset)?;
@@ -146,7 +142,6 @@ impl RelayLog {
                     number: last.number,
                     size: cut.offset,
                     buffer: Vec::new(),
-                    tracker: Tracker::at(scanned.tracker.received().clone()),
                     format: scanned.format,
                     unsynced: 0,
                 }
@@ -158,7 +153,7 @@ impl RelayLog {
             files.push_back(RelayFile { number, size });
         }
         index::write(&*fs, &names, files.iter().map(|file| file.number))?;
-        let received = writing.tracker.received().clone();
+        let received = tracker.received().clone();
         let view = View { files, received };
         let shared = Shared {
             fs,
@@ -170,6 +165,7 @@ impl RelayLog {
             config,
             shared: Arc::new(shared),
             writing: Mutex::new(writing),
+            tracker: Mutex::new(tracker),
         })
     }
 
@@ -186,14 +182,19 @@ impl RelayLog {
         now_micros: u64,
     ) -> Result<()> {
         let mut writing = self.writing.lock();
-        writing.tracker.set_now(now_micros);
-        if writing.tracker.is_between() && writing.end().offset >= max_bytes {
+        let is_between = {
+            let mut tracker = self.tracker.lock();
+            tracker.set_now(now_micros);
+            tracker.is_between()
+        };
+        if is_between && writing.end().offset >= max_bytes {
             self.rotate(&mut writing)?;
         }
         let before = writing.buffer.len();
         put_event(header, body, &mut writing.buffer);
         let end = writing.end();
-        if let Err(e) = writing.tracker.push(header, body, end) {
+        let pushed = self.tracker.lock().push(header, body, end);
+        if let Err(e) = pushed {
             writing.buffer.truncate(before);
             return Err(e);
         }
@@ -227,14 +228,15 @@ impl RelayLog {
             writing.size += writing.buffer.len() as u64;
             writing.buffer.clear();
         }
+        let tracker = self.tracker.lock();
         let mut view = self.shared.view.lock();
         let (number, size) = (writing.number, writing.size);
         match view.files.back_mut() {
             Some(last) if last.number == number => last.size = size,
             _ => view.files.push_back(RelayFile { number, size }),
         }
-        view.received.clone_from(writing.tracker.received());
-        drop(view);
+        view.received.clone_from(tracker.received());
+        drop((view, tracker));
         self.shared.changed.notify_all();
         Ok(())
     }
@@ -244,10 +246,21 @@ impl RelayLog {
         self.write(writing)?;
         crate::synced(writing.file.sync_data())?;
         let next = FileNumber(writing.number.0 + 1);
-        let tracker = std::mem::take(&mut writing.tracker);
+        let (file, position) = {
+            let tracker = self.tracker.lock();
+            assert!(tracker.is_between(), "a file ends between transactions");
+            let (file, position) = tracker.source();
+            (file.to_owned(), position)
+        };
         let format = writing.format.take();
-        let (fs, names) = (&self.shared.fs, &self.shared.names);
-        *writing = create(&**fs, names, &self.config, next, tracker, format)?;
+        *writing = create(
+            &*self.shared.fs,
+            &self.config,
+            next,
+            (&file, position),
+            format,
+        )?;
+        self.tracker.lock().moved_to(writing.end());
         self.write(writing)?;
         self.write_index()
     }
@@ -265,7 +278,8 @@ impl RelayLog {
     /// Of the disk.
     pub fn flush(&self) -> Result<()> {
         let mut writing = self.writing.lock();
-        match writing.tracker.is_between() {
+        let is_between = self.tracker.lock().is_between();
+        match is_between {
             true => self.rotate(&mut writing),
             false => self.write(&mut writing),
         }
@@ -286,17 +300,24 @@ impl RelayLog {
             ..Received::default()
         };
         // Nobody reads a log that has had nothing yet, so it begins in the file that it has.
-        let next = match writing.has_head_alone() {
+        let has_head_alone = writing.number == FileNumber(1) && self.tracker.lock().has_no_source();
+        let next = match has_head_alone {
             true => writing.number,
             false => FileNumber(writing.number.0 + 1),
         };
-        let (fs, names) = (&self.shared.fs, &self.shared.names);
-        let mut tracker = Tracker::at(received);
-        tracker.tally = std::mem::take(&mut writing.tracker.tally);
-        *writing = create(&**fs, names, &self.config, next, tracker, None)?;
+        let source = (source_file, source_pos);
+        *writing = create(&*self.shared.fs, &self.config, next, source, None)?;
+        let end = {
+            let mut tracker = self.tracker.lock();
+            let tally = std::mem::take(&mut tracker.tally);
+            *tracker = Tracker::at(received);
+            tracker.tally = tally;
+            tracker.moved_to(writing.end());
+            tracker.received().end.clone()
+        };
         self.write(&mut writing)?;
         self.purge_before(next)?;
-        Ok(writing.tracker.received().end.clone())
+        Ok(end)
     }
 
     /// Removes the files before this one.
@@ -374,7 +395,7 @@ impl RelayLog {
 
     /// The last transaction that has come whole since the start, and the one that is coming.
     pub fn queue(&self) -> (Option<Queued>, Option<Queued>) {
-        self.writing.lock().tracker.queue()
+        self.tracker.lock().queue()
     }
 
     /// What has come as whole transactions.
@@ -384,19 +405,19 @@ impl RelayLog {
 
     /// The source's file and offset behind the last event that was appended.
     pub fn source(&self) -> (String, u64) {
-        let writing = self.writing.lock();
-        let (file, position) = writing.tracker.source();
+        let tracker = self.tracker.lock();
+        let (file, position) = tracker.source();
         (file.to_owned(), position)
     }
 
     /// What transactions that have come take.
     pub fn tally(&self) -> Tally {
-        self.writing.lock().tracker.tally.clone()
+        self.tracker.lock().tally.clone()
     }
 
     /// Begins to count them anew.
     pub fn forget_tally(&self) {
-        self.writing.lock().tracker.tally = Tally::default();
+        self.tracker.lock().tally = Tally::default();
     }
 
     /// Where the last event that is written ends.
@@ -446,16 +467,15 @@ impl RelayLog {
     }
 }
 
-/// Makes a file with its head.
+/// Makes a file with its head; the next event comes from this file and position of the source.
 fn create(
     fs: &dyn Fs,
-    names: &Names,
     config: &RelayConfig,
     number: FileNumber,
-    tracker: Tracker,
+    (source_file, source_pos): (&str, u64),
     format: Option<(Header, Vec<u8>)>,
 ) -> Result<Writing> {
-    assert!(tracker.is_between(), "a file ends between transactions");
+    let names = &config.names;
     let file = fs.open(&names.path(number), OpenMode::CreateOrOpen)?;
     file.set_len(0)?;
     let mut writing = Writing {
@@ -463,7 +483,6 @@ fn create(
         number,
         size: 0,
         buffer: MAGIC.to_vec(),
-        tracker,
         format,
         unsynced: 0,
     };
@@ -478,7 +497,6 @@ fn create(
         checksum: Checksum::Crc32,
     }
     .write(stamp, FIRST_EVENT, &mut writing.buffer);
-    let (source_file, source_pos) = writing.tracker.source();
     if !source_file.is_empty() {
         put_rotate(
             config.server_id,
@@ -490,8 +508,6 @@ fn create(
     if let Some((header, body)) = &writing.format {
         put_event(header, body, &mut writing.buffer);
     }
-    let end = writing.end();
-    writing.tracker.moved_to(end);
     writing.file.write_all_at(&writing.buffer, 0)?;
     writing.size = writing.buffer.len() as u64;
     writing.buffer.clear();

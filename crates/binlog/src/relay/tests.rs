@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use esker_vfs::sim::SimEnv;
 use esker_vfs::{Env, Fs, OpenMode};
 
 use super::{Reader, RelayConfig, RelayLog};
@@ -260,4 +261,30 @@ fn the_last_transaction_and_the_one_that_comes_are_known() {
     log.publish(0).expect("publish");
     drop(log);
     assert_eq!(open(dir.path()).queue(), (None, None));
+}
+
+#[test]
+fn who_looks_at_what_has_come_does_not_wait_for_the_disk() {
+    let machine = SimEnv::new(1);
+    let log = RelayLog::open(machine.env().fs, config(Path::new("/relay"))).expect("relay log");
+    let mut source = Source::begin(&log, BIG);
+    source.statement(&log, "BEGIN", BIG);
+    source.send(&log, EventType::Xid, 0, &[0; 8], BIG);
+    machine.fs.hold_syncs();
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| log.publish(1));
+        machine.fs.await_held_sync();
+        let (told, answer) = std::sync::mpsc::channel();
+        let log = &log;
+        scope.spawn(move || {
+            let (last, _) = log.queue();
+            let sent = told.send((last.is_some(), log.source().1, log.tally()));
+            sent.is_ok()
+        });
+        let seen = answer.recv_timeout(Duration::from_secs(60));
+        machine.fs.release_syncs();
+        let (has_come, position, _) = seen.expect("an answer while the sync waits");
+        assert_eq!((has_come, position), (true, source.position));
+        receiver.join().expect("a receiver").expect("publish");
+    });
 }
