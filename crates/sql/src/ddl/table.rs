@@ -57,18 +57,23 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     for name in &missing {
         ctx.note(1051, errors::unknown_table(joined(&[name])).message);
     }
-    for name in &stored {
-        if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
-            let is = |n: &TableName, t: &TableDef| *n.schema == *t.schema && *n.name == *t.name;
-            let goes = |t: &TableDef| stored.iter().any(|n| is(n, t));
-            foreign::check_unreferenced(ctx, &def, &goes)?;
-        }
+    let resolved = |name: &TableName| ctx.catalog.resolve(&name.schema, &name.name);
+    let going: Vec<Arc<TableDef>> = stored.iter().filter_map(resolved).collect();
+    for def in &going {
+        let goes = |t: &TableDef| {
+            going
+                .iter()
+                .any(|d| d.name == t.name && d.schema == t.schema)
+        };
+        foreign::check_unreferenced(ctx, def, &goes)?;
     }
     let mut done = DdlDone::default();
-    if !stored.is_empty() {
+    // A statement that drops nothing has no record of its own.
+    if !going.is_empty() {
         let mut change = ctx.change()?;
-        for name in &stored {
-            let def = change.snapshot().table(&name.schema, &name.name).cloned();
+        for def in &going {
+            // What went before may have changed it.
+            let def = change.snapshot().table(&def.schema, &def.name).cloned();
             if let Some(def) = def {
                 change.drop_table(&def)?;
             }

@@ -113,13 +113,12 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
         }
     }
     ctx.lock_exclusive(&names)?;
-    let mut missing = Vec::new();
-    let mut change = ctx.change()?;
+    let (mut going, mut missing) = (Vec::new(), Vec::new());
+    let now = ctx.catalog.snapshot();
     for name in &names {
-        let found = change.snapshot().view(&name.schema, &name.name).cloned();
-        match found {
-            Some(view) => change.drop_view(&view)?,
-            None if change.snapshot().has_name(&name.schema, &name.name) => {
+        match now.view(&name.schema, &name.name) {
+            Some(view) => going.push(view.clone()),
+            None if now.has_name(&name.schema, &name.name) => {
                 return Err(wrong_object(name, "VIEW").into());
             }
             None => missing.push(name),
@@ -130,6 +129,13 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
     }
     for name in &missing {
         ctx.note(1051, errors::unknown_table(joined(&[name])).message);
+    }
+    if going.is_empty() {
+        return Ok(DdlDone::default());
+    }
+    let mut change = ctx.change()?;
+    for view in &going {
+        change.drop_view(view)?;
     }
     Ok(DdlDone {
         seq: change.commit()?,

@@ -60,14 +60,11 @@ impl Session {
         };
         let logged = self.logged_event("CREATE", &definer, &text);
         let if_not_exists = create.if_not_exists;
-        let (done, unused) = self.with_ddl(|ctx| {
-            ctx.logged = logged;
-            let done = ddl::event::create(ctx, &name, def, if_not_exists);
-            (done, ctx.logged.take())
-        });
-        let seq = done?.seq.max(self.context.log_alone(unused)?);
+        let done = self.with_logged_ddl(logged, |ctx| {
+            ddl::event::create(ctx, &name, def, if_not_exists)
+        })?;
         self.note_event(&definer, note);
-        Ok(Done::Ok(OkInfo::default(), committed.max(seq)))
+        Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
     /// ALTER EVENT.
@@ -105,8 +102,7 @@ impl Session {
             note = raised;
             Ok(def)
         };
-        let done = self.with_ddl(|ctx| {
-            ctx.logged = logged;
+        let done = self.with_logged_ddl(logged, |ctx| {
             ddl::event::alter(ctx, &name, rename.as_ref(), &mut altered)
         })?;
         self.note_event(&definer, note);

@@ -22,9 +22,10 @@ use super::names::Purpose;
 use super::run::{Done, ok};
 use super::stopwords;
 use super::{Session, SessionContext};
+use crate::binlog::LoggedStatement;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
-use crate::ddl::{self, DdlCtx, EnginePolicy, PublishWait, TableName};
+use crate::ddl::{self, DdlCtx, DdlDone, EnginePolicy, PublishWait, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
 use crate::instance::Instance;
 use crate::throttle::Throttle;
@@ -91,6 +92,22 @@ impl Session {
             self.context.rebind();
         }
         result
+    }
+
+    /// The same for a statement that is logged: in the record of its change, or by itself if it has changed nothing.
+    pub(super) fn with_logged_ddl(
+        &mut self,
+        logged: Option<LoggedStatement>,
+        f: impl FnOnce(&mut DdlCtx<'_>) -> Result<DdlDone, ExecError>,
+    ) -> Result<DdlDone, ExecError> {
+        let (done, unused) = self.with_ddl(|ctx| {
+            ctx.logged = logged;
+            let done = f(ctx);
+            (done, ctx.logged.take())
+        });
+        let mut done = done?;
+        done.seq = done.seq.max(self.context.log_alone(unused)?);
+        Ok(done)
     }
 
     /// Which storage engines tables get.
@@ -170,14 +187,8 @@ impl Session {
             return done;
         }
         let logged = self.logged_definition(statement);
-        let (done, unused) = self.with_ddl(|ctx| {
-            ctx.logged = logged;
-            let done = ddl::run(ctx, statement);
-            (done, ctx.logged.take())
-        });
-        let mut done = done.map_err(|e| self.explained(e))?;
-        // It has changed nothing, so there is no record of the catalog that it could be in.
-        done.seq = done.seq.max(self.context.log_alone(unused)?);
+        let done = self.with_logged_ddl(logged, |ctx| ddl::run(ctx, statement));
+        let done = done.map_err(|e| self.explained(e))?;
         self.follow_schema(statement)?;
         let info = OkInfo {
             affected_rows: done.affected_rows,

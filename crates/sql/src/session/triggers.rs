@@ -39,13 +39,9 @@ impl Session {
         let check = |table: &TableDef| {
             Program::compile(&create.body, Vec::new(), None, &table.columns, collation).map(drop)
         };
-        let (done, unused) = self.with_ddl(|ctx| {
-            ctx.logged = logged;
-            let done = ddl::trigger::create(ctx, create, &table, def, &check);
-            (done, ctx.logged.take())
-        });
-        let done = done?;
-        let seq = done.seq.max(self.context.log_alone(unused)?);
+        let done = self.with_logged_ddl(logged, |ctx| {
+            ddl::trigger::create(ctx, create, &table, def, &check)
+        })?;
         if self
             .context
             .instance
@@ -56,7 +52,7 @@ impl Session {
             let missing = errors::no_such_definer(&definer.0, &definer.1);
             self.warn(Level::Note, missing.code, missing.message);
         }
-        Ok(Done::Ok(OkInfo::default(), committed.max(seq)))
+        Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
     /// The definition as the catalog keeps it.

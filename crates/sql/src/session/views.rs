@@ -98,10 +98,8 @@ impl Session {
         }
         check_columns(&def)?;
         let logged = self.logged_view(create, &def);
-        let done = self.with_ddl(|ctx| {
-            ctx.logged = logged;
-            ddl::view::create(ctx, create, &name, def)
-        })?;
+        let done =
+            self.with_logged_ddl(logged, |ctx| ddl::view::create(ctx, create, &name, def))?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 

@@ -182,6 +182,9 @@ fn run(
         foreign_key_checks: ctx.foreign_key_checks,
     };
     algorithm::check(options, plan, &asked)?;
+    if changes_nothing(actions, options) && name == to {
+        return Ok(DdlDone::default());
+    }
     let is_online = begun.may_be_online
         && drafted.engine == old.engine
         && context.discards.is_none()
@@ -391,6 +394,14 @@ fn lock_for_change(
         Others::Read => ctx.lock_table(name, MdlMode::SharedReadOnly),
         _ => Ok(()),
     }
+}
+
+/// Does the statement leave the table as it is, but for its name?
+fn changes_nothing(actions: &[AlterAction], options: &DdlOptions) -> bool {
+    let only_renames = actions
+        .iter()
+        .all(|a| matches!(a, AlterAction::RenameTo(_)));
+    only_renames && options.algorithm.as_deref() != Some("COPY")
 }
 
 /// Does the action take something out of the table as it was?

@@ -45,8 +45,7 @@ impl Session {
         let committed = self.commit_transaction()?;
         let logged = self.logged_routine(create, &def);
         let scope = GrantScope::of_routine(create.kind, &schema, &name);
-        let done = self.with_ddl(|ctx| {
-            ctx.logged = logged;
+        let done = self.with_logged_ddl(logged, |ctx| {
             ddl::routine::create(ctx, def, create.if_not_exists)
         })?;
         self.grant_to_maker(&scope)?;
@@ -171,10 +170,7 @@ impl Session {
         }
         def.altered_micros = self.context.instance.now_micros();
         let logged = self.logged(&self.statement_text, &[], true);
-        let done = self.with_ddl(|ctx| {
-            ctx.logged = logged;
-            ddl::routine::alter(ctx, def)
-        })?;
+        let done = self.with_logged_ddl(logged, |ctx| ddl::routine::alter(ctx, def))?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 }
