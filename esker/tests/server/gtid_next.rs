@@ -37,8 +37,11 @@ fn start(args: &[&str]) -> (tempfile::TempDir, Server) {
     (dir, server)
 }
 
+/// The next GTID behind those of the statements.
+const LAST: u32 = STATEMENTS.len() as u32 + 1;
+
 /// What statements make of a GTID with a binary log, and without one: used up, or still the session's.
-const STATEMENTS: [(&str, &str, &str); 19] = [
+const STATEMENTS: [(&str, &str, &str); 28] = [
     ("UPDATE d.t SET v = 5 WHERE id = 100", "0|1", "1|0"),
     ("UPDATE d.t SET v = v", "0|1", "1|0"),
     ("INSERT IGNORE INTO d.t VALUES (1, 7)", "0|1", "1|0"),
@@ -60,7 +63,21 @@ const STATEMENTS: [(&str, &str, &str); 19] = [
     ),
     ("BEGIN; ROLLBACK", "0|0", "0|0"),
     ("CREATE TEMPORARY TABLE d.s (a INT)", "1|0", "1|0"),
+    // What commits what is open, and is not logged.
+    ("ALTER TABLE d.s ADD b INT", "1|0", "1|0"),
+    ("TRUNCATE d.s", "1|0", "1|0"),
     ("DROP TEMPORARY TABLE d.s", "1|0", "1|0"),
+    ("FLUSH LOCAL TABLES", "1|0", "1|0"),
+    ("FLUSH BINARY LOGS", "1|0", "1|0"),
+    ("ANALYZE LOCAL TABLE d.t", "1|0", "1|0"),
+    ("CHECK TABLE d.t", "1|0", "1|0"),
+    ("CREATE TABLE IF NOT EXISTS d.t SELECT 1", "1|0", "1|0"),
+    ("ALTER INSTANCE RELOAD TLS", "1|0", "1|0"),
+    (
+        "SET sql_log_bin = 0; CREATE TABLE d.u (a INT); SET sql_log_bin = 1",
+        "1|0",
+        "1|0",
+    ),
     ("XA START 'x'; XA END 'x'; XA PREPARE 'x'", "1|0", "1|0"),
 ];
 
@@ -79,12 +96,12 @@ fn statements_use_up(
         }
         c.run("ROLLBACK; SET gtid_next = AUTOMATIC");
     }
-    run_as(&mut c, 20, "XA COMMIT 'x'");
-    assert_eq!(became(&mut c, 20), "1|0");
+    run_as(&mut c, LAST, "XA COMMIT 'x'");
+    assert_eq!(became(&mut c, LAST), "1|0");
     server.kill();
     server.restart();
     let mut c = server.connect();
-    for n in used.into_iter().chain([20]) {
+    for n in used.into_iter().chain([LAST]) {
         assert_eq!(became(&mut c, n), "1|0", "after a crash: {n}");
     }
 }
@@ -183,6 +200,23 @@ fn texts_that_are_no_gtids_have_mysqls_errors() {
     let (_dir, server) = start(&ONE_SYNC);
     let mut c = server.connect();
     let purged = |text: &str| format!("SET GLOBAL gtid_purged = {text}");
+    for (text, code) in [
+        ("' AUTOMATIC'", 1774),
+        ("'AUTOMATIC :tag'", 1774),
+        ("'ANONYMOUS '", 1774),
+        ("'{11111111-1111-1111-1111-111111111111}:1'", 1774),
+        ("NULL", 1231),
+        ("1", 1232),
+    ] {
+        assert_eq!(
+            c.code(&format!("SET gtid_next = {text}")),
+            Some(code),
+            "{text}"
+        );
+    }
+    c.run("SET gtid_next = 'automatic: Mine '");
+    assert_eq!(c.value("SELECT @@gtid_next"), "AUTOMATIC:mine");
+    c.run("SET gtid_next = AUTOMATIC");
     for (text, code) in [
         ("'x'", 1231),
         ("'+x'", 1231),

@@ -7,6 +7,9 @@ use std::fmt::{self, Write};
 
 use super::{GNO_END, Sid, Tag};
 
+/// Bytes of a UUID with its hyphens.
+const HYPHENED_BYTES: usize = 36;
+
 /// The text is no GTID, or no set of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Shown(self))]
@@ -90,6 +93,16 @@ impl<'a> Scanner<'a> {
         Ok(Sid(sid))
     }
 
+    /// The same in the form in which it is printed.
+    pub(super) fn hyphened_sid(&mut self) -> Result<Sid, GtidError> {
+        let start = self.at;
+        let sid = self.sid()?;
+        match self.at - start == HYPHENED_BYTES && self.text.as_bytes()[start] != b'{' {
+            true => Ok(sid),
+            false => Err(self.error_at(start, r#"Expected "-""#)),
+        }
+    }
+
     fn hex_pair(&mut self) -> Result<u8, GtidError> {
         let [high, low, ..] = *self.rest() else {
             return Err(self.error_at(self.at, "Expected at least two hex digits"));
@@ -132,6 +145,26 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         match self.number()? {
             gno @ 1..GNO_END => Ok(gno),
+            _ => Err(self.error_at(start, "Interval start out of range")),
+        }
+    }
+
+    /// The same as C reads it: with a sign, in base 16 behind `0x`, in base 8 behind `0`.
+    pub(super) fn gno_of_c(&mut self) -> Result<u64, GtidError> {
+        let start = self.at;
+        self.take(b'+');
+        let (base, digits) = match self.rest() {
+            [b'0', b'x' | b'X', digits @ ..] => (16, digits),
+            digits @ [b'0', ..] => (8, digits),
+            digits => (10, digits),
+        };
+        self.at = self.text.len() - digits.len();
+        let is_digit = |b: &&u8| char::from(**b).is_digit(base);
+        let count = digits.iter().take_while(is_digit).count();
+        let read = u64::from_str_radix(&self.text[self.at..self.at + count], base);
+        self.at += count;
+        match read {
+            Ok(gno @ 1..GNO_END) => Ok(gno),
             _ => Err(self.error_at(start, "Interval start out of range")),
         }
     }

@@ -49,8 +49,30 @@ fn malformed_text_is_refused() {
         &format!("{A}:1-2"),
         &format!("{A}:1:2"),
         &format!("{A}:a:b:1"),
+        &format!("{A}:08"),
+        &format!("{A}:-0"),
+        &format!("{A}:+ 1"),
+        &format!("{A}:0x"),
+        &format!("{A}:0x8000000000000000"),
+        &format!("{{{A}}}:1"),
+        &format!("{}:1", A.replace('-', "")),
     ] {
         assert!(text.parse::<Gtid>().is_err(), "{text}");
+    }
+}
+
+/// What MySQL 9.7 makes of `gtid_next`.
+#[test]
+fn the_number_of_one_transaction_is_read_as_c_does() {
+    for (text, gno) in [
+        (":010", 8),
+        (":0x1f", 31),
+        (":+1", 1),
+        (":tag: 0X10 ", 16),
+        (":9223372036854775806", 9_223_372_036_854_775_806),
+    ] {
+        let gtid: Gtid = format!(" {A} {text}").parse().expect(text);
+        assert_eq!(gtid.gno, gno, "{text}");
     }
 }
 

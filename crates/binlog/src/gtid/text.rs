@@ -21,12 +21,15 @@ impl FromStr for Sid {
     }
 }
 
+/// As `gtid_next` is written: unlike in a set, the UUID has all of its hyphens and no braces, and the number may be one
+/// of C's, also octal or hexadecimal.
 impl FromStr for Gtid {
     type Err = GtidError;
 
     fn from_str(text: &str) -> Result<Self, GtidError> {
         let mut scanner = Scanner::new(text);
-        let sid = scanner.sid()?;
+        scanner.skip_spaces();
+        let sid = scanner.hyphened_sid()?;
         let colon = |scanner: &mut Scanner<'_>| {
             scanner.skip_spaces();
             let is_there = scanner.take(b':');
@@ -42,7 +45,7 @@ impl FromStr for Gtid {
             None => Tag::default(),
         };
         let source = Source { sid, tag };
-        let gno = scanner.gno()?;
+        let gno = scanner.gno_of_c()?;
         scanner.finish()?;
         Ok(Self { source, gno })
     }

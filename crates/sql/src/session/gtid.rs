@@ -9,6 +9,7 @@
 //! ```
 //! **Invariants**
 //! - A transaction takes the GTID with its commit, also one that changed nothing; an error or a rollback gives it back.
+//!   A statement that commits what is open and is not logged itself is such a transaction.
 //! - Between its end and the next SET, statements that would begin a transaction are refused (1837).
 
 use std::cell::{Cell, RefCell};
@@ -20,11 +21,12 @@ use esker_binlog::gtid::{Gtid, Source, Tag};
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
-use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
+use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, MaintainKind, SetItem, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::apply::AppliedMark;
 use super::run::Done;
+use super::utility::commits_implicitly;
 use super::{Session, SessionContext};
 use crate::binlog::{Counted, Taken, unlogged_row};
 use crate::ddl;
@@ -135,18 +137,19 @@ impl SessionContext {
             let text = format!("Malformed GTID specification '{text}'.");
             SqlError::new(1774, "HY000", text)
         };
-        let word = text.trim().to_ascii_uppercase();
+        let word = text.to_ascii_uppercase();
         if word == "ANONYMOUS" {
             return admit_next(Next::Anonymous, mode);
         }
+        // Spaces may be around a tag, and around the parts of a GTID.
         if let Some(rest) = word.strip_prefix("AUTOMATIC") {
-            let tag = match rest.trim_start().strip_prefix(':') {
+            let tag = match rest.strip_prefix(':') {
                 Some(tag) => Tag::new(tag.trim()).filter(|tag| !tag.is_empty()),
-                None => Some(Tag::default()).filter(|_| rest.trim().is_empty()),
+                None => Some(Tag::default()).filter(|_| rest.is_empty()),
             };
             return admit_next(tag.map(Next::Automatic).ok_or_else(malformed)?, mode);
         }
-        let gtid: Gtid = text.trim().parse().map_err(|_| malformed())?;
+        let gtid: Gtid = text.parse().map_err(|_| malformed())?;
         let is_owned = false;
         admit_next(Next::Given { gtid, is_owned }, mode)
     }
@@ -206,15 +209,28 @@ fn is_exempt(statement: &Statement) -> bool {
     }
 }
 
+/// Does the statement end what is open before and behind it, so that a GTID is used up by it even if it is not logged?
+fn is_transaction_of_its_own(statement: &Statement) -> bool {
+    match statement {
+        Statement::Maintain(maintain) => maintain.kind != MaintainKind::Checksum,
+        // They begin something, or see to their GTID themselves.
+        Statement::Set(_)
+        | Statement::Begin(_)
+        | Statement::Commit(_)
+        | Statement::Xa(_)
+        | Statement::LockTables { .. } => false,
+        other => ddl::is_ddl(other) || commits_implicitly(other),
+    }
+}
+
 impl Session {
     /// SET gtid_next. Waits where another session has the GTID.
     pub(super) fn set_gtid_next(&mut self, given: Option<&Value>) -> SqlResult<String> {
         let text = match given {
             None => "AUTOMATIC".to_owned(),
             Some(Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
-            Some(_) => {
-                return Err(errors::wrong_type("gtid_next"));
-            }
+            Some(Value::Null) => return Err(errors::wrong_value("gtid_next", "NULL")),
+            Some(_) => return Err(errors::wrong_type("gtid_next")),
         };
         if self.in_transaction() {
             let text =
@@ -385,6 +401,9 @@ impl Session {
             .mark_logged(self.context.gtid_next.take_numbered(), seq);
         match result {
             Ok(_) if is_logged => self.end_gtid(true),
+            Ok(Done::Ok(..) | Done::Rows(_)) if is_transaction_of_its_own(statement) => {
+                self.use_gtid_apart();
+            }
             Err(ExecError::Sql(_)) if is_logged => self.end_gtid(false),
             _ => {}
         }
@@ -395,7 +414,14 @@ impl Session {
     pub(super) fn use_gtid_of_unlogged_statement(&mut self) {
         let gtid_next = &self.context.gtid_next;
         let is_kept = self.context.instance.binlog.is_on() || gtid_next.is_logged.get();
-        if gtid_next.owned().is_none() || is_kept {
+        if !is_kept {
+            self.use_gtid_apart();
+        }
+    }
+
+    /// The GTID that the session owns, if it does, is that of a statement that is not in the binary log.
+    fn use_gtid_apart(&mut self) {
+        if self.context.gtid_next.owned().is_none() || self.is_applying() || self.in_transaction() {
             return;
         }
         if let Some(seq) = self.keep_gtid_apart(false) {
@@ -494,7 +520,7 @@ impl SessionContext {
             match value {
                 None => false,
                 Some(Expr::Literal(Literal::Str { bytes, .. })) => {
-                    let gtid = String::from_utf8_lossy(bytes).trim().parse::<Gtid>();
+                    let gtid = String::from_utf8_lossy(bytes).parse::<Gtid>();
                     let owned = &self.instance.binlog.owned;
                     gtid.is_ok_and(|gtid| owned.is_busy(&gtid))
                 }
