@@ -8,7 +8,8 @@
 
 `equal` plays a history (history.py) on the source, of several sessions at once, while one replica follows; afterwards a
 replica of each mode and number of workers applies all of it from the beginning. All of them must equal the source:
-rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. `kill` (kills.py) kills source and replica in turn under
+rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. Where MySQL's programs are, what mysqlbinlog prints of
+Esker (replays.py) makes the same in an empty server of the replicas' make. `kill` (kills.py) kills source and replica in turn under
 load, and checks after every round that each transaction is there exactly once. `dump` (dumps.py) loads dumps that were
 taken under load into empty servers, which go on from there. `restore` (restores.py) takes backups of Esker under load
 and restores them to random moments with the binary log, through kill -9.
@@ -20,7 +21,7 @@ import argparse, itertools, os, shutil, sys, tempfile, time
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The oracle's client speaks the protocol.
 sys.path[:0] = [HERE, os.path.join(HERE, "../../bench/oracle")]
-import dumps, history, kills, restores, rows  # noqa: E402 (beside this script)
+import dumps, history, kills, replays, restores, rows  # noqa: E402 (beside this script)
 from servers import ESKER, MAKES, MARIADB, MYSQL, Failed  # noqa: E402
 
 MODES = "SERIAL,DATABASE,COMMIT-GROUP,WRITESET,OPTIMISTIC"
@@ -86,6 +87,8 @@ def equal(args, folder, seed):
             servers.append(start(args, folder, source, seed, combo))
             finish(args, source, servers[-1], seed, combo)
             servers.pop().remove()
+        if args.mysql and args.source == ESKER:
+            replays.replay(args, folder, source, args.replica, seed)
     except Exception as e:
         for server in servers:
             if server.process.poll() is None:

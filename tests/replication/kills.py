@@ -5,9 +5,9 @@ is lost, done twice or done in part shows: the sum of accounts, counters against
 without keys in which a second copy would stay, and rows and GTIDs of both servers. What a session was told is there.
 At the end, where MySQL's programs are, what mysqlbinlog prints of the source makes the same tables in an empty server.
 """
-import os, random, shutil, subprocess, threading, time
+import random, threading, time
 
-import rows, wire
+import replays, rows, wire
 from servers import ESKER, MAKES, MARIADB, PATIENCE, Failed
 
 ACCOUNTS, BALANCE = 20, 1000
@@ -155,28 +155,6 @@ def one_round(args, source, replica, rng, number):
     return [victim.name for victim in victims], sum(teller.told for teller in tellers)
 
 
-def replay(args, folder, source):
-    """What mysqlbinlog says of the files, run by a client in an empty server, gives the same."""
-    names = [name.decode() for name, *_ in source.sql("SHOW BINARY LOGS")]
-    inside = f"/tmp/replay-{os.getpid()}"
-    os.makedirs(args.mysql + inside)
-    empty = MAKES[ESKER](args, folder, "replayed", 3)
-    try:
-        for name in names:
-            shutil.copy(os.path.join(source.place, "binlog", name), args.mysql + inside)
-        text = ["chroot", args.mysql, "/usr/bin/mysqlbinlog", "--no-defaults", *(f"{inside}/{name}" for name in names)]
-        client = ["mariadb", "--no-defaults", "-h127.0.0.1", f"-P{empty.port}", "-uroot", "--skip-ssl", "--binary-mode"]
-        printed = subprocess.Popen(text, stdout=subprocess.PIPE)
-        played = subprocess.run(client, stdin=printed.stdout, capture_output=True)
-        if played.returncode or printed.wait():
-            raise Failed(f"mysqlbinlog | mariadb: {played.stderr.decode()[-2000:]}")
-        rows.check_equal(source, empty)
-    finally:
-        shutil.rmtree(args.mysql + inside)
-    empty.remove()
-    print(f"mysqlbinlog of {len(names)} files gives the same", flush=True)
-
-
 def run(args, folder, options_of):
     rng = random.Random(args.seed)
     source, replica = start(args, folder, options_of)
@@ -192,7 +170,8 @@ def run(args, folder, options_of):
                 print(f"{args.source} -> {args.replica}: {number} rounds, killed {killed}, {told} transactions, "
                       f"{time.time() - begun:.0f} s", flush=True)
         if args.mysql and args.source == ESKER:
-            replay(args, folder, source)
+            files = replays.replay(args, folder, source, ESKER, 0)
+            print(f"mysqlbinlog of {files} files gives the same", flush=True)
     except BaseException as e:
         for server in (source, replica):
             server.process.kill()
