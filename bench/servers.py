@@ -4,9 +4,9 @@ import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
 
-ESKER, BEFORE, NO_ELR, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
-    "esker", "esker-before", "esker-no-elr", "esker-binlog", "esker-two-phase", "esker-harden-each", "innodb",
-    "myrocks", "mysql")
+ESKER, BEFORE, NO_ELR, OBSERVED, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
+    "esker", "esker-before", "esker-no-elr", "esker-observed", "esker-binlog", "esker-two-phase", "esker-harden-each",
+    "innodb", "myrocks", "mysql")
 
 
 class Server:
@@ -110,8 +110,8 @@ def start_mysql(name, directory, disk, args, more):
     return server
 
 
-STARTERS = {ESKER: start_esker, BEFORE: start_esker, NO_ELR: start_esker, BINLOG: start_esker, TWO_PHASE: start_esker,
-            HARDEN_EACH: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
+STARTERS = {ESKER: start_esker, BEFORE: start_esker, NO_ELR: start_esker, OBSERVED: start_esker, BINLOG: start_esker,
+            TWO_PHASE: start_esker, HARDEN_EACH: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
 NEEDED = {INNODB: machine.MARIADB, MYROCKS: machine.MYROCKS}
 
 
