@@ -298,8 +298,7 @@ pub(super) fn check_own_columns(
     Ok(())
 }
 
-/// A cascade gives no value to a generated column, nor to one that a generated column is computed from: 3733, 3104,
-/// 1215.
+/// A cascade gives no value to a generated column, nor to one that a STORED one is computed from: 3733, 3104, 1215.
 fn check_generated(
     ctx: &DdlCtx<'_>,
     name: &TableName,
@@ -332,25 +331,12 @@ fn check_generated(
         }
     }
     let cascades = gives_values || key.on_delete == ReferentialAction::Cascade;
-    for generated in built.columns.iter().filter_map(|c| c.generated.as_ref()) {
-        let is_in_the_way = if generated.stored {
-            cascades
-        } else {
-            gives_values
-        };
-        if !is_in_the_way {
-            continue;
+    let generated = built.columns.iter().filter_map(|c| c.generated.as_ref());
+    for stored in generated.filter(|g| g.stored && cascades) {
+        let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &stored.text)?;
+        if columns.iter().any(|c| used.contains(c)) {
+            return Err(cannot_add());
         }
-        let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &generated.text)?;
-        if !columns.iter().any(|c| used.contains(c)) {
-            continue;
-        }
-        return Err(match generated.stored {
-            true => cannot_add(),
-            false => SqlError::not_supported(
-                "a referential action on a column that a virtual column is computed from",
-            ),
-        });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! **Invariants**
 //! - A parent is looked for under a shared lock: of its key where the index is unique in it, else of its row. Whoever
 //!   takes the key away holds that lock exclusively, so a child and the end of its parent never pass each other.
+//! - A child whose columns a cascade changes has its generated columns computed anew.
 //! - A child row is locked before it is judged, and judged by what is in the index then.
 //! - A row that is being deleted further up is left alone, and a table whose rows are being updated further up is not
 //!   updated by a cascade (1451): both as InnoDB does, so every cascade ends.
@@ -16,11 +17,13 @@ use esker_engine::{Direction, LockMode, SavepointId, Txn, View};
 use esker_sql_catalog::catalog::{ColumnDef, IndexDef, ReferentialAction, TableDef, TableId};
 use esker_sql_catalog::codec::{KeyRange, RowReader, UTC, patch_row};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_types::{SqlResult, TypeKind, Value, ValueRef};
+use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
+use esker_types::{EvalCtx, SqlResult, TypeKind, Value, ValueRef};
 
 use super::plan::{ChildLink, ForeignKeyPlan, ParentLink};
 use super::{MAX_CASCADE_DEPTH, duplicate_in_child, has_children, no_parent, too_deep};
 use crate::dml::DmlEnv;
+use crate::dml::exprs::TableExprs;
 use crate::dml::write::{EntryBuffers, RowChange, Scratch, Writer, Written};
 
 /// Index entries that are gathered before their rows are looked at.
@@ -93,6 +96,7 @@ impl ForeignKeyPlan {
 pub(in crate::dml) struct Enforcer<'e> {
     plan: &'e ForeignKeyPlan,
     writer: Writer<'e>,
+    ctx: &'e EvalCtx<'e>,
     check_killed: &'e dyn Fn() -> SqlResult<()>,
 }
 
@@ -117,6 +121,7 @@ impl<'e> Enforcer<'e> {
         let enforcer = Self {
             plan,
             writer,
+            ctx: env.ctx,
             check_killed: env.check_killed,
         };
         Some((enforcer, env.scratch))
@@ -422,6 +427,7 @@ impl<'e> Enforcer<'e> {
             return Err(has_children(child, node.key(link.key)).into());
         };
         let becomes = patched(child, &stored, &link.columns, &values)?;
+        let becomes = generated(node.exprs(self.ctx)?, child, self.ctx, becomes)?;
         let chain = Chain {
             table: child.id,
             clustered,
@@ -532,6 +538,29 @@ fn patched(
     };
     let mut out = Vec::with_capacity(stored.len());
     patch_row(&table.layout, &UTC, &old, value, &mut out)?;
+    Ok(out)
+}
+
+/// The row with its generated columns computed anew; they see TIMESTAMPs in the session's zone.
+fn generated(
+    exprs: &TableExprs,
+    table: &TableDef,
+    ctx: &EvalCtx<'_>,
+    stored: Vec<u8>,
+) -> SqlResult<Vec<u8>> {
+    if !exprs.generates() {
+        return Ok(stored);
+    }
+    let zone = &ctx.time_zone;
+    let row = RowReader::new(&table.layout, zone, &stored)?;
+    let fields = (0..table.columns.len()).map(|col| row.field(col).to_owned());
+    let mut values: Vec<Value> = fields.collect();
+    let calls = CallStates::default();
+    let env = EvalEnv::scalar(ctx, &NoVars, &calls);
+    exprs.generate(&table.columns, &mut values, (1, false), &env)?;
+    let mut out = Vec::with_capacity(stored.len());
+    let value = |col: usize| exprs.generated().any(|g| g == col).then(|| &values[col]);
+    patch_row(&table.layout, zone, &row, value, &mut out)?;
     Ok(out)
 }
 

@@ -6,9 +6,12 @@
 //! that its effects can reach, so a table that is only looked at has none.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use esker_sql_catalog::catalog::{ForeignKeyDef, KeyIndex, TableDef};
+use esker_types::{EvalCtx, SqlResult};
+
+use crate::dml::exprs::TableExprs;
 
 /// Finds a table by database and name.
 pub(crate) type Lookup<'a> = dyn Fn(&str, &str) -> Option<Arc<TableDef>> + 'a;
@@ -85,9 +88,30 @@ pub(super) struct Node {
     effects: RowEffects,
     pub(super) parents: Vec<ParentLink>,
     pub(super) children: Vec<ChildLink>,
+    /// Bound when the first row changes by a cascade.
+    exprs: OnceLock<TableExprs>,
 }
 
 impl Node {
+    fn new(table: Arc<TableDef>, effects: RowEffects) -> Self {
+        Self {
+            table,
+            effects,
+            parents: Vec::new(),
+            children: Vec::new(),
+            exprs: OnceLock::new(),
+        }
+    }
+
+    /// The table's own expressions.
+    pub(super) fn exprs(&self, ctx: &EvalCtx<'_>) -> SqlResult<&TableExprs> {
+        if let Some(bound) = self.exprs.get() {
+            return Ok(bound);
+        }
+        let bound = TableExprs::compile(ctx, &self.table)?;
+        Ok(self.exprs.get_or_init(|| bound))
+    }
+
     pub(super) fn key(&self, at: usize) -> &ForeignKeyDef {
         &self.table.foreign_keys[at]
     }
@@ -122,12 +146,7 @@ impl ForeignKeyPlan {
         let mut plan = Self::default();
         let mut waiting: Vec<usize> = Vec::new();
         for (at, (table, effects)) in targets.into_iter().enumerate() {
-            plan.nodes.push(Node {
-                table,
-                effects,
-                parents: Vec::new(),
-                children: Vec::new(),
-            });
+            plan.nodes.push(Node::new(table, effects));
             waiting.push(at);
         }
         while let Some(at) = waiting.pop() {
@@ -238,12 +257,8 @@ impl ForeignKeyPlan {
     fn node_of(&mut self, table: &Arc<TableDef>) -> usize {
         let found = self.nodes.iter().position(|n| n.table.id == table.id);
         found.unwrap_or_else(|| {
-            self.nodes.push(Node {
-                table: table.clone(),
-                effects: RowEffects::default(),
-                parents: Vec::new(),
-                children: Vec::new(),
-            });
+            self.nodes
+                .push(Node::new(table.clone(), RowEffects::default()));
             self.nodes.len() - 1
         })
     }
