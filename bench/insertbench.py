@@ -31,9 +31,8 @@ class Table:
         self.server, self.args, self.low, self.high = server, args, 1, args.rows
 
     def command(self, step, *more):
-        return ["sysbench", LUA, "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={self.server.port}",
-                "--mysql-user=root", "--mysql-db=sbtest", f"--rows={self.args.rows}", f"--step={step}",
-                f"--low={self.low}", f"--high={self.high}", f"--hint={'off' if self.args.no_hint else 'on'}", *more]
+        return workload.command(self.server, LUA, f"--rows={self.args.rows}", f"--step={step}", f"--low={self.low}",
+                                f"--high={self.high}", f"--hint={'off' if self.args.no_hint else 'on'}", *more)
 
     def start(self, *command):
         return subprocess.Popen(self.command(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -1,13 +1,12 @@
 """'bench/compare oltp', 'hot', 'slow' and 'idle': many sessions, with sysbench and without."""
 import os, re, subprocess, sys, time
 
-import machine, servers
+import machine, servers, workload
 from servers import ESKER, INNODB, MYROCKS, NO_ELR
 
 TESTS = ("oltp_point_select oltp_read_only oltp_read_write oltp_write_only oltp_update_index "
          "oltp_update_non_index oltp_insert oltp_delete select_random_points select_random_ranges "
          "bulk_insert").split()
-IGNORED_ERRORS = "1213,1020,1205"
 # Tests, threads, tables and rows of each command, where none are given.
 DEFAULTS = {"oltp": (",".join(TESTS), "1,16,64,256,1024", 4, 100_000),
             "hot": ("oltp_read_write,oltp_write_only", "16", 1, 16),
@@ -39,13 +38,9 @@ def case_options(parser, seconds):
 
 
 def sysbench(server, test, args, *extra):
-    command = ["sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1",
-               f"--mysql-port={server.port}", "--mysql-user=root", "--mysql-db=sbtest",
-               f"--mysql-storage-engine={server.storage_engine}",
-               f"--tables={args.tables}", f"--table-size={args.size}", "--rand-type=uniform",
-               f"--mysql-ignore-errors={IGNORED_ERRORS}", *extra]
-    if args.text_protocol:
-        command.insert(2, "--db-ps-mode=disable")
+    """Runs a test to its end, well or not."""
+    protocol = ["--db-ps-mode=disable"] if args.text_protocol else []
+    command = workload.table_command(server, test, args, *protocol, *extra, tables=args.tables)
     return subprocess.run(command, capture_output=True, text=True)
 
 

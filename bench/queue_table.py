@@ -4,7 +4,7 @@ A row is appended, the first one is found and deleted, again and again (bench/qu
 each alone; the table has the throughput of the first and of the last seconds, the longest event, and then how long the
 first row, the smallest key and the number of rows take to find when all are deleted at once and one more has come.
 """
-import os, re, subprocess, sys, time
+import os, re, subprocess, time
 
 import machine, servers, workload
 from servers import ESKER, INNODB, MYROCKS
@@ -25,14 +25,10 @@ def options(parser):
 
 
 def sysbench(server, args, claim, *command):
-    done = subprocess.run(["sysbench", LUA, "--db-driver=mysql", "--mysql-host=127.0.0.1",
-                           f"--mysql-port={server.port}", "--mysql-user=root", "--mysql-db=sbtest",
-                           f"--backlog={args.backlog}", f"--claim={claim}", f"--threads={args.threads}",
-                           "--mysql-ignore-errors=1213,1020,1205", *command],
-                          capture_output=True, text=True, env=os.environ | {"QUEUE_ENGINE": server.storage_engine})
-    if done.returncode != 0 or "FATAL" in done.stdout:
-        sys.exit(f"{server.name}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
+    started = workload.command(server, LUA, f"--backlog={args.backlog}", f"--claim={claim}",
+                               f"--threads={args.threads}", f"--mysql-ignore-errors={workload.IGNORED_ERRORS}",
+                               *command)
+    return workload.run(server, started, os.environ | {"QUEUE_ENGINE": server.storage_engine})
 
 
 def milliseconds(login, text):

@@ -4,7 +4,7 @@ One row at a time is inserted into a table of children, by several sessions, eac
 parent's number, and with a foreign key on it, of parents that are there (--parents, drawn evenly). Then parents with
 --children children each are deleted, one statement each, whose foreign key deletes the children (ON DELETE CASCADE).
 """
-import os, subprocess, sys, time
+import os, sys, time
 
 import machine, servers, workload
 from servers import ESKER, INNODB, MYSQL
@@ -63,13 +63,9 @@ def prepare(server, args):
 
 def inserts(server, table, args):
     """Inserts per second of all sessions."""
-    command = ["sysbench", SCRIPT, "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={server.port}",
-               "--mysql-user=root", "--mysql-db=refs", f"--threads={args.threads}", f"--time={args.seconds}",
-               f"--children={table}", f"--parents={args.parents}", "run"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0 or "FATAL" in done.stdout:
-        sys.exit(f"{server.name}: sysbench failed\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return workload.number(done.stdout, r"transactions: +\d+ +\(([\d.]+) per sec")
+    command = workload.command(server, SCRIPT, f"--threads={args.threads}", f"--time={args.seconds}",
+                               f"--children={table}", f"--parents={args.parents}", "run", database="refs")
+    return workload.number(workload.run(server, command), r"transactions: +\d+ +\(([\d.]+) per sec")
 
 
 def deletes(server, args):

@@ -34,10 +34,9 @@ class Load:
     """sysbench, second by second, until it is stopped."""
 
     def __init__(self, server, test, args):
-        command = ["sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={server.port}",
-                   "--mysql-user=root", "--mysql-db=sbtest", "--tables=1", f"--table-size={args.size}",
-                   "--rand-type=uniform", "--mysql-ignore-errors=1213,1020,1205,1412", "--percentile=100",
-                   "--report-interval=1", f"--threads={args.threads}", "--time=36000", "run"]
+        command = workload.command(server, test, "--tables=1", f"--table-size={args.size}", "--rand-type=uniform",
+                                   f"--mysql-ignore-errors={workload.IGNORED_ERRORS},1412", "--percentile=100",
+                                   "--report-interval=1", f"--threads={args.threads}", "--time=36000", "run")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.seconds = []
         self.reader = threading.Thread(target=self.read, daemon=True)
