@@ -167,12 +167,13 @@ fn check_room(scope: &Scope<'_>) -> SqlResult<()> {
 /// A view whose tables become tables of the block.
 fn merged_view(
     env: &BindEnv<'_>,
+    need: Need,
     scope: &mut Scope<'_>,
     view: &Arc<ViewDef>,
     alias: Option<&str>,
 ) -> SqlResult<Option<Bound>> {
     check_new(scope, &view.schema, alias.unwrap_or(&view.name))?;
-    let Some(merged) = merged::merge(env, scope, view, alias)? else {
+    let Some(merged) = merged::merge(env, need, scope, view, alias)? else {
         return Ok(None);
     };
     let (place, end) = (merged.place, scope.tables.len());
@@ -260,7 +261,7 @@ fn named_table(
         TableSource::View(view) => {
             if scope.merges_views
                 && view.updatable
-                && let Some(bound) = merged_view(env, scope, &view, alias)?
+                && let Some(bound) = merged_view(env, need, scope, &view, alias)?
             {
                 return Ok(Named::Part(Box::new(bound)));
             }

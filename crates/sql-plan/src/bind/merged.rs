@@ -10,6 +10,7 @@
 //! row; no name of the statement finds a table inside.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::clause::Clause;
 use super::filter::bind_filter;
 use super::from::bind_from;
 use super::query::{define_ctes, table_as_select};
-use super::rights::Need;
+use super::rights::{Need, Restricted};
 use super::scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 use super::select::bind_items;
 use super::view::{as_seen_outside, invalid, query_of, within_view};
@@ -51,6 +52,8 @@ struct Inside {
     /// Its own WHERE.
     filter: Option<Expr>,
     columns: Vec<(Expr, ColumnMeta)>,
+    /// By column: why it may not be read.
+    refused: Vec<Option<SqlError>>,
 }
 
 /// A view's place in FROM.
@@ -66,6 +69,7 @@ pub(super) struct Merged {
 /// makes NULL of its columns, which it computes.
 pub(super) fn merge(
     env: &BindEnv<'_>,
+    need: Need,
     scope: &mut Scope<'_>,
     view: &Arc<ViewDef>,
     alias: Option<&str>,
@@ -75,7 +79,7 @@ pub(super) fn merge(
         let inside = query_of(view).and_then(|query| {
             let _level = env.enter_query()?;
             env.within(QueryPlace::Derived, || {
-                bind_inside(env, &query, scope.width())
+                bind_inside(env, need, &query, scope.width())
             })
         });
         env.names.leave_view();
@@ -92,7 +96,12 @@ pub(super) fn merge(
     Ok(Some(add(env, scope, view, alias, inside)))
 }
 
-fn bind_inside(env: &BindEnv<'_>, query: &ast::Query, first_slot: u32) -> SqlResult<Inside> {
+fn bind_inside(
+    env: &BindEnv<'_>,
+    need: Need,
+    query: &ast::Query,
+    first_slot: u32,
+) -> SqlResult<Inside> {
     let with = query.with.as_ref();
     let ctes = with
         .map(|w| define_ctes(w, None, None))
@@ -102,19 +111,23 @@ fn bind_inside(env: &BindEnv<'_>, query: &ast::Query, first_slot: u32) -> SqlRes
     let mut scope = Scope::inside(None, ctes.as_ref());
     scope.merges_views = true;
     scope.widen(first_slot);
-    let join = bind_from(env, Need::Read, &mut scope, &select.from)?;
+    let is_join = !matches!(*select.from, [ast::TableRef::Table(_)]);
+    let join = bind_from(env, need.inside_view(is_join), &mut scope, &select.from)?;
     let join = join.ok_or_else(errors::no_tables_used)?;
     let conditions = std::mem::take(&mut scope.view_conditions);
     scope.clause.set(Clause::Where);
     let filter = select.filter.as_ref();
     let filter = filter.map(|f| bind_filter(env, &scope, f)).transpose()?;
     scope.clause.set(Clause::FieldList);
-    let outputs = bind_items(env, &scope, &select.items)?;
+    scope.refused = Some(RefCell::default());
+    let outputs = bind_items(env, &scope, &select.items)?.into_iter();
+    let (columns, refused) = outputs.map(|o| ((o.expr, o.meta), o.refused)).unzip();
     Ok(Inside {
         join,
         conditions,
         filter,
-        columns: outputs.into_iter().map(|o| (o.expr, o.meta)).collect(),
+        columns,
+        refused,
         scope,
     })
 }
@@ -163,7 +176,10 @@ fn add(
     let schema = view.schema.clone();
     let mut table = ScopeTable::with_columns(schema, alias, TableKind::Row, columns);
     table.merged = Some(Rc::new(merged));
-    table.restricted = env.names.restricted(&view.schema, &view.name);
+    let hidden = view.columns.iter().zip(inside.refused);
+    let hidden = hidden.filter_map(|(c, e)| Some(((*c.name).into(), as_seen_outside(view, e?))));
+    let own = env.names.restricted(&view.schema, &view.name);
+    table.restricted = Restricted::by_view(own, &view.name, hidden.collect());
     scope.add_table(table);
     for mut table in tables {
         table.views.push(view.clone());
@@ -288,10 +304,10 @@ fn raise(e: &mut Expr, depth: u16) {
 ///
 /// # Errors
 /// 1356.
-pub fn merged_view<'p>(env: &BindEnv<'_>, view: &Arc<ViewDef>) -> SqlResult<Scope<'p>> {
+pub fn merged_view<'p>(env: &BindEnv<'_>, need: Need, view: &Arc<ViewDef>) -> SqlResult<Scope<'p>> {
     let mut scope = Scope::new();
     scope.merges_views = true;
-    merge(env, &mut scope, view, None)?;
+    merge(env, need, &mut scope, view, None)?;
     Ok(scope)
 }
 

@@ -4,6 +4,8 @@
 //! rows are locked.
 //! **Invariant**: a table without [`Restricted`] may be read and locked whole, so the common case costs nothing.
 
+use std::rc::Rc;
+
 use super::errors;
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::catalog::same_name;
@@ -26,19 +28,49 @@ pub enum Need {
     UpdateOrRead,
     /// DELETE.
     Delete,
+    /// DELETE from some of several tables, of which this is read at least.
+    DeleteJoined,
+    /// A table inside of a view that such a DELETE names: rows are read or deleted.
+    DeleteOrRead,
 }
 
 impl Need {
     /// What has to be there; for the privileges on columns, one column is enough so far.
     pub fn privileges(self) -> Privileges {
         Privileges::of(match self {
-            Self::Read | Self::UpdateOrRead => &["SELECT"],
+            Self::Read | Self::UpdateOrRead | Self::DeleteJoined | Self::DeleteOrRead => {
+                &["SELECT"]
+            }
             Self::Insert => &["INSERT"],
             Self::InsertOrUpdate => &["INSERT", "UPDATE"],
             Self::Replace => &["INSERT", "DELETE"],
             Self::Update => &["UPDATE"],
             Self::Delete => &["DELETE"],
         })
+    }
+
+    /// Is the table only read, unless more is asked for it?
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::DeleteJoined | Self::DeleteOrRead)
+    }
+
+    /// What is enough in place of [`Self::privileges`].
+    pub fn alternative(self) -> Option<Privileges> {
+        match self {
+            Self::UpdateOrRead => Some(Privileges::of(&["UPDATE"])),
+            Self::DeleteOrRead => Some(Privileges::of(&["DELETE"])),
+            _ => None,
+        }
+    }
+
+    /// What the statement does with the tables of a view that becomes part of its block. As in MySQL they are not read
+    /// by that alone; columns that are read are asked for one by one.
+    pub(super) fn inside_view(self, is_join: bool) -> Self {
+        match self {
+            Self::Update if is_join => Self::UpdateOrRead,
+            Self::DeleteJoined => Self::DeleteOrRead,
+            need => need,
+        }
     }
 }
 
@@ -53,9 +85,43 @@ pub struct Restricted {
     pub readable: Option<Vec<Box<str>>>,
     /// FOR UPDATE is allowed.
     pub may_lock: bool,
+    /// Columns of a view that are made of columns which may not be read inside of it, and the error.
+    pub hidden: Vec<(Box<str>, SqlError)>,
 }
 
 impl Restricted {
+    /// A view whose `hidden` columns may not be read; `own` is what may not be done with the view itself.
+    pub fn by_view(
+        own: Option<Rc<Self>>,
+        view: &str,
+        hidden: Vec<(Box<str>, SqlError)>,
+    ) -> Option<Rc<Self>> {
+        if hidden.is_empty() {
+            return own;
+        }
+        let restricted = match own {
+            Some(own) => Self {
+                hidden,
+                ..Self::clone(&own)
+            },
+            None => Self {
+                who: Default::default(),
+                table: view.into(),
+                readable: None,
+                may_lock: true,
+                hidden,
+            },
+        };
+        Some(Rc::new(restricted))
+    }
+
+    fn check_hidden(&self, column: &str) -> SqlResult<()> {
+        match self.hidden.iter().find(|(name, _)| same_name(name, column)) {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
     fn denied(&self, command: &str) -> SqlError {
         let ((user, host), table) = (&self.who, &self.table);
         errors::table_denied(command, user, host, table)
@@ -72,7 +138,7 @@ impl Restricted {
     /// 1143.
     pub(super) fn read(&self, column: &str) -> SqlResult<()> {
         if self.is_readable(column) {
-            return Ok(());
+            return self.check_hidden(column);
         }
         Err(column_denied("SELECT", &self.who, column, &self.table))
     }
@@ -83,7 +149,7 @@ impl Restricted {
     /// 1142.
     pub(super) fn read_as_star(&self, column: &str) -> SqlResult<()> {
         match self.is_readable(column) {
-            true => Ok(()),
+            true => self.check_hidden(column),
             false => Err(self.denied("SELECT")),
         }
     }

@@ -161,6 +161,9 @@ pub struct Scope<'p> {
     pub(crate) unseen: Cell<u64>,
     /// Updatable views become part of the block: its rows are changed, or it is inside of such a view.
     pub merges_views: bool,
+    /// The first column that an item of such a view's query reads and may not: a statement that reads the column of the
+    /// view gets the error. `None`: it is an error at once.
+    pub(super) refused: Option<RefCell<Option<SqlError>>>,
     /// Conditions on the rows of such views, which belong to WHERE.
     pub view_conditions: Vec<Expr>,
     /// While the side of an outer join is bound that may become NULL.
@@ -214,6 +217,7 @@ impl<'p> Scope<'p> {
             hidden: Cell::new(None),
             unseen: Cell::new(0),
             merges_views: false,
+            refused: None,
             view_conditions: Vec::new(),
             is_nulled: Cell::new(false),
             parent,
@@ -334,9 +338,23 @@ impl<'p> Scope<'p> {
     /// May the column be read?
     pub(crate) fn admit(&self, at: ColumnAt) -> SqlResult<()> {
         match &self.tables[at.table].restricted {
-            Some(restricted) => restricted.read(&self.column_at(at).name),
+            Some(restricted) => self.or_refused(restricted.read(&self.column_at(at).name)),
             None => Ok(()),
         }
+    }
+
+    /// Puts off the error of a column that may not be read, where that is to be.
+    pub(super) fn or_refused(&self, admitted: SqlResult<()>) -> SqlResult<()> {
+        let (Some(refused), Err(e)) = (&self.refused, &admitted) else {
+            return admitted;
+        };
+        refused.borrow_mut().get_or_insert_with(|| e.clone());
+        Ok(())
+    }
+
+    /// What has been put off since this was asked last.
+    pub(super) fn take_refused(&self) -> Option<SqlError> {
+        self.refused.as_ref()?.borrow_mut().take()
     }
 
     /// A column.

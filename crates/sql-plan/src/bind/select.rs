@@ -11,7 +11,7 @@ use std::sync::Arc;
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
 use esker_types::func::aggregate;
-use esker_types::{SqlResult, SqlType, TypeKind};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, OrderKey, Volatility};
@@ -32,6 +32,8 @@ pub(super) struct Output {
     pub meta: ColumnMeta,
     /// The item is a column and nothing else.
     pub column: Option<ColumnAt>,
+    /// It reads what may not be read, see [`Scope::refused`].
+    pub refused: Option<SqlError>,
 }
 
 impl Output {
@@ -318,6 +320,7 @@ pub(super) fn bind_items(
                     expr: bound,
                     meta,
                     column,
+                    refused: scope.take_refused(),
                 };
                 scope.aliases.add(output.named(Some(expr)));
                 outputs.push(output);
@@ -338,12 +341,13 @@ fn push_column(scope: &Scope<'_>, at: ColumnAt, outputs: &mut Vec<Output>) -> Sq
         return Ok(());
     }
     if let Some(restricted) = &scope.tables[at.table].restricted {
-        restricted.read_as_star(&column.name)?;
+        scope.or_refused(restricted.read_as_star(&column.name))?;
     }
     let output = Output {
         expr: scope.column_expr(at),
         meta: column.meta.clone(),
         column: Some(at),
+        refused: scope.take_refused(),
     };
     scope.aliases.add(output.named(None));
     outputs.push(output);

@@ -87,7 +87,7 @@ impl CompiledDelete {
         }
         let need = match delete.targets.as_slice() {
             [] => Need::Delete,
-            _ => Need::Read,
+            _ => Need::DeleteJoined,
         };
         let mut target = TargetScope::bind(
             env,
@@ -113,7 +113,7 @@ impl CompiledDelete {
             let named = &target.scope.tables[place];
             let def = def.ok_or_else(|| not_updatable(&named.alias, "DELETE"))?;
             let view = named.merged.as_ref().map(|view| &view.def);
-            if need == Need::Read {
+            if need == Need::DeleteJoined {
                 let (schema, name) = match view {
                     Some(view) => (&view.schema, &view.name),
                     None => (&def.schema, &def.name),
@@ -173,6 +173,11 @@ impl CompiledDelete {
     /// The query that finds the rows.
     pub fn query(&self) -> &Arc<QueryPlan> {
         self.search.query()
+    }
+
+    /// Does it search several tables?
+    pub(super) fn joins(&self) -> bool {
+        self.search.joins()
     }
 
     /// Estimated rows to look at.

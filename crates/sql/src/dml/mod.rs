@@ -269,6 +269,18 @@ impl Compiled {
         }
     }
 
+    /// Estimated rows that max_join_size bounds: those of a source, and of a search in several tables. As in MySQL a
+    /// change of one table reads as many as it likes.
+    pub fn selected_rows(&self) -> Option<f64> {
+        let searches = match self {
+            Self::Insert(_) => true,
+            Self::Update(update) => update.joins(),
+            Self::Delete(delete) => delete.joins(),
+        };
+        let query = self.query().filter(|_| searches);
+        query.map(|query| query.cost_rows)
+    }
+
     /// Estimated rows that have to be looked at or written: whether a shared worker may run it.
     pub fn cost_rows(&self) -> f64 {
         match self {

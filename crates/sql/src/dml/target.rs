@@ -70,6 +70,11 @@ impl Search {
         self.plan.query()
     }
 
+    /// Does it join several tables?
+    pub(super) fn joins(&self) -> bool {
+        self.joined
+    }
+
     pub(super) fn cost_rows(&self) -> f64 {
         self.plan.cost_rows()
     }

@@ -6,13 +6,14 @@
 //! owner the same privilege on the table.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_exec::{ExecEnv, TargetScope};
 use esker_sql_plan::bind::{
-    BindEnv, ColumnAt, MergedView, Need, Scope, TableSource, errors, merged_view,
+    BindEnv, ColumnAt, MergedView, Need, Restricted, Scope, TableSource, errors, merged_view,
 };
 use esker_sql_plan::expr::Expr;
 use esker_sql_syntax::ast::{ColumnRef, Ident, ObjectName};
@@ -203,7 +204,7 @@ impl InsertTarget {
         if !view.updatable {
             return Err(refused());
         }
-        let scope = merged_view(env, view)?;
+        let scope = merged_view(env, need, view)?;
         let mut inside = scope.inside_view(0).map(|nth| &scope.tables[nth]);
         if !inside.all(|t| t.merged.is_some() || t.base_def().is_some()) {
             return Err(refused());
@@ -265,6 +266,14 @@ impl InsertTarget {
         match &self.inside {
             Some((scope, at)) => scope.admit_inside(env, need, *at, columns),
             None => Ok(()),
+        }
+    }
+
+    /// What the statement may not do with the row that it stores, or meets.
+    pub(super) fn restricted(&self, env: &BindEnv<'_>) -> Option<Rc<Restricted>> {
+        match &self.inside {
+            Some((scope, _)) => scope.tables[0].restricted.clone(),
+            None => env.names.restricted(&self.named.schema, &self.named.name),
         }
     }
 

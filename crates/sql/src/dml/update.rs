@@ -140,6 +140,11 @@ impl CompiledUpdate {
         self.search.query()
     }
 
+    /// Does it search several tables?
+    pub(super) fn joins(&self) -> bool {
+        self.search.joins()
+    }
+
     /// Estimated rows to look at.
     pub fn cost_rows(&self) -> f64 {
         self.search.cost_rows()

@@ -342,10 +342,8 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        if let Compiled::Insert(insert) = &**compiled
-            && let Some(query) = insert.query()
-        {
-            self.check_join_size(query.cost_rows)?;
+        if let Some(rows) = compiled.selected_rows() {
+            self.check_join_size(rows)?;
         }
         let engine = &self.context.instance.engine;
         let may_block =

@@ -4,9 +4,11 @@
 //! `accounts` keeps the list and its file. **Invariants**: every change is checked against the acting account first
 //! and durable before it takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
+use std::cell::Cell;
+
 use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges, Restrictions};
 use esker_sql_catalog::catalog::{RoutineKey, same_name};
-use esker_sql_syntax::ast::{self, Grant, GrantTarget, Lenience, Privilege};
+use esker_sql_syntax::ast::{self, Grant, GrantTarget, Lenience, Privilege, Statement};
 use esker_types::program::RoutineKind;
 use esker_types::{Level, SqlError, SqlResult, errors};
 
@@ -26,7 +28,8 @@ impl Session {
                 users,
                 grant_option,
             } => {
-                let (asked, scope) = self.context.asked(privileges, target, *grant_option)?;
+                let (asked, scope) = self.context.asked(privileges, target, *grant_option, way)?;
+                self.warn_of_passed(asked.passed.take());
                 if add {
                     self.context.check_granted_exists(&asked, &scope)?;
                 }
@@ -35,7 +38,7 @@ impl Session {
                     .map(|u| self.context.named(&u.account))
                     .collect();
                 let by = self.context.grantor();
-                self.change_grants(&names, way, |account| {
+                self.change_grants(&names, &scope, way, |account| {
                     let missing = match add {
                         true => Ok(()),
                         false => asked.check_held(account, &scope, &by),
@@ -98,6 +101,7 @@ impl Session {
     pub(super) fn change_grants(
         &mut self,
         names: &[(String, String)],
+        scope: &GrantScope,
         way: Way,
         mut change: impl FnMut(&mut Account) -> SqlResult<()>,
     ) -> SqlResult<()> {
@@ -114,7 +118,7 @@ impl Session {
                         _ if way.passes_unknown_users() => {
                             passed.push(errors::no_such_authorization(user))
                         }
-                        Way::Revoke(_) => return Err(errors::no_such_grant(user, host)),
+                        Way::Revoke(_) => return Err(missing_grant((user, host), scope)),
                     }
                     continue;
                 };
@@ -148,9 +152,10 @@ impl SessionContext {
         privileges: &[Privilege],
         target: &GrantTarget,
         grant_option: bool,
+        way: Way,
     ) -> SqlResult<(Asked, GrantScope)> {
         let scope = self.grant_scope(target)?;
-        let asked = Asked::new(privileges, &scope, grant_option)?;
+        let asked = Asked::new(privileges, &scope, grant_option, way)?;
         self.check_may_grant(&asked, &scope)?;
         Ok((asked, scope))
     }
@@ -282,6 +287,14 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// That of a statement.
+    pub(super) fn of(statement: &Statement) -> Self {
+        match statement {
+            Statement::Revoke(_, lenience) => Self::Revoke(*lenience),
+            _ => Self::Grant,
+        }
+    }
+
     /// Is it a warning where something is not granted?
     pub(super) fn passes_missing(self) -> bool {
         matches!(self, Self::Revoke(lenience) if lenience.missing)
@@ -319,19 +332,24 @@ pub(super) struct Asked {
     names_option: bool,
     /// ALL.
     all: bool,
+    /// What REVOKE passes over.
+    passed: Cell<Vec<SqlError>>,
 }
 
 impl Asked {
     /// # Errors
-    /// 1149 for unknown privileges, 1144, 1221 and 3619 for those that cannot be had on such a place.
-    fn new(list: &[Privilege], scope: &GrantScope, option: bool) -> SqlResult<Self> {
+    /// 1149 for unknown privileges, 1144, 1221 and 3619 for those that cannot be had on such a place. REVOKE takes an
+    /// unknown one on everything for a dynamic one that is not registered.
+    fn new(list: &[Privilege], scope: &GrantScope, option: bool, way: Way) -> SqlResult<Self> {
         let mut asked = Self {
             whole: Privileges::NONE,
             columns: Vec::new(),
             option,
             names_option: false,
             all: false,
+            passed: Cell::default(),
         };
+        let mut passed = Vec::new();
         let most = match scope {
             GrantScope::Global => Privileges::ALL,
             GrantScope::Schema(_) => Privileges::ON_SCHEMA,
@@ -349,11 +367,22 @@ impl Asked {
                     (asked.option, asked.names_option) = (true, true);
                     continue;
                 }
-                name => Privileges::named(name).ok_or_else(errors::syntax_of_old)?,
+                name => match Privileges::named(name) {
+                    Some(one) => one,
+                    None if way != Way::Grant && *scope == GrantScope::Global => {
+                        passed.push(not_registered(name));
+                        continue;
+                    }
+                    None => return Err(errors::syntax_of_old()),
+                },
             };
             if Privileges::DYNAMIC.meets(one) && *scope != GrantScope::Global {
-                let text = format!("Illegal privilege level specified for {}", p.name);
-                return Err(SqlError::new(3619, "HY000", text));
+                let e = illegal_level(&p.name);
+                if !way.passes_missing() {
+                    return Err(e);
+                }
+                passed.push(e);
+                continue;
             }
             if p.columns.is_empty() {
                 asked.whole = asked.whole.or(one);
@@ -365,6 +394,7 @@ impl Asked {
             let names = p.columns.iter().map(|c| c.text.clone()).collect();
             asked.columns.push((one, names));
         }
+        asked.passed.set(passed);
         if most.contains(asked.whole) {
             return Ok(asked);
         }
@@ -481,7 +511,7 @@ impl Asked {
             || is_held && self.columns.iter().all(on_columns)
         {
             true => Ok(()),
-            false => Err(missing_grant(account, scope)),
+            false => Err(missing_grant((&account.user, &account.host), scope)),
         }
     }
 
@@ -506,13 +536,12 @@ impl Asked {
         if *scope == GrantScope::Global || account.grants.iter().any(on_it) {
             return Ok(());
         }
-        Err(missing_grant(account, scope))
+        Err(missing_grant((&account.user, &account.host), scope))
     }
 }
 
 /// 1141, 1147, 1403.
-fn missing_grant(account: &Account, scope: &GrantScope) -> SqlError {
-    let (user, host) = (&account.user, &account.host);
+fn missing_grant((user, host): (&str, &str), scope: &GrantScope) -> SqlError {
     match scope {
         GrantScope::Table(_, table) => {
             let text = format!(
@@ -523,6 +552,18 @@ fn missing_grant(account: &Account, scope: &GrantScope) -> SqlError {
         GrantScope::Routine(_, _, name) => errors::no_such_routine_grant(user, host, name),
         _ => errors::no_such_grant(user, host),
     }
+}
+
+/// 3929.
+fn not_registered(privilege: &str) -> SqlError {
+    let text = format!("Dynamic privilege '{privilege}' is not registered with the server.");
+    SqlError::new(3929, "HY000", text)
+}
+
+/// 3619.
+fn illegal_level(privilege: &str) -> SqlError {
+    let text = format!("Illegal privilege level specified for {privilege}");
+    SqlError::new(3619, "HY000", text)
 }
 
 /// 1144.

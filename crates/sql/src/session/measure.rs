@@ -53,6 +53,18 @@ impl Measure {
         }
     }
 
+    /// Rows sent so far.
+    pub(super) fn rows_sent(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.sent)
+    }
+
+    /// So many rows were sent.
+    pub(super) fn set_rows_sent(&mut self, rows: u64) {
+        if let Some(current) = &mut self.current {
+            current.sent = rows;
+        }
+    }
+
     /// Rows were read.
     pub(super) fn examined(&mut self, rows: u64) {
         if let Some(current) = &mut self.current {

@@ -151,7 +151,7 @@ impl SessionNames<'_> {
         name: &str,
     ) -> SqlResult<TableSource> {
         let found = schema.table(name);
-        if need != Need::Read && found.is_none_or(|spec| spec.kind != SpecKind::View) {
+        if !need.is_read() && found.is_none_or(|spec| spec.kind != SpecKind::View) {
             return Err(match schema.name {
                 "information_schema" => {
                     let context = self.context;

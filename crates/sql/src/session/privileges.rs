@@ -16,6 +16,7 @@ use esker_sql_syntax::ast::{
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::SessionContext;
+use super::grants::Way;
 use crate::infoschema;
 
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
@@ -61,7 +62,7 @@ impl SessionContext {
                     target,
                     users,
                     grant_option,
-                } => match self.asked(privileges, target, *grant_option) {
+                } => match self.asked(privileges, target, *grant_option, Way::of(statement)) {
                     Ok(_) => named(&mut users.iter().map(|u| &u.account)),
                     Err(_) => Ok(()),
                 },
@@ -266,7 +267,7 @@ impl SessionContext {
         let have = access
             .on_table(schema, table)
             .or(columns.and(Privileges::ON_COLUMN));
-        if need == Need::UpdateOrRead && have.meets(UPDATE) {
+        if need.alternative().is_some_and(|enough| have.meets(enough)) {
             return Ok(());
         }
         let missing = need.privileges().without(have);
@@ -315,6 +316,7 @@ impl SessionContext {
             table: table.into(),
             readable: (!have.meets(SELECT)).then(|| access.columns_with(SELECT, schema, table)),
             may_lock,
+            hidden: Vec::new(),
         })
     }
 

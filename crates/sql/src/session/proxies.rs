@@ -5,7 +5,7 @@
 //! **Invariant**: an account lets others act as itself; for any other account it takes PROXY on that one WITH GRANT
 //! OPTION.
 
-use esker_sql_catalog::accounts::{ProxyGrant, RoleName};
+use esker_sql_catalog::accounts::{GrantScope, ProxyGrant, RoleName};
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -24,7 +24,7 @@ impl Session {
         let on = self.context.named(on);
         self.check_may_give_proxy(&on)?;
         let users: Vec<_> = users.iter().map(|user| self.context.named(user)).collect();
-        self.change_grants(&users, way, |account| {
+        self.change_grants(&users, &GrantScope::Global, way, |account| {
             let held = account.proxies.iter().position(|p| p.is_on(&on));
             match (held, way == Way::Grant) {
                 (Some(at), true) => account.proxies[at].grant_option = grant_option,

@@ -121,6 +121,10 @@ impl Session {
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for user in &users {
                 for role in &roles {
+                    if way.passes_unknown_users() && find(list, user).is_none() {
+                        passed.push(errors::no_such_authorization(&user.0));
+                        break;
+                    }
                     if find(list, role).is_none() {
                         if !way.passes_missing() {
                             return Err(unknown(role));
@@ -137,13 +141,7 @@ impl Session {
                         );
                         return Err(SqlError::new(4027, "HY000", text));
                     }
-                    let Some(account) = find(list, user) else {
-                        if !way.passes_unknown_users() {
-                            return Err(unknown(user));
-                        }
-                        passed.push(errors::no_such_authorization(&user.0));
-                        break;
-                    };
+                    let account = find(list, user).ok_or_else(|| unknown(user))?;
                     let had = account.roles.iter().position(|r| r.role == *role);
                     match (add, had) {
                         (true, Some(at)) => account.roles[at].admin |= admin,

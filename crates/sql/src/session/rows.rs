@@ -35,7 +35,10 @@ impl Session {
     /// All rows of a source, in memory.
     pub(super) fn collect(&mut self, source: &mut RowSource) -> Result<Vec<Vec<Value>>, ExecError> {
         let mut kept = Collector::default();
-        while self.pull(source, &mut kept, usize::MAX)? {}
+        self.not_sent(|session| {
+            while session.pull(source, &mut kept, usize::MAX)? {}
+            Ok(())
+        })?;
         Ok(kept.rows)
     }
 
@@ -49,11 +52,24 @@ impl Session {
     ) -> Result<Vec<Vec<Value>>, ExecError> {
         let mut kept = Collector::default();
         let whose = "collected";
-        while self.pull(source, &mut kept, PULL)? {
-            kept.count(self, whose)?;
-        }
-        kept.count(self, whose)?;
+        self.not_sent(|session| {
+            while session.pull(source, &mut kept, PULL)? {
+                kept.count(session, whose)?;
+            }
+            Ok(kept.count(session, whose)?)
+        })?;
         Ok(kept.rows)
+    }
+
+    /// Pulls rows that stay here: they count as sent when they are.
+    fn not_sent(
+        &mut self,
+        pull: impl FnOnce(&mut Self) -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        let before = self.measure.rows_sent();
+        let pulled = pull(self);
+        self.measure.set_rows_sent(before);
+        pulled
     }
 
     /// Writes rows to `sink` until it holds `limit` bytes; false at the end.

@@ -262,6 +262,7 @@ impl Session {
         params: &[Value],
     ) -> Result<(DmlDone, Seq), ExecError> {
         let (plan, origins) = self.plan_source(query, params)?;
+        self.check_join_size(plan.cost_rows)?;
         let (table, insert) = self.with_ddl(|ctx| {
             let table = create_select::define(ctx, create, name, &plan.columns, &origins)?;
             let insert = insert_into(ctx.eval, &table, plan, create)?;

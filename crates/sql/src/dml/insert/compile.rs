@@ -47,7 +47,7 @@ impl CompiledInsert {
             InsertSource::Values(rows) => {
                 target.note(env);
                 check_hints(env, &table, insert.hints.as_deref());
-                let (rows, reads_row) = compile_rows(env, &target.named, &columns, insert, rows)?;
+                let (rows, reads_row) = compile_rows(env, &target, &columns, insert, rows)?;
                 let changer = compile_changer(env, &target, insert, None)?;
                 (rows, reads_row, changer, Vec::new())
             }
@@ -219,22 +219,23 @@ fn check_columns(
 }
 
 /// A scope over the row that is being made or changed.
-pub(super) fn row_scope<'p>(env: &BindEnv<'_>, table: &Arc<TableDef>) -> Scope<'p> {
+pub(super) fn row_scope<'p>(env: &BindEnv<'_>, target: &InsertTarget) -> Scope<'p> {
+    let table = &target.named;
     let mut scope = Scope::new();
     scope.add_row(table, &table.name, 0);
-    scope.tables[0].restricted = env.names.restricted(&table.schema, &table.name);
+    scope.tables[0].restricted = target.restricted(env);
     scope
 }
 
 /// The rows, and whether any value reads a column of its own row.
 fn compile_rows(
     env: &BindEnv<'_>,
-    table: &Arc<TableDef>,
+    target: &InsertTarget,
     columns: &[usize],
     insert: &Insert,
     rows: &[Vec<ast::Expr>],
 ) -> SqlResult<(Rows, bool)> {
-    let scope = row_scope(env, table);
+    let (table, scope) = (&target.named, row_scope(env, target));
     let mut reads_row = false;
     let mut compiled = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
@@ -303,7 +304,7 @@ fn compile_changer(
     }
     let table = &target.named;
     let width = table.columns.len() as u32;
-    let mut scope = row_scope(env, table);
+    let mut scope = row_scope(env, target);
     scope.values_base = Some(width);
     if let Some(alias) = &insert.row_alias {
         let listed = target_columns(target, insert)?;

@@ -146,7 +146,7 @@ impl CompiledLoad {
         let xml = load.row_tag.as_ref();
         let xml = xml.map(|tag| XmlNames::new(tag, load, &target.named, &targets));
         target.note(env);
-        let sets = compile_sets(env, &target.named, load, charset)?;
+        let sets = compile_sets(env, &target, load, charset)?;
         let mut columns: Vec<usize> = Vec::new();
         let listed = targets.iter().filter_map(|t| match t {
             Target::Column(col) => Some(*col),
@@ -289,7 +289,7 @@ fn row_width(table: &TableDef, targets: &[Target], dialect: &Dialect) -> SqlResu
 
 fn compile_sets(
     env: &BindEnv<'_>,
-    table: &Arc<TableDef>,
+    target: &InsertTarget,
     load: &LoadData,
     charset: Charset,
 ) -> SqlResult<Vec<Assignment>> {
@@ -299,7 +299,7 @@ fn compile_sets(
         ty: text_type(charset),
     };
     let env = env.with_vars(&vars);
-    let scope = row_scope(&env, table);
+    let (table, scope) = (&target.named, row_scope(&env, target));
     let mut sets = Vec::with_capacity(load.assignments.len());
     for set in &load.assignments {
         let col = assigned_column(table, &set.column, &table.name)?;
