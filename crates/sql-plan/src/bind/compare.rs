@@ -10,7 +10,7 @@ use esker_sql_syntax::ast::{self, BinaryOp};
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
 use esker_types::temporal::MAX_FSP;
-use esker_types::{SqlResult, SqlType, Time, TypeKind, Value, cast, func};
+use esker_types::{SqlMode, SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
@@ -694,11 +694,10 @@ pub(super) fn bind_like(
         false => common_collation(&texts, "like")?,
     };
     let escape = match escape {
-        None => Some('\\').filter(|_| {
-            !env.ctx
-                .sql_mode
-                .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
-        }),
+        None => match env.ctx.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES) {
+            true => NO_ESCAPE,
+            false => Some('\\'),
+        },
         Some(e) => {
             let e = bind_expr(env, scope, e)?;
             // What a parameter stands for is known when the statement runs.
@@ -719,7 +718,10 @@ pub(super) fn bind_like(
     Ok(Expr::condition(ExprKind::Like(Box::new(like)), nullable))
 }
 
-/// The one character of ESCAPE; none for ''.
+/// What escapes where ESCAPE is '' or backslashes do not: the character with the number 0, as in MySQL.
+const NO_ESCAPE: Option<char> = Some('\0');
+
+/// The one character of ESCAPE.
 fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
     let wrong = || errors::wrong_arguments("ESCAPE");
     match e.as_const() {
@@ -730,7 +732,7 @@ fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
             let text = std::str::from_utf8(&text).map_err(|_| wrong())?;
             let mut chars = text.chars();
             match (chars.next(), chars.next()) {
-                (first, None) => Ok(first),
+                (first, None) => Ok(first.or(NO_ESCAPE)),
                 _ => Err(wrong()),
             }
         }

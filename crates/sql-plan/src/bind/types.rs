@@ -66,7 +66,10 @@ pub fn column_type(ty: &DataType, column: &str, default: Collation) -> SqlResult
         | TypeName::MediumBlob
         | TypeName::LongBlob => text(ty, column, default)?,
         TypeName::Enum | TypeName::Set => labels(ty, column, default)?,
-        TypeName::Json => SqlType::new(TypeKind::Json),
+        TypeName::Json => {
+            binary_collation(ty)?;
+            SqlType::new(TypeKind::Json)
+        }
         TypeName::Geometry(shape) => SqlType::new(TypeKind::Geometry(GeometryType::of(shape))),
         TypeName::Vector => return Err(SqlError::not_supported("VECTOR columns")),
     };
@@ -186,6 +189,12 @@ fn collation(ty: &DataType, default: Collation) -> SqlResult<Collation> {
     })
 }
 
+/// The collation of a type of bytes: 1253 for another one.
+fn binary_collation(ty: &DataType) -> SqlResult<Collation> {
+    let named = ty.collation.as_deref().map(collation_by_name).transpose()?;
+    pick_collation(Some(Charset::Binary), named, Collation::BINARY)
+}
+
 /// 1115.
 pub fn charset_by_name(name: &str) -> SqlResult<Charset> {
     Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
@@ -247,6 +256,7 @@ fn bytes(ty: &DataType, column: &str) -> SqlResult<SqlType> {
         TypeName::Binary => (TypeKind::Char, MAX_CHAR),
         _ => (TypeKind::VarChar, MAX_ROW_BYTES),
     };
+    binary_collation(ty)?;
     let length = ty.length.unwrap_or(1);
     if length > max {
         return Err(too_long(column, max));
@@ -271,7 +281,7 @@ fn text(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
     let collation = if is_text {
         collation(ty, default)?
     } else {
-        Collation::BINARY
+        binary_collation(ty)?
     };
     let kind = match ty.length {
         Some(length) => smallest_blob(length, u64::from(collation.charset().max_len()), column)?,
@@ -283,17 +293,16 @@ fn text(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
     })
 }
 
-/// TEXT(n) is the smallest type that holds n characters.
+/// TEXT(n) is the smallest type that holds n characters, or the largest there is.
 fn smallest_blob(length: u64, width: u64, column: &str) -> SqlResult<TypeKind> {
-    let bytes = length.saturating_mul(width);
-    Ok(match bytes {
+    if length > u64::from(u32::MAX) {
+        return Err(errors::width_out_of_range(column, u32::MAX));
+    }
+    Ok(match length * width {
         0..=255 => TypeKind::TinyText,
         256..=65_535 => TypeKind::Text,
         65_536..=16_777_215 => TypeKind::MediumText,
-        _ if bytes <= u64::from(u32::MAX) => TypeKind::LongText,
-        _ => {
-            return Err(errors::width_out_of_range(column, u32::MAX));
-        }
+        _ => TypeKind::LongText,
     })
 }
 

@@ -320,7 +320,7 @@ pub struct Like {
     pub text: Expr,
     /// Pattern.
     pub pattern: Expr,
-    /// Escape character; `None` when ESCAPE ''.
+    /// Escape character; `None` while a parameter is not known.
     pub escape: Option<char>,
     /// Collation of the comparison.
     pub collation: Collation,

@@ -15,22 +15,18 @@ use crate::printer::dictionary_text;
 use super::view_columns::ShownColumn;
 use super::{Viewer, optional, text, yes_no};
 
-/// `PRI`, `UNI`, `MUL` or nothing.
+/// `PRI`, `UNI`, `MUL` or nothing. Of several indexes that begin with the column the first one counts.
 pub(crate) fn column_key(table: &TableDef, column: usize) -> &'static str {
     let leads = |i: &IndexDef| i.parts.first().is_some_and(|p| p.col == column);
     let visible = table.visible_indexes();
     let primary = table.shown_primary();
     if primary.is_some_and(|i| i.parts.iter().any(|p| p.col == column)) {
-        "PRI"
-    } else if visible
-        .iter()
-        .any(|i| i.unique && i.parts.len() == 1 && leads(i))
-    {
-        "UNI"
-    } else if visible.iter().any(leads) {
-        "MUL"
-    } else {
-        ""
+        return "PRI";
+    }
+    match visible.iter().find(|i| leads(i)) {
+        Some(index) if index.unique && index.parts.len() == 1 => "UNI",
+        Some(_) => "MUL",
+        None => "",
     }
 }
 

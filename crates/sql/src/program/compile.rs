@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{ColumnDef, same_name};
+use esker_sql_catalog::variables::VarId;
 use esker_sql_plan::bind::types::column_type;
 use esker_sql_syntax::ast::{
     self, Block, Body, DiagnosticsItems, Handler, Into as IntoClause, ParameterMode, Place,
-    Statement, Step, Target,
+    SetItem, Statement, Step, Target,
 };
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, errors};
@@ -26,7 +27,7 @@ impl Program {
     /// of a trigger's table; `collation` is that of character variables without one of their own.
     ///
     /// # Errors
-    /// Types that no variable can have; 1054 for columns of NEW and OLD that are not there.
+    /// Types that no variable can have; 1054 for columns of NEW and OLD that are not there; 1193.
     pub(crate) fn compile(
         body: &Body,
         modes: Vec<ParameterMode>,
@@ -387,6 +388,7 @@ impl Compiler<'_> {
     }
 
     fn sql(&mut self, sql: &ast::SqlStep) -> SqlResult<Sql> {
+        known_variables(&sql.statement)?;
         let number = self.program.statements;
         self.program.statements += 1;
         let into = targets(&sql.statement);
@@ -423,6 +425,21 @@ impl Compiler<'_> {
         let found = self.columns.iter().position(|c| same_name(&c.name, name));
         found.ok_or_else(|| errors::unknown_column(name, row))
     }
+}
+
+/// 1193 for a SET of a variable that there is not.
+fn known_variables(statement: &Statement) -> SqlResult<()> {
+    let Statement::Set(items) = statement else {
+        return Ok(());
+    };
+    for item in items {
+        if let SetItem::SysVar { var, .. } = item
+            && var.base.is_none()
+        {
+            VarId::find(&var.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// The statement without the INTO of variables: the interpreter takes the row.

@@ -192,8 +192,9 @@ pub(super) fn to_year(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Str(s) => {
             let n = integer_from_text(t, s)?;
             // A zero is 2000, unless it is a number or a text of four characters.
-            let has_digits = s.iter().any(u8::is_ascii_digit);
-            if n == 0 && has_digits && s.len() != 4 {
+            let digits = s.trim_ascii_start();
+            let is_number = digits.first().is_some_and(u8::is_ascii_digit);
+            if n == 0 && is_number && s.len() != 4 {
                 2000
             } else {
                 n

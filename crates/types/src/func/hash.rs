@@ -11,7 +11,7 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::call::{Call, int, string};
 use super::ret::{binary, const_int, int_null, string_type, system_text, text, uint, uint_null};
-use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
+use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::errors;
@@ -27,8 +27,8 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("uuid", 0, 0, SESSION, system_text::<36>, uuid),
     def("uuid_short", 0, 0, SESSION, uint_null::<21>, uuid_short),
     def("is_uuid", 1, 1, PURE, int_null::<1>, is_uuid),
-    def("uuid_to_bin", 1, 2, PURE, binary::<16>, uuid_to_bin),
-    def("bin_to_uuid", 1, 2, PURE, text::<36>, bin_to_uuid),
+    def("uuid_to_bin", 1, 2, TOTAL, binary::<16>, uuid_to_bin),
+    def("bin_to_uuid", 1, 2, TOTAL, text::<36>, bin_to_uuid),
 ];
 
 fn lower_hex(bytes: &[u8]) -> String {
@@ -163,13 +163,20 @@ fn is_uuid(c: &Call) -> SqlResult<Value> {
     int(i64::from(parse_uuid(&c.text(0)).is_some()))
 }
 
+/// Are the parts of the time swapped? NULL is no.
+fn swaps_time(c: &Call) -> SqlResult<bool> {
+    Ok(c.has(1) && !c.null(1) && c.int(1)? != 0)
+}
+
 fn uuid_to_bin(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
     let text = c.text(0);
     let Some(u) = parse_uuid(&text) else {
         return Err(super::bad_string(&text, "uuid_to_bin"));
     };
-    let swap = c.has(1) && c.int(1)? != 0;
-    string(if swap {
+    string(if swaps_time(c)? {
         [&u[6..8], &u[4..6], &u[..4], &u[8..]].concat()
     } else {
         u.to_vec()
@@ -177,12 +184,14 @@ fn uuid_to_bin(c: &Call) -> SqlResult<Value> {
 }
 
 fn bin_to_uuid(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
     let bytes = c.text(0);
     if bytes.len() != 16 {
         return Err(super::bad_string(&bytes, "bin_to_uuid"));
     }
-    let swap = c.has(1) && c.int(1)? != 0;
-    let u = if swap {
+    let u = if swaps_time(c)? {
         [&bytes[4..8], &bytes[2..4], &bytes[..2], &bytes[8..]].concat()
     } else {
         bytes.to_vec()

@@ -67,7 +67,11 @@ fn part<'a>(c: &Call, root: JsonRef<'a>, i: usize) -> SqlResult<Option<JsonRef<'
 
 fn json_contains(c: &Call) -> SqlResult<Value> {
     const NAME: &str = "json_contains";
-    let (Some(target), Some(candidate)) = (document(c, 0, NAME)?, document(c, 1, NAME)?) else {
+    // Behind a NULL nothing is looked at.
+    let Some(target) = document(c, 0, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let Some(candidate) = document(c, 1, NAME)? else {
         return Ok(Value::Null);
     };
     Ok(match part(c, target.root(), 2)? {
@@ -101,7 +105,10 @@ fn json_contains_path(c: &Call) -> SqlResult<Value> {
 
 fn json_overlaps(c: &Call) -> SqlResult<Value> {
     const NAME: &str = "json_overlaps";
-    let (Some(a), Some(b)) = (document(c, 0, NAME)?, document(c, 1, NAME)?) else {
+    let Some(a) = document(c, 0, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let Some(b) = document(c, 1, NAME)? else {
         return Ok(Value::Null);
     };
     Ok(Value::bool(doc::overlaps(a.root(), b.root())))
