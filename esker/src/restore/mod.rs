@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `esker_engine::BackupSet` reads and writes the files; `esker_sql::datadir` says how the GTIDs of the
 //! backup come to the new server. Parts: `until` (where to stop), `replay` (the binary log behind the backup).
-//! **Invariant**: the directory was not there or is empty, and is complete or refused by `esker serve`.
+//! **Invariants**: the directory was not there or is empty, and is complete or refused by `esker serve`; what the
+//! backup alone shows to be impossible is refused before anything is written.
 
 mod replay;
 mod until;
@@ -46,6 +47,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let set =
         BackupSet::open(&Env::os(), &options.from, &options.base).map_err(|e| e.to_string())?;
+    let mut gtids = of_backup(&set)?;
+    let log = match &options.binlog {
+        Some(folder) => Some((folder, log_position(&set)?)),
+        None => None,
+    };
+    if let Some(until) = &options.until {
+        until.is_behind(set.micros(), &gtids)?;
+    }
     let mut bar = ByteBar::new("restore");
     let restored = set.restore(&options.to, &mut |progress| {
         bar.show(progress);
@@ -54,9 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     drop(bar);
     restored.map_err(|e| e.to_string())?;
     let mut text = describe(&set);
-    let mut gtids = of_backup(&set)?;
-    if let Some(folder) = &options.binlog {
-        let ran = go_on(&set, options, folder)?;
+    if let Some((folder, position)) = log {
+        let ran = go_on(options, folder, position)?;
         text += &format!("{} transactions of the binary log\n", ran.transactions);
         gtids.union(&ran.gtids);
     }
@@ -77,11 +85,15 @@ fn of_backup(set: &BackupSet) -> Result<GtidSet, String> {
         .map_err(|_| format!("the GTIDs of the backup cannot be understood: {text}"))
 }
 
-/// Runs the binary log behind the backup.
-fn go_on(set: &BackupSet, options: &Options, folder: &Path) -> Result<replay::Ran, String> {
+/// File and offset behind what the backup has.
+fn log_position(set: &BackupSet) -> Result<(&str, u64), String> {
     let position = set.note("binlog").and_then(|note| note.split_once(' '));
     let position = position.and_then(|(offset, file)| Some((file, offset.parse().ok()?)));
-    let position = position.ok_or("the backup knows no position in the binary log")?;
+    position.ok_or_else(|| "the backup knows no position in the binary log".to_owned())
+}
+
+/// Runs the binary log from a position on.
+fn go_on(options: &Options, folder: &Path, position: (&str, u64)) -> Result<replay::Ran, String> {
     let until = options.until.as_ref();
     let ran = replay::run(&options.to, folder, position, until)?;
     if let (Some(Until::Gtid(gtid)), false) = (until, ran.reached) {

@@ -413,10 +413,28 @@ fn restore(more: &[&str]) {
     assert!(restored_to("all", &[]).status.success());
     let restored = Server::start(&dir.path().join("all"), &ARGS);
     assert_eq!(restored.connect().code("SELECT * FROM d.t"), Some(1146));
+    refuses_what_is_past(&backup, uuid, |until| {
+        restored_to("past", &["--until", until])
+    });
+    assert!(!dir.path().join("past/data").exists());
     let nowhere = restored_to("nowhere", &["--until", &format!("{uuid}:4711")]);
     let error = String::from_utf8_lossy(&nowhere.stderr).into_owned();
     assert!(
         !nowhere.status.success() && error.contains("4711"),
         "{error}"
     );
+}
+
+/// A time before the backup and a transaction that it has are refused, with the moment that it is of.
+fn refuses_what_is_past(backup: &Path, uuid: &str, restore: impl Fn(&str) -> Output) {
+    let listing = std::fs::read_to_string(backup.join("backup.manifest")).expect("listing");
+    let micros = listing.lines().find_map(|l| l.strip_prefix("time "));
+    let micros: i64 = micros.and_then(|m| m.parse().ok()).expect("a time");
+    let moment = jiff::Timestamp::from_microsecond(micros).expect("a time");
+    for until in ["2000-01-01", &*format!("{uuid}:1")] {
+        let output = restore(until);
+        let error = String::from_utf8_lossy(&output.stderr);
+        let names_it = error.contains(&format!("the backup is of {moment}, and "));
+        assert!(!output.status.success() && names_it, "{until}: {error}");
+    }
 }
