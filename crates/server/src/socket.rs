@@ -1,8 +1,10 @@
 //! The socket that a client came by, and what is known of where it came from.
 //!
 //! Neighbours: `doors` accepts, `stream` puts TLS above TCP, `connection` names the host.
-//! **Invariant**: a Unix socket counts as local and private: its client is at `localhost`, and may send a password in
-//! the clear.
+//! **Invariants**
+//! - A Unix socket counts as local and private: its client is at `localhost`, and may send a password in the clear.
+//! - Only a Unix socket that a client has opened says which user of the operating system that is: both ends of a pair
+//!   inside the server are the server's own.
 
 use std::fmt;
 use std::io;
@@ -23,6 +25,8 @@ const LOCALHOST: &str = "localhost";
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One end of a pair inside the server: who is behind the other end has come from elsewhere.
+    Inside(UnixStream),
 }
 
 /// The other end.
@@ -65,14 +69,14 @@ impl Socket {
     pub(crate) fn send_at_once(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
-            Self::Unix(_) => Ok(()),
+            Self::Unix(_) | Self::Inside(_) => Ok(()),
         }
     }
 
     /// Who has opened the other end of a Unix socket, by the operating system's number.
     pub(crate) fn peer_uid(&self) -> Option<u32> {
         match self {
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Inside(_) => None,
             Self::Unix(stream) => Some(stream.peer_cred().ok()?.uid()),
         }
     }
@@ -81,7 +85,7 @@ impl Socket {
     pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(data),
-            Self::Unix(stream) => stream.try_write(data),
+            Self::Unix(stream) | Self::Inside(stream) => stream.try_write(data),
         }
     }
 
@@ -98,7 +102,9 @@ impl Socket {
         let peek = || Ok(recv(self, &mut [0_u8; 1], RecvFlags::PEEK)?.1);
         let peeked = match self {
             Self::Tcp(stream) => stream.async_io(Interest::READABLE, peek).await,
-            Self::Unix(stream) => stream.async_io(Interest::READABLE, peek).await,
+            Self::Unix(stream) | Self::Inside(stream) => {
+                stream.async_io(Interest::READABLE, peek).await
+            }
         };
         if let Ok(1..) = peeked {
             std::future::pending::<()>().await;
@@ -110,7 +116,7 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
+            Self::Unix(stream) | Self::Inside(stream) => stream.as_fd(),
         }
     }
 }
@@ -123,7 +129,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -136,21 +142,21 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, data),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, data),
+            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_write(cx, data),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Stream {
 
     /// May a password be sent in the clear? On a Unix socket nobody listens.
     pub(crate) fn is_private(&self) -> bool {
-        self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_)))
+        self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_) | Socket::Inside(_)))
     }
 
     /// Who has opened the other end of a Unix socket, by the operating system's number.

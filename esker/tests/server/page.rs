@@ -11,6 +11,9 @@ use crate::common::{Ask, Server, eventually, free_port, has_client, output, pati
 /// `root:` and `viewer:pw` for Basic authentication.
 const ROOT: &str = "cm9vdDo=";
 const VIEWER: &str = "dmlld2VyOnB3";
+/// `sock:x` and `sock:`.
+const SOCK: &str = "c29jazp4";
+const SOCK_NO_PASSWORD: &str = "c29jazo=";
 const WRONG: &str = "dmlld2VyOm5v";
 
 fn server(args: &[&str]) -> (Server, u16, tempfile::TempDir) {
@@ -90,6 +93,22 @@ fn accounts_see_figures_and_strangers_do_not() {
     // Without PROCESS, nothing of others.
     assert!(!get(port, "/details.json", VIEWER).contains("secrets"));
     assert!(get(port, "/nothing", ROOT).starts_with("HTTP/1.1 404 "));
+}
+
+/// The system's user at the viewer's end is not known: the server is at both ends of its own sockets.
+#[test]
+fn the_page_does_not_take_the_server_for_the_viewer() {
+    let (server, port, _dir) = server(&[]);
+    let me = output(Command::new("id").arg("-un")).trim().to_owned();
+    server.connect().run(&format!(
+        "CREATE USER sock@localhost IDENTIFIED WITH auth_socket AS '{me}'; GRANT ALL ON *.* TO sock@localhost"
+    ));
+    for path in ["/", "/metrics", "/panels.json", "/details.json"] {
+        for token in [SOCK, SOCK_NO_PASSWORD] {
+            let refused = get(port, path, token);
+            assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+        }
+    }
 }
 
 #[test]

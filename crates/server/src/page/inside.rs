@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `connection` serves the other end as it serves everybody: login, privileges, limits and delays after
 //! wrong passwords are the same; [`super`] has the viewer's name from HTTP.
-//! **Invariant**: a viewer's connection ends with the request.
+//! **Invariants**: a viewer's connection ends with the request; nobody is let in without a password because the server
+//! itself is at the other end of the pair (auth_socket).
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ fn enter_by(
     let (ours, theirs) = UnixStream::pair()?;
     theirs.set_nonblocking(true)?;
     let theirs = tokio::net::UnixStream::from_std(theirs)?;
-    listener::spawn(shared, Socket::Unix(theirs), peer, door);
+    listener::spawn(shared, Socket::Inside(theirs), peer, door);
     Client::over(ours, &who.user, &who.password)
 }
 
