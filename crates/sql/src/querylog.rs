@@ -5,6 +5,7 @@
 //! **Invariants**
 //! - A log that is off costs a statement one load.
 //! - Statements that name passwords are written with their literals taken out.
+//! - Nothing is appended to another file of the server, whatever the variables say.
 //! - A file that cannot be written to switches its log off and says so in the server's log: statements go on.
 
 use std::path::{Path, PathBuf};
@@ -13,12 +14,65 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker_sql_syntax::digest::digest_without_secrets;
 use esker_types::SqlMode;
-use esker_vfs::{Env, File, OpenMode};
+use esker_vfs::{Env, File, OpenMode, OutsideFile, OutsideKind};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 /// Statements with these words may hold a password, words with an error in them, too.
 const SECRET_WORDS: [&str; 4] = ["identif", "passw", "pasw", "master_user"];
+
+/// Variables that name files of logs.
+pub(crate) const FILES: [&str; 3] = [
+    "esker_audit_log_file",
+    "general_log_file",
+    "slow_query_log_file",
+];
+/// Endings of names of logs in the data directory: every other file there may be one of the server's own.
+const ENDINGS: [&str; 6] = ["csv", "err", "json", "log", "out", "txt"];
+
+/// What a name says of the file that a log is to be appended to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It may be a log.
+    Fine,
+    /// It is, or could become, another file of the server.
+    OfServer,
+    /// There is no such folder, or it is no file that can be appended to.
+    Nowhere,
+}
+
+/// Looks at the name of a log's file, which is relative to the data directory.
+pub(crate) fn place(data_dir: &Path, name: &str) -> Place {
+    let path = data_dir.join(name);
+    let Some(file) = path.file_name().filter(|_| !name.ends_with('/')) else {
+        return Place::Nowhere;
+    };
+    let ends_like_log = |path: &Path| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| ENDINGS.contains(&ending))
+    };
+    let found = OutsideFile::kind(data_dir).and_then(|_| OutsideFile::real_path(data_dir));
+    let Ok(data) = found else {
+        // No disk of the system has the data directory.
+        return match Path::new(name) == Path::new(file) && ends_like_log(&path) {
+            true => Place::Fine,
+            false => Place::Nowhere,
+        };
+    };
+    match OutsideFile::real_path(&path) {
+        Err(_) => Place::Nowhere,
+        Ok(real) if real.starts_with(&data) => {
+            match real.parent() == Some(&*data) && ends_like_log(&real) {
+                true => Place::Fine,
+                false => Place::OfServer,
+            }
+        }
+        Ok(real) => match OutsideFile::kind(&real) {
+            Ok(OutsideKind::Other) => Place::Nowhere,
+            Ok(OutsideKind::Regular) | Err(_) => Place::Fine,
+        },
+    }
+}
 
 /// Both logs.
 #[derive(Default)]
@@ -176,6 +230,41 @@ pub(crate) fn general_line(micros: i64, connection: u64, command: &str, text: &s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_no_other_file_of_the_server() {
+        let outside = tempfile::tempdir().expect("folder");
+        let data = outside.path().join("data");
+        std::fs::create_dir_all(data.join("wal")).expect("folders");
+        std::fs::create_dir(data.join("folder.log")).expect("folder");
+        std::fs::write(data.join("accounts"), "all of them").expect("write");
+        std::os::unix::fs::symlink(data.join("accounts"), outside.path().join("link.log"))
+            .expect("link");
+        let elsewhere = outside.path().join("mine").display().to_string();
+        for (name, found) in [
+            ("general.log", Place::Fine),
+            ("new.err", Place::Fine),
+            ("../mine", Place::Fine),
+            (&*elsewhere, Place::Fine),
+            ("accounts", Place::OfServer),
+            ("auto.cnf", Place::OfServer),
+            ("wal/000.log", Place::OfServer),
+            ("wal/../accounts", Place::OfServer),
+            ("../data/accounts", Place::OfServer),
+            ("../link.log", Place::OfServer),
+            ("nowhere/x.log", Place::Nowhere),
+            ("accounts/x.log", Place::Nowhere),
+            ("../data", Place::OfServer),
+            ("..", Place::Nowhere),
+            ("x.log/", Place::Nowhere),
+            ("", Place::OfServer),
+        ] {
+            assert_eq!(place(&data, name), found, "{name}");
+        }
+        let nowhere = outside.path().join("no data");
+        assert_eq!(place(&nowhere, "general.log"), Place::Fine);
+        assert_eq!(place(&nowhere, "accounts"), Place::Nowhere);
+    }
 
     #[test]
     fn entries_are_those_of_mysql() {

@@ -20,6 +20,58 @@ pub enum Scope {
     Both,
 }
 
+/// Variables that say where files and doors of the server are, or what it does before anybody logs in. They are of
+/// whoever starts the server: SET PERSIST_ONLY refuses them, as in MySQL, or an account that may set variables could
+/// have a file of statements run as an administrator.
+pub const NOT_PERSISTED: [&str; 46] = [
+    "admin_address",
+    "admin_port",
+    "auto_generate_certs",
+    "basedir",
+    "bind_address",
+    "caching_sha2_password_auto_generate_rsa_keys",
+    "caching_sha2_password_private_key_path",
+    "caching_sha2_password_public_key_path",
+    "character_sets_dir",
+    "core_file",
+    "create_admin_listener_thread",
+    "datadir",
+    "esker_http_address",
+    "esker_http_port",
+    "ft_stopword_file",
+    "init_file",
+    "innodb_buffer_pool_load_at_startup",
+    "innodb_data_file_path",
+    "innodb_data_home_dir",
+    "innodb_dedicated_server",
+    "innodb_directories",
+    "innodb_force_load_corrupted",
+    "innodb_log_group_home_dir",
+    "innodb_page_size",
+    "innodb_read_only",
+    "innodb_temp_data_file_path",
+    "innodb_temp_tablespaces_dir",
+    "innodb_undo_directory",
+    "lc_messages_dir",
+    "log_bin",
+    "log_error",
+    "persist_only_admin_x509_subject",
+    "persist_sensitive_variables_in_plaintext",
+    "persisted_globals_load",
+    "pid_file",
+    "plugin_dir",
+    "port",
+    "relay_log",
+    "replica_load_tmpdir",
+    "secure_file_priv",
+    "sha256_password_auto_generate_rsa_keys",
+    "sha256_password_private_key_path",
+    "sha256_password_public_key_path",
+    "skip_networking",
+    "socket",
+    "tmpdir",
+];
+
 /// What comes of setting a variable to something that is not its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {

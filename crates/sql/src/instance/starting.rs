@@ -3,6 +3,7 @@
 //! Neighbours: the server begins a start and lets it finish on a thread that may block; `datadir` knows the files.
 //! **Invariant**: nothing but the engine has written before the log is read.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +27,7 @@ use crate::ddl;
 use crate::host::HostSlot;
 use crate::infoschema::Deadlocks;
 use crate::persisted::Persisted;
-use crate::querylog::QueryLogs;
+use crate::querylog::{self, QueryLogs};
 use crate::replica::{Channels, RulesAtStart};
 use crate::scheduler::Scheduler;
 use crate::session::registry::Registry;
@@ -64,6 +65,7 @@ impl Starting {
         adopt_names(&globals, settings.iter().map(|s| s.name.as_str()));
         tell_file_limit(&globals);
         check_folder(&globals, &config.env)?;
+        check_logs(&globals, &config.data_dir)?;
         let (env, dir) = (&config.env, &config.data_dir);
         datadir::refuse_foreign(env, dir)?;
         let was_mending = datadir::is_mending(env, dir)?;
@@ -374,11 +376,26 @@ fn zone_name(zone: &TimeZone, now_micros: i64) -> String {
     zone.to_offset_info(now).abbreviation().to_owned()
 }
 
+/// No log is appended to another file of the server.
+fn check_logs(globals: &Globals, data_dir: &Path) -> SqlResult<()> {
+    for variable in querylog::FILES {
+        let name = globals.named(variable);
+        let name = name.as_text();
+        if querylog::place(data_dir, name) == querylog::Place::OfServer {
+            return Err(errors::wrong_setting(format!(
+                "{variable} names '{name}', which is no log; in the data directory names of logs end in .log, .err, \
+                 .txt, .out, .json or .csv"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// MySQL does not start either when files are to be read from and written to a folder that is not there.
 fn check_folder(globals: &Globals, env: &Env) -> SqlResult<()> {
     let folder = globals.named("secure_file_priv");
     let folder = folder.as_text();
-    if folder.is_empty() || env.fs.list(std::path::Path::new(folder)).is_ok() {
+    if folder.is_empty() || env.fs.list(Path::new(folder)).is_ok() {
         return Ok(());
     }
     Err(errors::wrong_setting(format!(

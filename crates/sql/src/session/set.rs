@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    CLIENT_CHARSETS, Effect, Scope, SessionVars, Taken, VarId, VarValue, check_client, coupled,
-    deprecated, mismatch, unknown, value,
+    CLIENT_CHARSETS, Effect, NOT_PERSISTED, Scope, SessionVars, Taken, VarId, VarValue,
+    check_client, coupled, deprecated, mismatch, unknown, value,
 };
 use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::{Expr, Isolation, SetItem, SetTransaction, SysVar, VarScope};
@@ -20,6 +20,7 @@ use super::names::session_variable;
 use super::stopwords;
 use super::{Session, SessionContext};
 use crate::persisted::Kept;
+use crate::querylog;
 use crate::scheduler::DISABLED;
 
 /// Global variables that switch parts of the engine on and off.
@@ -492,7 +493,7 @@ impl SessionContext {
         if def.scope == Scope::Session {
             return Err(errors::session_variable(def.name));
         }
-        if def.effect == Effect::Fact {
+        if def.effect == Effect::Fact || NOT_PERSISTED.contains(&def.name) {
             return Err(errors::read_only_variable(
                 def.name,
                 "non persistent read only",
@@ -537,6 +538,14 @@ impl SessionContext {
             }
         }
         let name = id.def().name;
+        if querylog::FILES.contains(&name)
+            && let Some(Value::Str(text)) = given
+        {
+            let text = String::from_utf8_lossy(text);
+            if querylog::place(self.instance.data_dir(), &text) != querylog::Place::Fine {
+                return Err(errors::wrong_value(name, text));
+            }
+        }
         if stopwords::VARIABLES.contains(&name)
             && let Some(Value::Str(text)) = given
         {
