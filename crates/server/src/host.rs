@@ -59,7 +59,8 @@ impl Host for ServerHost {
         };
         let instance = &shared.instance;
         let text = |name: &str| instance.variable_text(name);
-        let is_on = |name: &str| instance.variable_is_on(name);
+        // A certificate is made at the start only: what is missing now may be on its way.
+        let is_on = |name: &str| name != "auto_generate_certs" && instance.variable_is_on(name);
         let fresh = listener::tls_acceptor(&self.config, &Env::os(), &text, &is_on);
         let fresh = fresh.map_err(|e| e.to_string())?;
         if fresh.is_none() {

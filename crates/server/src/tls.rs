@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `listener` builds the acceptor once; files go through `esker-vfs`.
 //! **Invariants**: TLS 1.2 and 1.3 only; the private key's file is written before the
-//! certificate's, each whole or not at all, so no crash leaves a certificate without its key or half of one.
+//! certificate's, each whole or not at all, so no crash leaves a certificate without its key or half of one; a key that
+//! the server has not made is never written over.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,14 +44,24 @@ fn write(env: &Env, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     env.fs.rename(&fresh, path)
 }
 
-/// Makes a self-signed certificate in `dir` unless one is there.
+/// First line of a key that the server has made. A crash may leave it without its certificate.
+const MADE_HERE: &str = "# Made by the server, with a certificate of its own.\n";
+
+/// Is there a file under this name that the server has not made?
+fn has_own(env: &Env, path: &Path) -> Result<bool, StartError> {
+    match env.fs.exists(path).map_err(|e| unusable(path, e))? {
+        true => {
+            let bytes = read(env, path).map_err(|e| unusable(path, e))?;
+            Ok(!bytes.starts_with(MADE_HERE.as_bytes()))
+        }
+        false => Ok(false),
+    }
+}
+
+/// Makes a self-signed certificate in `dir` unless one is there, or a key that the server has not made.
 fn ensure_certificate(env: &Env, dir: &Path) -> Result<(), StartError> {
     let fail = |e: String| StartError::Tls(e);
-    if env
-        .fs
-        .exists(&dir.join(CERT_FILE))
-        .map_err(|e| fail(e.to_string()))?
-    {
+    if has_own(env, &dir.join(CERT_FILE))? || has_own(env, &dir.join(KEY_FILE))? {
         return Ok(());
     }
     let names = vec![
@@ -62,7 +73,7 @@ fn ensure_certificate(env: &Env, dir: &Path) -> Result<(), StartError> {
     write(
         env,
         &dir.join(KEY_FILE),
-        made.signing_key.serialize_pem().as_bytes(),
+        format!("{MADE_HERE}{}", made.signing_key.serialize_pem()).as_bytes(),
     )
     .and_then(|()| write(env, &dir.join(CERT_FILE), made.cert.pem().as_bytes()))
     .and_then(|()| env.fs.sync_dir(dir))
@@ -363,6 +374,29 @@ mod tests {
             ("ca.pem", "", false),
         ] {
             assert_eq!(is_hashed(name, mark), is_one, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_ones_own_is_not_written_over() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (key, cert) = (folder.path().join(KEY_FILE), folder.path().join(CERT_FILE));
+        std::fs::write(&key, "somebody's").expect("write");
+        assert!(
+            acceptor(&Env::os(), folder.path(), &settings())
+                .expect("fine")
+                .is_none()
+        );
+        assert_eq!(std::fs::read(&key).expect("read"), b"somebody's");
+        // One that was made here, and whose certificate a crash has taken, is made anew.
+        std::fs::remove_file(&key).expect("remove");
+        for _ in 0..2 {
+            assert!(
+                acceptor(&Env::os(), folder.path(), &settings())
+                    .expect("fine")
+                    .is_some()
+            );
+            std::fs::remove_file(&cert).expect("remove");
         }
     }
 
