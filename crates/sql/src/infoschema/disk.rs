@@ -1,7 +1,7 @@
 //! `ESKER_DISK`: what the server's files take on the disk, by what they are for.
 //!
-//! Neighbours: `infoschema` asks by table name; `spill`, the binary log and the channels say where their files lie when
-//! settings put them elsewhere.
+//! Neighbours: `infoschema` asks by table name; `folders` knows what the data directory's folders are for; `spill`, the
+//! binary log and the channels say where their files lie when settings put them elsewhere.
 //! **Invariants**: every file below the data directory is counted once, by its blocks, so the rows of the data
 //! directory add up to what `du` says. A file that goes meanwhile is left out, and so is what lies in folders that the
 //! server has not made: links there may lead anywhere.
@@ -12,26 +12,14 @@ use std::path::{Path, PathBuf};
 use esker_types::Value;
 use esker_vfs::Fs;
 
+use super::folders::{BINLOG, FOLDERS, LOG, RELAY_LOGS, TEMPORARY};
 use super::{Viewer, text};
 
 /// How deep folders of the server lie in each other; what lies deeper was not made by it.
 const MAX_DEPTH: usize = 6;
 
-/// What each folder of the data directory is for.
-const FOLDERS: [(&str, &str); 6] = [
-    ("extents", EXTENTS),
-    ("wal", LOG),
-    ("tmp", TEMPORARY),
-    ("manifest", "manifest"),
-    ("binlog", BINLOG),
-    ("relay", RELAY_LOGS),
-];
-const EXTENTS: &str = "extents";
-const LOG: &str = "log";
+/// Areas that are no folder of their own.
 const SPARE: &str = "spare segments of the log";
-const TEMPORARY: &str = "temporary files";
-const BINLOG: &str = "binary log";
-const RELAY_LOGS: &str = "relay logs";
 const OTHERS: &str = "others";
 const FREE: &str = "free";
 
@@ -80,9 +68,9 @@ impl Survey<'_> {
             .or_default()
             .bytes += own;
         for name in self.fs.list(dir).unwrap_or_default() {
-            let known = FOLDERS.iter().find(|(folder, _)| *folder == name);
+            let known = FOLDERS.iter().find(|folder| folder.name == name);
             let (area, folder) = match known {
-                Some((folder, area)) => (*area, dir.join(folder)),
+                Some(folder) => (folder.area, dir.join(folder.name)),
                 None if is_binlog(&name) => (BINLOG, dir.to_owned()),
                 None => (OTHERS, dir.to_owned()),
             };

@@ -10,8 +10,8 @@
 //! extension tables), `tablespaces`,
 //! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
 //! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what
-//! files take), `profiling` (stages of a session's statements), `traces` (what the planner considered) · `mysql`
-//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
+//! files take), `folders` (of the data directory), `profiling` (stages of a session's statements), `traces` (what the
+//! planner considered) · `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
 //! of that moment, and only about what the account may see.
 
@@ -22,6 +22,7 @@ mod declared;
 mod dictionary;
 mod disk;
 mod events;
+mod folders;
 mod foreign;
 mod histogram;
 mod locks;

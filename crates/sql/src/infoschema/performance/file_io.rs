@@ -1,6 +1,7 @@
 //! What was read from files and written to them, by file and by what the file is for.
 //!
-//! Neighbours: the server's file system counts (`esker_vfs::MeasuredFs`); `sys` makes `io_global_by_…` of it.
+//! Neighbours: the server's file system counts (`esker_vfs::MeasuredFs`); `folders` knows the data directory's folders;
+//! `sys` makes `io_global_by_…` of it.
 //! **Invariants**: figures of an event are those of its files, of those that are gone, too. In an environment that
 //! measures nothing the tables are empty.
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use esker_types::Value;
 use esker_vfs::{FileFigures, Fs, IoFigures, MeasuredFs};
 
+use super::super::folders::{BINLOG_EVENT, FOLDERS, RELAY_LOG_EVENT};
 use super::super::source::Source;
 use super::super::{Viewer, text};
 use crate::instance::Instance;
@@ -50,17 +52,7 @@ pub(super) static SOURCES: &[Source] = &[
     .emptied_by(reset),
 ];
 
-/// What each folder of the data directory is for.
-const FOLDERS: [(&str, &str); 6] = [
-    ("extents", "wait/io/file/innodb/innodb_data_file"),
-    ("wal", "wait/io/file/innodb/innodb_log_file"),
-    ("tmp", "wait/io/file/innodb/innodb_temp_file"),
-    ("manifest", "wait/io/file/esker/manifest"),
-    ("binlog", BINLOG),
-    ("relay", RELAY_LOG),
-];
-const BINLOG: &str = "wait/io/file/sql/binlog";
-const RELAY_LOG: &str = "wait/io/file/sql/relaylog";
+/// Instruments of files that are in no such folder.
 const LOGS: &str = "wait/io/file/sql/query_log";
 const OTHERS: &str = "wait/io/file/sql/misc";
 
@@ -72,15 +64,20 @@ fn named_log(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?;
     let is_number = extension.len() >= LOG_DIGITS && extension.bytes().all(|b| b.is_ascii_digit());
     let is_relay = path.file_stem()?.to_str()?.contains("relay");
-    (is_number || extension == "index").then_some(if is_relay { RELAY_LOG } else { BINLOG })
+    let event = if is_relay {
+        RELAY_LOG_EVENT
+    } else {
+        BINLOG_EVENT
+    };
+    (is_number || extension == "index").then_some(event)
 }
 
 /// What a file is for, by the folder that it is in. A channel's relay log has a folder of its own.
 fn event_of(path: &Path) -> &'static str {
     let folders = path.ancestors().skip(1).take(2).filter_map(Path::file_name);
     let mut events = folders.filter_map(|folder| {
-        let known = FOLDERS.iter().find(|(name, _)| folder == *name);
-        known.map(|(_, event)| *event)
+        let known = FOLDERS.iter().find(|known| folder == known.name);
+        known.map(|known| known.event)
     });
     let is_log = path.extension().is_some_and(|e| e == "log");
     let otherwise = if is_log { LOGS } else { OTHERS };
@@ -90,7 +87,7 @@ fn event_of(path: &Path) -> &'static str {
 
 /// Instruments of files, and whether they are timed.
 pub(super) fn instruments() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let events = FOLDERS.iter().map(|(_, event)| *event);
+    let events = FOLDERS.iter().map(|folder| folder.event);
     events.chain([LOGS, OTHERS]).map(|event| (event, "YES"))
 }
 
@@ -183,12 +180,12 @@ mod tests {
     #[test]
     fn files_are_known_by_their_folder() {
         let event = |path: &str| event_of(Path::new(path));
-        assert_eq!(event("/d/extents/0001.ext"), FOLDERS[0].1);
-        assert_eq!(event("/d/wal/00.wal"), FOLDERS[1].1);
-        assert_eq!(event("/d/relay/channel/relay-bin.000001"), FOLDERS[5].1);
-        assert_eq!(event("/d/binlog.000001"), BINLOG);
-        assert_eq!(event("/logs/mysql-bin.index"), BINLOG);
-        assert_eq!(event("/logs/host-relay-bin.1000000"), RELAY_LOG);
+        assert_eq!(event("/d/extents/0001.ext"), FOLDERS[0].event);
+        assert_eq!(event("/d/wal/00.wal"), FOLDERS[1].event);
+        assert_eq!(event("/d/relay/channel/relay-bin.000001"), FOLDERS[5].event);
+        assert_eq!(event("/d/binlog.000001"), BINLOG_EVENT);
+        assert_eq!(event("/logs/mysql-bin.index"), BINLOG_EVENT);
+        assert_eq!(event("/logs/host-relay-bin.1000000"), RELAY_LOG_EVENT);
         assert_eq!(event("/d/audit.log"), LOGS);
         assert_eq!(event("/d/accounts"), OTHERS);
         assert_eq!(event("accounts"), OTHERS);
