@@ -11,7 +11,8 @@ use esker_sql_catalog::accounts::{Access, Privileges, RoleName};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_plan::bind::{Need, Restricted, column_denied};
 use esker_sql_syntax::ast::{
-    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, PartitionAction, Statement,
+    Account, AlterAction, AlterTable, CreateTable, ForeignKey, Grant, LockTable, ObjectName,
+    PartitionAction, Statement,
 };
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -476,6 +477,68 @@ impl SessionContext {
         self.require_named(&["INSERT", "CREATE"], to)
     }
 
+    fn require_create_table(&self, create: &CreateTable) -> SqlResult<()> {
+        match create.query {
+            _ if create.temporary => {
+                let (schema, _) = self.full_name(&create.name)?;
+                self.require_in("CREATE TEMPORARY TABLES", schema)?;
+            }
+            Some(_) => self.require_named(&["INSERT", "CREATE"], &create.name)?,
+            None => self.require_named(&["CREATE"], &create.name)?,
+        }
+        if let Some(source) = &create.like
+            && !self.is_temporary(source)
+        {
+            self.require_named(&["SELECT"], source)?;
+        }
+        create
+            .foreign_keys
+            .iter()
+            .try_for_each(|key| self.require_parent(key, &create.name))
+    }
+
+    fn require_alter_table(&self, alter: &AlterTable) -> SqlResult<()> {
+        match &*alter.actions {
+            [AlterAction::Partition(PartitionAction::Truncate(_))] => {
+                return self.require_named(&["DROP"], &alter.name);
+            }
+            [AlterAction::Partition(PartitionAction::Exchange(_, with, _))] => {
+                let all = &["INSERT", "CREATE", "DROP", "ALTER"];
+                self.require_named(all, &alter.name)?;
+                return self.require_named(all, with);
+            }
+            _ => {}
+        }
+        let to = alter.actions.iter().find_map(|a| match a {
+            AlterAction::RenameTo(to) => Some(to),
+            _ => None,
+        });
+        match to {
+            Some(to) => self.require_rename(&alter.name, to)?,
+            None => self.require_named(&["ALTER"], &alter.name)?,
+        }
+        alter.actions.iter().try_for_each(|a| match a {
+            AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
+            AlterAction::Partition(PartitionAction::Drop(_)) => {
+                self.require_named(&["DROP"], &alter.name)
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Who drops a view needs DROP, and SYSTEM_USER as well if the view's definer has it.
+    fn require_drop_view(&self, name: &ObjectName) -> SqlResult<()> {
+        self.require_named(&["DROP"], name)?;
+        let (schema, view) = self.full_name(name)?;
+        match self.instance.catalog.view(schema, view) {
+            Some(view) => {
+                let (user, host) = &view.definer;
+                self.check_not_above(&[(user.to_string(), host.to_string())])
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What statements that change the schema want.
     ///
     /// # Errors
@@ -488,59 +551,14 @@ impl SessionContext {
                 Some(name) => self.require_in("ALTER", &name.text),
                 None => self.require_in("ALTER", self.current_schema()?),
             },
-            Statement::CreateTable(create) => {
-                match create.query {
-                    _ if create.temporary => {
-                        let (schema, _) = self.full_name(&create.name)?;
-                        self.require_in("CREATE TEMPORARY TABLES", schema)?;
-                    }
-                    Some(_) => self.require_named(&["INSERT", "CREATE"], &create.name)?,
-                    None => self.require_named(&["CREATE"], &create.name)?,
-                }
-                if let Some(source) = &create.like
-                    && !self.is_temporary(source)
-                {
-                    self.require_named(&["SELECT"], source)?;
-                }
-                create
-                    .foreign_keys
-                    .iter()
-                    .try_for_each(|key| self.require_parent(key, &create.name))
-            }
+            Statement::CreateTable(create) => self.require_create_table(create),
             // Who made a temporary table may do everything with it.
             Statement::AlterTable(alter) if self.is_temporary(&alter.name) => Ok(()),
             Statement::Truncate { name, .. } if self.is_temporary(name) => Ok(()),
             Statement::CreateIndex(create) if self.is_temporary(&create.table) => Ok(()),
             Statement::DropIndex(drop) if self.is_temporary(&drop.table) => Ok(()),
             Statement::DropTable(drop) if drop.temporary => Ok(()),
-            Statement::AlterTable(alter) => {
-                match &*alter.actions {
-                    [AlterAction::Partition(PartitionAction::Truncate(_))] => {
-                        return self.require_named(&["DROP"], &alter.name);
-                    }
-                    [AlterAction::Partition(PartitionAction::Exchange(_, with, _))] => {
-                        let all = &["INSERT", "CREATE", "DROP", "ALTER"];
-                        self.require_named(all, &alter.name)?;
-                        return self.require_named(all, with);
-                    }
-                    _ => {}
-                }
-                let to = alter.actions.iter().find_map(|a| match a {
-                    AlterAction::RenameTo(to) => Some(to),
-                    _ => None,
-                });
-                match to {
-                    Some(to) => self.require_rename(&alter.name, to)?,
-                    None => self.require_named(&["ALTER"], &alter.name)?,
-                }
-                alter.actions.iter().try_for_each(|a| match a {
-                    AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
-                    AlterAction::Partition(PartitionAction::Drop(_)) => {
-                        self.require_named(&["DROP"], &alter.name)
-                    }
-                    _ => Ok(()),
-                })
-            }
+            Statement::AlterTable(alter) => self.require_alter_table(alter),
             Statement::Truncate { name, .. } => self.require_named(&["DROP"], name),
             Statement::CreateIndex(create) => self.require_named(&["INDEX"], &create.table),
             Statement::DropIndex(drop) => self.require_named(&["INDEX"], &drop.table),
@@ -557,17 +575,10 @@ impl SessionContext {
                 self.require_in("EVENT", schema)
             }
             Statement::DropProgram(drop) => self.require_drop(drop),
-            Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
-                self.require_named(&["DROP"], name)?;
-                let (schema, view) = self.full_name(name)?;
-                match self.instance.catalog.view(schema, view) {
-                    Some(view) => {
-                        let (user, host) = &view.definer;
-                        self.check_not_above(&[(user.to_string(), host.to_string())])
-                    }
-                    None => Ok(()),
-                }
-            }),
+            Statement::DropView(drop) => {
+                let mut names = drop.names.iter();
+                names.try_for_each(|name| self.require_drop_view(name))
+            }
             Statement::RenameTable(rename) => rename
                 .pairs
                 .iter()
