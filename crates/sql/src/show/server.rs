@@ -41,21 +41,34 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::CreateUser(account) => super::users::create_user(session, account),
         ShowWhat::Collation => copy(session, "COLLATIONS", &COLLATIONS),
         ShowWhat::CharacterSet => copy(session, "CHARACTER_SETS", &CHARACTER_SETS),
-        ShowWhat::Profiles => {
-            /// Digits behind the point of a duration, and characters of a statement.
-            const SHOWN: (u8, u32) = (8, 300);
-            let columns = [
-                ("Query_ID", int_type()),
-                ("Duration", SqlType::double(SHOWN.0)),
-                ("Query", text_type(SHOWN.1)),
-            ];
-            Ok(Table::of_types(columns, session.profiles.list()))
-        }
+        ShowWhat::Profiles => Ok(profiles(session)),
         ShowWhat::Profile(query) => {
             let shown = [("STATE", "Status"), ("DURATION", "Duration")];
             let rows = session.profiles.stages(*query);
             Ok(Table::typed(infoschema::shown("PROFILING")?, &shown, rows))
         }
+        _ => replication_table(session, what),
+    }
+}
+
+/// SHOW PROFILES.
+fn profiles(session: &Session) -> Table {
+    /// Digits behind the point of a duration, and characters of a statement.
+    const SHOWN: (u8, u32) = (8, 300);
+    let columns = [
+        ("Query_ID", int_type()),
+        ("Duration", SqlType::double(SHOWN.0)),
+        ("Query", text_type(SHOWN.1)),
+    ];
+    Table::of_types(columns, session.profiles.list())
+}
+
+/// SHOW of the binary log, the relay logs and the replicas.
+///
+/// # Errors
+/// 1227; 1235 for any other SHOW.
+fn replication_table(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
+    match what {
         ShowWhat::BinlogStatus => {
             replication(session)?;
             session.context.show_binlog_status()
