@@ -421,14 +421,7 @@ impl Session {
         } else {
             self.state.next_read_only.unwrap_or(self.vars.read_only)
         };
-        if read_only {
-            return Err(SqlError::new(
-                1792,
-                "25006",
-                "Cannot execute statement in a READ ONLY transaction.",
-            ));
-        }
-        Ok(())
+        refuse_if(read_only)
     }
 
     /// 1792, or 1290 when the server is read-only.
@@ -437,6 +430,23 @@ impl Session {
             return Ok(());
         }
         self.check_read_write()?;
+        self.check_server_writable()
+    }
+
+    /// The same for a statement that commits what is open before it begins: whether that may write does not matter,
+    /// only whether the session's transactions may.
+    ///
+    /// # Errors
+    /// 1792, 1290.
+    pub(crate) fn check_writable_once_committed(&self) -> SqlResult<()> {
+        if self.is_applying() {
+            return Ok(());
+        }
+        refuse_if(self.vars.read_only)?;
+        self.check_server_writable()
+    }
+
+    fn check_server_writable(&self) -> SqlResult<()> {
         let globals = &self.context.instance.globals;
         let frozen = globals.is_super_read_only()
             || (globals.is_read_only()
@@ -448,5 +458,14 @@ impl Session {
             return Err(errors::option_prevents("read-only"));
         }
         Ok(())
+    }
+}
+
+/// 1792.
+fn refuse_if(read_only: bool) -> SqlResult<()> {
+    let text = "Cannot execute statement in a READ ONLY transaction.";
+    match read_only {
+        true => Err(SqlError::new(1792, "25006", text)),
+        false => Ok(()),
     }
 }
