@@ -170,7 +170,7 @@ impl Shell {
     /// Reads what a person types until they leave.
     fn converse(&mut self) -> Result<Flow, String> {
         print_out(
-            "Esker shell. End statements with ';' or '\\G'. 'help' lists commands; leave with 'exit' or Ctrl-D.\n",
+            b"Esker shell. End statements with ';' or '\\G'. 'help' lists commands; leave with 'exit' or Ctrl-D.\n",
         );
         let mut input = Input::new(self.target.clone(), self.running.clone())?;
         self.running.has_prompt();
@@ -320,7 +320,7 @@ impl Shell {
                     true => format!(" ({seconds:.2} sec)"),
                     false => String::new(),
                 };
-                let mut printed = String::new();
+                let mut printed = Vec::new();
                 print::result(&result, style, &time, &mut printed);
                 print_out(&printed);
                 let (QueryResult::Done(_, warnings, _) | QueryResult::Rows { warnings, .. }) =
@@ -328,7 +328,7 @@ impl Shell {
                 warned += usize::from(warnings);
             });
         if self.interactive {
-            print_out("\n");
+            print_out(b"\n");
         }
         outcome?;
         if warned > 0 && self.warnings {
@@ -355,12 +355,12 @@ impl Shell {
         };
         // The warnings of a connection that broke are gone with it.
         let _ = (self.target.borrow_mut()).query(&self.running, b"SHOW WARNINGS", &mut collect);
-        print_out(&lines);
+        print_out(lines.as_bytes());
     }
 
     fn command(&mut self, command: Command) -> Result<(), String> {
         match command {
-            Command::Help => print_out(&help()),
+            Command::Help => print_out(help().as_bytes()),
             Command::Use(name) => return self.use_database(&name),
             Command::Status => return self.status(),
             Command::Format(name) => {
@@ -374,7 +374,7 @@ impl Shell {
             Command::Timing(on) => {
                 self.timing = on.unwrap_or(!self.timing);
                 let state = if self.timing { "on" } else { "off" };
-                print_out(&format!("Timing is {state}.\n"));
+                print_out(format!("Timing is {state}.\n").as_bytes());
             }
             Command::Warnings(on) => self.warnings = on,
             Command::Bad(why) => return Err(why),
@@ -394,7 +394,7 @@ impl Shell {
         target.remember_database(name);
         self.database = Some(name.to_owned());
         if self.interactive {
-            print_out("Database changed\n");
+            print_out(b"Database changed\n");
         }
         Ok(())
     }
@@ -416,7 +416,7 @@ impl Shell {
             .iter()
             .map(|(name, value)| format!("{name:<16}{value}\n"))
             .collect();
-        print_out(&text);
+        print_out(text.as_bytes());
         Ok(())
     }
 }
@@ -440,9 +440,9 @@ fn help() -> String {
     text
 }
 
-fn print_out(text: &str) {
+fn print_out(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(bytes).and_then(|()| out.flush());
     // Whoever reads has gone: nothing that follows would be seen.
     if written.is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
         std::process::exit(0);

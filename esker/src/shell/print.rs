@@ -3,12 +3,17 @@
 //! Neighbours: [`super`] prints with it what `target` answered.
 //! **Invariants**: a table's frame holds whatever a cell contains: widths are columns of a terminal, control characters
 //! are shown as escapes; `csv` follows RFC 4180 (NULL is an empty field, an empty string is quoted), `json` is one
-//! array of objects a result.
+//! array of objects a result. Programs lose nothing: `tabs` and `csv` have the bytes as they came, `json` has what is
+//! no UTF-8 in base64.
 
 use esker_server::client::QueryResult;
+use esker_types::func::{WITHOUT_BREAKS, encode_base64};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::show::json_text;
+use crate::show::{hex, json_text};
+
+/// How JSON of MySQL begins a string that has bytes in base64; the type's number and a colon follow.
+const BASE64: &str = "base64:type";
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -38,15 +43,16 @@ pub(super) struct Style {
 type Cells = [Option<Vec<u8>>];
 
 /// Prints one result; `time` is the text of how long it took.
-pub(super) fn result(result: &QueryResult, style: Style, time: &str, out: &mut String) {
+pub(super) fn result(result: &QueryResult, style: Style, time: &str, out: &mut Vec<u8>) {
     match result {
         QueryResult::Done(rows, warnings, info) => {
             if style.summary {
-                out.push_str(&format!("Query OK, {} affected", plural(*rows, "row")));
-                summary(*warnings, time, out);
+                let mut text = format!("Query OK, {} affected", plural(*rows, "row"));
+                summary(*warnings, time, &mut text);
                 if !info.is_empty() {
-                    out.push_str(&format!("{info}\n"));
+                    text.push_str(&format!("{info}\n"));
                 }
+                out.extend_from_slice(text.as_bytes());
             }
         }
         QueryResult::Rows {
@@ -54,20 +60,22 @@ pub(super) fn result(result: &QueryResult, style: Style, time: &str, out: &mut S
             rows,
             warnings,
         } => {
+            let mut text = String::new();
             match style.format {
-                Format::Table => table(columns, rows, style.header, out),
-                Format::Vertical => vertical(columns, rows, out),
+                Format::Table => table(columns, rows, style.header, &mut text),
+                Format::Vertical => vertical(columns, rows, &mut text),
                 Format::Tabs => tabs(columns, rows, style.header, out),
                 Format::Csv => csv(columns, rows, style.header, out),
-                Format::Json => json(columns, rows, out),
+                Format::Json => json(columns, rows, &mut text),
             }
             if style.summary {
                 match rows.len() {
-                    0 => out.push_str("Empty set"),
-                    n => out.push_str(&format!("{} in set", plural(n as u64, "row"))),
+                    0 => text.push_str("Empty set"),
+                    n => text.push_str(&format!("{} in set", plural(n as u64, "row"))),
                 }
-                summary(*warnings, time, out);
+                summary(*warnings, time, &mut text);
             }
+            out.extend_from_slice(text.as_bytes());
         }
     }
 }
@@ -92,16 +100,20 @@ fn is_number(code: u8) -> bool {
     matches!(code, 0..=5 | 8 | 9 | 13 | 246)
 }
 
-fn lossy(cell: Option<&Vec<u8>>) -> String {
-    cell.map_or_else(
-        || "NULL".to_owned(),
-        |bytes| String::from_utf8_lossy(bytes).into_owned(),
-    )
+/// A cell for people: what is no UTF-8 in hexadecimal.
+fn shown(cell: Option<&Vec<u8>>) -> String {
+    let Some(bytes) = cell else {
+        return "NULL".to_owned();
+    };
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => format!("0x{}", hex(bytes).to_uppercase()),
+    }
 }
 
 /// A cell on one line.
 fn flat(cell: Option<&Vec<u8>>) -> String {
-    let text = lossy(cell);
+    let text = shown(cell);
     if !text.chars().any(char::is_control) {
         return text;
     }
@@ -167,50 +179,65 @@ fn vertical(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], out: &mut S
         out.push_str(&format!("{stars} {}. row {stars}\n", number + 1));
         for ((name, _), cell) in columns.iter().zip(row) {
             let pad = " ".repeat(width - name.width());
-            out.push_str(&format!("{pad}{name}: {}\n", lossy(cell.as_ref())));
+            out.push_str(&format!("{pad}{name}: {}\n", shown(cell.as_ref())));
         }
     }
 }
 
-fn tabs(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], header: bool, out: &mut String) {
-    let mut line = |cells: Vec<String>| {
-        out.push_str(&cells.join("\t"));
-        out.push('\n');
+fn tabs(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], header: bool, out: &mut Vec<u8>) {
+    let mut line = |cells: Vec<Vec<u8>>| {
+        out.extend(cells.join(&b'\t'));
+        out.push(b'\n');
     };
     if header && !rows.is_empty() {
-        line(columns.iter().map(|c| c.0.clone()).collect());
+        line(columns.iter().map(|c| c.0.clone().into_bytes()).collect());
     }
     for row in rows {
-        let escape = |cell: &Option<Vec<u8>>| {
-            lossy(cell.as_ref())
-                .replace('\\', "\\\\")
-                .replace('\t', "\\t")
-                .replace('\n', "\\n")
-                .replace('\0', "\\0")
-        };
-        line(row.iter().map(escape).collect());
+        line(row.iter().map(|cell| escaped(cell.as_deref())).collect());
     }
 }
 
-fn csv(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], header: bool, out: &mut String) {
-    let quoted = |text: &str| match text.is_empty() || text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    };
-    let mut line = |fields: Vec<String>| {
-        out.push_str(&fields.join(","));
-        out.push_str("\r\n");
+/// A cell without tabs, line feeds and zeros.
+fn escaped(cell: Option<&[u8]>) -> Vec<u8> {
+    let bytes = cell.unwrap_or(b"NULL");
+    let mut out = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'\\' => out.extend(br"\\"),
+            b'\t' => out.extend(br"\t"),
+            b'\n' => out.extend(br"\n"),
+            0 => out.extend(br"\0"),
+            byte => out.push(*byte),
+        }
+    }
+    out
+}
+
+fn csv(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], header: bool, out: &mut Vec<u8>) {
+    let mut line = |fields: Vec<Vec<u8>>| {
+        out.extend(fields.join(&b','));
+        out.extend(b"\r\n");
     };
     if header {
-        line(columns.iter().map(|c| quoted(&c.0)).collect());
+        line(columns.iter().map(|c| quoted(c.0.as_bytes())).collect());
     }
     for row in rows {
-        let field = |cell: &Option<Vec<u8>>| match cell {
-            None => String::new(),
-            some => quoted(&lossy(some.as_ref())),
-        };
+        let field = |cell: &Option<Vec<u8>>| cell.as_deref().map_or_else(Vec::new, quoted);
         line(row.iter().map(field).collect());
     }
+}
+
+/// A field of CSV, in quotes where it needs them.
+fn quoted(bytes: &[u8]) -> Vec<u8> {
+    if !bytes.is_empty() && !bytes.iter().any(|byte| b",\"\n\r".contains(byte)) {
+        return bytes.to_vec();
+    }
+    let mut out = vec![b'"'];
+    for byte in bytes {
+        out.extend(std::iter::repeat_n(*byte, 1 + usize::from(*byte == b'"')));
+    }
+    out.push(b'"');
+    out
 }
 
 fn json(columns: &[(String, u8)], rows: &[Vec<Option<Vec<u8>>>], out: &mut String) {
@@ -227,12 +254,25 @@ fn json_row(columns: &[(String, u8)], row: &Cells) -> String {
         let value = match cell {
             None => "null".to_owned(),
             // ZEROFILL writes numbers with leading zeros, which JSON does not have.
-            Some(digits) if is_number(*code) && !is_padded(digits) => lossy(cell.as_ref()),
-            some => json_text(&lossy(some.as_ref())),
+            Some(digits) if is_number(*code) && !is_padded(digits) => shown(cell.as_ref()),
+            Some(bytes) => json_bytes(bytes, *code),
         };
         format!("{}: {value}", json_text(name))
     });
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+}
+
+/// A string of JSON, which is UTF-8. What looks like base64 is written in base64, too: whoever decodes knows which is
+/// which.
+fn json_bytes(bytes: &[u8], code: u8) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with(BASE64) => json_text(text),
+        _ => {
+            let coded = encode_base64(bytes, WITHOUT_BREAKS);
+            let coded = String::from_utf8_lossy(&coded);
+            format!("\"{BASE64}{code}:{coded}\"")
+        }
+    }
 }
 
 fn is_padded(digits: &[u8]) -> bool {
@@ -248,14 +288,15 @@ mod tests {
     const TEXT: u8 = 253;
 
     fn printed(format: Format, cells: &[(&str, u8, Option<&str>)]) -> String {
+        let cells = cells.iter().map(|c| (c.0, c.1, c.2.map(str::as_bytes)));
+        let cells: Vec<_> = cells.collect();
+        String::from_utf8(printed_bytes(format, &cells)).expect("text of text")
+    }
+
+    fn printed_bytes(format: Format, cells: &[(&str, u8, Option<&[u8]>)]) -> Vec<u8> {
         let rows = QueryResult::Rows {
             columns: cells.iter().map(|c| (c.0.to_owned(), c.1)).collect(),
-            rows: vec![
-                cells
-                    .iter()
-                    .map(|c| c.2.map(|t| t.as_bytes().to_vec()))
-                    .collect(),
-            ],
+            rows: vec![cells.iter().map(|c| c.2.map(<[u8]>::to_vec)).collect()],
             warnings: 0,
         };
         let style = Style {
@@ -263,7 +304,7 @@ mod tests {
             header: true,
             summary: false,
         };
-        let mut out = String::new();
+        let mut out = Vec::new();
         result(&rows, style, "", &mut out);
         out
     }
@@ -312,5 +353,38 @@ mod tests {
             printed(Format::Tabs, &cells),
             "n\tm\tt\te\tz\n007\t-1.5\ta\"b,c\t\tNULL\n"
         );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_not_lost() {
+        let cells: [(&str, u8, Option<&[u8]>); 2] = [
+            ("b", TEXT, Some(b"\x00\xff\xfe'")),
+            ("c", TEXT, Some(b"\xff,\"\xfe")),
+        ];
+        let tabs = b"b\tc\n\\0\xff\xfe'\t\xff,\"\xfe\n";
+        assert_eq!(printed_bytes(Format::Tabs, &cells), tabs);
+        let csv = b"b,c\r\n\0\xff\xfe',\"\xff,\"\"\xfe\"\r\n";
+        assert_eq!(printed_bytes(Format::Csv, &cells), csv);
+        let json =
+            b"[\n{\"b\": \"base64:type253:AP/+Jw==\", \"c\": \"base64:type253:/ywi/g==\"}\n]\n";
+        assert_eq!(printed_bytes(Format::Json, &cells), json);
+        let vertical = String::from_utf8(printed_bytes(Format::Vertical, &cells)).expect("text");
+        assert!(
+            vertical.ends_with("b: 0x00FFFE27\nc: 0xFF2C22FE\n"),
+            "{vertical}"
+        );
+        let table = String::from_utf8(printed_bytes(Format::Table, &cells)).expect("text");
+        assert!(table.contains("| 0x00FFFE27 | 0xFF2C22FE |\n"), "{table}");
+    }
+
+    #[test]
+    fn json_tells_base64_from_text_that_looks_like_it() {
+        let cells = [
+            ("a", TEXT, Some("base64:type253:AP8=")),
+            ("b", TEXT, Some("base64:")),
+        ];
+        let json =
+            "[\n{\"a\": \"base64:type253:YmFzZTY0OnR5cGUyNTM6QVA4PQ==\", \"b\": \"base64:\"}\n]\n";
+        assert_eq!(printed(Format::Json, &cells), json);
     }
 }

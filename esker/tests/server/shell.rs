@@ -136,6 +136,27 @@ fn a_directory_is_only_made_when_it_is_asked_for() {
     assert_eq!(text(&embedded(&[]).stdout), "1\n");
 }
 
+#[test]
+fn bytes_come_out_as_they_are_stored() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    server
+        .connect()
+        .run("CREATE DATABASE d; CREATE TABLE d.t (b BLOB); INSERT INTO d.t VALUES (x'00fffe27')");
+    let port = format!("--port={}", server.port);
+    let printed = |args: &[&str]| {
+        let mut command = shell();
+        command.args([&port, "-N", "-e", "SELECT b FROM d.t"]);
+        run(command.args(args), "").stdout
+    };
+    assert_eq!(printed(&["--batch"]), b"\\0\xff\xfe'\n");
+    assert_eq!(printed(&["--format=csv"]), b"\0\xff\xfe'\r\n");
+    let json = b"[\n{\"b\": \"base64:type252:AP/+Jw==\"}\n]\n";
+    assert_eq!(printed(&["--format=json"]), json);
+    let table = text(&printed(&["--table"]));
+    assert!(table.contains("| 0x00FFFE27 |"), "{table}");
+}
+
 /// The shell on a terminal of its own, which `script` makes.
 struct Terminal {
     child: std::process::Child,
