@@ -3,7 +3,8 @@
 //! Neighbours: `target` is where statements run, `split` cuts lines into statements, `command` has the shell's own
 //! commands, `edit` reads what people type, `print` prints results.
 //! **Invariants**: an error of a script given with `-e`, on standard input or with `source` names its line and ends it
-//! with exit status 1, unless `--force` is given; a data directory is only made with `--create`.
+//! with exit status 1, unless `--force` is given; what cannot be printed ends the shell with exit status 1, whoever
+//! types, and silently if the reader has gone; a data directory is only made with `--create`.
 
 mod command;
 mod edit;
@@ -112,10 +113,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         database: options.first_database.clone().or(options.database.clone()),
     };
     let flow = match &options.execute {
-        Some(sql) => shell.script(&mut sql.as_bytes(), 0)?,
-        None if interactive => shell.converse()?,
-        None => shell.script(&mut io::stdin().lock(), 0)?,
+        Some(sql) => shell.script(&mut sql.as_bytes(), 0),
+        None if interactive => shell.converse(),
+        None => shell.script(&mut io::stdin().lock(), 0),
     };
+    let flow = flow.map_err(|(Failed::Statement(message) | Failed::Output(message))| message)?;
     Ok(match flow {
         Flow::Stop => ExitCode::FAILURE,
         Flow::Interrupted => ExitCode::from(INTERRUPTED),
@@ -152,6 +154,20 @@ enum Flow {
     Quit,
 }
 
+/// What went wrong, for people.
+enum Failed {
+    /// One of the statements or commands: the next may do.
+    Statement(String),
+    /// Nobody would see what comes.
+    Output(String),
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Self {
+        Self::Statement(message)
+    }
+}
+
 struct Shell {
     target: Rc<RefCell<Target>>,
     running: Arc<Running>,
@@ -168,10 +184,10 @@ struct Shell {
 
 impl Shell {
     /// Reads what a person types until they leave.
-    fn converse(&mut self) -> Result<Flow, String> {
+    fn converse(&mut self) -> Result<Flow, Failed> {
         print_out(
             b"Esker shell. End statements with ';' or '\\G'. 'help' lists commands; leave with 'exit' or Ctrl-D.\n",
-        );
+        )?;
         let mut input = Input::new(self.target.clone(), self.running.clone())?;
         self.running.has_prompt();
         let mut splitter = Splitter::new();
@@ -226,7 +242,7 @@ impl Shell {
 
     /// Runs a script to its end, its first error, or the statement that Ctrl-C ended: not all fail then, SLEEP
     /// returns 1.
-    fn script(&mut self, lines: &mut dyn BufRead, depth: usize) -> Result<Flow, String> {
+    fn script(&mut self, lines: &mut dyn BufRead, depth: usize) -> Result<Flow, Failed> {
         let mut splitter = Splitter::new();
         let mut line = Vec::new();
         self.running.take_presses();
@@ -258,7 +274,7 @@ impl Shell {
         })
     }
 
-    fn run(&mut self, piece: Piece, depth: usize) -> Result<Flow, String> {
+    fn run(&mut self, piece: Piece, depth: usize) -> Result<Flow, Failed> {
         let (outcome, line) = match piece {
             Piece::Statement {
                 sql,
@@ -278,8 +294,10 @@ impl Shell {
             },
             Piece::Command { command, line } => (self.command(command), line),
         };
-        let Err(message) = outcome else {
-            return Ok(Flow::Go);
+        let message = match outcome {
+            Ok(()) => return Ok(Flow::Go),
+            Err(Failed::Statement(message)) => message,
+            Err(output) => return Err(output),
         };
         self.failed = true;
         if self.interactive && depth == 0 {
@@ -291,9 +309,9 @@ impl Shell {
     }
 
     /// Runs the statements of a file. An error of one of them is told and only ends the file.
-    fn source(&mut self, path: &Path, depth: usize) -> Result<Flow, String> {
+    fn source(&mut self, path: &Path, depth: usize) -> Result<Flow, Failed> {
         if depth >= MAX_SOURCES {
-            return Err(format!("source is nested more than {MAX_SOURCES} deep"));
+            return Err(format!("source is nested more than {MAX_SOURCES} deep").into());
         }
         let file = File::open(path).map_err(|e| format!("cannot open {}: {e}", path.display()))?;
         let flow = self.script(&mut BufReader::new(file), depth + 1)?;
@@ -303,12 +321,13 @@ impl Shell {
         })
     }
 
-    fn statement(&mut self, sql: &[u8], vertical: bool) -> Result<(), String> {
+    fn statement(&mut self, sql: &[u8], vertical: bool) -> Result<(), Failed> {
         let mut style = self.style;
         if vertical {
             style.format = Format::Vertical;
         }
         let mut warned = 0;
+        let mut written = Ok(());
         let begin = Instant::now();
         let timing = self.timing;
         let outcome = self
@@ -322,22 +341,25 @@ impl Shell {
                 };
                 let mut printed = Vec::new();
                 print::result(&result, style, &time, &mut printed);
-                print_out(&printed);
+                if written.is_ok() {
+                    written = print_out(&printed);
+                }
                 let (QueryResult::Done(_, warnings, _) | QueryResult::Rows { warnings, .. }) =
                     result;
                 warned += usize::from(warnings);
             });
+        written?;
         if self.interactive {
-            print_out(b"\n");
+            print_out(b"\n")?;
         }
         outcome?;
-        if warned > 0 && self.warnings {
-            self.print_warnings();
+        match warned > 0 && self.warnings {
+            true => self.print_warnings(),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    fn print_warnings(&self) {
+    fn print_warnings(&self) -> Result<(), Failed> {
         let mut lines = String::new();
         let mut collect = |result| {
             let QueryResult::Rows { rows, .. } = result else {
@@ -355,12 +377,12 @@ impl Shell {
         };
         // The warnings of a connection that broke are gone with it.
         let _ = (self.target.borrow_mut()).query(&self.running, b"SHOW WARNINGS", &mut collect);
-        print_out(lines.as_bytes());
+        print_out(lines.as_bytes())
     }
 
-    fn command(&mut self, command: Command) -> Result<(), String> {
+    fn command(&mut self, command: Command) -> Result<(), Failed> {
         match command {
-            Command::Help => print_out(help().as_bytes()),
+            Command::Help => return print_out(help().as_bytes()),
             Command::Use(name) => return self.use_database(&name),
             Command::Status => return self.status(),
             Command::Format(name) => {
@@ -374,10 +396,10 @@ impl Shell {
             Command::Timing(on) => {
                 self.timing = on.unwrap_or(!self.timing);
                 let state = if self.timing { "on" } else { "off" };
-                print_out(format!("Timing is {state}.\n").as_bytes());
+                return print_out(format!("Timing is {state}.\n").as_bytes());
             }
             Command::Warnings(on) => self.warnings = on,
-            Command::Bad(why) => return Err(why),
+            Command::Bad(why) => return Err(why.into()),
             // `Shell::converse` forgets the names.
             Command::Rehash => (),
             Command::Quit | Command::Source(_) | Command::Delimiter(_) => {
@@ -387,19 +409,19 @@ impl Shell {
         Ok(())
     }
 
-    fn use_database(&mut self, name: &str) -> Result<(), String> {
+    fn use_database(&mut self, name: &str) -> Result<(), Failed> {
         let sql = format!("USE `{}`", name.replace('`', "``"));
         let mut target = self.target.borrow_mut();
         target.query(&self.running, sql.as_bytes(), &mut |_| ())?;
         target.remember_database(name);
         self.database = Some(name.to_owned());
-        if self.interactive {
-            print_out(b"Database changed\n");
+        match self.interactive {
+            true => print_out(b"Database changed\n"),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    fn status(&mut self) -> Result<(), String> {
+    fn status(&mut self) -> Result<(), Failed> {
         let names = ["Server version", "Connection id", "Database", "User"];
         let sql = "SELECT CONCAT(@@version, ' (', @@version_comment, ')'), CONNECTION_ID(), DATABASE(), CURRENT_USER()";
         let mut target = self.target.borrow_mut();
@@ -416,8 +438,7 @@ impl Shell {
             .iter()
             .map(|(name, value)| format!("{name:<16}{value}\n"))
             .collect();
-        print_out(text.as_bytes());
-        Ok(())
+        print_out(text.as_bytes())
     }
 }
 
@@ -440,11 +461,12 @@ fn help() -> String {
     text
 }
 
-fn print_out(bytes: &[u8]) {
+fn print_out(bytes: &[u8]) -> Result<(), Failed> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
-    // Whoever reads has gone: nothing that follows would be seen.
-    if written.is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
-        std::process::exit(0);
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        // Whoever reads has gone: nothing that follows would be seen.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) => Err(Failed::Output(format!("cannot write the results: {e}"))),
     }
 }

@@ -157,6 +157,36 @@ fn bytes_come_out_as_they_are_stored() {
     assert!(table.contains("| 0x00FFFE27 |"), "{table}");
 }
 
+#[test]
+fn results_that_cannot_be_written_end_the_shell() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d; CREATE TABLE d.t (a INT)");
+    let port = format!("--port={}", server.port);
+    let script = "SELECT 1; INSERT INTO d.t VALUES (1)";
+    let ends = |how: &str, stdout: Stdio| {
+        let mut command = shell();
+        command.args([&port, how, "-e", script]).stdout(stdout);
+        let child = command.stderr(Stdio::piped()).spawn();
+        let out = child.expect("the shell starts").wait_with_output();
+        let out = out.expect("the shell ends");
+        (out.status.code(), text(&out.stderr))
+    };
+    for how in ["--batch", "--format=csv", "--format=json", "--force"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (status, error) = ends(how, full.expect("/dev/full").into());
+        assert_eq!(status, Some(1), "{how}: {error}");
+        let message = "esker: cannot write the results: No space left on device";
+        assert!(error.starts_with(message), "{how}: {error}");
+    }
+    // A reader that has gone ends it silently.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(ends("--batch", writer.into()), (Some(0), String::new()));
+    assert_eq!(client.value("SELECT COUNT(*) FROM d.t"), "0");
+}
+
 /// The shell on a terminal of its own, which `script` makes.
 struct Terminal {
     child: std::process::Child,
