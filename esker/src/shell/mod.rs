@@ -35,6 +35,8 @@ use crate::server_options::ServerOptions;
 
 /// Deepest nesting of `source`.
 const MAX_SOURCES: usize = 16;
+/// UTF-8's byte order mark, which editors put at the beginning of a file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Files of a data directory that holds a database.
 const MANIFEST: &str = "manifest";
 
@@ -245,6 +247,7 @@ impl Shell {
     fn script(&mut self, lines: &mut dyn BufRead, depth: usize) -> Result<Flow, Failed> {
         let mut splitter = Splitter::new();
         let mut line = Vec::new();
+        let mut is_first = true;
         self.running.take_presses();
         loop {
             line.clear();
@@ -253,7 +256,10 @@ impl Shell {
                 break;
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            let mut text = text.strip_suffix(b"\r").unwrap_or(text);
+            if std::mem::take(&mut is_first) {
+                text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+            }
             for piece in splitter.feed(text) {
                 let flow = self.run(piece, depth)?;
                 if self.running.take_presses() {

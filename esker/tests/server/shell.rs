@@ -158,6 +158,32 @@ fn bytes_come_out_as_they_are_stored() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_script() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let port = format!("--port={}", server.port);
+    let out = run(shell().args([&port, "-N"]), "\u{feff}SELECT 1;\n");
+    assert_eq!(text(&out.stdout), "1\n", "{}", text(&out.stderr));
+    // Before a command of the shell, too, and in every file.
+    let file = dir.path().join("marked.sql");
+    std::fs::write(&file, "\u{feff}SELECT 2;\n").expect("file");
+    let script = format!("\u{feff}source {}\n", file.display());
+    let out = run(shell().args([&port, "-N"]), &script);
+    assert_eq!(text(&out.stdout), "2\n", "{}", text(&out.stderr));
+    // Only at the beginning.
+    let out = run(
+        shell().args([&port, "-N"]),
+        "SELECT 3;\n\u{feff}SELECT 4;\n",
+    );
+    assert_eq!(text(&out.stdout), "3\n");
+    let error = text(&out.stderr);
+    assert!(
+        error.starts_with("ERROR 1064 (42000) at line 2: "),
+        "{error}"
+    );
+}
+
+#[test]
 fn results_that_cannot_be_written_end_the_shell() {
     let dir = tempfile::tempdir().expect("folder");
     let server = Server::start(dir.path(), &[]);
