@@ -322,8 +322,9 @@ fn long_data_is_bounded() {
         raw.long_data(id + statement, 0, &chunk);
     }
     let other = raw.prepare("DO LENGTH(?)");
+    // Kept, they would be 100 MiB; the allocator holds on to some of what came and went.
     let grown = resident_kib(&server).saturating_sub(before);
-    assert!(grown < 32 * 1024, "{grown} KiB");
+    assert!(grown < 64 * 1024, "{grown} KiB");
     // One chunk fits, a second one for the same connection fits, a third one does not.
     assert_eq!(raw.execute(id, b"\0\x01\xfc\0"), 0);
     for (statement, code) in [(id, 1153), (other, 0)] {
