@@ -251,6 +251,7 @@ fn named_table(
     let mut stored = match env.names.table(need, schema, &table.name.name.text)? {
         TableSource::Base(def) => {
             env.check_readable(&def, alias.unwrap_or(&def.name))?;
+            env.locks.admit(env.names, &def, alias)?;
             check_hints(&def, &table.hints, alias)?;
             ScopeTable {
                 restricted: env.names.restricted(&def.schema, &def.name),

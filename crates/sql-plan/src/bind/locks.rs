@@ -10,6 +10,7 @@
 use std::cell::{Cell, RefCell};
 
 use esker_engine::{LockMode, WaitPolicy};
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
 
@@ -58,6 +59,25 @@ impl LockRules {
         let result = bind();
         self.view.set(before);
         result
+    }
+
+    /// May rows of a table of the block whose FROM is being bound be locked as is asked for?
+    ///
+    /// # Errors
+    /// 1792.
+    pub(super) fn admit(
+        &self,
+        names: &dyn Names,
+        def: &TableDef,
+        alias: Option<&str>,
+    ) -> SqlResult<()> {
+        let asked = asked_for(&self.clauses.borrow(), alias.unwrap_or(&def.name))?;
+        match asked.or(self.view.get()) {
+            Some(lock) if lock.mode == LockMode::Exclusive && !def.temporary => {
+                names.admit_row_locks()
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The locks on the tables of a block.

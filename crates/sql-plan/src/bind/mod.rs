@@ -133,6 +133,10 @@ pub trait Names {
     fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {
         Ok(())
     }
+    /// May rows be locked exclusively by a query of this transaction? 1792 when not.
+    fn admit_row_locks(&self) -> SqlResult<()> {
+        Ok(())
+    }
     /// May rows of a database's tables be locked exclusively? 3989 when not.
     fn check_writable(&self, _schema: &str) -> SqlResult<()> {
         Ok(())

@@ -49,6 +49,19 @@ impl Need {
         })
     }
 
+    /// Is the table locked for writing, whether rows of it are changed or not?
+    pub fn writes(self) -> bool {
+        match self {
+            Self::Read | Self::DeleteJoined | Self::DeleteOrRead => false,
+            Self::Insert
+            | Self::InsertOrUpdate
+            | Self::Replace
+            | Self::Update
+            | Self::UpdateOrRead
+            | Self::Delete => true,
+        }
+    }
+
     /// Is the table only read, unless more is asked for it?
     pub fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::DeleteJoined | Self::DeleteOrRead)

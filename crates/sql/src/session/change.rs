@@ -161,8 +161,9 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        // Then a plain read locks, or has another limit.
-        if self.is_serializable() || self.vars.select_limit != u64::MAX {
+        // Then a plain read locks, or has another limit; or a locking one is refused.
+        let is_refused = query.plan.locking && self.only_reads();
+        if is_refused || self.is_serializable() || self.vars.select_limit != u64::MAX {
             return Ok(self.take_general(GeneralPath::Values));
         }
         if let Some(branch) = &self.context.xa {

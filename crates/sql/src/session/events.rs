@@ -35,7 +35,7 @@ impl Session {
         create: &CreateEvent,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let name = self.context.event_name(&create.name)?;
         let definer = self.context.event_definer(create.definer.as_ref())?;
         let clauses = &create.clauses;
@@ -73,7 +73,7 @@ impl Session {
         alter: &AlterEvent,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let name = self.context.event_name(&alter.name)?;
         let definer = self.context.event_definer(alter.definer.as_ref())?;
         let clauses = &alter.clauses;

@@ -10,8 +10,9 @@
 //!   says how long a statement may go on and where, `turns` how many at a time, `survive` catches panics
 //! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on; `reach`: what
 //!   changes work in
-//! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG),
-//!   `apply` (transactions of other servers), `filling` (CREATE TABLE … START TRANSACTION)
+//! - `transaction` begins and ends, `terms` are those it began with, `read_only` what it may not do, `xa`, `gtid`
+//!   (gtid_next), `replay` (BINLOG), `apply` (transactions of other servers), `filling` (CREATE TABLE … START
+//!   TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `pruning` (partitions in it), `schema` (schema
 //!   statements), `stopwords`, `temporary`, `views`, `triggers` (CREATE TRIGGER), `firing` (running them beside
 //!   changes), `system_tables` (what dumps say of them)
@@ -81,6 +82,7 @@ mod program;
 mod proxies;
 mod pruning;
 mod reach;
+mod read_only;
 pub mod registry;
 mod replay;
 mod replication;

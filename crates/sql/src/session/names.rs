@@ -25,6 +25,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::SessionContext;
 use super::profiles::Profiles;
+use super::read_only::read_only_transaction;
 use super::traces::Traces;
 use crate::ddl::names::TableName;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
@@ -56,6 +57,8 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) privileges: RefCell<Vec<Arc<Access>>>,
     /// What the statement is about views for.
     pub(crate) purpose: Purpose,
+    /// The transaction is READ ONLY.
+    only_reads: bool,
     /// The tables and views that were named, for [`Purpose::ListTables`].
     pub(crate) listed: RefCell<Vec<TableName>>,
     /// How many tables were asked for.
@@ -84,10 +87,17 @@ impl<'a> SessionNames<'a> {
             traces,
             privileges: RefCell::default(),
             purpose,
+            only_reads: false,
             listed: RefCell::default(),
             tables: Cell::new(0),
             variables: Cell::new(false),
         }
+    }
+
+    /// The same where tables may not be changed.
+    pub(crate) fn reading_only(mut self, only_reads: bool) -> Self {
+        self.only_reads = only_reads;
+        self
     }
 }
 
@@ -293,6 +303,9 @@ impl Names for SessionNames<'_> {
             return Ok(TableSource::Base(table));
         }
         self.admit(need, schema, name)?;
+        if need.writes() && self.only_reads {
+            return Err(read_only_transaction());
+        }
         if self.purpose == Purpose::ListTables {
             self.listed.borrow_mut().push(TableName {
                 schema: schema.to_owned(),
@@ -331,6 +344,14 @@ impl Names for SessionNames<'_> {
                 self.admit_look(self.context.admit_explained(schema, table))?;
                 self.context.admit(access, need, schema, table)
             }
+        }
+    }
+
+    fn admit_row_locks(&self) -> SqlResult<()> {
+        // As in MySQL EXPLAIN takes none, but counts a change for one.
+        match self.only_reads && self.purpose != Purpose::Explain {
+            true => Err(read_only_transaction()),
+            false => Ok(()),
         }
     }
 

@@ -140,6 +140,7 @@ impl Session {
                 self.run_query(query, params, mode)
             }
             Statement::Update(update) if let Some(table) = self.context.switched_table(update) => {
+                self.check_read_write()?;
                 self.switch(table, update, params)
             }
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {

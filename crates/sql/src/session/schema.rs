@@ -157,13 +157,13 @@ impl Session {
         if let Statement::CreateTable(create) = statement
             && create.is_filled_later()
         {
-            self.check_writable_once_committed()?;
+            self.check_server_writable()?;
             self.context.check_ddl_rights(statement)?;
             return self.create_to_fill(create);
         }
         let committed = match ddl::commits(statement) {
             true => {
-                self.check_writable_once_committed()?;
+                self.check_server_writable()?;
                 self.context.check_ddl_rights(statement)?;
                 self.commit_transaction()?
             }

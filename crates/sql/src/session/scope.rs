@@ -90,6 +90,7 @@ impl Session {
     /// The scope of one statement. For what [`Self::bind`] is not enough.
     pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
         let counts = self.diagnostics.counts();
+        let only_reads = self.only_reads();
         StatementScope {
             ctx: self.context.eval_ctx(&self.vars),
             names: SessionNames::new(
@@ -99,7 +100,8 @@ impl Session {
                 counts,
                 (&self.profiles, &self.traces),
                 purpose,
-            ),
+            )
+            .reading_only(only_reads),
             vars: &self.context,
             parallel_rows: self.vars.parallel_rows,
             types: self.program.types.as_deref(),

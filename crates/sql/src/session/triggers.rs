@@ -18,7 +18,7 @@ use crate::program::Program;
 impl Session {
     /// CREATE TRIGGER.
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let database = self.context.database.as_deref();
         let table = ddl::trigger::table_of(create, database)?;
         if is_system_schema(&table.schema) {

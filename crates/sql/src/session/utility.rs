@@ -25,15 +25,25 @@ impl Session {
         prepared: bool,
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        if let Statement::Truncate { name, .. } = statement
-            && let Some(spec) = self.context.find_system_table(name)?
-        {
-            self.truncate_system_table(spec)?;
-            return Ok(ok(0));
-        }
         let unlocks = matches!(statement, Statement::UnlockTables) && self.locks.has_explicit();
         if unlocks || commits_implicitly(statement) {
             self.admit_commit()?;
+        }
+        if self.is_refused_read_only(statement) {
+            if mode == Mode::Inline {
+                return Ok(Done::NeedThread);
+            }
+            match self.refuse_read_only()? {}
+        }
+        if let Statement::Truncate { name, .. } = statement
+            && let Some(spec) = self.context.find_system_table(name)?
+        {
+            if mode == Mode::Inline {
+                return Ok(Done::NeedThread);
+            }
+            let seq = self.commit_transaction()?;
+            self.truncate_system_table(spec)?;
+            return Ok(ok(seq));
         }
         match statement {
             Statement::Empty => Ok(ok(0)),

@@ -35,7 +35,7 @@ struct BoundView {
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let name = ddl::resolve(&create.name, self.context.database.as_deref())?;
         let wanted: &[&str] = match create.alter || create.or_replace {
             true => &["DROP", "CREATE VIEW"],

@@ -30,7 +30,7 @@ impl Session {
         &mut self,
         create: &CreateRoutine,
     ) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let (schema, name) = self.context.routine_name(&create.name)?;
         if create.kind == RoutineKind::Function && !create.body.traits.returns {
             return Err(errors::no_return(format!("{schema}.{name}")).into());
@@ -150,7 +150,7 @@ impl Session {
         &mut self,
         alter: &AlterRoutine,
     ) -> Result<Done, ExecError> {
-        self.check_writable_once_committed()?;
+        self.check_server_writable()?;
         let (schema, name) = self.context.routine_name(&alter.name)?;
         let key = RoutineKey::new(alter.kind, &name);
         let found = self.context.instance.catalog.routine(&schema, &key);
