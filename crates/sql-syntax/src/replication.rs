@@ -45,6 +45,12 @@ fn is_text(option: &str) -> bool {
     }
 }
 
+/// UNTIL that has no place in a log.
+const END_POINTS: [&str; 3] = [AFTER_GAPS, "SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS"];
+const AFTER_GAPS: &str = "SQL_AFTER_MTS_GAPS";
+const LOG_FILES: [&str; 3] = ["SOURCE_LOG_FILE", "MASTER_LOG_FILE", "RELAY_LOG_FILE"];
+const LOG_POSITIONS: [&str; 3] = ["SOURCE_LOG_POS", "MASTER_LOG_POS", "RELAY_LOG_POS"];
+
 impl Parser<'_> {
     pub(super) fn replication_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
         self.advance();
@@ -93,17 +99,20 @@ impl Parser<'_> {
 
     fn threads(&mut self, start: bool) -> SqlResult<ReplicaThreads> {
         let mut threads = ReplicaThreads::default();
-        while let Some(kw) = self.eat_any(&[Kw::IO_THREAD, Kw::SQL_THREAD, Kw::RELAY]) {
-            match kw {
-                Kw::SQL_THREAD => threads.sql = true,
-                _ => threads.io = true,
+        loop {
+            match self.eat_kw(Kw::SQL_THREAD) {
+                true => threads.sql = true,
+                false if self.eat_kw(Kw::IO_THREAD) || self.eat_word("RELAY_THREAD") => {
+                    threads.io = true
+                }
+                false => break,
             }
             if !self.eat(Tok::Comma) {
                 break;
             }
         }
         if start && self.eat_kw(Kw::UNTIL) {
-            threads.until = self.list(Self::named_value)?;
+            threads.until = self.end_points()?;
         }
         if start {
             while matches!(self.kw(), Kw::USER | Kw::PASSWORD) || self.at_auth_option() {
@@ -115,12 +124,42 @@ impl Parser<'_> {
         Ok(threads)
     }
 
+    /// `SQL_AFTER_MTS_GAPS`, a set of GTIDs, or a place in a log; only parts of a place may follow.
+    fn end_points(&mut self) -> SqlResult<Vec<(Box<str>, Vec<u8>)>> {
+        let found = END_POINTS.iter().find(|word| self.eat_word(word));
+        let mut points = match found {
+            Some(&AFTER_GAPS) => vec![(AFTER_GAPS.into(), Vec::new())],
+            Some(&gtids) => {
+                self.expect(Tok::Eq)?;
+                vec![(gtids.into(), self.string()?)]
+            }
+            None => vec![self.place_in_log()?],
+        };
+        while self.eat(Tok::Comma) {
+            points.push(self.place_in_log()?);
+        }
+        Ok(points)
+    }
+
+    /// A file, or a position in it.
+    fn place_in_log(&mut self) -> SqlResult<(Box<str>, Vec<u8>)> {
+        if let Some(&file) = LOG_FILES.iter().find(|word| self.eat_word(word)) {
+            self.expect(Tok::Eq)?;
+            return Ok((file.into(), self.string()?));
+        }
+        let Some(&position) = LOG_POSITIONS.iter().find(|word| self.eat_word(word)) else {
+            return self.fail();
+        };
+        self.expect(Tok::Eq)?;
+        Ok((position.into(), self.number()?.to_string().into_bytes()))
+    }
+
     fn at_auth_option(&self) -> bool {
         let word = self.bytes(self.cur);
         word.eq_ignore_ascii_case(b"DEFAULT_AUTH") || word.eq_ignore_ascii_case(b"PLUGIN_DIR")
     }
 
-    /// `NAME = 'text'`, `NAME = number`, or a word alone (SQL_AFTER_MTS_GAPS).
+    /// `NAME = 'text'` or `NAME = number`.
     fn named_value(&mut self) -> SqlResult<(Box<str>, Vec<u8>)> {
         let name = self.option_name()?;
         let mut value = Vec::new();

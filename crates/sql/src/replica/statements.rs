@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use esker_binlog::apply::{Place, RelayPlace};
-use esker_binlog::files::{Names, Scan};
+use esker_binlog::files::{FIRST_EVENT, Names, Scan};
 use esker_sql_syntax::ast::{ReplicaThreads, Replication};
 use esker_types::{Level, SqlError, SqlResult, errors};
 
@@ -125,37 +125,48 @@ fn until(options: &[(Box<str>, Vec<u8>)], channel: &Channel) -> SqlResult<Option
         let text = "Incorrect parameter or combination of parameters for START REPLICA UNTIL";
         SqlError::new(1277, "HY000", text)
     };
+    // What is said twice counts as it is said last.
     let value = |names: &[&str]| {
-        let found = options.iter().find(|(name, _)| names.contains(&&**name));
+        let mut found = options.iter().rev();
+        let found = found.find(|(name, _)| names.contains(&&**name));
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
     };
-    let position = |text: String| text.parse::<u64>().map_err(|_| bad());
+    let position = |text: String| {
+        let position = text.parse::<u64>().map_err(|_| bad())?;
+        SqlResult::Ok(position.max(FIRST_EVENT))
+    };
     let file = value(&["SOURCE_LOG_FILE", "MASTER_LOG_FILE"]);
     let at = value(&["SOURCE_LOG_POS", "MASTER_LOG_POS"]);
     let relay = (value(&["RELAY_LOG_FILE"]), value(&["RELAY_LOG_POS"]));
     let gtids = (value(&["SQL_BEFORE_GTIDS"]), value(&["SQL_AFTER_GTIDS"]));
-    if let [(name, value)] = options
-        && &**name == "SQL_AFTER_MTS_GAPS"
-    {
-        return match value.is_empty() {
-            true => Ok(Some(Until::AfterGaps)),
-            false => Err(bad()),
-        };
-    }
-    match (options.len(), file, at, relay, gtids) {
-        (0, ..) => Ok(None),
-        (2, Some(file), Some(at), ..) => Ok(Some(Until::SourcePosition(file, position(at)?))),
-        (2, None, None, (Some(file), Some(at)), _) => {
+    let gaps = value(&["SQL_AFTER_MTS_GAPS"]);
+    match (gaps, file, at, relay, gtids) {
+        _ if options.is_empty() => Ok(None),
+        (Some(_), None, None, (None, None), _) => Ok(Some(Until::AfterGaps)),
+        (None, Some(file), Some(at), (None, None), (None, None)) if is_numbered(&file) => {
+            Ok(Some(Until::SourcePosition(file, position(at)?)))
+        }
+        (None, None, None, (Some(file), Some(at)), (None, None)) => {
             let number = channel.relay().names().number(&file).ok_or_else(bad)?;
             Ok(Some(Until::RelayPosition(RelayPlace {
                 file: number.0.into(),
                 offset: position(at)?,
             })))
         }
-        (1, .., (Some(before), None)) => Ok(Some(Until::BeforeGtids(parse_set(&before)?))),
-        (1, .., (None, Some(after))) => Ok(Some(Until::AfterGtids(parse_set(&after)?))),
+        (None, None, None, (None, None), (Some(before), None)) => {
+            Ok(Some(Until::BeforeGtids(parse_set(&before)?)))
+        }
+        (None, None, None, (None, None), (None, Some(after))) => {
+            Ok(Some(Until::AfterGtids(parse_set(&after)?)))
+        }
         _ => Err(bad()),
     }
+}
+
+/// Can a binary log's file be called so?
+fn is_numbered(file: &str) -> bool {
+    let number = file.rsplit_once('.').map_or("", |(_, number)| number);
+    number.starts_with(|c: char| c.is_ascii_digit())
 }
 
 impl Session {
@@ -302,6 +313,19 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
         let text = "SQL thread is not to be started so UNTIL options are ignored";
         notes.push((Level::Note, 1279, text.to_owned()));
     }
+    if applies && !receives && !threads.connection.is_empty() {
+        let text = "Setting authentication options is not possible when only the Replica SQL Thread is being started.";
+        return Err(SqlError::new(1763, "HY000", text));
+    }
+    let is_place = |(option, _): &(Box<str>, Vec<u8>)| option.contains("_LOG_");
+    if applies
+        && threads.until.iter().any(is_place)
+        && !instance.variable_is_on("skip_replica_start")
+    {
+        let text = "It is recommended to use --skip-replica-start when doing step-by-step replication with START \
+                    REPLICA UNTIL; otherwise, you will get problems if you get an unexpected replica's mysqld restart";
+        notes.push((Level::Note, 1278, text.to_owned()));
+    }
     for channel in channels {
         let mut start = Start {
             receives,
@@ -419,7 +443,7 @@ fn change_source(
     }
     let moves = place.is_other_source || place.file.is_some() || place.position.is_some();
     let file = place.file.clone().unwrap_or_default();
-    let position = place.position.unwrap_or(esker_binlog::files::FIRST_EVENT);
+    let position = place.position.unwrap_or(FIRST_EVENT);
     let mut notes = of_secrets(options, &settings);
     if asks("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS") && settings.anonymous != Anonymous::Off {
         notes.push((Level::Note, 4017, NAMES_ANONYMOUS.to_owned()));
@@ -471,9 +495,7 @@ fn relay_place(channel: &Channel, place: &NewPlace) -> SqlResult<Option<Place>> 
         Some(name) => relay.names().number(name).ok_or_else(missing)?.0.into(),
         None => relay.end().file,
     };
-    let offset = place
-        .relay_position
-        .unwrap_or(esker_binlog::files::FIRST_EVENT);
+    let offset = place.relay_position.unwrap_or(FIRST_EVENT);
     let found = relay.place_at(RelayPlace { file, offset });
     let found = found.map_err(|e| errors::channel_failed(e.to_string()))?;
     found.ok_or_else(missing).map(Some)
@@ -559,7 +581,7 @@ fn create(
 
 fn reset(instance: &Instance, channel: &Channel, all: bool) -> SqlResult<()> {
     admit(channel, Concerns::Both)?;
-    channel.restart(instance, "", esker_binlog::files::FIRST_EVENT)?;
+    channel.restart(instance, "", FIRST_EVENT)?;
     if all {
         applier::forget(instance, channel.name())?;
         let removed = instance.channels.remove(channel.name());

@@ -283,3 +283,80 @@ fn an_applier_goes_on_at_a_place_of_the_relay_log() {
     there.run("INSERT INTO d.t VALUES (3, 0)");
     catch_up(&replica, &["1|0".to_owned(), "3|0".to_owned()]);
 }
+
+#[test]
+fn until_is_a_set_of_gtids_or_one_whole_place_in_a_log() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("replica"), &REPLICA);
+    let mut c = server.connect();
+    c.run(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'x', \
+         SOURCE_LOG_FILE = 'b.000001', SOURCE_LOG_POS = 4",
+    );
+    const FILE: &str = "SOURCE_LOG_FILE = 'b.000002'";
+    const SET: &str = "= '3e11fa47-71ca-11e1-9e33-c80aa94295aa:1-5'";
+    for (until, code) in [
+        (FILE.to_owned(), 1277),
+        ("SOURCE_LOG_POS = 4".to_owned(), 1277),
+        (format!("{FILE}, RELAY_LOG_POS = 4"), 1277),
+        ("SOURCE_LOG_FILE = 'b', SOURCE_LOG_POS = 4".to_owned(), 1277),
+        (format!("{FILE}, SOURCE_LOG_POS = '4'"), 1064),
+        (
+            format!("SQL_AFTER_GTIDS {SET}, SQL_BEFORE_GTIDS {SET}"),
+            1064,
+        ),
+        (format!("SQL_AFTER_GTIDS {SET}, SQL_AFTER_MTS_GAPS"), 1064),
+        (
+            format!("SQL_AFTER_GTIDS {SET}, {FILE}, SOURCE_LOG_POS = 4"),
+            1277,
+        ),
+        ("SQL_AFTER_MTS_GAPS = 1".to_owned(), 1064),
+        ("nothing = 1".to_owned(), 1064),
+    ] {
+        let sql = format!("START REPLICA UNTIL {until}");
+        assert_eq!(c.code(&sql), Some(code), "{sql}");
+    }
+    for (threads, until, note, shown) in [
+        (
+            "",
+            format!("SOURCE_LOG_POS = 0, {FILE}"),
+            "Note|1278",
+            "Source|b.000002|4",
+        ),
+        (
+            "",
+            format!("{FILE}, MASTER_LOG_FILE = 'b.000003', SOURCE_LOG_POS = 7, MASTER_LOG_POS = 8"),
+            "Note|1278",
+            "Source|b.000003|8",
+        ),
+        (
+            "RELAY_THREAD",
+            format!("{FILE}, SOURCE_LOG_POS = 4"),
+            "Note|1279",
+            "",
+        ),
+        (
+            "",
+            format!("SQL_BEFORE_GTIDS {SET}"),
+            "",
+            "SQL_BEFORE_GTIDS||0",
+        ),
+        (
+            "",
+            format!("SQL_AFTER_GTIDS {SET}"),
+            "",
+            "SQL_AFTER_GTIDS||0",
+        ),
+    ] {
+        c.run(&format!("START REPLICA {threads} UNTIL {until}"));
+        let warnings = c.lines("SHOW WARNINGS").concat();
+        assert_eq!(warnings.is_empty(), note.is_empty(), "{until}: {warnings}");
+        assert!(warnings.starts_with(note), "{until}: {warnings}");
+        if !shown.is_empty() {
+            assert_eq!(status(&mut c)[23..26].join("|"), shown, "{until}");
+        }
+        c.run("STOP REPLICA");
+    }
+    assert_eq!(c.code("START REPLICA SQL_THREAD USER = 'a'"), Some(1763));
+    assert_eq!(c.code("START REPLICA IO_THREAD SQL_THREAD"), Some(1064));
+}
