@@ -58,6 +58,8 @@ pub struct Assembler {
     /// Groups may have this many bytes.
     limit: usize,
     version: u32,
+    /// The source has started since somebody asked.
+    has_restarted: bool,
     open: Option<Open>,
     /// Number of the last commit group of MariaDB, where it began, and how many transactions there were.
     maria_group: (Option<u64>, i64, i64),
@@ -72,6 +74,7 @@ impl Assembler {
             place,
             limit,
             version: 0,
+            has_restarted: false,
             open: None,
             maria_group: (None, 0, 0),
         }
@@ -85,6 +88,11 @@ impl Assembler {
     /// Is a group open?
     pub fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Has the source started anew since this was asked last?
+    pub fn take_restart(&mut self) -> bool {
+        std::mem::take(&mut self.has_restarted)
     }
 
     /// Takes the next event; a group comes out when it is its last.
@@ -135,12 +143,12 @@ impl Assembler {
             EventType::FormatDescription => {
                 let format = FormatDescription::parse(body)?;
                 self.version = version_number(&format.server_version);
+                if format.created == 0 {
+                    return Ok(None);
+                }
                 // A server that has started does not go on with what it left open.
-                return Ok(if format.created == 0 {
-                    None
-                } else {
-                    self.cut_off()
-                });
+                self.has_restarted = true;
+                return Ok(self.cut_off());
             }
             EventType::Incident => {
                 return Err(Error::Refused(

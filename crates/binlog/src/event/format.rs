@@ -29,6 +29,9 @@ pub struct FormatDescription {
     pub checksum: Checksum,
 }
 
+/// Bytes of the body that say when the server has started.
+pub(crate) const CREATED: std::ops::Range<usize> = 52..56;
+
 impl FormatDescription {
     /// Appends the whole event, at offset 4 of its file.
     pub fn write(&self, stamp: Stamp, position: u64, out: &mut Vec<u8>) {

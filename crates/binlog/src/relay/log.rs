@@ -17,7 +17,7 @@ use super::reader::Reader;
 use super::track::{Queued, Received, Tracker};
 use super::{put_event, put_rotate};
 use crate::apply::{Place, RelayPlace};
-use crate::event::format::FormatDescription;
+use crate::event::format::{CREATED, FormatDescription};
 use crate::event::{Checksum, EventType, Header, Stamp};
 use crate::files::{FIRST_EVENT, FileNumber, MAGIC, Names, Scan, index};
 use crate::tally::Tally;
@@ -199,7 +199,7 @@ impl RelayLog {
             return Err(e);
         }
         if header.event_type() == Some(EventType::FormatDescription) {
-            writing.format = Some((*header, body.to_vec()));
+            writing.format = Some((*header, not_a_start(body)));
         }
         writing.unsynced += 1;
         match writing.buffer.len() >= BUFFER {
@@ -467,6 +467,15 @@ impl RelayLog {
     }
 }
 
+/// A format description that is told again, though the source has not started meanwhile.
+pub(super) fn not_a_start(body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    if let Some(created) = body.get_mut(CREATED) {
+        created.fill(0);
+    }
+    body
+}
+
 /// Makes a file with its head; the next event comes from this file and position of the source.
 fn create(
     fs: &dyn Fs,
@@ -556,7 +565,7 @@ impl Scanned {
                 break false;
             }
             if header.event_type() == Some(EventType::FormatDescription) {
-                self.format = Some((header, body));
+                self.format = Some((header, not_a_start(&body)));
             }
         };
         if let Some(file) = self.files.back_mut().filter(|file| file.number == number) {

@@ -2,12 +2,12 @@
 //!
 //! Neighbours: the applier takes the events. **Invariants**: memory is bounded by the longest event; the head of a file
 //! that this server wrote itself is not given out; the first event is the source's format description, also where the
-//! reader begins behind it.
+//! reader begins behind it: then it does not say that the source has started, for that was told before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::log::{RelayFile, Shared};
+use super::log::{RelayFile, Shared, not_a_start};
 use crate::Result;
 use crate::apply::{EventSource, Incoming, RelayPlace};
 use crate::event::EventType;
@@ -45,7 +45,7 @@ impl Reader {
             if is_format && start != FIRST_EVENT {
                 format = Some(Incoming {
                     header: event.header,
-                    body: event.body.to_vec(),
+                    body: not_a_start(event.body),
                     relay: from,
                 });
             }

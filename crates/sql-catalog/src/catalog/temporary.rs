@@ -34,6 +34,11 @@ impl TemporaryTables {
         self.count == 0
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Grows with every change: what names were bound to before may be something else now.
     pub fn version(&self) -> u64 {
         self.version

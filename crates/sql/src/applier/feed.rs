@@ -24,6 +24,7 @@ use esker_binlog::writeset::{WriteSet, key_hash};
 use super::checks::admit_account;
 use super::keys::KeyHasher;
 use super::shared::Shared;
+use super::source_tables::session_of;
 use super::touched::touched;
 use super::worker::{Task, Worker};
 use super::{Failure, Until, store};
@@ -212,11 +213,24 @@ impl Feed {
                 return Ok(None);
             };
             let group = self.assembler.push(&event);
+            if self.assembler.take_restart() {
+                self.forget_source_tables()?;
+            }
             if let Some(group) = group.map_err(|e| self.unreadable(&e))? {
                 return Ok(Some(group));
             }
         }
         Ok(None)
+    }
+
+    /// The source has started anew: its sessions are others.
+    fn forget_source_tables(&mut self) -> Result<(), End> {
+        while !self.coordinator.is_idle() {
+            self.wait(1)?;
+        }
+        let shared = &self.shared;
+        shared.settings.temporary.clear(&shared.instance.engine);
+        Ok(())
     }
 
     /// Learns what workers have done; writes a checkpoint if it is time.
@@ -386,8 +400,11 @@ impl Feed {
     fn facts(&mut self, group: &Group) -> esker_binlog::Result<Facts> {
         let mode = self.shared.rules.parallel;
         let has_statement = group.parts.iter().any(|part| part.kind == PartKind::Query);
+        let temporary = &self.shared.settings.temporary;
+        let has_temporary = || session_of(group).is_some_and(|session| temporary.has(session));
         // Statements in a transaction are as the source says, or as their database is; nobody knows their keys.
-        let is_known = !has_statement || matches!(mode, Mode::Database | Mode::CommitGroup);
+        let is_ordered = matches!(mode, Mode::Database | Mode::CommitGroup);
+        let is_known = !has_statement || (is_ordered && !has_temporary());
         let is_barrier = match group.shape {
             Shape::Empty => false,
             Shape::Transaction => !is_known,

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use esker_binlog::apply::Group;
 use esker_engine::{CancelReason, WaitCanceller};
 use esker_sql_catalog::accounts::Account;
+use esker_sql_catalog::catalog::TemporaryTables;
 use parking_lot::{Condvar, Mutex};
 
 use super::Handled;
 use super::order::{Locks, Runner, Undo};
 use super::shared::Shared;
+use super::source_tables::{SourceSession, SourceTables};
 use crate::instance::Instance;
 use crate::session::{ClientInfo, Session, in_line_before};
 
@@ -58,6 +60,10 @@ pub(super) struct Hand {
     pub(super) runner: Arc<Runner>,
     /// The settings that the session has now.
     pub(super) settings: String,
+    /// Of which the session has the temporary tables.
+    source: Option<SourceSession>,
+    temporary: Arc<SourceTables>,
+    instance: Arc<Instance>,
 }
 
 impl Hand {
@@ -87,6 +93,28 @@ impl Hand {
             runner: Runner::new(locks),
             session,
             settings: String::new(),
+            source: None,
+            temporary: shared.settings.temporary.clone(),
+            instance: shared.instance.clone(),
+        }
+    }
+
+    /// A group of a session of the source begins, which finds its temporary tables.
+    pub(super) fn enter(&mut self, source: Option<SourceSession>) {
+        assert!(self.source.is_none(), "a group leaves when it has ended");
+        self.source = source;
+        if let Some(tables) = source.and_then(|source| self.temporary.take(source)) {
+            self.session.exchange_temporary(tables);
+        }
+    }
+
+    /// The group has ended, or is undone: whoever runs the next one of its session finds the tables.
+    pub(super) fn leave(&mut self) {
+        if let Some(source) = self.source.take()
+            && self.session.has_temporary()
+        {
+            let tables = self.session.exchange_temporary(TemporaryTables::default());
+            self.temporary.keep(&self.instance.engine, source, tables);
         }
     }
 }
@@ -102,6 +130,7 @@ pub(super) struct Job {
 impl Undo for Job {
     fn undo(&mut self) {
         self.hand.session.abandon_applied();
+        self.hand.leave();
     }
 }
 

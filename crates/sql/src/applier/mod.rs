@@ -3,9 +3,10 @@
 //! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
 //! group changes; `touched`: what statements do), `worker` (runs groups, and commits those that rest; `hands` are its
 //! sessions, `run` is what it does in them, `context` has the settings of statements, `checks` what a channel may
-//! apply), `order` (commits in order; who rests and who makes way), `shared` (what they know of each other), `store`
-//! (the channel's state in the database), `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides;
-//! the receiver fills the relay log and implements [`EventSource`]; statements about replicas start, stop and ask.
+//! apply, `source_tables` temporary tables of the source), `order` (commits in order; who rests and who makes way),
+//! `shared` (what they know of each other), `store` (the channel's state in the database), `rules` (what the variables
+//! say). Neighbours: `esker_binlog::apply` decides; the receiver fills the relay log and implements [`EventSource`];
+//! statements about replicas start, stop and ask.
 //! Reasons: `docs/decisions/applier.md`.
 //!
 //! **Invariants**
@@ -23,6 +24,7 @@ mod order;
 mod rules;
 mod run;
 mod shared;
+mod source_tables;
 mod store;
 mod touched;
 mod worker;
@@ -31,6 +33,8 @@ mod worker;
 mod checks_tests;
 #[cfg(test)]
 mod defect_tests;
+#[cfg(test)]
+mod source_tables_tests;
 #[cfg(test)]
 mod stranger_tests;
 #[cfg(test)]
@@ -55,6 +59,7 @@ use feed::Feed;
 use rules::Rules;
 use shared::Shared;
 pub(crate) use shared::name_of;
+pub use source_tables::SourceTables;
 pub(crate) use store::keep_state;
 pub use store::{channels, forget, keep_settings, load, place, settings};
 
@@ -114,6 +119,8 @@ pub struct Settings {
     pub checks_user: Option<(String, String)>,
     /// `ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS`.
     pub anonymous: Anonymous,
+    /// Temporary tables of the source's sessions.
+    pub temporary: Arc<SourceTables>,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
 }

@@ -19,6 +19,7 @@ use super::context::{KeyCheck, set_statement, set_variable};
 use super::hands::Hand;
 use super::keys::event_type;
 use super::shared::name_of;
+use super::source_tables::session_of;
 use super::{Failure, Shared};
 use crate::dml::apply::ApplyMode;
 use crate::session::{Applying, RowStatement, TableCache};
@@ -79,10 +80,12 @@ impl Run<'_> {
                 Ok(Ran::Open)
             }
             Shape::Transaction | Shape::CreateAndFill => {
+                self.hand.enter(session_of(group));
                 self.hand.session.open_applied();
                 self.parts().map(|()| Ran::Open)
             }
             Shape::Statement | Shape::Xa => {
+                self.hand.enter(session_of(group));
                 match self.parts() {
                     Err(failure)
                         if REPEATED.contains(&failure.code)
@@ -91,6 +94,7 @@ impl Run<'_> {
                 }
                 let settled = self.hand.session.settle_applied();
                 settled.map_err(|e| self.trouble(None, &e))?;
+                self.hand.leave();
                 Ok(Ran::Committed)
             }
         }
@@ -99,7 +103,9 @@ impl Run<'_> {
     /// Commits them.
     pub(super) fn commit(self) -> Result<(), Failure> {
         let committed = self.hand.session.commit_applied();
-        committed.map(drop).map_err(|e| self.trouble(None, &e))
+        committed.map_err(|e| self.trouble(None, &e))?;
+        self.hand.leave();
+        Ok(())
     }
 
     /// Everything between BEGIN and COMMIT.

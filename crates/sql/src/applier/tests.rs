@@ -197,6 +197,7 @@ pub(super) fn settings() -> Settings {
         row_format: false,
         checks_user: None,
         anonymous: Anonymous::Off,
+        temporary: Arc::default(),
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
     }
 }

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
-use crate::applier::{self, Applier, Place, Settings, Status, Until};
+use crate::applier::{self, Applier, Place, Settings, SourceTables, Status, Until};
 use crate::instance::Instance;
 
 /// What relay logs and their indexes are called where no option names them.
@@ -63,6 +63,7 @@ pub(crate) struct Channel {
     /// Held by who starts, stops or changes the channel.
     changing: Mutex<()>,
     parts: Mutex<Parts>,
+    temporary: Arc<SourceTables>,
     this: Weak<Self>,
 }
 
@@ -165,6 +166,7 @@ impl Channel {
             configuring: Mutex::new(()),
             changing: Mutex::new(()),
             parts: Mutex::default(),
+            temporary: Arc::default(),
             this: this.clone(),
         }))
     }
@@ -175,6 +177,16 @@ impl Channel {
 
     pub(crate) fn relay(&self) -> &RelayLog {
         &self.relay
+    }
+
+    /// Temporary tables of the source's sessions that no transaction is using.
+    pub(super) fn open_temporary(&self) -> usize {
+        self.temporary.count()
+    }
+
+    /// Forgets them.
+    pub(super) fn drop_temporary(&self, instance: &Instance) {
+        self.temporary.clear(&instance.engine);
     }
 
     pub(super) fn settings(&self) -> ChannelSettings {
@@ -279,6 +291,7 @@ impl Channel {
             row_format: configured.row_format,
             checks_user: configured.checks_user,
             anonymous: configured.anonymous,
+            temporary: self.temporary.clone(),
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
                 let host = instance.as_ref().and_then(|instance| instance.host());

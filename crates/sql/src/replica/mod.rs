@@ -122,12 +122,20 @@ impl Instance {
     /// May the global `binlog_format` be set?
     ///
     /// # Errors
-    /// 3747: an applier runs.
+    /// 3746: statements of a source have temporary tables open; 3747: an applier runs.
     pub(crate) fn admit_binlog_format(&self) -> SqlResult<()> {
-        match self.channels.all().iter().any(|c| c.is_applying()) {
-            true => Err(errors::applier_keeps_binlog_format()),
-            false => Ok(()),
+        for channel in self.channels.all() {
+            if channel.open_temporary() > 0 {
+                let text = "Changing @@global.binlog_format or @@persist.binlog_format is disallowed when any \
+                            replication channel has open temporary table(s). You could wait until \
+                            Replica_open_temp_tables = 0 and try again";
+                return Err(SqlError::new(3746, "HY000", text));
+            }
+            if channel.is_applying() {
+                return Err(errors::applier_keeps_binlog_format());
+            }
         }
+        Ok(())
     }
 
     /// May `gtid_mode` have this value, as channels are configured?
@@ -205,7 +213,11 @@ impl Instance {
             false => "OFF",
         };
         let waiting: u64 = views.iter().map(|view| view.waiting).sum();
+        let channels = self.channels.all();
+        let temporary: usize = channels.iter().map(|c| c.open_temporary()).sum();
         vec![
+            ("Replica_open_temp_tables", temporary.to_string()),
+            ("Slave_open_temp_tables", temporary.to_string()),
             ("Esker_replica_lag_transactions", waiting.to_string()),
             (
                 "Ongoing_anonymous_transaction_count",

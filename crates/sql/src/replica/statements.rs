@@ -29,6 +29,11 @@ type Notes = Vec<(Level, u16, String)>;
 const SHORT_HEARTBEAT: &str = "The requested value for the heartbeat period is less than 1 millisecond. The value is \
     reset to 0, meaning that heartbeating will effectively be disabled.";
 
+/// Warning 3022.
+const TEMPORARY_STAYS: &str = "This operation may not be safe when the replica has temporary tables. The tables will be \
+    kept open until the server restarts or until the tables are deleted by any replicated DROP statement. Suggest to \
+    wait until replica_open_temp_tables = 0.";
+
 /// Note 4017.
 const NAMES_ANONYMOUS: &str = "Using ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS creates limitations on the replication \
     topology - you cannot fail over between downstream and upstream servers. Only use this option if it is not \
@@ -215,6 +220,9 @@ impl Session {
                         self.note(vec![already_stopped(channel.name())]);
                     }
                     channel.stop(receives, applies);
+                    if applies && channel.open_temporary() > 0 {
+                        self.note(vec![(Level::Warning, 3022, TEMPORARY_STAYS.to_owned())]);
+                    }
                 }
             }
             _ => unreachable!("the others are told above"),
@@ -586,6 +594,7 @@ fn reset(instance: &Instance, channel: &Channel, all: bool) -> SqlResult<()> {
         applier::forget(instance, channel.name())?;
         let removed = instance.channels.remove(channel.name());
         let removed = removed.ok_or_else(|| does_not_exist(channel.name()))?;
+        removed.drop_temporary(instance);
         let gone = removed.relay().remove();
         gone.map_err(|e| {
             SqlError::new(1371, "HY000", format!("Failed purging old relay logs: {e}"))

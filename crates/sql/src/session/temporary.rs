@@ -102,6 +102,19 @@ impl Session {
         drop_temporary_trees(&self.context.instance.engine, doomed);
     }
 
+    /// Has it temporary tables?
+    pub(crate) fn has_temporary(&self) -> bool {
+        !self.context.temporary.borrow().is_empty()
+    }
+
+    /// Has these from now on; gives those that it had. Nothing is open.
+    pub(crate) fn exchange_temporary(&mut self, tables: TemporaryTables) -> TemporaryTables {
+        debug_assert!(!self.txn.has_writes());
+        let had = std::mem::replace(self.context.temporary.get_mut(), tables);
+        self.context.rebind();
+        had
+    }
+
     /// Drops every temporary table, on a thread of its own: this may be a worker that others share. Nothing is open.
     pub(super) fn drop_temporary_tables(&mut self) {
         debug_assert!(!self.txn.has_writes());

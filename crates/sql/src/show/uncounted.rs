@@ -54,9 +54,9 @@ const ZEROS: &str = "\
     Performance_schema_stage_classes_lost Performance_schema_statement_classes_lost \
     Performance_schema_table_handles_lost Performance_schema_table_instances_lost \
     Performance_schema_table_lock_stat_lost Performance_schema_thread_classes_lost \
-    Performance_schema_thread_instances_lost Performance_schema_users_lost Replica_open_temp_tables \
+    Performance_schema_thread_instances_lost Performance_schema_users_lost \
     Secondary_engine_execution_count Select_full_join Select_full_range_join Select_range Select_range_check \
-    Slave_open_temp_tables Slow_launch_threads Sort_range Sort_rows Sort_scan Ssl_accept_renegotiates Ssl_accepts \
+    Slow_launch_threads Sort_range Sort_rows Sort_scan Ssl_accept_renegotiates Ssl_accepts \
     Ssl_callback_cache_hits Ssl_client_connects Ssl_connect_renegotiates Ssl_ctx_verify_depth Ssl_ctx_verify_mode \
     Ssl_default_timeout Ssl_finished_accepts Ssl_finished_connects Ssl_session_cache_hits Ssl_session_cache_misses \
     Ssl_session_cache_overflows Ssl_session_cache_size Ssl_session_cache_timeout Ssl_session_cache_timeouts \

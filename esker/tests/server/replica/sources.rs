@@ -10,7 +10,7 @@ use std::time::Instant;
 use esker_server::client::Client;
 
 use super::change;
-use crate::common::{Ask, PATIENCE, Server, free_port, output};
+use crate::common::{Ask, PATIENCE, Server, eventually, free_port, output};
 use crate::consumers::{Maria, await_login};
 
 /// All types, and changes of all kinds; for both makes.
@@ -224,6 +224,67 @@ fn a_replica_of_mariadb_equals_its_source() {
             .run("INSERT INTO d.parent (id) VALUES (1000)");
         equals(&replica, &mut maria.connect());
     }
+}
+
+/// Statements of two sessions that call their temporary tables the same.
+fn fill_temporary(sessions: &mut [Client; 2], value: u32) {
+    for (nth, session) in sessions.iter_mut().enumerate() {
+        session.run(&format!(
+            "INSERT INTO tmp (v) VALUES ({value}); INSERT INTO kept (who, v) SELECT {nth}, SUM(v) FROM tmp; \
+             BEGIN; UPDATE tmp SET v = v + {nth}; INSERT INTO kept (who, v) SELECT {nth}, MAX(v) FROM tmp; COMMIT"
+        ));
+    }
+}
+
+#[test]
+fn temporary_tables_of_two_sessions_of_the_source_have_one_name() {
+    let dir = tempfile::tempdir().expect("folder");
+    let Some(mut maria) = Maria::source(dir.path()) else {
+        return;
+    };
+    let mut source = maria.connect();
+    source.run(ACCOUNT);
+    source.run(
+        "SET GLOBAL binlog_format = STATEMENT; \
+         CREATE TABLE d.kept (id INT PRIMARY KEY AUTO_INCREMENT, who INT, v INT)",
+    );
+    let replica = Server::start(
+        &dir.path().join("replica"),
+        &["--server-id=2", "--collation-server=utf8mb4_general_ci"],
+    );
+    let mut c = replica.connect();
+    change(&mut c, maria.port(), "SOURCE_LOG_POS = 4");
+    c.run("CHANGE REPLICATION FILTER REPLICATE_WILD_IGNORE_TABLE = ('mysql.%'); START REPLICA");
+    let mut sessions = [maria.connect(), maria.connect()];
+    for session in &mut sessions {
+        session.run("USE d; CREATE TEMPORARY TABLE tmp (id INT PRIMARY KEY AUTO_INCREMENT, v INT)");
+    }
+    fill_temporary(&mut sessions, 1);
+    equals(&replica, &mut source);
+    let open = |c: &mut Client| {
+        c.lines("SHOW STATUS WHERE Variable_name IN ('Replica_open_temp_tables', 'Slave_open_temp_tables')")
+    };
+    let two = ["Replica_open_temp_tables|2", "Slave_open_temp_tables|2"];
+    assert_eq!(open(&mut c), two);
+    c.run("STOP REPLICA");
+    let warnings = c.lines("SHOW WARNINGS").concat();
+    assert!(warnings.starts_with("Warning|3022|"), "{warnings}");
+    let set_format = "SET GLOBAL binlog_format = ROW";
+    assert_eq!(c.code(set_format), Some(3746));
+    fill_temporary(&mut sessions, 2);
+    c.run("START REPLICA");
+    equals(&replica, &mut source);
+    assert_eq!(open(&mut c), two);
+    let [mut first, second] = sessions;
+    first.run("DROP TEMPORARY TABLE tmp");
+    // The source drops what a session leaves behind.
+    drop(second);
+    eventually("none is open", || {
+        open(&mut c) == ["Replica_open_temp_tables|0", "Slave_open_temp_tables|0"]
+    });
+    c.run("STOP REPLICA");
+    assert!(c.lines("SHOW WARNINGS").is_empty());
+    c.run(set_format);
 }
 
 #[test]
