@@ -250,6 +250,7 @@ async fn open_session<'s>(
             attributes: response.attributes.clone(),
             tls: conn.stream.tls_info(),
             compression: conn.agreed.map(|a| (a.name(), a.level())),
+            thread: ClientInfo::THREAD,
             embedded: false,
             on_kill,
             leave_worker,

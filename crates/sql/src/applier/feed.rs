@@ -22,12 +22,14 @@ use esker_binlog::gtid::GtidSet;
 use esker_binlog::writeset::{WriteSet, key_hash};
 
 use super::checks::admit_account;
+use super::hands::Hands;
 use super::keys::KeyHasher;
 use super::shared::Shared;
 use super::source_tables::session_of;
 use super::touched::touched;
 use super::worker::{Task, Worker};
-use super::{Failure, Until, store};
+use super::{Failure, Until, state_of_applier, store};
+use crate::session::listed::ListedThread;
 
 /// How long the thread waits for events, or for workers, before it looks around.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const GLANCE: Duration = Duration::from_millis(2);
 /// The relay log cannot be read.
 const RELAY_LOG_READ_FAILURE: u16 = 1594;
+
+/// A thread of the channel is killed.
+const KILLED: u16 = 1756;
 
 /// The state of the thread.
 pub(super) struct Feed {
@@ -57,6 +62,9 @@ pub(super) struct Feed {
     last: u64,
     queues: Vec<SyncSender<Task>>,
     threads: Vec<JoinHandle<()>>,
+    listed: ListedThread,
+    /// What the process list says of it.
+    shown: &'static str,
 }
 
 /// Why the thread ends.
@@ -94,7 +102,17 @@ impl Feed {
             }
             _ => None,
         };
+        let id = (shared.settings.connection_ids)();
+        let listed = ListedThread::new(
+            &shared.instance,
+            id,
+            "thread/sql/replica_sql",
+            ("", "Query"),
+            Box::new(|| ()),
+        );
         Self {
+            listed,
+            shown: "",
             begin: end.clone(),
             awaited,
             is_behind,
@@ -145,6 +163,7 @@ impl Feed {
             admitted.map_err(|e| self.failed(e.code, &e.message))?;
         }
         for number in 0..self.coordinator.workers() {
+            self.shared.hands[number].begin(&self.shared, number);
             let (queue, inbox) = sync_channel(QUEUE_DEPTH);
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new()
@@ -186,11 +205,18 @@ impl Feed {
         loop {
             match self.next_group() {
                 Ok(Some(group)) => {
+                    self.show("Reading event from the relay log");
                     if let Err(end) = self.take(group) {
                         return end;
                     }
                 }
-                Ok(None) => self.forget_executed(),
+                Ok(None) => {
+                    self.show(state_of_applier(&self.shared.status()));
+                    self.forget_executed();
+                    if self.shared.hands.iter().any(Hands::has_killed) {
+                        return self.killed();
+                    }
+                }
                 Err(end) => return end,
             }
             if self.shared.is_stopping() || self.is_all_placed() {
@@ -233,8 +259,31 @@ impl Feed {
         Ok(())
     }
 
+    /// Shows in the process list what it does.
+    fn show(&mut self, state: &'static str) {
+        if self.shown != state {
+            self.shown = state;
+            self.listed.show_state(state);
+        }
+    }
+
+    /// One of the threads is killed: what has begun is ended, and nothing else is.
+    fn killed(&self) -> End {
+        self.shared.stop();
+        self.failed(
+            KILLED,
+            "... The replica coordinator and worker threads are stopped, possibly leaving data in inconsistent state. A \
+             restart should restore consistency automatically, although using non-transactional storage for data or \
+             info tables or DDL queries could lead to problems. In such cases you have to examine your data (see \
+             documentation for details).",
+        )
+    }
+
     /// Learns what workers have done; writes a checkpoint if it is time.
     fn look_around(&mut self) -> Result<(), End> {
+        if self.listed.is_killed_alone() {
+            return Err(self.killed());
+        }
         for ordinal in self.shared.take_ended() {
             self.coordinator.ended(ordinal);
         }
@@ -384,6 +433,7 @@ impl Feed {
         let shared = self.shared.clone();
         let now = || shared.instance.now_micros().max(0) as u64;
         self.shared.set_delayed(Some(due));
+        self.show(state_of_applier(&self.shared.status()));
         while now() < due && !self.shared.is_stopping() {
             std::thread::sleep((self.pause()).min(Duration::from_micros(due - now().min(due))));
             self.shared.order.look();

@@ -19,12 +19,15 @@ use super::order::{Locks, Runner, Undo};
 use super::shared::Shared;
 use super::source_tables::{SourceSession, SourceTables};
 use crate::instance::Instance;
+use crate::session::listed::SYSTEM_USER;
 use crate::session::{ClientInfo, Session, in_line_before};
 
 /// Sessions of a worker.
 pub(super) const HANDS: usize = 16;
 /// A worker that had no hand goes on when it has so many, so that it does not sleep before each group.
 const ENOUGH: usize = HANDS / 2;
+/// What the process list says of one that has nothing to do.
+const IDLE: &str = "Waiting for an event from Coordinator";
 
 /// The locks of a hand's transaction, as others see them.
 pub(super) struct HandLocks {
@@ -70,8 +73,9 @@ impl Hand {
     fn new(shared: &Shared, worker: usize, number: usize) -> Self {
         let id = (shared.settings.connection_ids)();
         let client = ClientInfo {
-            user: "system user".to_owned(),
+            user: SYSTEM_USER.to_owned(),
             peer: String::new(),
+            thread: "thread/sql/replica_worker",
             ..ClientInfo::inside(id, Account::root(Vec::new()))
         };
         let mut session = Session::new(shared.instance.clone(), client);
@@ -82,12 +86,18 @@ impl Hand {
         if let Err(e) = session.apply_text(sql.as_bytes()) {
             tracing::warn!("replication: {sql}: {}", e.message);
         }
+        session
+            .context
+            .process
+            .update(shared.instance.now_micros(), |detail| {
+                detail.command = "Connect";
+            });
         let locks = HandLocks {
             rows: session.wait_canceller(),
             connection: id,
             instance: shared.instance.clone(),
         };
-        Self {
+        let hand = Self {
             worker,
             number,
             runner: Runner::new(locks),
@@ -96,7 +106,44 @@ impl Hand {
             source: None,
             temporary: shared.settings.temporary.clone(),
             instance: shared.instance.clone(),
-        }
+        };
+        hand.show_idle();
+        hand
+    }
+
+    /// It has nothing to do.
+    fn show_idle(&self) {
+        let now = self.instance.now_micros();
+        self.session.context.process.update(now, |detail| {
+            detail.state = IDLE;
+            if let Some(info) = &mut detail.info {
+                info.clear();
+            }
+        });
+    }
+
+    /// What it does, in the process list.
+    pub(super) fn show(&self, state: &'static str) {
+        self.session.context.process.show_state(state);
+    }
+
+    /// A group begins at this time, microseconds since the epoch.
+    pub(super) fn show_begin(&self, micros: u64) {
+        let now = i64::try_from(micros).unwrap_or(0);
+        self.session.context.process.update(now, |detail| {
+            detail.command = "Query";
+            detail.state = "";
+        });
+    }
+
+    /// Is it killed, and the server goes on?
+    pub(super) fn is_killed(&self) -> bool {
+        self.session.context.process.is_killed_alone()
+    }
+
+    /// A kill counts for the group, however often it is run again.
+    pub(super) fn stay_killed(&self) {
+        self.session.context.process.stay_killed();
     }
 
     /// A group of a session of the source begins, which finds its temporary tables.
@@ -179,8 +226,23 @@ impl Hands {
         Some(state.free.swap_remove(at))
     }
 
+    /// Makes the first one, which stands in the process list from now on.
+    pub(super) fn begin(&self, shared: &Shared, worker: usize) {
+        let hand = Box::new(Hand::new(shared, worker, 0));
+        let mut state = self.state.lock();
+        debug_assert_eq!(state.made, 0);
+        state.made = 1;
+        state.free.push(hand);
+    }
+
+    /// Is one of those killed that have nothing to do?
+    pub(super) fn has_killed(&self) -> bool {
+        self.state.lock().free.iter().any(|hand| hand.is_killed())
+    }
+
     /// A group has ended, or will not be applied.
     pub(super) fn give_back(&self, hand: Box<Hand>) {
+        hand.show_idle();
         let mut state = self.state.lock();
         state.free.push(hand);
         assert!(state.free.len() <= HANDS, "nobody makes more hands");

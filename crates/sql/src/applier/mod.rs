@@ -204,6 +204,19 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
 }
 
+/// `Replica_SQL_Running_State`.
+pub(crate) fn state_of_applier(applier: &Status) -> &'static str {
+    if applier.delay_left.is_some() {
+        "Waiting until SOURCE_DELAY seconds after source executed event"
+    } else if !applier.is_running {
+        ""
+    } else if applier.in_flight > 0 {
+        "Applying transactions"
+    } else {
+        "Replica has read all relay log; waiting for more updates"
+    }
+}
+
 /// A channel that applies.
 pub struct Applier {
     shared: Arc<Shared>,

@@ -164,6 +164,11 @@ impl Run<'_> {
         };
         open.statement.time = part.time;
         let how = (mode, rules.conversions);
+        self.hand.show(match change {
+            RowKind::Write => "Applying batch of row changes (write)",
+            RowKind::Update | RowKind::PartialUpdate => "Applying batch of row changes (update)",
+            RowKind::Delete => "Applying batch of row changes (delete)",
+        });
         let session = &mut self.hand.session;
         let applied = session.apply_rows(&open.statement, how, self.tables);
         let applied = match applied {

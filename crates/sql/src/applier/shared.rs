@@ -135,8 +135,10 @@ impl Shared {
         }
     }
 
-    pub(super) fn begins(&self, worker: usize, group: &Group) -> Handled {
+    pub(super) fn begins(&self, hand: &Hand, group: &Group) -> Handled {
         let handled = self.handled(group);
+        hand.show_begin(handled.begun_micros);
+        let worker = hand.worker;
         let mut view = self.view.lock();
         view.begun = view.begun.max(group.ordinal);
         view.begun_micros = group.original_micros;

@@ -108,7 +108,7 @@ impl Worker {
             self.shared.give_back(hand);
             return None;
         };
-        let handled = self.shared.begins(self.number, &group);
+        let handled = self.shared.begins(&hand, &group);
         let job = Job {
             group,
             hand,
@@ -174,6 +174,7 @@ impl Worker {
             Ok(true) => return self.shared.committed(job),
             Ok(false) => true,
             Err(failure) => {
+                job.hand.stay_killed();
                 job.undo();
                 if failure.code == SHUTDOWN {
                     return self.halt(job);
@@ -181,6 +182,7 @@ impl Worker {
                 false
             }
         };
+        job.hand.show("Waiting for preceding transaction to commit");
         match self.shared.order.arrive(job.group.ordinal, job, is_ready) {
             Arrival::Mine(job, is_ready) => Some((job, is_ready)),
             Arrival::Rests => None,

@@ -265,6 +265,7 @@ impl Channel {
         let reception = Reception::new(instance, &channel, settings, self.relay.clone());
         let reception = Arc::new(reception);
         let host = instance.host_slot.require("START REPLICA")?;
+        reception.list(host.next_connection());
         host.receive(reception.clone()).map_err(errors::no_thread)?;
         self.parts.lock().reception = Some(reception);
         Ok(())

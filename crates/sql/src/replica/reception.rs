@@ -5,7 +5,7 @@
 //! last event when [`Reception::stop`] returns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use esker_binlog::event::Header;
@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::{Channel, ChannelSettings};
 use crate::applier::Failure;
 use crate::instance::Instance;
+use crate::session::listed::ListedThread;
 
 /// What a receiver does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,7 @@ pub struct Reception {
     target: Mutex<Target>,
     /// Ends the connection, so that nobody waits for its next packet.
     hang_up: Mutex<Option<Box<dyn Fn() + Send>>>,
+    listed: OnceLock<ListedThread>,
 }
 
 impl Reception {
@@ -138,7 +140,23 @@ impl Reception {
                 at: target,
             }),
             hang_up: Mutex::new(None),
+            listed: OnceLock::new(),
         }
+    }
+
+    /// Stands in the process list as `id` until the receiver ends.
+    pub(super) fn list(self: &Arc<Self>, id: u64) {
+        let this = Arc::downgrade(self);
+        let on_kill = move || {
+            if let Some(reception) = this.upgrade() {
+                reception.tell_to_end();
+            }
+        };
+        let what = ("connecting host", "Connect");
+        let thread = "thread/sql/replica_io";
+        let listed = ListedThread::new(&self.instance, id, thread, what, Box::new(on_kill));
+        listed.show_state(self.view.lock().state.text());
+        assert!(self.listed.set(listed).is_ok(), "it is listed once");
     }
 
     /// The channel's name.
@@ -222,6 +240,9 @@ impl Reception {
 
     /// The receiver has come this far.
     pub fn enter(&self, state: ReceiverState) {
+        if let Some(listed) = self.listed.get() {
+            listed.show_state(state.text());
+        }
         let mut view = self.view.lock();
         view.state = state;
         if state == ReceiverState::Streaming {
@@ -297,7 +318,8 @@ impl Reception {
 
     /// Is the receiver to end?
     pub fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::Acquire)
+        let is_killed = || self.listed.get().is_some_and(ListedThread::is_killed);
+        self.is_stopping.load(Ordering::Acquire) || is_killed()
     }
 
     /// How the connection is ended from outside.
@@ -320,6 +342,9 @@ impl Reception {
 
     /// The receiver's thread ends.
     pub fn has_ended(&self) {
+        if let Some(listed) = self.listed.get() {
+            listed.leave();
+        }
         {
             let mut view = self.view.lock();
             view.state = ReceiverState::Off;
@@ -328,8 +353,8 @@ impl Reception {
         self.ended.notify_all();
     }
 
-    /// Ends the receiver, and waits for it.
-    pub(super) fn stop(&self) {
+    /// Tells the receiver to end, whatever it waits for.
+    fn tell_to_end(&self) {
         {
             let _view = self.view.lock();
             self.is_stopping.store(true, Ordering::Release);
@@ -338,6 +363,11 @@ impl Reception {
         if let Some(hang_up) = &*self.hang_up.lock() {
             hang_up();
         }
+    }
+
+    /// Ends the receiver, and waits for it.
+    pub(super) fn stop(&self) {
+        self.tell_to_end();
         let mut view = self.view.lock();
         while view.state != ReceiverState::Off {
             self.ended.wait(&mut view);

@@ -7,7 +7,7 @@ use esker_types::{DateTime, SqlResult, Value};
 use super::channel::{Channel, ChannelView};
 use super::reception::{ReceiverState, ReceiverView};
 use super::statements::chosen;
-use crate::applier::{Failure, Status, Until};
+use crate::applier::{Failure, Status, Until, state_of_applier};
 use crate::instance::Instance;
 use crate::show::{Table, t};
 
@@ -304,19 +304,6 @@ fn row(
         ),
         ("Network_Namespace", t(&settings.network_namespace)),
     ]
-}
-
-/// `Replica_SQL_Running_State`.
-fn state_of_applier(applier: &Status) -> &'static str {
-    if applier.delay_left.is_some() {
-        "Waiting until SOURCE_DELAY seconds after source executed event"
-    } else if !applier.is_running {
-        ""
-    } else if applier.in_flight > 0 {
-        "Applying transactions"
-    } else {
-        "Replica has read all relay log; waiting for more updates"
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub struct ClientInfo {
     pub compression: Option<(&'static str, u32)>,
     /// The account is taken as it is here, and not looked up among the instance's.
     pub embedded: bool,
+    /// What performance_schema calls its thread.
+    pub thread: &'static str,
     /// Ends the connection; called by KILL from another session.
     pub on_kill: Box<dyn Fn() + Send + Sync>,
     /// Leaves the worker thread on which the session steps to other sessions; called where a step takes longer than it
@@ -48,6 +50,9 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// What the thread of a client is called.
+    pub const THREAD: &'static str = "thread/sql/one_connection";
+
     /// A client inside this process, logged in to `account` without a socket; every choice is off.
     pub fn inside(connection_id: u64, account: Account) -> Self {
         Self {
@@ -66,6 +71,7 @@ impl ClientInfo {
             tls: None,
             compression: None,
             embedded: true,
+            thread: Self::THREAD,
             on_kill: Box::new(|| ()),
             leave_worker: Box::new(|| ()),
         }

@@ -23,9 +23,10 @@
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared` (commands about prepared statements), `statements` (the statements), `cursor` (rows kept for
 //!   COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the client hears of its session)
-//! - `registry` (process list, KILL), `user_locks` (GET_LOCK), `counts` (status counters), `measure` (statistics),
-//!   `instruments` (UPDATE of what is collected), `audited` (the audit log), `profiles` (SHOW PROFILES), `traces`
-//!   (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin), `components` (INSTALL COMPONENT), `servers` (DROP SERVER)
+//! - `registry` (process list, KILL), `listed` (threads in it without a session), `user_locks` (GET_LOCK), `counts`
+//!   (status counters), `measure` (statistics), `instruments` (UPDATE of what is collected), `audited` (the audit log),
+//!   `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin), `components` (INSTALL
+//!   COMPONENT), `servers` (DROP SERVER)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
 //! - `program` (stored programs, CALL, SIGNAL and its kin), `events` (CREATE and ALTER EVENT)
 //! - `handlers` (HANDLER), `lock_tables` (LOCK TABLES), `flush` (FLUSH), `kill` (KILL), `replication` (PURGE, RESET and
@@ -63,6 +64,7 @@ mod hints;
 mod histogram;
 mod instruments;
 mod kill;
+pub(crate) mod listed;
 mod load;
 mod lock_tables;
 mod lock_waits;
@@ -249,6 +251,7 @@ impl Session {
                 tls: client.tls,
                 compression: client.compression,
                 inside: client.embedded,
+                thread: client.thread,
             },
             instance.now_micros(),
             client.on_kill,

@@ -1,7 +1,7 @@
 //! Who is connected: the process list, and KILL.
 //!
-//! Neighbours: `Session` registers itself; `show` and `information_schema` list; the server's KILL
-//! reaches sessions through here.
+//! Neighbours: `Session` registers itself, `listed` threads that have none; `show` and `information_schema` list; the
+//! server's KILL reaches sessions through here.
 //! **Invariants**: an entry lives exactly as long as its session; a kill flag is set before the
 //! session's wait is cancelled, so a waiter that wakes sees why.
 
@@ -52,6 +52,8 @@ pub struct Connection {
     pub compression: Option<(&'static str, u32)>,
     /// There is no client: the session serves the server itself.
     pub inside: bool,
+    /// What performance_schema calls its thread.
+    pub thread: &'static str,
 }
 
 /// What the process list shows of a session; shared between it and everybody who asks.
@@ -291,6 +293,21 @@ impl Process {
     /// Is the current statement or the session killed?
     pub fn is_killed(&self) -> bool {
         self.kill.load(Ordering::Relaxed) != ALIVE
+    }
+
+    /// The same, and the server does not go down.
+    pub(crate) fn is_killed_alone(&self) -> bool {
+        matches!(
+            self.kill.load(Ordering::Relaxed),
+            KILL_QUERY | KILL_CONNECTION
+        )
+    }
+
+    /// What is killed stays so, whatever begins next.
+    pub(crate) fn stay_killed(&self) {
+        if self.is_killed() {
+            self.mark(KILL_CONNECTION);
+        }
     }
 
     /// The error of a killed statement, if it is killed.

@@ -4,7 +4,7 @@
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `events` those by the clock, `failover` other sources, `modes` what gtid_mode says, `options` those
 //! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop, `stages` what is shown of a
-//! channel, `unlogged` servers without a binary log.
+//! channel, `threads` its threads in the process list, `unlogged` servers without a binary log.
 
 mod certificates;
 mod differences;
@@ -17,6 +17,7 @@ mod roles;
 mod rules;
 mod sources;
 mod stages;
+mod threads;
 mod unlogged;
 
 use std::path::Path;

@@ -80,12 +80,13 @@ fn threads(viewer: &Viewer) -> Vec<Vec<Value>> {
         let detail = p.detail();
         let seconds = (now - p.since_micros()).max(0) / 1_000_000;
         let transport = match p.connection().tls {
-            Some(_) => "SSL/TLS",
-            None => "TCP/IP",
+            Some(_) => text("SSL/TLS"),
+            None if p.connection().inside => Value::Null,
+            None => text("TCP/IP"),
         };
         vec![
             Value::UInt(p.id),
-            text("thread/sql/one_connection"),
+            text(p.connection().thread),
             text("FOREGROUND"),
             Value::UInt(p.id),
             text(&detail.user),
@@ -97,7 +98,7 @@ fn threads(viewer: &Viewer) -> Vec<Vec<Value>> {
             optional(detail.info.as_ref().filter(|i| !i.is_empty())),
             text("YES"),
             text("YES"),
-            text(transport),
+            transport,
             text("USR_default"),
             text("PRIMARY"),
             text("NO"),

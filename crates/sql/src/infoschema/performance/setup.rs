@@ -37,11 +37,17 @@ pub(super) static SOURCES: &[Source] = &[
         "setup_threads",
         &["NAME", "ENABLED", "HISTORY", "PROPERTIES"],
         |_| {
-            vec![
-                ["thread/sql/one_connection", "YES", "YES", "user"]
-                    .map(text)
-                    .to_vec(),
-            ]
+            let threads = [
+                "one_connection",
+                "replica_io",
+                "replica_sql",
+                "replica_worker",
+            ];
+            let row = |name| {
+                let name = format!("thread/sql/{name}");
+                [&*name, "YES", "YES", "user"].map(text).to_vec()
+            };
+            threads.into_iter().map(row).collect()
         },
     ),
     Source::new(
