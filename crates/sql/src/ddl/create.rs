@@ -66,6 +66,9 @@ pub(super) fn create_table(
     let name = resolve(&create.name, ctx.database)?;
     names::check_table(&name, ctx.user)?;
     check_supported(create)?;
+    // As in MySQL the table that LIKE names comes first, even if there is a table of the new one's name.
+    let like = create.like.as_ref();
+    let source = like.map(|like| source_of(ctx, like, &name)).transpose()?;
     if !claim(ctx, create, &name)? {
         return already_exists(ctx, create, &name);
     }
@@ -74,9 +77,8 @@ pub(super) fn create_table(
         .schema(&name.schema)
         .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let mut inherited = None;
-    let (mut draft, options) = match &create.like {
-        Some(like) => {
-            let source = source_of(ctx, like)?;
+    let (mut draft, options) = match source {
+        Some(source) => {
             if create.temporary && source.partitioning.is_some() {
                 return Err(errors::partitioned_temporary().into());
             }
@@ -126,8 +128,18 @@ pub(super) fn create_table(
 }
 
 /// The table that LIKE names, locked.
-fn source_of(ctx: &mut DdlCtx<'_>, like: &ObjectName) -> Result<Arc<TableDef>, ExecError> {
+///
+/// # Errors
+/// 1066: it is the new one.
+fn source_of(
+    ctx: &mut DdlCtx<'_>,
+    like: &ObjectName,
+    new: &TableName,
+) -> Result<Arc<TableDef>, ExecError> {
     let source = resolve(like, ctx.database)?;
+    if source == *new {
+        return Err(errors::not_unique_table(&new.name).into());
+    }
     names::check_source(&source)?;
     if ctx.temporary(&source).is_none() {
         ctx.lock_table(&source, MdlMode::Shared)?;
