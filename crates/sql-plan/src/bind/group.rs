@@ -283,8 +283,8 @@ fn check_full(
 ) -> SqlResult<()> {
     let mut determined = determined_slots(clauses, keys, rollup);
     determined.extend(aggs.iter().map(|agg| agg.slot));
-    let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
-        let mut free = first_free(e, keys, &determined);
+    let check = |e: &Expr, parts: &[Expr], nth: usize, clause: &str| -> SqlResult<()> {
+        let mut free = first_free(e, parts, &determined);
         e.visit(&mut |e| {
             if let ExprKind::Window(call) = e.kind {
                 let mut inside = clauses.windows.exprs_of(call);
@@ -301,13 +301,18 @@ fn check_full(
         })
     };
     for (nth, output) in clauses.outputs.iter().enumerate() {
-        check(&output.expr, nth + 1, "SELECT list")?;
+        // A key that is an expression determines itself, but as in MySQL nothing that is computed from it.
+        let whole = &output.expr;
+        if !keys.iter().any(|key| walk::same(key, whole)) {
+            check(whole, &[], nth + 1, "SELECT list")?;
+        }
     }
+    // Here keys stand for what the select list gives a name to.
     if let Some(having) = &*clauses.having {
-        check(having, 1, "HAVING clause")?;
+        check(having, keys, 1, "HAVING clause")?;
     }
     for (nth, key) in clauses.order.iter().enumerate() {
-        check(&key.expr, nth + 1, "ORDER BY clause")?;
+        check(&key.expr, keys, nth + 1, "ORDER BY clause")?;
     }
     Ok(())
 }
