@@ -7,10 +7,10 @@
 //! `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored programs, compiled) · [`session`] (one client) ·
 //! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
 //! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle` (pauses for others),
-//! `querylog` (slow and general log), `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory
-//! as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) ·
-//! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor), `testing`
-//! (sessions for tests).
+//! `querylog` (slow and general log), `logtable` (the same as tables), `audit` (audit log) · `xids` (XA transactions) ·
+//! [`datadir`] (the data directory as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema`
+//! (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that
+//! need every floor), `testing` (sessions for tests).
 
 pub mod applier;
 mod audit;
@@ -21,6 +21,7 @@ pub mod dml;
 mod host;
 pub mod infoschema;
 mod instance;
+mod logtable;
 mod persisted;
 mod printer;
 mod program;

@@ -1,12 +1,13 @@
-//! The slow query log and the general log: files of statements, in MySQL's format.
+//! The slow query log and the general log: statements in MySQL's format, in files, in tables or in both.
 //!
 //! Neighbours: `session` writes an entry where a command begins (general) or has taken long (slow); `instance` carries
-//! the variables over; FLUSH LOGS opens the files anew; `audit` has a file of its own kind.
+//! the variables over; FLUSH LOGS opens the files anew; `logtable` keeps the rows of tables; `audit` has a file of its
+//! own kind.
 //! **Invariants**
 //! - A log that is off costs a statement one load.
 //! - Statements that name passwords are written with their literals taken out.
 //! - Nothing is appended to another file of the server, whatever the variables say.
-//! - A file that cannot be written to switches its log off and says so in the server's log: statements go on.
+//! - A log that cannot be written to is switched off and says so in the server's log: statements go on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use esker_types::SqlMode;
 use esker_vfs::{Env, File, OpenMode, OutsideFile, OutsideKind};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+
+use crate::logtable::{Field, LogTable};
 
 /// Statements with these words may hold a password, words with an error in them, too.
 const SECRET_WORDS: [&str; 4] = ["identif", "passw", "pasw", "master_user"];
@@ -29,6 +32,9 @@ pub(crate) const FILES: [&str; 3] = [
 ];
 /// Endings of names of logs in the data directory: every other file there may be one of the server's own.
 const ENDINGS: [&str; 6] = ["csv", "err", "json", "log", "out", "txt"];
+
+/// Files of the tables `mysql.general_log` and `mysql.slow_log`, in the data directory.
+const TABLE_FILES: [&str; 2] = ["general_log.csv", "slow_log.csv"];
 
 /// What a name says of the file that a log is to be appended to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +54,11 @@ pub(crate) fn place(data_dir: &Path, name: &str) -> Place {
         return Place::Nowhere;
     };
     let ends_like_log = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
         let ending = path.extension().and_then(|ending| ending.to_str());
-        ending.is_some_and(|ending| ENDINGS.contains(&ending))
+        let is_of_table =
+            name.is_some_and(|name| TABLE_FILES.contains(&&*name.replace(".older", "")));
+        ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !is_of_table
     };
     let found = OutsideFile::kind(data_dir).and_then(|_| OutsideFile::real_path(data_dir));
     let Ok(data) = found else {
@@ -75,17 +84,52 @@ pub(crate) fn place(data_dir: &Path, name: &str) -> Place {
 }
 
 /// Both logs.
-#[derive(Default)]
 pub(crate) struct QueryLogs {
     pub(crate) slow: QueryLog,
     pub(crate) general: QueryLog,
 }
 
+impl QueryLogs {
+    /// Both logs of the server with this data directory, off.
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        let [general, slow] = TABLE_FILES.map(|name| QueryLog::new(data_dir.join(name)));
+        Self { slow, general }
+    }
+}
+
+/// Where entries go (`log_output`).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outputs {
+    file: bool,
+    table: bool,
+}
+
+impl Outputs {
+    /// What the variable says; NONE is stronger than the others.
+    pub(crate) fn of(variable: &str) -> Self {
+        let has = |word| {
+            variable
+                .split(',')
+                .any(|w| w.trim().eq_ignore_ascii_case(word))
+        };
+        Self {
+            file: has("FILE") && !has("NONE"),
+            table: has("TABLE") && !has("NONE"),
+        }
+    }
+}
+
 /// One log.
-#[derive(Default)]
 pub(crate) struct QueryLog {
     on: AtomicBool,
-    file: Mutex<LogFile>,
+    target: Mutex<Target>,
+}
+
+/// What the entries of a log are appended to.
+struct Target {
+    outputs: Outputs,
+    file: LogFile,
+    table: LogTable,
 }
 
 /// A file that lines are appended to.
@@ -129,10 +173,28 @@ impl LogFile {
 }
 
 impl QueryLog {
-    /// On or off, and where to: `name` is relative to the data directory.
-    pub(crate) fn switch(&self, on: bool, data_dir: &Path, name: &str) {
-        self.file.lock().aim(data_dir.join(name));
-        self.on.store(on && !name.is_empty(), Ordering::Relaxed);
+    fn new(table: PathBuf) -> Self {
+        let target = Target {
+            outputs: Outputs::default(),
+            file: LogFile::default(),
+            table: LogTable::new(table),
+        };
+        Self {
+            on: AtomicBool::new(false),
+            target: Mutex::new(target),
+        }
+    }
+
+    /// On or off, and where to: `name` is that of the file, relative to the data directory.
+    pub(crate) fn switch(&self, on: bool, outputs: Outputs, data_dir: &Path, name: &str) {
+        let mut target = self.target.lock();
+        target.file.aim(data_dir.join(name));
+        target.outputs = Outputs {
+            file: outputs.file && !name.is_empty(),
+            ..outputs
+        };
+        let some = target.outputs.file || target.outputs.table;
+        self.on.store(on && some, Ordering::Relaxed);
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -141,19 +203,65 @@ impl QueryLog {
 
     /// The next entry opens the file anew, which was renamed to begin another.
     pub(crate) fn reopen(&self) {
-        self.file.lock().close();
+        self.target.lock().file.close();
     }
 
     /// Appends an entry.
-    pub(crate) fn write(&self, env: &Env, entry: &str) {
-        let mut file = self.file.lock();
-        if let Err(e) = file.append(env, entry.as_bytes()) {
+    pub(crate) fn write(&self, env: &Env, entry: &impl Entry) {
+        let mut target = self.target.lock();
+        if let Err((path, e)) = target.append(env, entry) {
             self.on.store(false, Ordering::Relaxed);
-            tracing::error!(
-                "cannot write {}: {e}; the log is off now",
-                file.path().display()
-            );
+            tracing::error!("cannot write {}: {e}; the log is off now", path.display());
         }
+    }
+
+    /// The rows of the log's table, oldest first.
+    pub(crate) fn rows(&self, env: &Env) -> std::io::Result<Vec<Vec<Vec<u8>>>> {
+        self.target.lock().table.rows(env)
+    }
+
+    /// Forgets the rows of the log's table.
+    pub(crate) fn truncate(&self, env: &Env) -> std::io::Result<()> {
+        self.target.lock().table.truncate(env)
+    }
+}
+
+impl Target {
+    fn append(&mut self, env: &Env, entry: &impl Entry) -> Result<(), (PathBuf, std::io::Error)> {
+        if self.outputs.file {
+            let done = self.file.append(env, entry.print().as_bytes());
+            done.map_err(|e| (self.file.path().to_owned(), e))?;
+        }
+        if self.outputs.table {
+            let done = self.table.append(env, &entry.row());
+            done.map_err(|e| (self.table.path().to_owned(), e))?;
+        }
+        Ok(())
+    }
+}
+
+/// An entry of a log.
+pub(crate) trait Entry {
+    /// As it stands in the file.
+    fn print(&self) -> String;
+
+    /// The columns of the table.
+    fn row(&self) -> Vec<Field<'_>>;
+}
+
+/// The session that an entry is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Whose<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) connection: u64,
+    pub(crate) server_id: u64,
+}
+
+impl Whose<'_> {
+    /// As the column user_host has it.
+    fn account(&self) -> String {
+        format!("{0}[{0}] @ {1} []", self.user, self.host)
     }
 }
 
@@ -182,12 +290,16 @@ pub(crate) fn moment(micros: i64) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
+/// A moment as a column of a table has it, in UTC.
+fn instant(micros: i64) -> String {
+    let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
+}
+
 /// What the slow query log says of a statement.
 pub(crate) struct SlowEntry<'a> {
     pub(crate) ended: i64,
-    pub(crate) user: &'a str,
-    pub(crate) host: &'a str,
-    pub(crate) connection: u64,
+    pub(crate) whose: Whose<'a>,
     pub(crate) query_micros: i64,
     pub(crate) lock_micros: u64,
     pub(crate) rows_sent: u64,
@@ -197,34 +309,77 @@ pub(crate) struct SlowEntry<'a> {
 }
 
 impl SlowEntry<'_> {
-    pub(crate) fn print(&self) -> String {
+    /// The statement without its end.
+    fn statement(&self) -> &str {
+        self.text.trim_end().trim_end_matches(';')
+    }
+}
+
+impl Entry for SlowEntry<'_> {
+    fn print(&self) -> String {
         let seconds = |micros: u64| micros as f64 / 1e6;
-        let Self {
-            user,
-            host,
-            connection,
-            ..
-        } = self;
         let database = self
             .database
             .map_or_else(String::new, |name| format!("use {name};\n"));
         format!(
-            "# Time: {}\n# User@Host: {user}[{user}] @ {host} []  Id: {connection:>5}\n\
+            "# Time: {}\n# User@Host: {}  Id: {:>5}\n\
              # Query_time: {:.6}  Lock_time: {:.6} Rows_sent: {}  Rows_examined: {}\n{database}SET timestamp={};\n{};\n",
             moment(self.ended),
+            self.whose.account(),
+            self.whose.connection,
             seconds(self.query_micros.max(0) as u64),
             seconds(self.lock_micros),
             self.rows_sent,
             self.rows_examined,
             (self.ended - self.query_micros) / 1_000_000,
-            self.text.trim_end().trim_end_matches(';'),
+            self.statement(),
         )
+    }
+
+    fn row(&self) -> Vec<Field<'_>> {
+        vec![
+            Field::text(instant(self.ended - self.query_micros)),
+            Field::text(self.whose.account()),
+            Field::Number(self.query_micros.max(0) as u64),
+            Field::Number(self.lock_micros),
+            Field::Number(self.rows_sent),
+            Field::Number(self.rows_examined),
+            Field::text(self.database.unwrap_or_default()),
+            Field::Number(self.whose.server_id),
+            Field::text(self.statement()),
+            Field::Number(self.whose.connection),
+        ]
     }
 }
 
-/// A line of the general log.
-pub(crate) fn general_line(micros: i64, connection: u64, command: &str, text: &str) -> String {
-    format!("{}\t{connection:>5} {command}\t{text}\n", moment(micros))
+/// What the general log says of a command.
+pub(crate) struct GeneralEntry<'a> {
+    pub(crate) begun: i64,
+    pub(crate) whose: Whose<'a>,
+    pub(crate) command: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl Entry for GeneralEntry<'_> {
+    fn print(&self) -> String {
+        let Self { command, text, .. } = self;
+        let connection = self.whose.connection;
+        format!(
+            "{}\t{connection:>5} {command}\t{text}\n",
+            moment(self.begun)
+        )
+    }
+
+    fn row(&self) -> Vec<Field<'_>> {
+        vec![
+            Field::text(instant(self.begun)),
+            Field::text(self.whose.account()),
+            Field::Number(self.whose.connection),
+            Field::Number(self.whose.server_id),
+            Field::text(self.command),
+            Field::text(self.text),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -247,6 +402,8 @@ mod tests {
             ("../mine", Place::Fine),
             (&*elsewhere, Place::Fine),
             ("accounts", Place::OfServer),
+            ("general_log.csv", Place::OfServer),
+            ("slow_log.older.csv", Place::OfServer),
             ("auto.cnf", Place::OfServer),
             ("wal/000.log", Place::OfServer),
             ("wal/../accounts", Place::OfServer),
@@ -270,9 +427,12 @@ mod tests {
     fn entries_are_those_of_mysql() {
         let entry = SlowEntry {
             ended: 1_700_000_001_500_000,
-            user: "app",
-            host: "localhost",
-            connection: 8,
+            whose: Whose {
+                user: "app",
+                host: "localhost",
+                connection: 8,
+                server_id: 1,
+            },
             query_micros: 1_250_000,
             lock_micros: 500,
             rows_sent: 3,
@@ -284,7 +444,16 @@ mod tests {
                         # Query_time: 1.250000  Lock_time: 0.000500 Rows_sent: 3  Rows_examined: 40\nuse shop;\n\
                         SET timestamp=1700000000;\nSELECT 1;\n";
         assert_eq!(entry.print(), expected);
-        let line = general_line(1_700_000_000_000_000, 12, "Query", "SELECT 2");
+        let entry = GeneralEntry {
+            begun: 1_700_000_000_000_000,
+            whose: Whose {
+                connection: 12,
+                ..entry.whose
+            },
+            command: "Query",
+            text: "SELECT 2",
+        };
+        let line = entry.print();
         assert_eq!(line, "2023-11-14T22:13:20.000000Z\t   12 Query\tSELECT 2\n");
     }
 

@@ -416,6 +416,65 @@ fn the_audit_log_has_logins_denials_and_statements_by_class() {
 }
 
 #[test]
+fn logs_of_statements_are_tables_where_one_wants_them() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &["--log-output=TABLE", "--general-log=ON"]);
+    let file = |name: &str| log_of(&dir.path().join("data").join(name));
+    let mut c = server.connect();
+    let logged = |c: &mut Client, text: &str| {
+        c.lines(&format!(
+            "SELECT CONCAT_WS('|', user_host, thread_id = CONNECTION_ID(), server_id, command_type, \
+             event_time BETWEEN NOW() - INTERVAL 1 DAY AND NOW() + INTERVAL 1 SECOND) \
+             FROM mysql.general_log WHERE argument LIKE 'SELECT \\'{text}%'"
+        ))
+    };
+    c.run("SELECT 'first', \"a \\\"quoted\\\"\nline, and a comma\"");
+    assert_eq!(
+        logged(&mut c, "first"),
+        ["root[root] @ localhost []|1|1|Query|1"]
+    );
+    let argument = "SELECT argument = 'SELECT \\'first\\', \"a \\\\\"quoted\\\\\"\nline, and a comma\"' \
+                    FROM mysql.general_log WHERE argument LIKE 'SELECT _first%'";
+    assert_eq!(c.value(argument), "1");
+    assert_eq!(file("general.log"), "");
+
+    // A slow statement, and the columns of its row.
+    c.run("SET GLOBAL slow_query_log = ON; SET long_query_time = 0.05; CREATE DATABASE d; USE d");
+    c.run("SELECT SLEEP(0.1), 'slow one'");
+    let row = "SELECT CONCAT_WS('|', user_host, query_time BETWEEN '00:00:00.1' AND '00:10:00', lock_time, rows_sent, \
+               rows_examined, db, server_id, thread_id = CONNECTION_ID()) FROM mysql.slow_log \
+               WHERE sql_text LIKE '%slow one%'";
+    assert_eq!(
+        c.lines(row),
+        ["root[root] @ localhost []|1|00:00:00.000000|1|0|d|1|1"]
+    );
+    assert_eq!(file("slow.log"), "");
+
+    // Both, and nothing at all.
+    c.run("SET GLOBAL log_output = 'FILE,TABLE'");
+    c.run("SELECT 'twice'");
+    assert_eq!(logged(&mut c, "twice").len(), 1);
+    assert!(file("general.log").contains("SELECT 'twice'"));
+    c.run("SET GLOBAL log_output = 'NONE,TABLE'");
+    c.run("SELECT 'never'");
+    c.run("SET GLOBAL log_output = 'TABLE'");
+    assert!(logged(&mut c, "never").is_empty());
+
+    // Rows outlive the server, and TRUNCATE empties the table.
+    c.run("SET GLOBAL general_log = OFF");
+    drop(c);
+    server.stop();
+    let server = Server::start(dir.path(), &["--log-output=TABLE", "--general-log=OFF"]);
+    let mut c = server.connect();
+    assert_eq!(logged(&mut c, "first").len(), 1);
+    c.run("TRUNCATE TABLE mysql.general_log");
+    assert_eq!(c.value("SELECT COUNT(*) FROM mysql.general_log"), "0");
+    c.run("SET GLOBAL general_log = ON");
+    c.run("SELECT 'again'");
+    assert_eq!(logged(&mut c, "again").len(), 1);
+}
+
+#[test]
 fn slow_statements_and_all_statements_are_logged() {
     let dir = tempfile::tempdir().expect("folder");
     // Of two statements one is longer than the limit, and one is shorter, however slow the machine is.

@@ -392,6 +392,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("log_bin_trust_function_creators", G, SET, VarKind::Bool, "OFF"),
     var("log_error", G, FIX, VarKind::Text, "stderr"),
     var("log_error_services", G, FIX, VarKind::Text, "log_filter_internal; log_sink_internal"),
+    var("log_output", G, SET, VarKind::Words(&["FILE", "TABLE", "NONE"]), "FILE"),
     var("log_replica_updates", G, FIX, VarKind::Bool, "ON"),
     var("log_slave_updates", G, FIX, VarKind::Bool, "ON"),
     stays("log_timestamps", G, SET, VarKind::Enum(&["UTC", "SYSTEM"]), "UTC"),

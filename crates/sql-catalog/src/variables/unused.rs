@@ -224,7 +224,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("locked_in_memory", G, FIX, VarKind::Bool, "OFF"),
     unused("log_error_suppression_list", G, SET, VarKind::Text, ""),
     unused("log_error_verbosity", G, SET, VarKind::UInt { min: 1, max: 3 }, "2"),
-    unused("log_output", G, SET, VarKind::Words(&["FILE", "TABLE", "NONE"]), "FILE"),
     unused("log_queries_not_using_indexes", G, SET, VarKind::Bool, "OFF"),
     unused("log_raw", G, SET, VarKind::Bool, "OFF"),
     unused("log_slow_admin_statements", G, SET, VarKind::Bool, "OFF"),

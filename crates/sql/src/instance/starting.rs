@@ -147,6 +147,7 @@ impl Starting {
         let version = globals.named("version").as_text().to_owned();
         let started_micros = config.env.clock.wall_micros();
         let rules = RulesAtStart::read(&lists)?;
+        let query_logs = QueryLogs::new(&config.data_dir);
         let mut instance = Instance {
             started_micros,
             env: config.env,
@@ -176,7 +177,7 @@ impl Starting {
             first_start,
             xids: OnceLock::new(),
             host_slot: HostSlot::default(),
-            query_logs: QueryLogs::default(),
+            query_logs,
             audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
         };

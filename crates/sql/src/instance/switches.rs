@@ -10,6 +10,7 @@ use std::time::Duration;
 use esker_engine::FlushPolicy;
 
 use super::Instance;
+use crate::querylog::Outputs;
 
 impl Instance {
     /// Gives the log the flush policy that the variables say: at start, and after SET GLOBAL of one
@@ -53,6 +54,7 @@ impl Instance {
         let measures = ["performance_schema", "esker_statement_statistics"];
         self.digests
             .switch(measures.iter().all(|name| self.variable_is_on(name)));
+        let outputs = Outputs::of(&self.variable_text("log_output"));
         for (log, switch, file) in [
             (
                 &self.query_logs.slow,
@@ -63,6 +65,7 @@ impl Instance {
         ] {
             log.switch(
                 self.variable_is_on(switch),
+                outputs,
                 &self.data_dir,
                 &self.variable_text(file),
             );

@@ -16,7 +16,7 @@ use esker_types::SqlError;
 
 use super::plans::{AsIsHasher, PlanKey, hash_of};
 use super::{Counter, Session};
-use crate::querylog::{self, SlowEntry};
+use crate::querylog::{self, GeneralEntry, SlowEntry, Whose};
 use crate::statements::{Digest, Measured, beginning};
 
 /// Digests that a session keeps.
@@ -88,16 +88,29 @@ impl Measure {
 }
 
 impl Session {
-    /// The general log's line of a command.
+    /// The general log's entry of a command.
     pub(super) fn log_command(&self, now: i64, command: &str, text: &[u8]) {
         let instance = &self.context.instance;
         let log = &instance.query_logs.general;
         if log.is_on() {
             let text = String::from_utf8_lossy(text);
-            let text = querylog::without_secrets(&text, self.vars.sql_mode);
-            let id = self.context.process.id;
-            let line = querylog::general_line(now, id, command, &text);
-            log.write(&instance.env, &line);
+            let entry = GeneralEntry {
+                begun: now,
+                whose: self.whose(),
+                command,
+                text: &querylog::without_secrets(&text, self.vars.sql_mode),
+            };
+            log.write(&instance.env, &entry);
+        }
+    }
+
+    /// This session, as the logs name it.
+    fn whose(&self) -> Whose<'_> {
+        Whose {
+            user: &self.context.user,
+            host: &self.context.host,
+            connection: self.context.process.id,
+            server_id: self.context.instance.variable_u64("server_id"),
         }
     }
 
@@ -112,9 +125,7 @@ impl Session {
         let measured = self.measure.current.as_ref();
         let entry = SlowEntry {
             ended: now,
-            user: &self.context.user,
-            host: &self.context.host,
-            connection: self.context.process.id,
+            whose: self.whose(),
             query_micros: taken,
             lock_micros: measured.map_or(0, |m| m.lock_wait.as_micros() as u64),
             rows_sent: measured.map_or(0, |m| m.sent),
@@ -122,7 +133,7 @@ impl Session {
             database: self.context.database.as_deref(),
             text: &querylog::without_secrets(&info, self.vars.sql_mode),
         };
-        log.write(&instance.env, &entry.print());
+        log.write(&instance.env, &entry);
     }
 
     /// A statement begins that is known by the key of its plan.

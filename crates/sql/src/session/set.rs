@@ -24,7 +24,7 @@ use crate::querylog;
 use crate::scheduler::DISABLED;
 
 /// Global variables that switch parts of the engine on and off.
-const SWITCHES: [&str; 13] = [
+const SWITCHES: [&str; 14] = [
     "esker_async_commit",
     "esker_audit_log",
     "esker_audit_log_events",
@@ -36,6 +36,7 @@ const SWITCHES: [&str; 13] = [
     "esker_verify_metadata_answers",
     "general_log",
     "general_log_file",
+    "log_output",
     "slow_query_log",
     "slow_query_log_file",
 ];

@@ -1,18 +1,21 @@
 //! Rows of the tables of the schema `mysql`.
 //!
-//! Neighbours: `source` asks by table name. Parts: `grants` (accounts and what they may do) · `statistics` (sizes of
-//! tables and indexes, costs, time zones, GTIDs).
+//! Neighbours: `source` asks by table name. Parts: `grants` (accounts and what they may do) · `logs` (the logs of
+//! statements) · `statistics` (sizes of tables and indexes, costs, time zones, GTIDs).
 //! **Invariants**: the tables are for reading; CREATE USER, GRANT and the like change what they show. A table that is
 //! not listed here has no rows: Esker has nothing of its kind.
 
 mod grants;
+mod logs;
 mod statistics;
 
 use super::performance;
 use super::source::Source;
 
 /// Every table that has rows.
-pub(super) static SOURCES: &[&[Source]] = &[&[
+pub(super) static SOURCES: &[&[Source]] = &[TABLES, logs::SOURCES];
+
+static TABLES: &[Source] = &[
     Source::new("user", grants::USER, grants::users),
     Source::new(
         "replication_asynchronous_connection_failover",
@@ -73,4 +76,4 @@ pub(super) static SOURCES: &[&[Source]] = &[&[
         statistics::TIME_ZONE_NAME,
         statistics::zone_names,
     ),
-]];
+];
