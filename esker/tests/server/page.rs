@@ -182,6 +182,23 @@ fn an_administrator_sees_it_when_there_is_no_connection_left() {
 }
 
 #[test]
+fn silent_connections_keep_nobody_out() {
+    let (_server, port, _dir) = server(&[]);
+    let connect = |_| TcpStream::connect(("127.0.0.1", port)).expect("connects");
+    let mut silent: Vec<TcpStream> = (0..300).map(connect).collect();
+    for half in &mut silent {
+        // It may have been hung up on.
+        let _ = half.write_all(b"GET / HTTP/1.1\r\nHost: ");
+    }
+    let page = get(port, "/metrics", ROOT);
+    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+    // The first ones had to go for it.
+    let mut end = Vec::new();
+    let first = silent[0].read_to_end(&mut end);
+    assert!(first.is_err() || end.is_empty(), "{end:?}");
+}
+
+#[test]
 fn bad_requests_are_told_so() {
     let (_server, port, _dir) = server(&[]);
     for (request, status) in [

@@ -8,19 +8,23 @@
 //!   login as every client's, and sees what the account may see. Nothing can be changed from here.
 //! - Before the log is read everything is answered with 503 and how far the recovery is.
 //! - A viewer needs no free connection if the account may use the door of administrators.
-//! - At most [`MAX_VIEWERS`] connections, one request each, [`http::MAX_REQUEST`] bytes, [`TIMEOUT`].
+//! - At most [`MAX_VIEWERS`] answers at a time, one a connection, of [`TIMEOUT`].
+//! - At most [`MAX_READERS`] connections that have not sent their request yet ([`http::MAX_REQUEST`] bytes,
+//!   [`READ_TIMEOUT`]): one more takes the place of the oldest, so silent ones keep nobody out.
 
 mod http;
 mod inside;
 mod metrics;
 mod panels;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{Engine, ReplayPhase};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::listener::{ACCEPT_PAUSE, Shared};
@@ -28,10 +32,14 @@ use crate::socket::Peer;
 use http::{Request, Response};
 use inside::Refused;
 
-/// Most connections at a time.
+/// Most answers at a time.
 const MAX_VIEWERS: usize = 16;
-/// Longest request, and longest answer.
+/// Longest answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most connections whose request is awaited.
+const MAX_READERS: usize = 64;
+/// How long a request may take to arrive.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How far the server is.
 #[derive(Clone)]
@@ -45,6 +53,7 @@ pub(crate) enum Stage {
 /// Serves the page until the task is dropped.
 pub(crate) async fn serve(listener: TcpListener, stage: watch::Receiver<Stage>) {
     let viewers = Arc::new(Semaphore::new(MAX_VIEWERS));
+    let mut readers: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -54,27 +63,46 @@ pub(crate) async fn serve(listener: TcpListener, stage: watch::Receiver<Stage>) 
                 continue;
             }
         };
-        // One too many is hung up on.
-        let Ok(permit) = viewers.clone().try_acquire_owned() else {
-            continue;
-        };
+        readers.retain(|reader| !reader.is_finished());
+        while readers.len() >= MAX_READERS
+            && let Some(oldest) = readers.pop_front()
+        {
+            oldest.abort();
+        }
         let stage = stage.borrow().clone();
-        tokio::spawn(async move {
-            let served = timeout(TIMEOUT, view(stream, Peer::Tcp(address), stage)).await;
-            if !matches!(served, Ok(Ok(()))) {
-                tracing::debug!("admin page: {address} left or was too slow");
-            }
-            drop(permit);
-        });
+        let reader = tokio::spawn(read(stream, Peer::Tcp(address), stage, viewers.clone()));
+        readers.push_back(reader.abort_handle());
     }
 }
 
-async fn view(mut stream: TcpStream, peer: Peer, stage: Stage) -> std::io::Result<()> {
-    let response = match http::read(&mut stream).await? {
-        Ok(request) => answer(request, peer, stage).await,
-        Err(refusal) => refusal,
-    };
-    http::write(&mut stream, &response).await
+/// Waits for the request of a connection. It is answered by a task of its own, which no other connection can end.
+async fn read(mut stream: TcpStream, peer: Peer, stage: Stage, viewers: Arc<Semaphore>) {
+    match timeout(READ_TIMEOUT, http::read(&mut stream)).await {
+        Ok(Ok(request)) => {
+            tokio::spawn(respond(stream, peer, stage, request, viewers));
+        }
+        Ok(Err(_)) | Err(_) => tracing::debug!("admin page: a viewer left or was too slow"),
+    }
+}
+
+async fn respond(
+    mut stream: TcpStream,
+    peer: Peer,
+    stage: Stage,
+    request: Result<Request, Response>,
+    viewers: Arc<Semaphore>,
+) {
+    let served = timeout(TIMEOUT, async {
+        let response = match (request, viewers.try_acquire()) {
+            (Err(refusal), _) => refusal,
+            (Ok(_), Err(_)) => Response::unavailable("too many viewers"),
+            (Ok(request), Ok(_permit)) => answer(request, peer, stage).await,
+        };
+        http::write(&mut stream, &response).await
+    });
+    if !matches!(served.await, Ok(Ok(()))) {
+        tracing::debug!("admin page: a viewer left or was too slow");
+    }
 }
 
 async fn answer(request: Request, peer: Peer, stage: Stage) -> Response {
