@@ -437,6 +437,8 @@ fn logs_of_statements_are_tables_where_one_wants_them() {
                     FROM mysql.general_log WHERE argument LIKE 'SELECT _first%'";
     assert_eq!(c.value(argument), "1");
     assert_eq!(file("general.log"), "");
+    let logins = "SELECT argument FROM mysql.general_log WHERE command_type = 'Connect' AND thread_id = CONNECTION_ID()";
+    assert_eq!(c.lines(logins), ["root@localhost on  using TCP/IP"]);
 
     // A slow statement, and the columns of its row.
     c.run("SET GLOBAL slow_query_log = ON; SET long_query_time = 0.05; CREATE DATABASE d; USE d");

@@ -149,7 +149,7 @@ pub(super) async fn change_user(
             let database = request.database.as_deref();
             match admit_account(session, database) {
                 Ok(()) => {
-                    session.audit_login("change_user");
+                    session.note_login("change_user");
                     if must_change_password {
                         session.require_new_password();
                     }

@@ -118,7 +118,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     } else if ended.is_err() {
         shared.instance.count_aborted_client();
     }
-    session.audit_logout();
+    session.note_logout();
     // Rolling back a large transaction may take a while.
     tokio::task::block_in_place(|| drop(session));
     drop(seat);
@@ -281,7 +281,7 @@ async fn open_session<'s>(
             return None;
         }
     };
-    session.audit_login("connect");
+    session.note_login("connect");
     // Not before: the database could not be taken, and init_connect could not run.
     if must_change_password {
         session.require_new_password();

@@ -1,4 +1,4 @@
-//! Audit records of a session: logins, refusals and statements.
+//! Audit records of a session: logins, refusals and statements; logins in the general log.
 //!
 //! Neighbours: `audit` writes; `step` tells how statements ended, `prepared` what could not be prepared, the server
 //! when a client has logged in and when it leaves.
@@ -18,7 +18,22 @@ use crate::querylog::{masked, without_secrets};
 
 impl Session {
     /// The client is logged in: `event` says how.
-    pub fn audit_login(&self, event: &str) {
+    pub fn note_login(&self, event: &str) {
+        let command = match event {
+            "change_user" => "Change user",
+            _ => "Connect",
+        };
+        let context = &self.context;
+        let transport = match context.process.connection().tls {
+            Some(_) => "SSL/TLS",
+            None => "TCP/IP",
+        };
+        let database = context.database.as_deref().unwrap_or_default();
+        let text = format!(
+            "{}@{} on {database} using {transport}",
+            context.user, context.host
+        );
+        self.log_command(context.instance.now_micros(), command, text.as_bytes());
         if self.context.instance.audit.wants(Class::Connect) {
             let mut line = self.context.audit_line(event);
             if let Some(user) = &self.context.proxy_user {
@@ -29,7 +44,8 @@ impl Session {
     }
 
     /// The client leaves.
-    pub fn audit_logout(&self) {
+    pub fn note_logout(&self) {
+        self.log_command(self.context.instance.now_micros(), "Quit", b"");
         if self.context.instance.audit.wants(Class::Connect) {
             self.context
                 .write_audit(self.context.audit_line("disconnect"));
