@@ -817,3 +817,47 @@ fn proxies_act_as_the_account_they_stand_for() {
         "GRANT PROXY ON ``@`` TO `low`@`%` WITH GRANT OPTION"
     );
 }
+
+#[test]
+fn what_commits_first_does_so_also_where_it_is_denied() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER low; GRANT SELECT, INSERT ON d.t TO low");
+    let mut low = connect_as(&server, "low");
+    low.run("USE d");
+    for (nth, (statement, code)) in [
+        ("CREATE TABLE x (a INT)", 1142),
+        ("DROP TABLE t", 1142),
+        ("ALTER TABLE t ADD c INT", 1142),
+        ("CREATE INDEX i ON t (b)", 1142),
+        ("TRUNCATE TABLE t", 1142),
+        ("RENAME TABLE t TO x", 1142),
+        ("CREATE DATABASE x", 1044),
+        ("DROP DATABASE d", 1044),
+        ("CREATE VIEW v AS SELECT 1", 1142),
+        ("CREATE PROCEDURE p() SELECT 1", 1044),
+        (
+            "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
+            1142,
+        ),
+        ("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1", 1044),
+        ("DROP EVENT e", 1044),
+        ("LOCK TABLES t WRITE", 1044),
+        ("CREATE USER x", 1227),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = 100 + nth;
+        low.run(&format!("BEGIN; INSERT INTO t VALUES ({key}, 0)"));
+        assert_eq!(low.code(statement), Some(code), "{statement}");
+        low.run("ROLLBACK");
+        let kept = low.value(&format!("SELECT COUNT(*) FROM t WHERE a = {key}"));
+        assert_eq!(kept, "1", "{statement}");
+    }
+    // One that is no schema change commits nothing.
+    low.run("BEGIN; INSERT INTO t VALUES (200, 0)");
+    assert_eq!(low.code("DELETE FROM t"), Some(1142));
+    low.run("ROLLBACK");
+    assert_eq!(low.value("SELECT COUNT(*) FROM t WHERE a = 200"), "0");
+}

@@ -36,6 +36,7 @@ impl Session {
         params: &[Value],
     ) -> Result<Done, ExecError> {
         self.check_server_writable()?;
+        let committed = self.commit_transaction()?;
         let name = self.context.event_name(&create.name)?;
         let definer = self.context.event_definer(create.definer.as_ref())?;
         let clauses = &create.clauses;
@@ -48,7 +49,6 @@ impl Session {
         let computed = Some(schedule.clone());
         let def = self.event_def(create, &name, &definer, schedule);
         let (def, note) = self.in_time(def, clauses.status);
-        let committed = self.commit_transaction()?;
         let text = match params {
             [] => create.text.to_string(),
             _ => self.event_text(
@@ -74,6 +74,7 @@ impl Session {
         params: &[Value],
     ) -> Result<Done, ExecError> {
         self.check_server_writable()?;
+        let committed = self.commit_transaction()?;
         let name = self.context.event_name(&alter.name)?;
         let definer = self.context.event_definer(alter.definer.as_ref())?;
         let clauses = &alter.clauses;
@@ -84,7 +85,6 @@ impl Session {
         self.context.require_in("EVENT", &name.schema)?;
         let rename = self.context.event_rename(alter, &name)?;
         self.context.check_event_body(clauses, &name.schema)?;
-        let committed = self.commit_transaction()?;
         let text = match params {
             [] => alter.text.to_string(),
             _ => self.event_text(

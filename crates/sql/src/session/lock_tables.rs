@@ -21,10 +21,10 @@ const MAX_LISTINGS: u32 = 16;
 
 impl Session {
     pub(super) fn lock_tables(&mut self, tables: &[LockTable]) -> Result<Done, ExecError> {
+        let seq = self.commit_transaction()?;
         let tables = self.context.lockable(tables)?;
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
-        let seq = self.commit_transaction()?;
         self.lock_with_views(tables)?;
         self.locks.keep_statement_locks();
         self.txn.learn_of_commits();

@@ -164,8 +164,10 @@ impl Session {
         let committed = match ddl::commits(statement) {
             true => {
                 self.check_server_writable()?;
+                // Also before a statement that is refused, as in MySQL.
+                let committed = self.commit_transaction()?;
                 self.context.check_ddl_rights(statement)?;
-                self.commit_transaction()?
+                committed
             }
             false => {
                 self.check_read_write()?;

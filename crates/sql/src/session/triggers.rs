@@ -19,6 +19,7 @@ impl Session {
     /// CREATE TRIGGER.
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<Done, ExecError> {
         self.check_server_writable()?;
+        let committed = self.commit_transaction()?;
         let database = self.context.database.as_deref();
         let table = ddl::trigger::table_of(create, database)?;
         if is_system_schema(&table.schema) {
@@ -32,7 +33,6 @@ impl Session {
         self.context.check_definer(&definer)?;
         self.context
             .require_on(&["TRIGGER"], &table.schema, &table.name)?;
-        let committed = self.commit_transaction()?;
         let def = self.trigger_def(create, &table, (&definer.0, &definer.1));
         let logged = self.logged_trigger(create, &def);
         let collation = self.context.instance.schema_collation(&table.schema);

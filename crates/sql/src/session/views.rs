@@ -36,6 +36,7 @@ struct BoundView {
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
         self.check_server_writable()?;
+        let committed = self.commit_transaction()?;
         let name = ddl::resolve(&create.name, self.context.database.as_deref())?;
         let wanted: &[&str] = match create.alter || create.or_replace {
             true => &["DROP", "CREATE VIEW"],
@@ -43,7 +44,6 @@ impl Session {
         };
         self.context.require_on(wanted, &name.schema, &name.name)?;
         let definer = self.context.definer(create, &name)?;
-        let committed = self.commit_transaction()?;
         let query = named_columns(&create.query);
         let bound = self.bind_view(&query, &name)?;
         let columns = bound.columns;

@@ -35,6 +35,7 @@ impl Session {
         if create.kind == RoutineKind::Function && !create.body.traits.returns {
             return Err(errors::no_return(format!("{schema}.{name}")).into());
         }
+        let committed = self.commit_transaction()?;
         self.context.instance.find_schema(&schema)?;
         self.context.require_in("CREATE ROUTINE", &schema)?;
         self.context.check_function(create)?;
@@ -42,7 +43,6 @@ impl Session {
         if let Some(ty) = &self.compile_routine(&def)?.returns {
             def.returns = returned(ty);
         }
-        let committed = self.commit_transaction()?;
         let logged = self.logged_routine(create, &def);
         let scope = GrantScope::of_routine(create.kind, &schema, &name);
         let done = self.with_logged_ddl(logged, |ctx| {
@@ -151,12 +151,12 @@ impl Session {
         alter: &AlterRoutine,
     ) -> Result<Done, ExecError> {
         self.check_server_writable()?;
+        let committed = self.commit_transaction()?;
         let (schema, name) = self.context.routine_name(&alter.name)?;
         let key = RoutineKey::new(alter.kind, &name);
         let found = self.context.instance.catalog.routine(&schema, &key);
         let found = found.ok_or_else(|| missing(alter.kind, &schema, &name))?;
         self.context.require_change(&found)?;
-        let committed = self.commit_transaction()?;
         let mut def = RoutineDef::clone(&found);
         let given = &alter.characteristics;
         if let Some(comment) = &given.comment {
