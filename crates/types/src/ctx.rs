@@ -18,6 +18,8 @@ use crate::value::Value;
 
 /// Most warnings kept per statement (`max_error_count`).
 pub const MAX_WARNINGS: usize = 1024;
+/// Warnings of how a moment is written, whose value is the one that is meant all the same.
+const DEPRECATED_DELIMITER: [u16; 2] = [4095, 4096];
 
 /// SQL mode bits that kernels, casts or the parser consult.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -503,12 +505,14 @@ impl Diagnostics {
         self.count.get() != mark.count
     }
 
-    /// Was more than notes raised since? What is not kept counts as more.
+    /// Was more than notes raised since, and more than how a value is written? What is not kept counts as more.
     pub fn doubted_since(&self, mark: Mark) -> bool {
         let kept = self.kept.borrow();
         let since = &kept[mark.kept..];
         let all_are_kept = self.count.get() - mark.count == since.len() as u64;
-        !all_are_kept || since.iter().any(|w| w.level != Level::Note)
+        let is_doubt =
+            |w: &Warning| w.level != Level::Note && !DEPRECATED_DELIMITER.contains(&w.code);
+        !all_are_kept || since.iter().any(is_doubt)
     }
 
     /// Forgets what was raised since the mark.

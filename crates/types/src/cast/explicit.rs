@@ -286,6 +286,7 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
         || (matches!(v, Value::Str(_)) && from.collation.is_binary() && from.is_string());
     if from_bytes && !binary {
         let charset = ty.collation.charset();
+        text = charset.whole_units(&text).into_owned();
         match charset.decode(&text) {
             Ok(decoded) => text = decoded.into_owned(),
             Err(bad) => {

@@ -78,8 +78,16 @@ fn parse_v4(text: &[u8]) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a.ok()?, b.ok()?, c.ok()?, d.ok()?))
 }
 
+/// Its last two groups may be written as an IPv4 address, whose numbers may have zeros in front.
 fn parse_v6(text: &[u8]) -> Option<Ipv6Addr> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let text = std::str::from_utf8(text).ok()?;
+    match text.rsplit_once(':') {
+        Some((groups, end)) if end.contains('.') => {
+            let v4 = parse_v4(end.as_bytes())?;
+            format!("{groups}:{v4}").parse().ok()
+        }
+        _ => text.parse().ok(),
+    }
 }
 
 fn inet6_aton(c: &Call) -> SqlResult<Value> {
