@@ -64,10 +64,14 @@ impl Parser<'_> {
             return Ok(());
         }
         self.advance();
-        insert.columns_given = true;
+        // `()` lists no columns: there may be values for all of them.
         if self.eat(Tok::RParen) {
-            return Ok(());
+            return match self.at(Kw::SET) {
+                true => self.fail(),
+                false => Ok(()),
+            };
         }
+        insert.columns_given = true;
         insert.columns = self.list(|p| Ok(p.column_ref()?.name))?;
         self.expect(Tok::RParen)
     }

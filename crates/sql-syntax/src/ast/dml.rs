@@ -30,7 +30,7 @@ pub struct Insert {
     pub table: ObjectName,
     /// PARTITION (…).
     pub partitions: Vec<Ident>,
-    /// Column list; empty when not given or given as `()` (`columns_given` tells).
+    /// Column list; empty when not given or given as `()`, which is the same.
     pub columns: Vec<Ident>,
     /// A column list was written, possibly `()`.
     pub columns_given: bool,

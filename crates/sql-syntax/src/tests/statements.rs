@@ -239,7 +239,7 @@ fn inserts() {
     };
     assert_eq!((rows.len(), &rows[0][1]), (2, &Expr::Default(None)));
     let i = insert("INSERT t () VALUES (), ()");
-    assert!(i.columns_given && i.columns.is_empty());
+    assert!(!i.columns_given && i.columns.is_empty());
     assert_eq!(i.source, InsertSource::Values(vec![vec![], vec![]]));
     let i = insert("INSERT t VALUES ROW(1, DEFAULT), ROW()");
     assert!(

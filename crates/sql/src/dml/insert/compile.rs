@@ -237,11 +237,15 @@ fn compile_rows(
 ) -> SqlResult<(Rows, bool)> {
     let (table, scope) = (&target.named, row_scope(env, target));
     let mut reads_row = false;
+    // VALUES () takes every default; the first row says whether all do.
+    let takes_defaults = !insert.columns_given && rows.first().is_some_and(Vec::is_empty);
+    let width = match takes_defaults {
+        true => 0,
+        false => columns.len(),
+    };
     let mut compiled = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
-        // VALUES () takes every default, whatever columns are listed.
-        let all_defaults = row.is_empty() && !insert.columns_given;
-        if row.len() != columns.len() && !all_defaults {
+        if row.len() != width {
             return Err(errors::value_count(at + 1));
         }
         let mut cells = Vec::with_capacity(columns.len());
