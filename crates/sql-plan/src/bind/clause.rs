@@ -18,6 +18,8 @@ pub enum Clause {
     Having,
     /// ORDER BY.
     Order,
+    /// ORDER BY of a set operation.
+    GlobalOrder,
     /// PARTITION BY of a window.
     WindowPartition,
     /// ORDER BY of a window.
@@ -35,7 +37,7 @@ impl Clause {
             Self::On => "on clause",
             Self::Group => "group statement",
             Self::Having => "having clause",
-            Self::Order => "order clause",
+            Self::Order | Self::GlobalOrder => "order clause",
             Self::WindowPartition => "window partition by",
             Self::WindowOrder => "window order by",
             Self::TableFunction => "a table function argument",

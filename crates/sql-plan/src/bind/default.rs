@@ -51,7 +51,11 @@ fn column_of_default(scope: &Scope<'_>, name: &ast::ColumnRef) -> SqlResult<Opti
 
 fn default_at(env: &BindEnv<'_>, scope: &Scope<'_>, at: ColumnAt) -> SqlResult<Expr> {
     let shown = scope.column_at(at);
-    let value = match stored_column(&scope.tables[at.table], at.column) {
+    let stored = match scope.defined {
+        Some(columns) => Stored::Column(columns[at.column].clone()),
+        None => stored_column(&scope.tables[at.table], at.column),
+    };
+    let value = match stored {
         Stored::Column(column) => default_of(env, &column)?,
         Stored::Not if shown.ty.nullable => Value::Null,
         Stored::Computed | Stored::Not => return Err(errors::no_default(&shown.name)),

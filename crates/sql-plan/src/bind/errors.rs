@@ -35,6 +35,13 @@ pub fn cast_to_array() -> SqlError {
     )
 }
 
+/// 1250: ORDER BY of a set operation sees the result alone.
+pub fn table_of_operand(table: &str) -> SqlError {
+    let text =
+        format!("Table '{table}' from one of the SELECTs cannot be used in global ORDER clause");
+    SqlError::new(1250, "42000", text)
+}
+
 /// 1096
 pub fn no_tables_used() -> SqlError {
     SqlError::new(1096, "HY000", "No tables used")

@@ -271,6 +271,11 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
             ..SqlType::new(TypeKind::LongText)
         },
     };
+    if ty.is_string()
+        && let Some(collation) = env.assigned_collation(name)
+    {
+        ty.collation = collation;
+    }
     // A variable has the widest type of its kind.
     if ty.is_integer() {
         ty = SqlType::bigint(ty.unsigned);
@@ -300,8 +305,12 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
 
 fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) -> SqlResult<Expr> {
     scope.note_volatility(Volatility::Volatile);
-    env.assigns.set(true);
     let value = bind_expr(env, scope, value)?;
+    let collation = match value.ty.is_string() {
+        true => value.ty.collation,
+        false => env.ctx.collation_connection,
+    };
+    env.note_assigned(var, collation);
     let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
     Ok(Expr {
         kind: ExprKind::Assign(var.into(), Box::new(value)),

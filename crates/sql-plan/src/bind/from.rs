@@ -258,7 +258,9 @@ fn named_table(
                 ..ScopeTable::base(def, alias)
             }
         }
-        TableSource::Virtual(table) => ScopeTable::virt(table, alias),
+        TableSource::Virtual(found) => {
+            ScopeTable::virt(found, Some(alias.unwrap_or(&table.name.name.text)))
+        }
         TableSource::View(view) => {
             if scope.merges_views
                 && view.updatable

@@ -64,6 +64,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{IndexSample, TableDef, TableId, ViewDef};
 use esker_sql_syntax::ast;
+use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use crate::bind::virt::VirtualTable;
@@ -204,8 +205,8 @@ pub struct BindEnv<'a> {
     pub blocks: Cell<bool>,
     /// The statement calls a stored function.
     pub calls: Cell<bool>,
-    /// The statement assigns a user variable.
-    pub(crate) assigns: Cell<bool>,
+    /// User variables that the statement assigns, and what collation they have behind that.
+    assigned: RefCell<Vec<(Box<str>, Collation)>>,
     /// The statement changes rows: warnings of values may be errors when it runs.
     pub changes_rows: Cell<bool>,
     /// How rows of stored tables are locked.
@@ -309,7 +310,7 @@ impl<'a> BindEnv<'a> {
             describe_only: false,
             blocks: Cell::new(false),
             calls: Cell::new(false),
-            assigns: Cell::new(false),
+            assigned: RefCell::default(),
             changes_rows: Cell::new(false),
             locks: LockRules::default(),
             parallel_rows: u64::MAX,
@@ -336,6 +337,24 @@ impl<'a> BindEnv<'a> {
         env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());
         env
+    }
+
+    /// The statement assigns a user variable: what reads it from here on gets text of this collation.
+    fn note_assigned(&self, var: &str, collation: Collation) {
+        self.assigned.borrow_mut().push((var.into(), collation));
+    }
+
+    /// Does the statement assign user variables?
+    pub(crate) fn assigns(&self) -> bool {
+        !self.assigned.borrow().is_empty()
+    }
+
+    /// The collation of what the statement has assigned to a user variable last.
+    fn assigned_collation(&self, var: &str) -> Option<Collation> {
+        let assigned = self.assigned.borrow();
+        let mut newest_first = assigned.iter().rev();
+        let found = newest_first.find(|(name, _)| name.eq_ignore_ascii_case(var))?;
+        Some(found.1)
     }
 
     /// The statement changes this table: subqueries bound from here on may not read it, or, of INSERT and

@@ -166,7 +166,7 @@ pub(super) fn bind_result_order(
         .map(|c| (c.name.clone(), c.ty.clone()))
         .collect();
     scope.add_named_row("", &named, 0);
-    scope.clause.set(Clause::Order);
+    scope.clause.set(Clause::GlobalOrder);
     scope.agg_rule.set(AggRule::Allowed);
     let mut keys = Vec::with_capacity(items.len());
     for (nth, item) in items.iter().enumerate() {

@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{DefaultDef, TableDef, ViewDef, same_name};
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, TableDef, ViewDef, same_name};
 use esker_sql_catalog::result::{ColumnMeta, StoredAs, meta_flag};
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
@@ -161,6 +161,8 @@ pub struct Scope<'p> {
     pub(crate) unseen: Cell<u64>,
     /// Updatable views become part of the block: its rows are changed, or it is inside of such a view.
     pub merges_views: bool,
+    /// Definitions of the columns, where the scope is the row of a table that an expression of its own is over.
+    pub defined: Option<&'p [ColumnDef]>,
     /// The first column that an item of such a view's query reads and may not: a statement that reads the column of the
     /// view gets the error. `None`: it is an error at once.
     pub(super) refused: Option<RefCell<Option<SqlError>>>,
@@ -217,6 +219,7 @@ impl<'p> Scope<'p> {
             hidden: Cell::new(None),
             unseen: Cell::new(0),
             merges_views: false,
+            defined: None,
             refused: None,
             view_conditions: Vec::new(),
             is_nulled: Cell::new(false),
@@ -534,10 +537,13 @@ impl<'p> Scope<'p> {
         Err(self.not_found(name))
     }
 
-    /// 1054; 1109 for a column of a table where no table is to be seen.
+    /// 1054; 1109 for a column of a table where no table is to be seen; 1250 where only the result is.
     fn not_found(&self, name: &ast::ColumnRef) -> SqlError {
         let sees_none = (0..self.tables.len()).all(|table| self.is_unseen(table));
         match &name.table {
+            Some(table) if self.clause.get() == Clause::GlobalOrder => {
+                errors::table_of_operand(&table.text)
+            }
             Some(table) if self.parent.is_none() && sees_none => {
                 errors::unknown_table_in(&table.text, self.clause.get().name())
             }

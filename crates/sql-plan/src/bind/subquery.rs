@@ -182,7 +182,10 @@ pub(super) fn bind_exists(
     scope: &Scope<'_>,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
-    let plan = bind_inner(env, scope, query)?;
+    let plan = match selects_all_of_nothing(query) {
+        true => bind_inner(env, scope, &selecting_one(query))?,
+        false => bind_inner(env, scope, query)?,
+    };
     let ty = crate::expr::bool_type(false);
     Ok(make(
         env.subquery_id(),
@@ -191,6 +194,29 @@ pub(super) fn bind_exists(
         ty,
         Coercibility::Numeric,
     ))
+}
+
+/// Is it `SELECT *` without tables? EXISTS does not care what a row has.
+fn selects_all_of_nothing(query: &ast::Query) -> bool {
+    match &query.body {
+        ast::QueryBody::Select(select) => {
+            select.from.is_empty() && matches!(select.items[..], [ast::SelectItem::Wildcard])
+        }
+        _ => false,
+    }
+}
+
+/// The same query with 1 as its only item.
+fn selecting_one(query: &ast::Query) -> ast::Query {
+    let mut query = query.clone();
+    if let ast::QueryBody::Select(select) = &mut query.body {
+        select.items = vec![ast::SelectItem::Expr {
+            expr: ast::Expr::Literal(ast::Literal::Int(1)),
+            alias: None,
+            text: "1".into(),
+        }];
+    }
+    query
 }
 
 /// `left [NOT] IN (SELECT …)`.

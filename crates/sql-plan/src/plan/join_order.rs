@@ -547,7 +547,7 @@ impl Joiner<'_> {
                 ExprKind::Assign(..) => true,
                 ExprKind::Stored(call) => call.is_volatile(),
                 // Rows of this very statement may change it.
-                ExprKind::UserVar(_) => self.env.assigns.get(),
+                ExprKind::UserVar(_) => self.env.assigns(),
                 _ => false,
             })
     }

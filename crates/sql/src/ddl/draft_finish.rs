@@ -182,7 +182,8 @@ impl Draft {
                 (false, true) => 2,
                 (false, false) => 3,
             };
-            (class, is_virtual(i))
+            let has_prefix = i.unique && i.parts.iter().any(|p| p.prefix_len.is_some());
+            (class, has_prefix, is_virtual(i))
         });
         Ok(Built {
             columns,

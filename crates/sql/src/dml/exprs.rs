@@ -87,13 +87,14 @@ struct Binder<'a> {
 }
 
 impl<'a> Binder<'a> {
-    fn new(ctx: &'a EvalCtx<'a>, table: &str, columns: &[ColumnDef]) -> Self {
-        let columns: Vec<(Arc<str>, SqlType)> = columns
+    fn new(ctx: &'a EvalCtx<'a>, table: &str, columns: &'a [ColumnDef]) -> Self {
+        let named: Vec<(Arc<str>, SqlType)> = columns
             .iter()
             .map(|c| (c.name.clone(), c.ty.clone()))
             .collect();
         let mut scope = Scope::new();
-        scope.add_named_row(table, &columns, 0);
+        scope.add_named_row(table, &named, 0);
+        scope.defined = Some(columns);
         Self {
             env: BindEnv::new(ctx, &NoVars, &NoNames, Params::Values(&[])),
             scope,
@@ -246,15 +247,15 @@ impl TableExprs {
         env: &EvalEnv<'_>,
     ) -> SqlResult<()> {
         for (col, e) in &self.generated {
-            let value = e.eval(row, env).map_err(ExecError::without_wait)?;
-            row[*col] = assign(
-                env.ctx,
-                value,
-                &e.ty,
-                ("", &columns[*col]),
-                row_number,
-                lenient,
-            )?;
+            let column = &columns[*col];
+            let value = e.eval(row, env).map_err(ExecError::without_wait);
+            let value = value
+                .and_then(|v| assign(env.ctx, v, &e.ty, ("", column), row_number, lenient))
+                .map_err(|error| match column.is_hidden() {
+                    true => of_key_part(error, &column.name, row_number),
+                    false => error,
+                })?;
+            row[*col] = value;
         }
         Ok(())
     }
@@ -307,6 +308,16 @@ fn report_schema(condition: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResu
         env.ctx.warn(Level::Error, 3934, text);
     }
     Ok(())
+}
+
+/// What became of a functional key part's value, told of its index instead of its column, which nobody sees.
+fn of_key_part(error: SqlError, column: &str, row: u64) -> SqlError {
+    let index = hidden_index_name(column);
+    match error.code {
+        1264 => errors::key_part_out_of_range(index, row),
+        1265 | 1292 => errors::key_part_truncated(index, row),
+        _ => error,
+    }
 }
 
 /// The index in the name of a functional key part's column, `!hidden!index!part!number`.

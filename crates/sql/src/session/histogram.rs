@@ -32,6 +32,9 @@ const PLACES: usize = 1024;
 /// Why a view has no histograms.
 pub(super) const VIEW_HISTOGRAM: &str = "Cannot create histogram statistics for a view.";
 
+/// Why a temporary table has no histograms.
+const TEMPORARY_HISTOGRAM: &str = "Cannot create histogram statistics for a temporary table.";
+
 /// What became of a column.
 enum Outcome {
     Created,
@@ -53,6 +56,11 @@ impl Session {
         m: &Maintain,
         asked: &ast::Histogram,
     ) -> Result<show::Table, ExecError> {
+        for (nth, column) in asked.columns.iter().enumerate() {
+            if asked.columns[..nth].iter().any(|c| c.is(&column.text)) {
+                return Err(errors::duplicate_column(&column.text).into());
+            }
+        }
         let buckets = asked.buckets.unwrap_or(USUAL_BUCKETS);
         if !(1..=MAX_BUCKETS).contains(&buckets) {
             return Err(errors::out_of_range("Number of buckets", "ANALYZE TABLE").into());
@@ -98,6 +106,9 @@ impl Session {
         if m.tables.len() > 1 {
             let text = "Only one table can be specified while modifying histogram statistics.";
             return Ok(Some(text.into()));
+        }
+        if self.context.is_temporary(&m.tables[0]) {
+            return Ok(Some(TEMPORARY_HISTOGRAM.to_owned()));
         }
         if self.context.find_view(&m.tables[0])?.is_some() {
             return Ok(Some(VIEW_HISTOGRAM.to_owned()));

@@ -156,3 +156,15 @@ pub fn tablespace_of_temporary() -> SqlError {
     let text = "Cannot DISCARD/IMPORT tablespace associated with temporary table";
     SqlError::new(3007, "HY000", text)
 }
+
+/// 3751
+pub fn key_part_truncated(index: &str, row: u64) -> SqlError {
+    let text = format!("Data truncated for functional index '{index}' at row {row}");
+    SqlError::new(3751, "01000", text)
+}
+
+/// 3752
+pub fn key_part_out_of_range(index: &str, row: u64) -> SqlError {
+    let text = format!("Value is out of range for functional index '{index}' at row {row}");
+    SqlError::new(3752, "22003", text)
+}

@@ -12,6 +12,7 @@ use super::view::{JsonRef, View};
 use crate::cast::{IntStatus, parse_int, round_f64};
 use crate::decimal::{Decimal, ParseStatus};
 use crate::error::SqlError;
+use crate::errors;
 use crate::temporal::{DateFlags, parse_datetime, parse_time};
 
 /// Most bytes of the keys of one row, as many as fit into a page of InnoDB's undo log.
@@ -118,7 +119,7 @@ fn check(
         ElementType::Moment => match item.view() {
             View::Date(_) | View::DateTime(..) => Ok(()),
             View::String(s) if parse_datetime(s, flags).is_ok() => Ok(()),
-            _ => Err(truncated(index)),
+            _ => Err(errors::key_part_truncated(index, 1)),
         },
         ElementType::Time => match item.view() {
             View::Time(_) | View::DateTime(..) => Ok(()),
@@ -128,7 +129,7 @@ fn check(
             {
                 Ok(())
             }
-            _ => Err(truncated(index)),
+            _ => Err(errors::key_part_truncated(index, 1)),
         },
     }
 }
@@ -159,7 +160,7 @@ fn integer(
     };
     match range.contains(&value) {
         true => Ok(()),
-        false => Err(out_of_range(index)),
+        false => Err(errors::key_part_out_of_range(index, 1)),
     }
 }
 
@@ -170,7 +171,7 @@ fn decimal(item: JsonRef<'_>, digits: u32, index: &str) -> Result<(), SqlError> 
         View::UInt(n) => Decimal::from(n),
         View::Decimal(d) => d,
         View::Double(d) => match Decimal::from_f64(d) {
-            (_, true) => return Err(out_of_range(index)),
+            (_, true) => return Err(errors::key_part_out_of_range(index, 1)),
             (n, false) => n,
         },
         View::String(s) => match Decimal::parse(s) {
@@ -184,7 +185,7 @@ fn decimal(item: JsonRef<'_>, digits: u32, index: &str) -> Result<(), SqlError> 
     let whole = whole.unwrap_or_default().trim_start_matches('0');
     match whole.len() <= digits as usize {
         true => Ok(()),
-        false => Err(out_of_range(index)),
+        false => Err(errors::key_part_out_of_range(index, 1)),
     }
 }
 
@@ -197,18 +198,6 @@ fn is_short(length: usize, limit: u32, index: &str) -> Result<(), SqlError> {
 
 fn unsupported(kind: &str) -> SqlError {
     SqlError::not_supported(format_args!("CAST-ing JSON {kind} type to array"))
-}
-
-/// 3751
-fn truncated(index: &str) -> SqlError {
-    let text = format!("Data truncated for functional index '{index}' at row 1");
-    SqlError::new(3751, "01000", text)
-}
-
-/// 3752
-fn out_of_range(index: &str) -> SqlError {
-    let text = format!("Value is out of range for functional index '{index}' at row 1");
-    SqlError::new(3752, "22003", text)
 }
 
 /// 3903

@@ -475,8 +475,26 @@ impl<'a> Edit<'a> {
             }
             recomputes |= column.generated.is_some();
         }
-        self.context.force_copy |= recomputes;
+        self.context.force_copy |= recomputes || self.changes_computed_default();
         Ok(())
+    }
+
+    /// Is a column computed of the default of another (`DEFAULT(a)`), and may a default be another one?
+    fn changes_computed_default(&self) -> bool {
+        let reads = |c: &ColumnDef| {
+            let generated = c.generated.as_ref();
+            generated.is_some_and(|g| g.text.contains("default("))
+        };
+        let changes = |action: &AlterAction| {
+            matches!(
+                action,
+                AlterAction::SetDefault { .. }
+                    | AlterAction::DropDefault { .. }
+                    | AlterAction::ModifyColumn { .. }
+                    | AlterAction::ChangeColumn { .. }
+            )
+        };
+        self.old.columns.iter().any(reads) && self.actions.iter().any(changes)
     }
 
     /// Does the statement say anew how a column is computed?
