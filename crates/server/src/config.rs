@@ -55,8 +55,6 @@ pub struct Config {
     pub port: u16,
     /// Data directory (`datadir`).
     pub data_dir: PathBuf,
-    /// The user's certificate and key (`ssl_cert`, `ssl_key`).
-    pub tls_files: Option<(PathBuf, PathBuf)>,
     /// Worker threads of the session runtime (`esker_worker_threads`); 0 = one per core.
     pub worker_threads: usize,
     /// Password of `root` on the first start.
@@ -75,7 +73,6 @@ impl Default for Config {
             bind_address: "127.0.0.1".into(),
             port: 3306,
             data_dir: PathBuf::from("./esker-data"),
-            tls_files: None,
             worker_threads: 0,
             root_password: None,
             made: Vec::new(),
@@ -166,7 +163,6 @@ impl Config {
     }
 
     fn apply(&mut self, all: Vec<Setting>) -> Result<(), ConfigError> {
-        let (mut cert, mut key) = (None, None);
         for s in all {
             let bad = |expected| ConfigError::Value {
                 name: s.name.clone(),
@@ -179,8 +175,6 @@ impl Config {
                 }
                 "bind_address" => self.bind_address = s.value,
                 "datadir" => self.data_dir = PathBuf::from(s.value),
-                "ssl_cert" => cert = Some(PathBuf::from(s.value)),
-                "ssl_key" => key = Some(PathBuf::from(s.value)),
                 "esker_worker_threads" => {
                     self.worker_threads = s
                         .value
@@ -192,11 +186,6 @@ impl Config {
                 _ => self.settings.push(s),
             }
         }
-        self.tls_files = match (cert, key) {
-            (Some(c), Some(k)) => Some((c, k)),
-            (None, None) => None,
-            _ => return Err(ConfigError::Flag("ssl_cert and ssl_key go together".into())),
-        };
         Ok(())
     }
 }
@@ -371,10 +360,6 @@ mod tests {
         assert!(matches!(
             flags(&["--port=x"]),
             Err(ConfigError::Value { .. })
-        ));
-        assert!(matches!(
-            flags(&["--ssl-cert=a"]),
-            Err(ConfigError::Flag(_))
         ));
     }
 

@@ -12,8 +12,9 @@ use esker_vfs::Env;
 use tokio::sync::Notify;
 
 use crate::config::Config;
-use crate::listener::{self, RecentLog, ReopenLogs, Shared};
+use crate::listener::{RecentLog, ReopenLogs, Shared};
 use crate::replica;
+use crate::tls_state::Tls;
 
 /// A statement's wish that the server stops.
 pub(crate) type Stop = Arc<Notify>;
@@ -22,7 +23,8 @@ pub(crate) type Stop = Arc<Notify>;
 pub(crate) fn on_hangup(instance: &Instance) {
     let Some(host) = instance.host() else { return };
     tracing::info!("SIGHUP: opening the log anew, reading the certificate again");
-    for (what, outcome) in [("log", host.reopen_logs()), ("TLS", host.reload_tls())] {
+    let outcomes = [("log", host.reopen_logs()), ("TLS", host.reload_tls(false))];
+    for (what, outcome) in outcomes {
         if let Err(e) = outcome {
             tracing::warn!("SIGHUP: {what}: {e}");
         }
@@ -53,7 +55,7 @@ impl Host for ServerHost {
         (self.recent_log)()
     }
 
-    fn reload_tls(&self) -> Result<(), String> {
+    fn reload_tls(&self, keeps_error: bool) -> Result<(), String> {
         let Some(shared) = self.shared.upgrade() else {
             return Err("the server goes down".to_owned());
         };
@@ -61,14 +63,26 @@ impl Host for ServerHost {
         let text = |name: &str| instance.variable_text(name);
         // A certificate is made at the start only: what is missing now may be on its way.
         let is_on = |name: &str| name != "auto_generate_certs" && instance.variable_is_on(name);
-        let fresh = listener::tls_acceptor(&self.config, &Env::os(), &text, &is_on);
-        let fresh = fresh.map_err(|e| e.to_string())?;
-        if fresh.is_none() {
-            return Err("there is no certificate, or tls_version is empty".to_owned());
+        let fresh = Tls::load(&self.config, &Env::os(), &text, &is_on);
+        let outcome = match fresh {
+            Ok(fresh) if fresh.acceptor.is_some() => {
+                shared.tls.store(Arc::new(fresh));
+                tracing::info!("certificate and key are read again");
+                return Ok(());
+            }
+            Ok(_) => "there is no certificate, or tls_version is empty".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        if keeps_error {
+            shared.tls.store(Arc::new(Tls::none(&text)));
+            tracing::warn!("TLS is off until certificate and key are read again: {outcome}");
         }
-        shared.tls.store(fresh.map(Arc::new));
-        tracing::info!("certificate and key are read again");
-        Ok(())
+        Err(outcome)
+    }
+
+    fn tls_status(&self) -> Vec<(&'static str, String)> {
+        let shared = self.shared.upgrade();
+        shared.map_or_else(Vec::new, |shared| shared.tls.load().status.clone())
     }
 
     fn receive(&self, reception: Arc<Reception>) -> Result<(), String> {

@@ -9,8 +9,9 @@
 //! refused logins), [`dispatch`] (one command), `dump` (the binary log to a consumer), `replica` (the binary log of
 //! a source), `parameters` (of prepared statements), `worker` (leaving a worker thread), `watch` (a client that has
 //! gone), `silence` (idle timeouts), `infile` (a client's file), [`reply`] (outcomes to packets), `headers` (what
-//! results begin with), [`stream`] and [`tls`]. `unseen` runs the statements of `init_file` and `init_connect`,
-//! `embedded` is the database without a server, `panics` logs them.
+//! results begin with), [`stream`] and [`tls`], `tls_state` (what new connections get of it).
+//! `unseen` runs the statements of `init_file` and `init_connect`, `embedded` is the database without a server,
+//! `panics` logs them.
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
@@ -46,6 +47,7 @@ mod startup;
 mod stream;
 mod throttle;
 pub mod tls;
+mod tls_state;
 mod unseen;
 mod watch;
 mod worker;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use esker_sql::accounts::{Account, Plugin};
 use esker_sql::infoschema::measured_files;
 use esker_sql::variables::Setting;
@@ -23,7 +23,6 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, watch};
-use tokio_rustls::TlsAcceptor;
 
 use crate::activity::Activity;
 use crate::config::Config;
@@ -37,8 +36,8 @@ use crate::seats::{Door, Seats};
 use crate::socket::{Peer, Socket};
 use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
-use crate::tls::TlsSettings;
-use crate::{connection, host, notify, panics, tls, unseen};
+use crate::tls_state::Tls;
+use crate::{connection, host, notify, panics, unseen};
 
 /// Longest wait for sessions and their threads to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -84,7 +83,7 @@ impl From<SqlError> for StartError {
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) instance: Arc<Instance>,
-    pub(crate) tls: ArcSwapOption<TlsAcceptor>,
+    pub(crate) tls: ArcSwap<Tls>,
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
     pub(crate) throttle: Throttle,
@@ -143,7 +142,7 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
         ..Env::os()
     };
     let starting = begin(&config, &env)?;
-    let tls = tls_acceptor(
+    let tls = Tls::load(
         &config,
         &env,
         &|name| starting.variable_text(name),
@@ -171,37 +170,6 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
     Ok(())
 }
 
-/// None where the server has no TLS.
-pub(crate) fn tls_acceptor(
-    config: &Config,
-    env: &Env,
-    variable: &dyn Fn(&str) -> String,
-    is_on: &dyn Fn(&str) -> bool,
-) -> Result<Option<TlsAcceptor>, StartError> {
-    if !is_on("ssl") {
-        return Ok(None);
-    }
-    let acceptor = tls::acceptor(
-        env,
-        &config.data_dir,
-        &TlsSettings {
-            files: config.tls_files.clone(),
-            generate: is_on("auto_generate_certs"),
-            versions: variable("tls_version"),
-            ciphers: variable("ssl_cipher"),
-            suites: variable("tls_ciphersuites"),
-            authority: variable("ssl_ca"),
-            revoked: variable("ssl_crl"),
-        },
-    )?;
-    if acceptor.is_none() && is_on("require_secure_transport") {
-        let text =
-            "require_secure_transport=ON, and there is no TLS: no certificate, or no version";
-        return Err(StartError::Tls(text.to_owned()));
-    }
-    Ok(acceptor)
-}
-
 /// Would a start take the settings? Nothing is opened.
 ///
 /// # Errors
@@ -221,10 +189,6 @@ fn settings(config: &Config) -> Vec<Setting> {
     settings.push(own("port", config.port.to_string()));
     settings.push(own("bind_address", config.bind_address.clone()));
     settings.push(own("datadir", format!("{}/", config.data_dir.display())));
-    if let Some((cert, key)) = &config.tls_files {
-        settings.push(own("ssl_cert", cert.display().to_string()));
-        settings.push(own("ssl_key", key.display().to_string()));
-    }
     settings
 }
 
@@ -325,7 +289,7 @@ struct Served {
 async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     config: &Config,
     starting: Starting,
-    tls: Option<TlsAcceptor>,
+    tls: Tls,
     hooks: Hooks<R>,
 ) -> Result<Option<Served>, StartError> {
     let backlog = starting.variable_u64("back_log") as u32;
@@ -375,7 +339,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let (stop_sessions, shutdown) = watch::channel(false);
     let shared = Arc::new(Shared {
         instance: instance.clone(),
-        tls: ArcSwapOption::from_pointee(tls),
+        tls: ArcSwap::from_pointee(tls),
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
         throttle: Throttle::default(),

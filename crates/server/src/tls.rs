@@ -1,6 +1,6 @@
 //! TLS with a certificate made on first start, or the user's own.
 //!
-//! Neighbours: `listener` builds the acceptor once; files go through `esker-vfs`.
+//! Neighbours: `tls_state` reads the settings and keeps the acceptor; files go through `esker-vfs`.
 //! **Invariants**: TLS 1.2 and 1.3 only; the private key's file is written before the
 //! certificate's, each whole or not at all, so no crash leaves a certificate without its key or half of one; a key that
 //! the server has not made is never written over.
@@ -82,9 +82,11 @@ fn ensure_certificate(env: &Env, dir: &Path) -> Result<(), StartError> {
 
 /// What the variables say about TLS.
 pub struct TlsSettings {
-    /// Certificate and key (`ssl_cert`, `ssl_key`), where they are the user's own.
-    pub files: Option<(PathBuf, PathBuf)>,
-    /// May a certificate be made (`auto_generate_certs`)?
+    /// `ssl_cert` and `ssl_key`. Relative paths, here and below, begin in the data directory.
+    pub cert: String,
+    /// The key.
+    pub key: String,
+    /// May a certificate be made (`auto_generate_certs`)? Only under the default names.
     pub generate: bool,
     /// `tls_version`.
     pub versions: String,
@@ -108,13 +110,14 @@ pub fn acceptor(
     settings: &TlsSettings,
 ) -> Result<Option<TlsAcceptor>, StartError> {
     let versions = versions(&settings.versions)?;
-    let made = (dir.join(CERT_FILE), dir.join(KEY_FILE));
-    let (cert, key) = settings.files.as_ref().unwrap_or(&made);
-    if settings.files.is_none() && settings.generate {
+    let is_default = (settings.cert.as_str(), settings.key.as_str()) == (CERT_FILE, KEY_FILE);
+    if is_default && settings.generate {
         ensure_certificate(env, dir)?;
     }
+    let (cert, key) = (&dir.join(&settings.cert), &dir.join(&settings.key));
     let is_there = env.fs.exists(cert).map_err(|e| unusable(cert, e))?;
-    if versions.is_empty() || (settings.files.is_none() && !is_there) {
+    let is_named = !settings.cert.is_empty() && !settings.key.is_empty();
+    if versions.is_empty() || !is_named || (is_default && !is_there) {
         tracing::warn!("TLS is off: there is no certificate, or tls_version is empty");
         return Ok(None);
     }
@@ -132,7 +135,7 @@ pub fn acceptor(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .map_err(|e| StartError::Tls(e.to_string()))?;
-    let builder = match client_verifier(env, provider, settings)? {
+    let builder = match client_verifier(env, dir, provider, settings)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
@@ -220,9 +223,9 @@ pub(crate) fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersi
         .map(str::trim)
         .filter(|word| !word.is_empty());
     words
-        .map(|word| match word {
-            "TLSv1.2" => Ok(&rustls::version::TLS12),
-            "TLSv1.3" => Ok(&rustls::version::TLS13),
+        .map(|word| match word.to_ascii_lowercase().as_str() {
+            "tlsv1.2" => Ok(&rustls::version::TLS12),
+            "tlsv1.3" => Ok(&rustls::version::TLS13),
             _ => {
                 let text = format!("tls_version: '{word}' is none of TLSv1.2, TLSv1.3");
                 Err(StartError::Tls(text))
@@ -288,6 +291,7 @@ pub(crate) fn suite_name(suite: CipherSuite) -> String {
 /// Checks the certificates of clients that have one; whoever has none may still log in.
 fn client_verifier(
     env: &Env,
+    dir: &Path,
     provider: Arc<CryptoProvider>,
     settings: &TlsSettings,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, StartError> {
@@ -297,14 +301,14 @@ fn client_verifier(
             false => Err(StartError::Tls("ssl_crl needs ssl_ca".to_owned())),
         };
     }
-    let path = Path::new(&settings.authority);
+    let path = &dir.join(&settings.authority);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(env, path)? {
         roots.add(certificate).map_err(|e| unusable(path, e))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     if !settings.revoked.is_empty() {
-        let lists = revocations(env, Path::new(&settings.revoked))?;
+        let lists = revocations(env, &dir.join(&settings.revoked))?;
         builder = builder.with_crls(lists).allow_unknown_revocation_status();
     }
     let verifier = builder.allow_unauthenticated().build();
@@ -329,7 +333,8 @@ mod tests {
 
     fn settings() -> TlsSettings {
         TlsSettings {
-            files: None,
+            cert: CERT_FILE.to_owned(),
+            key: KEY_FILE.to_owned(),
             generate: true,
             versions: "TLSv1.2,TLSv1.3".to_owned(),
             ciphers: String::new(),

@@ -8,7 +8,7 @@ use esker_types::SqlResult;
 
 use super::ast::{
     Account, AlterInstance, BackupServer, CreateView, DropProgram, IndexKind, LockWait, ObjectName,
-    Query, RoutineKind, Statement,
+    Query, RoutineKind, Statement, TlsChannel,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -177,12 +177,7 @@ impl Parser<'_> {
     fn alter_instance(&mut self) -> SqlResult<Statement> {
         self.advance();
         let what = match self.eat_any(&[Kw::RELOAD, Kw::ENABLE, Kw::DISABLE]) {
-            Some(Kw::RELOAD) if self.eat_word("TLS") => {
-                if self.at(Kw::NO) {
-                    return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
-                }
-                AlterInstance::ReloadTls
-            }
+            Some(Kw::RELOAD) if self.eat_word("TLS") => self.reload_tls()?,
             Some(Kw::RELOAD) => {
                 self.expect_word("KEYRING")?;
                 AlterInstance::ReloadKeyring
@@ -204,6 +199,29 @@ impl Parser<'_> {
             }
         };
         Ok(Statement::AlterInstance(what))
+    }
+
+    /// What follows `ALTER INSTANCE RELOAD TLS`: `[FOR CHANNEL name] [NO ROLLBACK ON ERROR]`.
+    fn reload_tls(&mut self) -> SqlResult<AlterInstance> {
+        let mut channel = TlsChannel::Main;
+        if self.eat_kw(Kw::FOR) {
+            self.expect_kw(Kw::CHANNEL)?;
+            channel = match self.ident()?.text.to_ascii_lowercase().as_str() {
+                "mysql_main" => TlsChannel::Main,
+                "mysql_admin" => TlsChannel::Admin,
+                _ => TlsChannel::Unknown,
+            };
+        }
+        let keeps_error = self.eat_kw(Kw::NO);
+        if keeps_error {
+            self.expect_kw(Kw::ROLLBACK)?;
+            self.expect_kw(Kw::ON)?;
+            self.expect_word("ERROR")?;
+        }
+        Ok(AlterInstance::ReloadTls {
+            channel,
+            keeps_error,
+        })
     }
 
     /// `INSTALL COMPONENT 'urn', …`, UNINSTALL COMPONENT.

@@ -50,8 +50,11 @@ pub trait Host: Send + Sync {
     /// Reads certificate and key again (ALTER INSTANCE RELOAD TLS); connections that are open keep theirs.
     ///
     /// # Errors
-    /// What is wrong with the files; the old ones stay in use.
-    fn reload_tls(&self) -> Result<(), String>;
+    /// What is wrong with the files. The old ones stay in use, or with `keeps_error` there is no TLS.
+    fn reload_tls(&self, keeps_error: bool) -> Result<(), String>;
+
+    /// Status variables of the certificate and the settings that new connections get.
+    fn tls_status(&self) -> Vec<(&'static str, String)>;
 
     /// Begins a thread that receives from a source.
     ///

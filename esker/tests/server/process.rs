@@ -308,6 +308,76 @@ fn certificates_are_read_again() {
     server.stop();
 }
 
+#[test]
+fn settings_of_tls_hold_from_the_next_reload() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &[]);
+    let encrypted = |tls| {
+        let target = Connect {
+            endpoint: Endpoint::Tcp("localhost".into(), server.port),
+            user: "root".into(),
+            password: String::new(),
+            database: None,
+            tls,
+            authorities: None,
+            identity: None,
+            asks_public_key: true,
+            tls_limits: TlsLimits::default(),
+            public_key: None,
+            own_address: None,
+            compressions: Compressions::default(),
+        };
+        let mut c = Client::open(&target).ok()?;
+        let version = c.rows("SHOW STATUS LIKE 'Ssl_version'");
+        Some(version[0][1].clone().expect("a text"))
+    };
+    let mut c = server.connect();
+    let mut status = |name: &str| {
+        let rows = c.rows(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
+        rows[0][1].clone().expect("a text")
+    };
+    assert_eq!(status("Current_tls_version"), "TLSv1.2,TLSv1.3");
+    assert_eq!(status("Current_tls_cert"), "server-cert.pem");
+    assert!(status("Ssl_server_not_before").ends_with(" GMT"));
+    assert!(status("Ssl_server_not_after").ends_with(" GMT"));
+    let mut admin = server.connect();
+    for (statement, code) in [
+        ("SET GLOBAL tls_version = 'TLSv1.1'", 1231),
+        ("SET GLOBAL tls_version = NULL", 1231),
+        ("SET GLOBAL ssl_cipher = 'DHE-RSA-AES256-SHA'", 1231),
+        ("SET GLOBAL tls_ciphersuites = 'foo'", 1231),
+        ("SET GLOBAL ssl_cert = 1", 1232),
+        ("SET SESSION tls_version = ''", 1229),
+        ("ALTER INSTANCE RELOAD TLS FOR CHANNEL other", 1149),
+        ("ALTER INSTANCE RELOAD TLS FOR CHANNEL 'mysql_main'", 1064),
+    ] {
+        assert_eq!(admin.code(statement), Some(code), "{statement}");
+    }
+    admin.run("SET GLOBAL tls_version = 'TLSv1.2'");
+    assert_eq!(status("Current_tls_version"), "TLSv1.2,TLSv1.3");
+    assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.3"));
+    admin.run("ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_admin");
+    assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.3"));
+    admin.run("ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_main");
+    assert_eq!(status("Current_tls_version"), "TLSv1.2");
+    assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.2"));
+    // A certificate that is not there: what is in use stays, unless the statement says otherwise.
+    admin.run("SET GLOBAL ssl_cert = '/nothing.pem'");
+    assert_eq!(admin.code("ALTER INSTANCE RELOAD TLS"), Some(3888));
+    assert_eq!(status("Current_tls_cert"), "server-cert.pem");
+    assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.2"));
+    admin.run("ALTER INSTANCE RELOAD TLS NO ROLLBACK ON ERROR");
+    let warnings = admin.rows("SHOW WARNINGS");
+    assert_eq!(warnings[0][1].as_deref(), Some("3888"));
+    assert_eq!(status("Current_tls_cert"), "/nothing.pem");
+    assert_eq!(status("Ssl_server_not_after"), "");
+    assert_eq!(encrypted(TlsMode::Required), None);
+    admin.run("SET GLOBAL ssl_cert = DEFAULT");
+    admin.run("ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_main NO ROLLBACK ON ERROR");
+    assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.2"));
+    server.stop();
+}
+
 /// The lines of an audit log, once one of them is about this event: sessions end when their clients are gone.
 fn audited(path: &Path, event: &str) -> Vec<serde_json::Value> {
     let parsed = || -> Vec<serde_json::Value> {

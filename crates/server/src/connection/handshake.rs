@@ -41,7 +41,7 @@ pub(super) async fn login(
     host: &str,
 ) -> Result<(Response, Identity, bool), NoLogin> {
     let mut offered = cap::SERVER | compressions(shared).capabilities();
-    if shared.tls.load().is_some() {
+    if shared.tls.load().acceptor.is_some() {
         offered |= cap::SSL;
     }
     let challenge = conn.fresh_challenge();
@@ -59,7 +59,7 @@ pub(super) async fn login(
     conn.flush().await?;
     let mut packet = conn.read_login_packet().await?;
     if handshake::is_ssl_request(&packet) {
-        let Some(acceptor) = shared.tls.load_full() else {
+        let Some(acceptor) = shared.tls.load().acceptor.clone() else {
             return Err(NoLogin::Broken);
         };
         // Else bytes that came in clear would be taken for encrypted ones.

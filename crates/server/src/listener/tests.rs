@@ -48,8 +48,9 @@ impl Running {
             };
             let starting = begin(&config, &env)?;
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let tls = Tls::none(&|_| String::new());
             let runtime = runtime.worker_threads(2).enable_all().build()?;
-            let served = runtime.block_on(serve(&config, starting, None, hooks))?;
+            let served = runtime.block_on(serve(&config, starting, tls, hooks))?;
             Ok(served.expect("it has served").instance.shutdown()?)
         });
         let address = ready.recv_timeout(LIMIT).expect("it starts");

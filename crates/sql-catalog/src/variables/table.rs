@@ -141,7 +141,33 @@ pub enum VarKind {
     FileName,
     /// Any text or NULL.
     NullableText,
+    /// NULL, nothing, or some of these names, separated by colons.
+    Suites(&'static [&'static str]),
 }
+
+/// What MySQL takes for `ssl_cipher`: suites of TLS 1.2 that are not obsolete.
+const CIPHERS: &[&str] = &[
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+    "ECDHE-ECDSA-AES256-CCM",
+    "ECDHE-ECDSA-AES128-CCM",
+    "DHE-RSA-AES128-GCM-SHA256",
+    "DHE-RSA-AES256-GCM-SHA384",
+    "DHE-RSA-AES256-CCM",
+    "DHE-RSA-AES128-CCM",
+    "DHE-RSA-CHACHA20-POLY1305",
+];
+/// And for `tls_ciphersuites`.
+const CIPHERSUITES: &[&str] = &[
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_CCM_SHA256",
+];
 
 /// A variable.
 #[derive(Debug)]
@@ -522,14 +548,14 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("sql_select_limit", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "18446744073709551615"),
     moot("sql_warnings", B, VarKind::Bool, "OFF"),
     var("ssl", G, FIX, VarKind::Bool, "ON"),
-    var("ssl_ca", G, FIX, VarKind::Text, ""),
+    var("ssl_ca", G, SET, VarKind::NullableText, NULL),
     one("ssl_capath", G, SET, VarKind::Text, ""),
-    var("ssl_cert", G, FIX, VarKind::Text, "server-cert.pem"),
-    var("ssl_cipher", G, FIX, VarKind::Text, ""),
-    var("ssl_crl", G, FIX, VarKind::Text, ""),
+    var("ssl_cert", G, SET, VarKind::NullableText, "server-cert.pem"),
+    var("ssl_cipher", G, SET, VarKind::Suites(CIPHERS), NULL),
+    var("ssl_crl", G, SET, VarKind::NullableText, NULL),
     one("ssl_crlpath", G, SET, VarKind::Text, ""),
     one("ssl_fips_mode", G, FIX, VarKind::Enum(&["OFF", "ON", "STRICT"]), "OFF"),
-    var("ssl_key", G, FIX, VarKind::Text, "server-key.pem"),
+    var("ssl_key", G, SET, VarKind::NullableText, "server-key.pem"),
     var("super_read_only", G, SET, VarKind::Bool, "OFF"),
     var("sync_relay_log", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "10000"),
     var("sync_binlog", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1"),
@@ -540,8 +566,8 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("time_zone", B, SET, VarKind::Text, "SYSTEM"),
     var("timestamp", S, SET, VarKind::Double { min: 0.0, max: 32536771199.0 }, "0"),
     one("tls_certificates_enforced_validation", G, FIX, VarKind::Bool, "OFF"),
-    var("tls_ciphersuites", G, FIX, VarKind::Text, ""),
-    var("tls_version", G, FIX, VarKind::Text, "TLSv1.2,TLSv1.3"),
+    var("tls_ciphersuites", G, SET, VarKind::Suites(CIPHERSUITES), NULL),
+    var("tls_version", G, SET, VarKind::Words(&["", "TLSv1.2", "TLSv1.3"]), "TLSv1.2,TLSv1.3"),
     var("tmp_table_size", B, SET, VarKind::UInt { min: 1_024, max: u64::MAX }, "67108864"),
     var("tmpdir", G, FIX, VarKind::Text, ""),
     var("transaction_isolation", B, SET, VarKind::Enum(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]), "REPEATABLE-READ"),

@@ -253,6 +253,7 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
         | VarKind::Words(_)
         | VarKind::Flags(_)
         | VarKind::NullableText
+        | VarKind::Suites(_)
         | VarKind::Engine
         | VarKind::Charset { .. }
         | VarKind::Collation => text_value(def, given).map(|v| (v, false)),
@@ -313,7 +314,9 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
         Value::Str(s) => check_text(def, &String::from_utf8_lossy(s)),
         Value::Label(_, s) => check_text(def, &String::from_utf8_lossy(s)),
         Value::Null => match def.kind {
-            VarKind::NullableText | VarKind::Charset { nullable: true } => Ok(VarValue::Null),
+            VarKind::NullableText | VarKind::Suites(_) | VarKind::Charset { nullable: true } => {
+                Ok(VarValue::Null)
+            }
             VarKind::Text => Err(bad_value(def, "NULL")),
             _ => Err(bad_value(def, "NULL")),
         },
@@ -473,7 +476,16 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             }
         },
         VarKind::FileName if text.contains(char::is_control) => return Err(bad_value(def, text)),
-        VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),
+        VarKind::NullableText | VarKind::Suites(_) if text == super::table::NULL => {
+            return Ok(VarValue::Null);
+        }
+        VarKind::Suites(names) => {
+            let is_known = |name: &str| name.is_empty() || names.contains(&name);
+            if !text.split(':').all(is_known) {
+                return Err(bad_value(def, text));
+            }
+            Arc::from(text)
+        }
         _ => Arc::from(text),
     };
     Ok(VarValue::Text(stored))

@@ -582,11 +582,27 @@ impl Replication {
     }
 }
 
+/// Whose certificates RELOAD TLS reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsChannel {
+    /// `mysql_main`.
+    Main,
+    /// `mysql_admin`.
+    Admin,
+    /// Any other name.
+    Unknown,
+}
+
 /// What ALTER INSTANCE does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlterInstance {
     /// RELOAD TLS.
-    ReloadTls,
+    ReloadTls {
+        /// FOR CHANNEL.
+        channel: TlsChannel,
+        /// NO ROLLBACK ON ERROR: without TLS rather than with the old certificate.
+        keeps_error: bool,
+    },
     /// RELOAD KEYRING.
     ReloadKeyring,
     /// ROTATE INNODB or BINLOG MASTER KEY.

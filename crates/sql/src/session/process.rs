@@ -4,33 +4,20 @@
 //! **Invariant**: the privilege is checked before the process is asked.
 
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_syntax::ast::AlterInstance;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_sql_syntax::ast::{AlterInstance, TlsChannel};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
-use super::SessionContext;
 use super::run::{Done, ok};
+use super::{Session, SessionContext};
 
-impl SessionContext {
-    /// SHUTDOWN.
-    pub(super) fn shut_down(&mut self) -> Result<Done, ExecError> {
-        self.require("SHUTDOWN")?;
-        let instance = self.instance.clone();
-        let host = instance.host_slot.require("SHUTDOWN")?;
-        host.shut_down(&self.account.name());
-        Ok(ok(0))
-    }
-
-    /// RESTART: nothing would start the server again.
-    pub(super) fn restart(&mut self) -> Result<Done, ExecError> {
-        self.require("SHUTDOWN")?;
-        let text = "Restart server failed (mysqld is not managed by supervisor process).";
-        Err(SqlError::new(3707, "HY000", text).into())
-    }
-
+impl Session {
     /// ALTER INSTANCE. There is no keyring, and the log is always on.
     pub(super) fn alter_instance(&mut self, what: AlterInstance) -> Result<Done, ExecError> {
         let (privilege, refused) = match what {
-            AlterInstance::ReloadTls => return self.reload_tls(),
+            AlterInstance::ReloadTls {
+                channel,
+                keeps_error,
+            } => return self.reload_tls(channel, keeps_error),
             AlterInstance::ReloadKeyring => {
                 ("ENCRYPTION_KEY_ADMIN", Some(errors::no_keyring_reload()))
             }
@@ -50,24 +37,50 @@ impl SessionContext {
                 )
             }
         };
-        self.require_any(&["SUPER", privilege])?;
+        self.context.require_any(&["SUPER", privilege])?;
         match refused {
             Some(e) => Err(e.into()),
             None => Ok(ok(0)),
         }
     }
 
-    /// ALTER INSTANCE RELOAD TLS.
-    fn reload_tls(&mut self) -> Result<Done, ExecError> {
-        self.require_any(&["SUPER", "CONNECTION_ADMIN"])?;
-        let instance = self.instance.clone();
+    /// ALTER INSTANCE RELOAD TLS. The admin port has no certificates of its own to be read.
+    fn reload_tls(&mut self, channel: TlsChannel, keeps_error: bool) -> Result<Done, ExecError> {
+        self.context.require_any(&["SUPER", "CONNECTION_ADMIN"])?;
+        match channel {
+            TlsChannel::Main => {}
+            TlsChannel::Admin => return Ok(ok(0)),
+            TlsChannel::Unknown => return Err(errors::syntax_of_old().into()),
+        }
+        let instance = self.context.instance.clone();
         let host = instance.host_slot.require("ALTER INSTANCE RELOAD TLS")?;
-        host.reload_tls().map_err(|e| {
+        if let Err(e) = host.reload_tls(keeps_error) {
             let text =
                 format!("Failed to set up SSL because of the following SSL library error: {e}");
-            SqlError::new(3888, "HY000", text)
-        })?;
+            if !keeps_error {
+                return Err(SqlError::new(3888, "HY000", text).into());
+            }
+            self.warn(Level::Warning, 3888, text);
+        }
         Ok(ok(0))
+    }
+}
+
+impl SessionContext {
+    /// SHUTDOWN.
+    pub(super) fn shut_down(&mut self) -> Result<Done, ExecError> {
+        self.require("SHUTDOWN")?;
+        let instance = self.instance.clone();
+        let host = instance.host_slot.require("SHUTDOWN")?;
+        host.shut_down(&self.account.name());
+        Ok(ok(0))
+    }
+
+    /// RESTART: nothing would start the server again.
+    pub(super) fn restart(&mut self) -> Result<Done, ExecError> {
+        self.require("SHUTDOWN")?;
+        let text = "Restart server failed (mysqld is not managed by supervisor process).";
+        Err(SqlError::new(3707, "HY000", text).into())
     }
 
     /// The part of FLUSH LOGS that is the logs of statements.

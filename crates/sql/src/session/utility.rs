@@ -244,7 +244,7 @@ impl Session {
             Statement::Restart => self.context.restart(),
             Statement::DropServer { if_exists, name } => self.context.drop_server(*if_exists, name),
             Statement::Components { install, urns } => self.context.components(*install, urns),
-            Statement::AlterInstance(what) => self.context.alter_instance(*what),
+            Statement::AlterInstance(what) => self.alter_instance(*what),
             Statement::Maintain(m) => self.maintain(m),
             Statement::LoadData(load) => self.load_data(load, None),
             Statement::Replication(replication) => self.run_replication(replication),

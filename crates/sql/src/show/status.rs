@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_types::Value;
 
 use super::t;
+use crate::host::Host;
 use crate::instance::Instance;
 use crate::session::Session;
 use crate::session::counts::{Counter, Counts, NAMES};
@@ -147,6 +148,7 @@ fn of_server(instance: &Instance) -> Vec<Status> {
     rows.extend(instance.binlog.semi_sync_status());
     rows.extend(instance.replica_counters());
     rows.extend(super::innodb::values(instance));
+    rows.extend(instance.host().into_iter().flat_map(Host::tls_status));
     rows
 }
 
