@@ -269,6 +269,14 @@ pub trait SessionInfo {
     fn has_connection(&self, id: u64) -> bool {
         id == self.connection_id()
     }
+    /// The account that a connection has logged in with, `name@host`. None: there is no such connection.
+    fn connection_account(&self, _id: u64) -> Option<String> {
+        None
+    }
+    /// Are the events of a consumer of `performance_schema` collected? None: there is no such consumer.
+    fn collects(&self, _consumer: &str) -> Option<bool> {
+        None
+    }
     /// A statement without its literals.
     ///
     /// # Errors

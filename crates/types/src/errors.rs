@@ -378,7 +378,23 @@ pub fn view_prevents(verb: impl Display, view: impl Display) -> SqlError {
 
 /// 1138
 pub fn invalid_null() -> SqlError {
-    SqlError::new(1138, "22004", "Invalid use of NULL value")
+    unfit_null("22004", "Invalid use of NULL value")
+}
+
+/// 1138 for an argument of a function of `sys`.
+pub fn null_argument(function: &str, argument: &str) -> SqlError {
+    let text = format!("Function sys.{function}: {argument} input variable should not be NULL");
+    unfit_null("02200", text)
+}
+
+fn unfit_null(state: &'static str, text: impl Into<String>) -> SqlError {
+    SqlError::new(1138, state, text)
+}
+
+/// 1583
+pub fn wrong_parameters(function: impl Display) -> SqlError {
+    let text = format!("Incorrect parameters in the call to native function '{function}'");
+    SqlError::new(1583, "42000", text)
 }
 
 /// 1364

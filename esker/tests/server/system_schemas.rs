@@ -593,3 +593,64 @@ fn files_are_measured() {
     c.run("TRUNCATE performance_schema.file_summary_by_event_name");
     assert!(event(&mut c, "sql/binlog")[1] < sum);
 }
+
+#[test]
+fn functions_of_sys_answer_as_mysql_s() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let mut c = server.connect();
+    // Answers of MySQL 9.7.
+    for (call, answer) in [
+        ("list_add(NULL, 'a')", "a"),
+        ("list_add('a,b', 'b')", "a,b,b"),
+        ("list_add(' ', 'c')", ",c"),
+        ("list_add('a', '')", "a,"),
+        ("list_drop('a, b, c', 'b')", "a, c"),
+        ("list_drop('a,a,b', 'a')", "b"),
+        ("format_time(-1500)", "-1500 ps"),
+        ("format_time('x')", "x ps"),
+        ("format_time(999)", "999 ps"),
+        ("format_time(1500)", "1.5 ns"),
+        ("format_time(97200000000000000)", "1.12 d"),
+        (
+            "extract_schema_from_file_name('/data/shop/orders.ibd')",
+            "shop",
+        ),
+        ("extract_schema_from_file_name('orders.ibd')", "orders.ibd"),
+        ("extract_schema_from_file_name('/x')", ""),
+        ("extract_table_from_file_name('/data/db/@0024a.b.c')", "$a"),
+        ("extract_table_from_file_name('C:\\\\d\\\\t.ibd')", "t"),
+        ("ps_is_account_enabled('localhost', 'root')", "YES"),
+        ("ps_is_consumer_enabled('events_stages_history')", "NO"),
+        ("ps_is_consumer_enabled('statements_digest')", "YES"),
+        (
+            "ps_is_instrument_default_enabled('wait/synch/mutex/a')",
+            "NO",
+        ),
+        ("ps_is_instrument_default_enabled(NULL)", "YES"),
+        ("ps_is_instrument_default_timed('memory/sql/a')", "NO"),
+        ("ps_is_thread_instrumented(CONNECTION_ID())", "YES"),
+        ("ps_is_thread_instrumented(999999)", "UNKNOWN"),
+        (
+            "ps_thread_account(sys.ps_thread_id(NULL))",
+            "root@localhost",
+        ),
+        ("sys_get_config('statement_truncate_len', 'x')", "64"),
+        (
+            "sys_get_config('statement_performance_analyzer.view', 'x')",
+            "x",
+        ),
+        ("sys_get_config(NULL, 'x')", "x"),
+    ] {
+        assert_eq!(c.value(&format!("SELECT sys.{call}")), answer, "{call}");
+    }
+    for (call, code) in [
+        ("list_add('a', NULL)", 1138),
+        ("list_drop('a', NULL)", 1138),
+        ("list_add('a')", 1318),
+        ("ps_is_consumer_enabled('foo')", 3047),
+    ] {
+        assert_eq!(c.code(&format!("SELECT sys.{call}")), Some(code), "{call}");
+    }
+    assert_eq!(c.value("SELECT COUNT(*) FROM sys.sys_config"), "6");
+}

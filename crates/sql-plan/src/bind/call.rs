@@ -57,7 +57,15 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
     }
     if let Some(schema) = &call.schema {
         let name = format!("sys.{}", call.name.text.to_ascii_lowercase());
-        if *schema.text == *"sys" && func::lookup(&name).is_some() {
+        if *schema.text == *"sys"
+            && let Some(def) = func::lookup(&name)
+        {
+            let (expected, got) = (usize::from(def.min_args), call.args.len());
+            if expected != got {
+                return Err(errors::wrong_argument_count(
+                    "FUNCTION", name, expected, got,
+                ));
+            }
             return bind_function(env, scope, &name, &call.args);
         }
         let (schema, name) = (&*schema.text, &*call.name.text);

@@ -88,6 +88,7 @@ fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
         "information_schema" => INFORMATION_SCHEMA,
         "mysql" => mysql::SOURCES,
         "performance_schema" => performance::SOURCES,
+        "sys" => super::sys::SOURCES,
         _ => &[],
     };
     parts.iter().copied().flatten()

@@ -27,7 +27,7 @@ use super::gtid::GtidNext;
 use super::pace::Pace;
 use super::registry::Process;
 use super::xa::Branch;
-use crate::infoschema::Viewer;
+use crate::infoschema::{self, Viewer};
 use crate::instance::Instance;
 use crate::textfile::{Places, read_file};
 
@@ -461,6 +461,13 @@ impl SessionInfo for SessionContext {
     }
     fn has_connection(&self, id: u64) -> bool {
         self.instance.registry.find(id).is_ok()
+    }
+    fn connection_account(&self, id: u64) -> Option<String> {
+        let process = self.instance.registry.find(id).ok()?;
+        Some(format!("{}@{}", process.detail().user, process.host()))
+    }
+    fn collects(&self, consumer: &str) -> Option<bool> {
+        infoschema::is_collected(&self.instance, consumer)
     }
     fn load_file(&self, name: &[u8], most: u64) -> SqlResult<Option<Vec<u8>>> {
         match self.require("FILE") {

@@ -3,7 +3,7 @@
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `charset`, `weight`, `regexp` (with
 //! `icu`, `pattern` and `backtrack`, regular expressions), `hash`, `cipher`, `compress`, `inet`, `math`,
-//! `number_format`, `partition`, `control`, `info`, `failover`, `monitor`, `json`, `xml`, `spatial`, `date`, and
+//! `number_format`, `partition`, `control`, `info`, `failover`, `monitor`, `sys`, `json`, `xml`, `spatial`, `date`, and
 //! `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
@@ -37,6 +37,7 @@ mod ret;
 mod search;
 mod spatial;
 mod string;
+pub mod sys;
 mod weight;
 mod xml;
 
@@ -267,6 +268,7 @@ const MODULES: &[&[FuncDef]] = &[
     string::DEFS,
     search::DEFS,
     monitor::DEFS,
+    sys::DEFS,
     encode::DEFS,
     charset::CHAR,
     charset::CONVERT,

@@ -1,7 +1,7 @@
-//! Functions for those who watch a server: sizes and times to be read, threads, digests, and the functions of `sys`.
+//! Functions for those who watch a server: sizes and times to be read, threads and digests.
 //!
-//! Neighbours: [`crate::ctx::SessionInfo`] knows threads and digests; the binder looks `sys.name(…)` up as one name.
-//! **Invariant**: a name with `sys.` is a function of the schema `sys`, and cannot be called without the schema.
+//! Neighbours: [`crate::ctx::SessionInfo`] knows threads and digests; `sys` has what the schema `sys` adds.
+//! **Invariant**: nothing here changes what it looks at, but for RELEASE_ALL_LOCKS.
 
 use sha2::{Digest as _, Sha256};
 
@@ -55,48 +55,10 @@ pub(super) const DEFS: &[FuncDef] = &[
         text::<65_535>,
         statement_digest_text,
     ),
-    def("sys.format_bytes", 1, 1, PURE, text::<20>, format_bytes),
-    def("sys.format_path", 1, 1, PURE, text::<512>, format_path),
-    def(
-        "sys.format_statement",
-        1,
-        1,
-        PURE,
-        text::<65_535>,
-        format_statement,
-    ),
-    def("sys.format_time", 1, 1, PURE, text::<20>, format_time),
-    def("sys.list_add", 2, 2, PURE, text::<65_535>, list_add),
-    def("sys.list_drop", 2, 2, PURE, text::<65_535>, list_drop),
-    def(
-        "sys.ps_thread_id",
-        1,
-        1,
-        SESSION,
-        uint_null::<21>,
-        thread_or_own,
-    ),
-    def(
-        "sys.quote_identifier",
-        1,
-        1,
-        PURE,
-        text::<65_535>,
-        quote_identifier,
-    ),
-    def("sys.version_major", 0, 0, SESSION, uint::<3>, |c| {
-        version_part(c, 0)
-    }),
-    def("sys.version_minor", 0, 0, SESSION, uint::<3>, |c| {
-        version_part(c, 1)
-    }),
-    def("sys.version_patch", 0, 0, SESSION, uint::<3>, |c| {
-        version_part(c, 2)
-    }),
 ];
 
 /// A number in the largest unit that it reaches.
-fn in_unit(value: f64, units: &[(f64, &'static str)]) -> Option<(f64, &'static str)> {
+pub(super) fn in_unit(value: f64, units: &[(f64, &'static str)]) -> Option<(f64, &'static str)> {
     let reached = |(size, _): &&(f64, &'static str)| value.abs() >= *size;
     units
         .iter()
@@ -105,7 +67,7 @@ fn in_unit(value: f64, units: &[(f64, &'static str)]) -> Option<(f64, &'static s
 }
 
 /// `1.50 KiB`; below 1 KiB whole bytes in four places.
-fn format_bytes(c: &Call) -> SqlResult<Value> {
+pub(super) fn format_bytes(c: &Call) -> SqlResult<Value> {
     const UNITS: [(f64, &str); 6] = [
         ((1_u64 << 60) as f64, "EiB"),
         ((1_u64 << 50) as f64, "PiB"),
@@ -150,35 +112,16 @@ fn format_pico_time(c: &Call) -> SqlResult<Value> {
     })
 }
 
-/// `sys.format_time`: with weeks, and no more digits than there are.
-fn format_time(c: &Call) -> SqlResult<Value> {
-    const UNITS: [(f64, &str); 8] = [
-        (604_800e12, "w"),
-        (86_400e12, "d"),
-        (3_600e12, "h"),
-        (60e12, "m"),
-        (1e12, "s"),
-        (1e9, "ms"),
-        (1e6, "us"),
-        (1e3, "ns"),
-    ];
-    let value = c.real(0)?;
-    let (n, unit) = in_unit(value, &UNITS).unwrap_or((value, "ps"));
-    let digits = format!("{n:.2}");
-    let digits = digits.trim_end_matches('0').trim_end_matches('.');
-    string(format!("{digits} {unit}"))
-}
-
 fn icu_version(_: &Call) -> SqlResult<Value> {
     // Regular expressions are of another make; this is the version whose syntax they follow.
     string("73.1")
 }
 
-fn current_thread(c: &Call) -> SqlResult<Value> {
+pub(super) fn current_thread(c: &Call) -> SqlResult<Value> {
     Ok(Value::UInt(c.ctx.session.connection_id()))
 }
 
-fn thread_of(c: &Call) -> SqlResult<Value> {
+pub(super) fn thread_of(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return Ok(Value::Null);
     }
@@ -189,14 +132,6 @@ fn thread_of(c: &Call) -> SqlResult<Value> {
     } else {
         Value::Null
     })
-}
-
-/// `sys.ps_thread_id(NULL)` is the own thread.
-fn thread_or_own(c: &Call) -> SqlResult<Value> {
-    match c.null(0) {
-        true => current_thread(c),
-        false => thread_of(c),
-    }
 }
 
 fn release_all_locks(c: &Call) -> SqlResult<Value> {
@@ -228,63 +163,4 @@ fn statement_digest(c: &Call) -> SqlResult<Value> {
 
 fn statement_digest_text(c: &Call) -> SqlResult<Value> {
     Ok(digest_of(c)?.map_or(Value::Null, Value::str))
-}
-
-/// Paths are shown as they are: no variable of a folder stands for their beginning.
-fn format_path(c: &Call) -> SqlResult<Value> {
-    string(c.text(0).into_owned())
-}
-
-/// A statement in 64 characters: its beginning and its end.
-fn format_statement(c: &Call) -> SqlResult<Value> {
-    /// `statement_truncate_len`.
-    const MOST: usize = 64;
-    let text = String::from_utf8_lossy(&c.text(0)).replace('\n', " ");
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= MOST {
-        return string(text);
-    }
-    let half = MOST / 2 - 2;
-    let begin: String = chars[..half].iter().collect();
-    let end: String = chars[chars.len() - half..].iter().collect();
-    string(format!("{begin} ... {end}"))
-}
-
-fn quote_identifier(c: &Call) -> SqlResult<Value> {
-    let name = String::from_utf8_lossy(&c.text(0)).replace('`', "``");
-    string(format!("`{name}`"))
-}
-
-/// The words of a list with commas.
-fn words(c: &Call) -> Vec<String> {
-    let list = String::from_utf8_lossy(&c.text(0)).into_owned();
-    let words = list.split(',').map(|word| word.trim().to_owned());
-    words.filter(|word| !word.is_empty()).collect()
-}
-
-fn list_add(c: &Call) -> SqlResult<Value> {
-    let mut words = words(c);
-    let added = String::from_utf8_lossy(&c.text(1)).trim().to_owned();
-    if !words.contains(&added) {
-        words.push(added);
-    }
-    string(words.join(","))
-}
-
-fn list_drop(c: &Call) -> SqlResult<Value> {
-    let dropped = String::from_utf8_lossy(&c.text(1)).trim().to_owned();
-    let mut words = words(c);
-    words.retain(|word| *word != dropped);
-    string(words.join(","))
-}
-
-/// A part of the version `8.4.3-name`.
-fn version_part(c: &Call, nth: usize) -> SqlResult<Value> {
-    let version = c.ctx.session.version();
-    let numbers = version.split(['.', '-']);
-    let part = numbers.map(str::parse).nth(nth);
-    Ok(match part {
-        Some(Ok(number)) => Value::UInt(number),
-        _ => Value::Null,
-    })
 }

@@ -25,6 +25,7 @@ mod variables;
 
 pub use file_io::measured_files;
 pub(super) use replication::other_sources;
+pub(crate) use setup::is_collected;
 
 use esker_types::{DateTime, Value};
 

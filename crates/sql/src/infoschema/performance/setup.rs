@@ -9,6 +9,7 @@ use super::super::source::Source;
 use super::super::{Viewer, text, yes_no};
 use super::file_io;
 use crate::ddl::Stage;
+use crate::instance::Instance;
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
@@ -83,12 +84,17 @@ const CONSUMERS: [(&str, bool); 16] = [
 ];
 
 fn consumers(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let measures = viewer.instance.digests.is_on();
-    let row = |(name, on): (&str, bool)| {
-        let is_measured = !name.contains("statements") || measures;
-        vec![text(name), yes_no(on && is_measured)]
-    };
+    let is_on = |name| is_collected(&viewer.instance, name).unwrap_or_default();
+    let row = |(name, _)| vec![text(name), yes_no(is_on(name))];
     CONSUMERS.map(row).to_vec()
+}
+
+/// Are the events of a consumer collected? None: there is none of this name.
+pub(crate) fn is_collected(instance: &Instance, consumer: &str) -> Option<bool> {
+    let mut known = CONSUMERS.iter();
+    let (name, on) = known.find(|(name, _)| name.eq_ignore_ascii_case(consumer))?;
+    let is_measured = !name.contains("statements") || instance.digests.is_on();
+    Some(*on && is_measured)
 }
 
 fn instruments(_: &Viewer) -> Vec<Vec<Value>> {

@@ -1,4 +1,4 @@
-//! The views of the schema `sys`: their queries.
+//! The views of the schema `sys`: their queries; and its one table.
 //!
 //! Neighbours: `declared` has their columns; the session hands them to the binder like views of users, with the rights
 //! of whoever reads them.
@@ -10,8 +10,17 @@ use std::sync::{Arc, LazyLock};
 
 use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef};
 use esker_sql_catalog::mdl::MetadataLocks;
+use esker_types::func::sys::CONFIG;
 
-use super::TableSpec;
+use super::source::Source;
+use super::{TableSpec, optional, text};
+
+/// The table: what its functions are set to, which nobody changes.
+pub(super) static SOURCES: &[&[Source]] =
+    &[&[Source::new("sys_config", &["variable", "value"], |_| {
+        let row = |(name, value)| vec![text(name), optional(value)];
+        CONFIG.map(row).to_vec()
+    })]];
 
 /// Queries by the name of their view, as they stand in the file.
 static QUERIES: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {

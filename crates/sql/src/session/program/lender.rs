@@ -117,6 +117,12 @@ impl SessionInfo for Lender<'_, '_> {
     fn has_connection(&self, id: u64) -> bool {
         self.ask(|c| c.has_connection(id))
     }
+    fn connection_account(&self, id: u64) -> Option<String> {
+        self.ask(|c| c.connection_account(id))
+    }
+    fn collects(&self, consumer: &str) -> Option<bool> {
+        self.ask(|c| c.collects(consumer))
+    }
     fn load_file(&self, name: &[u8], most: u64) -> SqlResult<Option<Vec<u8>>> {
         self.ask(|c| c.load_file(name, most))
     }
