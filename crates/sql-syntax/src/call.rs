@@ -145,11 +145,7 @@ impl Parser<'_> {
     fn aliased_arg(&mut self, function: &Ident) -> SqlResult<Expr> {
         let arg = self.expr()?;
         if self.select_alias()?.is_some() {
-            self.defer(SqlError::new(
-                1583,
-                "42000",
-                format!("Incorrect parameters in the call to native function '{function}'"),
-            ));
+            self.defer(errors::wrong_parameters(function));
         }
         Ok(arg)
     }

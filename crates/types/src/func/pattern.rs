@@ -304,6 +304,11 @@ impl<'a> Search<'a> {
         self.session.go_on(bytes * weight)
     }
 
+    /// Gives back what was paid for bytes that were not looked at after all: a match may end the walk at once.
+    fn refund(&mut self, bytes: usize) {
+        self.left = self.left.saturating_add(bytes as u64);
+    }
+
     /// Counts the states made since `before`.
     fn pay_states(&mut self, before: (usize, usize), cache: &Cache) -> SqlResult<()> {
         let (clears, bytes) = made(cache);
@@ -330,13 +335,18 @@ impl<'a> Search<'a> {
             let chunk = self.chunk().min(bytes.len() - at);
             self.pay(chunk)?;
             let before = made(cache);
-            for &byte in &bytes[at..at + chunk] {
+            let end = at + chunk;
+            for &byte in &bytes[at..end] {
                 state = dfa.next_state(cache, state, byte)?;
                 // A match is known one byte later.
                 if state.is_tagged() {
                     match tagged(state)? {
                         Tag::Match if self.text.is_char_boundary(at) => last = Some(at),
-                        Tag::Dead => return Ok(last),
+                        Tag::Dead => {
+                            self.refund(end - at - 1);
+                            self.pay_states(before, cache)?;
+                            return Ok(last);
+                        }
                         Tag::Match | Tag::Other => {}
                     }
                 }
@@ -363,12 +373,17 @@ impl<'a> Search<'a> {
             let chunk = self.chunk().min(at - from);
             self.pay(chunk)?;
             let before = made(cache);
-            for &byte in bytes[at - chunk..at].iter().rev() {
+            let end_of_chunk = at - chunk;
+            for &byte in bytes[end_of_chunk..at].iter().rev() {
                 state = dfa.next_state(cache, state, byte)?;
                 if state.is_tagged() {
                     match tagged(state)? {
                         Tag::Match => first = at,
-                        Tag::Dead => return Ok(first..end),
+                        Tag::Dead => {
+                            self.refund(at - end_of_chunk - 1);
+                            self.pay_states(before, cache)?;
+                            return Ok(first..end);
+                        }
                         Tag::Other => {}
                     }
                 }

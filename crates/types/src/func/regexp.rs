@@ -166,9 +166,20 @@ fn regexp_like(c: &Call) -> SqlResult<Value> {
     Ok(Value::bool(found.is_some()))
 }
 
-/// The position in argument `i`, 1 when absent.
+/// The position in argument `i`, 1 when absent; as in MySQL, of 32 bits.
 fn position(c: &Call, i: usize) -> SqlResult<i128> {
-    if c.has(i) { c.integer(i) } else { Ok(1) }
+    match c.has(i) {
+        true => Ok(i128::from(c.integer(i)? as i32)),
+        false => Ok(1),
+    }
+}
+
+/// The same where what is no position is a wrong argument rather than out of bounds.
+fn checked_position(c: &Call, i: usize, function: &str) -> SqlResult<i128> {
+    match position(c, i)? {
+        position if position > 0 => Ok(position),
+        _ => Err(crate::errors::wrong_parameters(function)),
+    }
 }
 
 /// Byte offset of a position, which may be just after the end.
@@ -245,7 +256,8 @@ fn regexp_instr(c: &Call) -> SqlResult<Value> {
 fn regexp_substr(c: &Call) -> SqlResult<Value> {
     let pattern = compile(c, "regexp_substr", 4)?;
     let text = utf8(c, 0);
-    let (from, n) = (start(position(c, 2)?, &text)?, occurrence(c, 3)?);
+    let from = start(checked_position(c, 2, "regexp_substr")?, &text)?;
+    let n = occurrence(c, 3)?;
     let found = nth(&mut pattern.search(&text, c.ctx.session), from, n)?;
     Ok(found.map_or(Value::Null, |m| Value::str(&text[m])))
 }
@@ -254,7 +266,7 @@ fn regexp_substr(c: &Call) -> SqlResult<Value> {
 fn regexp_replace(c: &Call) -> SqlResult<Value> {
     let pattern = compile(c, "regexp_replace", 5)?;
     let (text, replacement) = (utf8(c, 0), utf8(c, 2));
-    let from = start(position(c, 3)?, &text)?;
+    let from = start(checked_position(c, 3, "regexp_replace")?, &text)?;
     let only = if c.has(4) { c.count(4)? } else { 0 };
     let mut out = String::with_capacity(text.len());
     let (mut copied, mut at, mut n) = (0, from, 0);
