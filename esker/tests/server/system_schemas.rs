@@ -654,3 +654,25 @@ fn functions_of_sys_answer_as_mysql_s() {
     }
     assert_eq!(c.value("SELECT COUNT(*) FROM sys.sys_config"), "6");
 }
+
+#[test]
+fn a_metadata_lock_is_waited_for_where_modes_do_not_go_together() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)");
+    let [mut reader, mut holder, mut writer] = [(); 3].map(|()| server.connect());
+    reader.run("BEGIN; SELECT * FROM d.t");
+    holder.run("LOCK TABLES d.t READ");
+    let by = holder.value("SELECT CONNECTION_ID()");
+    let who = writer.value("SELECT CONNECTION_ID()");
+    std::thread::scope(|scope| {
+        scope.spawn(|| writer.run("INSERT INTO d.t VALUES (1)"));
+        let waits = "SELECT OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME, WAITING_LOCK_TYPE, WAITING_THREAD_ID,
+                     BLOCKING_LOCK_TYPE, BLOCKING_THREAD_ID FROM information_schema.ESKER_METADATA_LOCK_WAITS";
+        eventually("the writer waits", || !c.lines(waits).is_empty());
+        let pair = format!("TABLE|d|t|SHARED_WRITE|{who}|SHARED_READ_ONLY|{by}");
+        assert_eq!(c.lines(waits), [pair]);
+        holder.run("UNLOCK TABLES");
+    });
+}

@@ -60,11 +60,8 @@ const WAITS: &str = "\
     FROM (SELECT 'row' AS kind, requesting_thread_id AS waits, blocking_thread_id AS holds \
           FROM information_schema.ESKER_DATA_LOCK_WAITS \
           UNION \
-          SELECT 'metadata', p.owner_thread_id, g.owner_thread_id \
-          FROM information_schema.ESKER_METADATA_LOCKS AS p JOIN information_schema.ESKER_METADATA_LOCKS AS g \
-               ON p.object_type = g.object_type AND p.object_schema = g.object_schema \
-               AND p.object_name = g.object_name AND p.owner_thread_id <> g.owner_thread_id \
-          WHERE p.lock_status = 'PENDING' AND g.lock_status = 'GRANTED') AS w \
+          SELECT 'metadata', waiting_thread_id, blocking_thread_id \
+          FROM information_schema.ESKER_METADATA_LOCK_WAITS) AS w \
     LEFT JOIN information_schema.processlist AS r ON r.id = waits \
     LEFT JOIN information_schema.processlist AS h ON h.id = holds \
     ORDER BY seconds DESC LIMIT 30";

@@ -31,6 +31,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "ESKER_DATA_LOCKS" => data_locks,
         "ESKER_DATA_LOCK_WAITS" => lock_waits,
         "ESKER_METADATA_LOCKS" => metadata_locks,
+        "ESKER_METADATA_LOCK_WAITS" => metadata_waits,
         "ESKER_DEADLOCKS" => super::deadlocks::rows,
         _ => return None,
     };
@@ -229,6 +230,11 @@ pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 /// Metadata locks that are held or waited for; those of prepared transactions have no owner.
+/// Columns of a metadata lock: kind, schema and name of its object come first.
+const NAME_PARTS: usize = 3;
+/// Where its mode is.
+const LOCK_TYPE: usize = 5;
+
 pub(super) fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let locks = viewer.instance.catalog.locks().list().into_iter();
     locks.map(|lock| metadata_row(&lock)).collect()
@@ -268,6 +274,33 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
         lock.connection.map_or(Value::Null, Value::UInt),
         Value::Null,
     ]
+}
+
+/// Who waits for whom: a lock that is held, of another session, in a mode that does not go with the one asked for.
+fn metadata_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let locks = viewer.instance.catalog.locks().list();
+    let mut held: HashMap<&MdlKey, Vec<&MdlInfo>> = HashMap::new();
+    for lock in locks.iter().filter(|lock| lock.is_granted) {
+        held.entry(&lock.key).or_default().push(lock);
+    }
+    let mut rows = Vec::new();
+    for waiting in locks.iter().filter(|lock| !lock.is_granted) {
+        let holders = held.get(&waiting.key).into_iter().flatten();
+        let blocks = |holder: &&&MdlInfo| {
+            holder.connection != waiting.connection && waiting.mode.conflicts(holder.mode)
+        };
+        rows.extend(holders.filter(blocks).map(|holder| {
+            let mut row = metadata_row(waiting);
+            let blocking = metadata_row(holder).swap_remove(LOCK_TYPE);
+            row.truncate(NAME_PARTS);
+            row.push(text(waiting.mode.word(row[NAME_PARTS - 1].is_null())));
+            row.push(waiting.connection.map_or(Value::Null, Value::UInt));
+            row.push(blocking);
+            row.push(holder.connection.map_or(Value::Null, Value::UInt));
+            row
+        }));
+    }
+    rows
 }
 
 /// A mode as InnoDB's monitor says it.

@@ -95,6 +95,11 @@ const TABLES: &[(&str, &[Column])] = &[
         c("LOCK_DURATION", Text(32)), c("LOCK_STATUS", Text(32)), c("SOURCE", Text(64)),
         c("OWNER_THREAD_ID", UInt), c("OWNER_EVENT_ID", UInt),
     ]),
+    ("ESKER_METADATA_LOCK_WAITS", &[
+        c("OBJECT_TYPE", Text(64)), c("OBJECT_SCHEMA", Text(64)), c("OBJECT_NAME", Text(64)),
+        c("WAITING_LOCK_TYPE", Text(32)), c("WAITING_THREAD_ID", UInt), c("BLOCKING_LOCK_TYPE", Text(32)),
+        c("BLOCKING_THREAD_ID", UInt),
+    ]),
     ("ESKER_RECOVERY", &[
         c("PHASE", Text(16)), c("MODE", Text(16)), c("THREADS", UInt), c("BYTES_DONE", UInt),
         c("BYTES_TOTAL", UInt), c("BYTES_PER_SECOND", UInt), c("RECORDS", UInt), c("ROWS_REPLAYED", UInt),
