@@ -22,7 +22,16 @@ fn gather(files: &[PathBuf], settings: &[String]) -> Result<Config, String> {
     // Others may have put there what is no text; ours is.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Config::gather(files, environment, settings).map_err(|e| e.to_string())
+    let config = Config::gather(files, environment, settings);
+    if config.complaints.is_empty() {
+        return Ok(config);
+    }
+    let mut lines: Vec<String> = config.complaints.iter().map(ToString::to_string).collect();
+    // Whatever is wrong with the other settings belongs to the same answer.
+    if let Err(e) = esker_server::validate(&config) {
+        lines.push(e.to_string());
+    }
+    Err(lines.join("\n"))
 }
 
 /// Prints what option files and environment set, as flags.
@@ -32,9 +41,14 @@ pub(crate) fn print(files: &[PathBuf]) -> Result<ExitCode, String> {
         .iter()
         .map(|s| format!("--{}={}\n", s.name, s.value))
         .collect();
-    // A closed standard output wants no more.
-    let _ = std::io::stdout().write_all(flags.as_bytes());
-    Ok(ExitCode::SUCCESS)
+    let mut out = std::io::stdout();
+    match out.write_all(flags.as_bytes()).and_then(|()| out.flush()) {
+        // A closed standard output wants no more.
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {e}"))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Says whether a start would take the settings; what would be warned of goes to the log.

@@ -47,7 +47,7 @@ pub enum ConfigError {
 }
 
 /// Everything `serve` needs to know.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Config {
     /// Address to listen on (`bind_address`).
     pub bind_address: String,
@@ -65,6 +65,8 @@ pub struct Config {
     pub settings: Vec<Setting>,
     /// Variables of the environment that begin like settings and are none.
     pub ignored: Vec<String>,
+    /// What keeps the server from a start.
+    pub complaints: Vec<ConfigError>,
 }
 
 impl Default for Config {
@@ -78,6 +80,7 @@ impl Default for Config {
             made: Vec::new(),
             settings: Vec::new(),
             ignored: Vec::new(),
+            complaints: Vec::new(),
         }
     }
 }
@@ -115,18 +118,18 @@ impl Config {
     /// Gathers settings: `files`, then the environment, then `flags` (`--name=value`,
     /// `--name value` or `--name`).
     ///
-    /// # Errors
-    /// Unreadable or malformed sources, bad values for the server's own options.
+    /// What is unreadable or malformed, and bad values for the server's own options, are `complaints`: all are told at
+    /// once.
     pub fn gather(
         files: &[PathBuf],
         environment: impl Iterator<Item = (String, String)>,
         flags: &[String],
-    ) -> Result<Self, ConfigError> {
+    ) -> Self {
+        let mut config = Self::default();
         let mut all = Vec::new();
         for path in files {
-            read_file(path, 0, &mut all)?;
+            read_file(path, 0, &mut all, &mut config.complaints);
         }
-        let mut config = Self::default();
         let mut from_env = Vec::new();
         for (key, value) in environment {
             if key == ROOT_PASSWORD_ENV {
@@ -141,10 +144,10 @@ impl Config {
         }
         from_env.sort_by(|a, b| a.name.cmp(&b.name));
         all.extend(from_env);
-        read_flags(flags, &mut all)?;
+        read_flags(flags, &mut all, &mut config.complaints);
         config.made.clone_from(&all);
-        config.apply(all)?;
-        Ok(config)
+        config.apply(all);
+        config
     }
 
     /// Where the server's log goes; None: where it does by default.
@@ -162,7 +165,7 @@ impl Config {
         made.is_some_and(|setting| setting.value.contains("log_sink_json"))
     }
 
-    fn apply(&mut self, all: Vec<Setting>) -> Result<(), ConfigError> {
+    fn apply(&mut self, all: Vec<Setting>) {
         for s in all {
             let bad = |expected| ConfigError::Value {
                 name: s.name.clone(),
@@ -170,33 +173,30 @@ impl Config {
                 expected,
             };
             match s.name.as_str() {
-                "port" => {
-                    self.port = s.value.parse().map_err(|_| bad("a port from 0 to 65535"))?;
-                }
+                "port" => match s.value.parse() {
+                    Ok(port) => self.port = port,
+                    Err(_) => self.complaints.push(bad("a port from 0 to 65535")),
+                },
                 "bind_address" => self.bind_address = s.value,
                 "datadir" => self.data_dir = PathBuf::from(s.value),
-                "esker_worker_threads" => {
-                    self.worker_threads = s
-                        .value
-                        .parse()
-                        .ok()
-                        .filter(|n| *n <= 1024)
-                        .ok_or_else(|| bad("a number from 0 to 1024"))?;
-                }
+                "esker_worker_threads" => match s.value.parse().ok().filter(|n| *n <= 1024) {
+                    Some(threads) => self.worker_threads = threads,
+                    None => self.complaints.push(bad("a number from 0 to 1024")),
+                },
                 _ => self.settings.push(s),
             }
         }
-        Ok(())
     }
 }
 
-fn read_flags(flags: &[String], out: &mut Vec<Setting>) -> Result<(), ConfigError> {
+fn read_flags(flags: &[String], out: &mut Vec<Setting>, complaints: &mut Vec<ConfigError>) {
     let mut flags = flags.iter().peekable();
     while let Some(flag) = flags.next() {
         let Some(body) = flag.strip_prefix("--").filter(|b| !b.is_empty()) else {
-            return Err(ConfigError::Flag(format!(
+            complaints.push(ConfigError::Flag(format!(
                 "unexpected argument '{flag}': settings are given as --name=value"
             )));
+            continue;
         };
         let source = format!("command line --{}", body.split('=').next().unwrap_or(body));
         match body.split_once('=') {
@@ -207,28 +207,32 @@ fn read_flags(flags: &[String], out: &mut Vec<Setting>) -> Result<(), ConfigErro
             }
         }
     }
-    Ok(())
 }
 
-fn read_file(path: &Path, depth: usize, out: &mut Vec<Setting>) -> Result<(), ConfigError> {
+fn read_file(path: &Path, depth: usize, out: &mut Vec<Setting>, complaints: &mut Vec<ConfigError>) {
     let syntax = |line, text: &str| ConfigError::Syntax(path.into(), line, text.into());
     if depth > MAX_INCLUDES {
-        return Err(syntax(0, "!include is nested too deeply"));
+        complaints.push(syntax(0, "!include is nested too deeply"));
+        return;
     }
-    let text = read_text(path).map_err(|e| ConfigError::Unreadable(path.into(), e))?;
+    let text = match read_text(path) {
+        Ok(text) => text,
+        Err(e) => return complaints.push(ConfigError::Unreadable(path.into(), e)),
+    };
     let mut ours = false;
     for (number, line) in text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())) {
         if line.is_empty() || line.starts_with('#') || line.starts_with(';') {
             continue;
         }
         if let Some(rest) = line.strip_prefix("!includedir") {
-            include_dir(path, rest.trim(), depth, out)?;
+            include_dir(path, rest.trim(), depth, out, complaints);
         } else if let Some(rest) = line.strip_prefix("!include") {
-            read_file(&relative(path, rest.trim()), depth + 1, out)?;
+            read_file(&relative(path, rest.trim()), depth + 1, out, complaints);
         } else if let Some(section) = line.strip_prefix('[') {
-            let name = section
-                .strip_suffix(']')
-                .ok_or_else(|| syntax(number, "missing ']'"))?;
+            let name = section.strip_suffix(']').unwrap_or_else(|| {
+                complaints.push(syntax(number, "missing ']'"));
+                section
+            });
             ours = SECTIONS.contains(&name.trim());
         } else if ours {
             let source = format!("{}:{number}", path.display());
@@ -236,13 +240,13 @@ fn read_file(path: &Path, depth: usize, out: &mut Vec<Setting>) -> Result<(), Co
                 Some((n, v)) => (n, Some(unquote(v.trim()))),
                 None => (line, None),
             };
-            if name.trim().contains(char::is_whitespace) {
-                return Err(syntax(number, "expected name = value"));
+            if name.trim().is_empty() || name.trim().contains(char::is_whitespace) {
+                complaints.push(syntax(number, "expected name = value"));
+                continue;
             }
             out.push(setting(name, value, source));
         }
     }
-    Ok(())
 }
 
 fn read_text(path: &Path) -> std::io::Result<String> {
@@ -267,17 +271,18 @@ fn include_dir(
     dir: &str,
     depth: usize,
     out: &mut Vec<Setting>,
-) -> Result<(), ConfigError> {
+    complaints: &mut Vec<ConfigError>,
+) {
     let dir = relative(from, dir);
-    let mut names = Env::os()
-        .fs
-        .list(&dir)
-        .map_err(|e| ConfigError::Unreadable(dir.clone(), e))?;
+    let mut names = match Env::os().fs.list(&dir) {
+        Ok(names) => names,
+        Err(e) => return complaints.push(ConfigError::Unreadable(dir, e)),
+    };
     names.retain(|n| n.ends_with(".cnf"));
     names.sort();
-    names
-        .iter()
-        .try_for_each(|n| read_file(&dir.join(n), depth + 1, out))
+    for name in &names {
+        read_file(&dir.join(name), depth + 1, out, complaints);
+    }
 }
 
 /// Removes one pair of quotes and a trailing comment.
@@ -301,7 +306,14 @@ mod tests {
 
     fn flags(list: &[&str]) -> Result<Config, ConfigError> {
         let list: Vec<String> = list.iter().map(|s| (*s).to_owned()).collect();
-        Config::gather(&[], std::iter::empty(), &list)
+        checked(Config::gather(&[], std::iter::empty(), &list))
+    }
+
+    fn checked(mut config: Config) -> Result<Config, ConfigError> {
+        match config.complaints.is_empty() {
+            true => Ok(config),
+            false => Err(config.complaints.remove(0)),
+        }
     }
 
     #[test]
@@ -331,7 +343,7 @@ mod tests {
                 .iter()
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect();
-            Config::gather(&[], pairs.into_iter(), &[])
+            checked(Config::gather(&[], pairs.into_iter(), &[]))
         };
         let kubernetes = [
             ("ESKER_SERVICE_HOST", "10.0.0.1"),
@@ -384,9 +396,9 @@ mod tests {
             ("ESKER_PORT".to_owned(), "3".to_owned()),
             ("HOME".into(), "/".into()),
         ];
-        let c = Config::gather(std::slice::from_ref(&main), env.clone().into_iter(), &[]).unwrap();
+        let c = Config::gather(std::slice::from_ref(&main), env.clone().into_iter(), &[]);
         assert_eq!(c.port, 3);
-        let c = Config::gather(&[main], env.into_iter(), &["--port=4".into()]).unwrap();
+        let c = Config::gather(&[main], env.into_iter(), &["--port=4".into()]);
         assert_eq!(c.port, 4);
         let got: Vec<_> = c
             .settings

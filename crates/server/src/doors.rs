@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use esker_vfs::Env;
-use rustix::fs::{Mode, chmod};
+use rustix::fs::{FileType, Mode, chmod, stat};
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 
 use crate::listener::StartError;
@@ -40,6 +40,10 @@ impl From<Vec<TcpListener>> for Doors {
             next,
         }
     }
+}
+
+fn is_socket(path: &Path) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(stat(path)?.st_mode) == FileType::Socket)
 }
 
 /// A Unix socket with its file.
@@ -85,6 +89,13 @@ impl Doors {
                     address: path.display().to_string(),
                     cause: io::ErrorKind::AddrInUse.into(),
                     hint: " (another server uses this socket; choose one with --socket=FILE)",
+                });
+            }
+            if !is_socket(path).map_err(fail)? {
+                return Err(StartError::Listen {
+                    address: path.display().to_string(),
+                    cause: io::ErrorKind::AlreadyExists.into(),
+                    hint: " (it is no socket; choose another name with --socket=FILE)",
                 });
             }
             // A server that was killed has left it.
@@ -200,6 +211,10 @@ mod tests {
         assert!(second.open_local(&path).await.is_err());
         drop(doors);
         assert!(!path.exists());
+        // A file of somebody else.
+        std::fs::write(&path, "letters").expect("writes");
+        assert!(second.open_local(&path).await.is_err());
+        assert_eq!(std::fs::read(&path).expect("reads"), b"letters");
     }
 
     #[tokio::test]

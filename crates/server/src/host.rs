@@ -4,6 +4,7 @@
 //! statements do.
 //! **Invariant**: a certificate that cannot be read leaves the one in use; connections that are open keep theirs.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use esker_sql::replica::Reception;
@@ -11,7 +12,6 @@ use esker_sql::{Host, Instance, LogLine};
 use esker_vfs::Env;
 use tokio::sync::Notify;
 
-use crate::config::Config;
 use crate::listener::{RecentLog, ReopenLogs, Shared};
 use crate::replica;
 use crate::tls_state::Tls;
@@ -36,7 +36,7 @@ pub(crate) struct ServerHost {
     pub(crate) stop: Stop,
     pub(crate) reopen_logs: ReopenLogs,
     pub(crate) recent_log: RecentLog,
-    pub(crate) config: Config,
+    pub(crate) data_dir: PathBuf,
     /// Not a strong reference: what connections share holds the instance, and the instance this.
     pub(crate) shared: Weak<Shared>,
 }
@@ -63,7 +63,7 @@ impl Host for ServerHost {
         let text = |name: &str| instance.variable_text(name);
         // A certificate is made at the start only: what is missing now may be on its way.
         let is_on = |name: &str| name != "auto_generate_certs" && instance.variable_is_on(name);
-        let fresh = Tls::load(&self.config, &Env::os(), &text, &is_on);
+        let fresh = Tls::load(&self.data_dir, &Env::os(), &text, &is_on);
         let outcome = match fresh {
             Ok(fresh) if fresh.acceptor.is_some() => {
                 shared.tls.store(Arc::new(fresh));

@@ -141,13 +141,6 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
         reclaim: hooks.reclaim,
         ..Env::os()
     };
-    let starting = begin(&config, &env)?;
-    let tls = Tls::load(
-        &config,
-        &env,
-        &|name| starting.variable_text(name),
-        &|name| starting.variable_is_on(name),
-    )?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads);
@@ -158,6 +151,17 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
         .thread_stack_size(WORKER_STACK_BYTES)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
+    if !esker_sql::datadir::has_database(&env, &config.data_dir)? {
+        // Where nobody could be let in, no database is made. Nobody connects yet: the doors are closed at once.
+        drop(runtime.block_on(Doors::open(&config.bind_address, config.port, 1))?);
+    }
+    let starting = begin(&config, &env)?;
+    let tls = Tls::load(
+        &config.data_dir,
+        &env,
+        &|name| starting.variable_text(name),
+        &|name| starting.variable_is_on(name),
+    )?;
     let served = runtime.block_on(serve(&config, starting, tls, hooks));
     let grace = match &served {
         Ok(Some(served)) => served.grace_left,
@@ -355,7 +359,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         stop: stop_wish,
         reopen_logs,
         recent_log,
-        config: config.clone(),
+        data_dir: config.data_dir.clone(),
         shared: Arc::downgrade(&shared),
     };
     instance.serve_for(Box::new(host));
@@ -445,6 +449,27 @@ impl Drop for CountGuard {
 /// The file with the process id, while the server runs.
 struct PidFile(PathBuf);
 
+/// Longest content of a pid file, bytes.
+const MAX_PID: u64 = 32;
+
+/// Is there no file, or one with the number of a process, as a killed server leaves it?
+fn may_replace(path: &Path) -> Result<bool, StartError> {
+    let fail = |e: io::Error| StartError::Open(format!("pid_file {}: {e}", path.display()));
+    let fs = Env::os().fs;
+    if !fs.exists(path).map_err(fail)? {
+        return Ok(true);
+    }
+    let file = fs.open(path, OpenMode::Read).map_err(fail)?;
+    let len = file.len().map_err(fail)?;
+    if len > MAX_PID {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(fail)?;
+    let is_number = |b: &u8| b.is_ascii_digit() || b.is_ascii_whitespace();
+    Ok(bytes.iter().all(is_number))
+}
+
 impl PidFile {
     /// `name` is relative to the data directory; none where it is empty.
     fn write(data_dir: &Path, name: &str) -> Result<Option<Self>, StartError> {
@@ -452,6 +477,10 @@ impl PidFile {
             return Ok(None);
         }
         let path = data_dir.join(name);
+        if !may_replace(&path)? {
+            let text = format!("pid_file {}: there is a file that is none", path.display());
+            return Err(StartError::Open(text));
+        }
         let bytes = format!("{}\n", std::process::id());
         let written = || -> io::Result<()> {
             let file = Env::os().fs.open(&path, OpenMode::CreateOrOpen)?;

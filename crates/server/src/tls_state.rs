@@ -11,7 +11,6 @@ use tokio_rustls::TlsAcceptor;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-use crate::config::Config;
 use crate::listener::StartError;
 use crate::tls::{self, TlsSettings};
 
@@ -42,7 +41,7 @@ impl Tls {
     /// # Errors
     /// Unreadable files, and settings that cannot be kept.
     pub(crate) fn load(
-        config: &Config,
+        dir: &Path,
         env: &Env,
         variable: &dyn Fn(&str) -> String,
         is_on: &dyn Fn(&str) -> bool,
@@ -61,9 +60,9 @@ impl Tls {
             authority: variable("ssl_ca"),
             revoked: variable("ssl_crl"),
         };
-        loaded.acceptor = tls::acceptor(env, &config.data_dir, &settings)?;
+        loaded.acceptor = tls::acceptor(env, dir, &settings)?;
         if loaded.acceptor.is_some() {
-            let cert = config.data_dir.join(settings.cert);
+            let cert = dir.join(settings.cert);
             loaded.status.extend(validity(env, &cert)?);
         } else if is_on("require_secure_transport") {
             let text =

@@ -59,7 +59,10 @@ fn cannot(what: &str, path: &Path, e: &io::Error) -> SqlError {
 }
 
 /// Has a database ever been made here?
-fn has_database(env: &Env, dir: &Path) -> SqlResult<bool> {
+///
+/// # Errors
+/// The directory cannot be looked at.
+pub fn has_database(env: &Env, dir: &Path) -> SqlResult<bool> {
     let manifests = dir.join("manifest");
     let is_there = env.fs.exists(&manifests);
     if !is_there.map_err(|e| cannot("look for", &manifests, &e))? {

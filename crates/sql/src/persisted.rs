@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use esker_sql_catalog::variables::{Setting, VarId};
+use esker_sql_catalog::variables::{Change, Setting, VarId};
 use esker_types::{SqlError, SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 use parking_lot::Mutex;
@@ -34,6 +34,17 @@ pub(crate) struct Kept {
     pub(crate) host: String,
     /// When, microseconds since the epoch.
     pub(crate) micros: u64,
+}
+
+impl Kept {
+    /// Who has set it.
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            user: self.user.clone(),
+            host: self.host.clone(),
+            micros: self.micros as i64,
+        }
+    }
 }
 
 /// All values that are kept, by the name of their variable.

@@ -36,6 +36,15 @@ fn flags(settings: &[String]) -> Vec<String> {
 
 /// A value that is not the default.
 fn another(def: &VarDef) -> String {
+    // Texts with a form of their own.
+    match def.name {
+        "ft_boolean_syntax" => return " +-><()~*:\"\"&|".to_owned(),
+        "innodb_redo_log_archive_dirs" => return "backup:/tmp".to_owned(),
+        "innodb_tmpdir" => return "/tmp".to_owned(),
+        "log_error_suppression_list" => return "ER_STARTUP".to_owned(),
+        name if name.starts_with("innodb_monitor_") => return "all".to_owned(),
+        _ => {}
+    }
     match &def.kind {
         VarKind::Bool => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
         VarKind::UInt { min, max } => {
@@ -163,6 +172,11 @@ fn set_refuses_warns_or_works() {
         let sql = format!("SET {scope} `{}` = {value}", def.name);
         if !def.dynamic {
             assert_eq!(c.code(&sql), Some(1238), "{sql}");
+            continue;
+        }
+        if def.name == "innodb_ft_aux_table" {
+            // It names a table that is there.
+            assert_eq!(c.code(&sql), Some(1231), "{sql}");
             continue;
         }
         match def.effect {
@@ -440,7 +454,8 @@ fn the_versions_and_suites_of_tls_are_those_that_are_set() {
         "--tls-version=TLSv1.3",
         "--tls-ciphersuites=TLS_CHACHA20_POLY1305_SHA256",
     ]);
-    let (both, _dir) = start(&["--ssl-cipher=ECDHE-ECDSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384"]);
+    let (both, _dir) =
+        start(&["--ssl-cipher=ECDHE-ECDSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384"]);
     for (server, version, suite) in [
         (&server, "TLSv1_2", "refused"),
         (&server, "TLSv1_3", "TLS_CHACHA20_POLY1305_SHA256"),
@@ -658,4 +673,109 @@ fn flushing_by_command_and_reading_without_an_index() {
     );
     let told = crate::common::output(python.args(["-c", REFRESH]).arg(server.port.to_string()));
     assert_eq!(told, "fine\n");
+}
+
+#[test]
+fn a_malformed_option_file_hides_no_other_complaint() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("bad.cnf");
+    let text = "[mysqld\nfoo=1\n=bar\nsort_buffer_size=0.5G\ntwo words\nport=x\n";
+    std::fs::write(&file, text).expect("written");
+    let data = dir.path().join("data");
+    let out = serve_command()
+        .arg(format!("--defaults-file={}", file.display()))
+        .arg(format!("--datadir={}", data.display()))
+        .arg("stray")
+        .output()
+        .expect("runs");
+    assert!(!out.status.success());
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    for complaint in [
+        "bad.cnf:1: missing ']'",
+        "bad.cnf:3: expected name = value",
+        "bad.cnf:5: expected name = value",
+        "bad value 'x' for port",
+        "unexpected argument 'stray'",
+        "'foo'",
+        "'0.5G'",
+    ] {
+        assert!(told.contains(complaint), "{complaint}: {told}");
+    }
+    assert!(!data.exists());
+}
+
+#[test]
+fn where_the_port_is_taken_no_database_is_made() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let port = taken.local_addr().expect("bound").port();
+    let dir = tempfile::tempdir().expect("folder");
+    let data = dir.path().join("data");
+    let out = serve_command()
+        .arg(format!("--port={port}"))
+        .arg(format!("--datadir={}", data.display()))
+        .output()
+        .expect("runs");
+    assert!(!out.status.success());
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(told.contains("cannot listen on"), "{told}");
+    assert!(!data.exists(), "{told}");
+}
+
+#[test]
+fn files_of_others_are_not_replaced() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("letters");
+    std::fs::write(&file, "dear reader").expect("written");
+    for name in ["socket", "pid-file"] {
+        let told = refused(&[format!("--{name}={}", file.display())]);
+        assert!(told.contains("letters"), "{told}");
+        let kept = std::fs::read_to_string(&file).expect("reads");
+        assert_eq!(kept, "dear reader", "{name}");
+    }
+}
+
+#[test]
+fn values_that_mysql_refuses_are_refused() {
+    let (server, _dir) = start(&[]);
+    let mut c = server.connect();
+    for (setting, code) in [
+        ("ft_boolean_syntax = 'x'", 1231),
+        ("innodb_monitor_enable = 'foo'", 1231),
+        ("innodb_monitor_reset_all = ''", 1231),
+        ("innodb_ft_aux_table = 'a/b'", 1231),
+        ("innodb_redo_log_archive_dirs = 'x'", 1231),
+        ("innodb_tmpdir = '/nothing'", 1231),
+        ("log_error_suppression_list = 'foo'", 1231),
+        ("replica_type_conversions = 'foo'", 1231),
+        ("admin_tls_version = 'x'", 1231),
+        ("admin_ssl_cipher = 'x'", 1231),
+        ("lc_messages = 'foo'", 1649),
+    ] {
+        assert_eq!(
+            c.code(&format!("SET GLOBAL {setting}")),
+            Some(code),
+            "{setting}"
+        );
+    }
+    for setting in [
+        "innodb_monitor_enable = 'dml%'",
+        "innodb_monitor_disable = 'all'",
+        "log_error_suppression_list = 'ER_STARTUP,MY-010907'",
+        "init_connect = NULL",
+        "replica_type_conversions = 'ALL_LOSSY,ALL_NON_LOSSY'",
+    ] {
+        c.run(&format!("SET GLOBAL {setting}"));
+    }
+    // Who has set it is known without SET PERSIST, too.
+    let info = "SELECT VARIABLE_SOURCE, SET_USER, SET_HOST, SET_TIME IS NOT NULL
+                FROM performance_schema.variables_info WHERE VARIABLE_NAME = ";
+    c.run("SET GLOBAL max_connections = 77");
+    assert_eq!(
+        c.lines(&format!("{info}'max_connections'")),
+        ["DYNAMIC|root|localhost|1"]
+    );
+    assert_eq!(
+        c.lines(&format!("{info}'wait_timeout'")),
+        ["COMPILED|NULL|NULL|0"]
+    );
 }

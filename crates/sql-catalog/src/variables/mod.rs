@@ -21,6 +21,7 @@ mod unused;
 pub mod value;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -174,10 +175,23 @@ pub fn coupled(id: VarId, value: &VarValue) -> Option<(VarId, VarValue)> {
     }
 }
 
+/// A SET GLOBAL: who, from where, when.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The user, as the client named itself.
+    pub user: String,
+    /// The host that the session came from.
+    pub host: String,
+    /// Microseconds since the epoch.
+    pub micros: i64,
+}
+
 /// All global values; readers take a snapshot.
 pub struct Globals {
     values: ArcSwap<Vec<VarValue>>,
     writer: Mutex<()>,
+    /// Who has set what; at most one for each variable.
+    changes: Mutex<HashMap<VarId, Change>>,
     /// Copies of the two that every write asks for.
     read_only: AtomicBool,
     super_read_only: AtomicBool,
@@ -189,6 +203,7 @@ impl Default for Globals {
         Self {
             values: ArcSwap::from_pointee(values),
             writer: Mutex::new(()),
+            changes: Mutex::default(),
             read_only: AtomicBool::new(false),
             super_read_only: AtomicBool::new(false),
         }
@@ -225,6 +240,16 @@ impl Globals {
     /// All values at this moment.
     pub fn snapshot(&self) -> Arc<Vec<VarValue>> {
         self.values.load_full()
+    }
+
+    /// Remembers who has set a variable.
+    pub fn note(&self, id: VarId, change: Change) {
+        self.changes.lock().insert(id, change);
+    }
+
+    /// Who has set a variable since the start; None: nobody.
+    pub fn change(&self, id: VarId) -> Option<Change> {
+        self.changes.lock().get(&id).cloned()
     }
 
     /// Stores a checked value and what goes with it, for all readers at once.

@@ -146,7 +146,7 @@ pub enum VarKind {
 }
 
 /// What MySQL takes for `ssl_cipher`: suites of TLS 1.2 that are not obsolete.
-const CIPHERS: &[&str] = &[
+pub(super) const CIPHERS: &[&str] = &[
     "ECDHE-ECDSA-AES128-GCM-SHA256",
     "ECDHE-ECDSA-AES256-GCM-SHA384",
     "ECDHE-RSA-AES128-GCM-SHA256",
@@ -162,7 +162,7 @@ const CIPHERS: &[&str] = &[
     "DHE-RSA-CHACHA20-POLY1305",
 ];
 /// And for `tls_ciphersuites`.
-const CIPHERSUITES: &[&str] = &[
+pub(super) const CIPHERSUITES: &[&str] = &[
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -382,7 +382,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     fact("hostname", G, VarKind::Text, "localhost"),
     var("identity", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     moot("information_schema_stats_expiry", B, VarKind::UInt { min: 0, max: 31_536_000 }, "86400"),
-    var("init_connect", G, SET, VarKind::Text, ""),
+    var("init_connect", G, SET, VarKind::NullableText, ""),
     var("init_file", G, FIX, VarKind::Text, ""),
     one("init_replica", G, SET, VarKind::Text, ""),
     one("init_slave", G, SET, VarKind::Text, ""),
@@ -407,7 +407,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("interactive_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "28800"),
     var("join_buffer_size", B, SET, VarKind::UInt { min: 128, max: u64::MAX }, "67108864"),
     var("last_insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    stays("lc_messages", B, SET, VarKind::Text, "en_US"),
+    stays("lc_messages", B, SET, VarKind::Enum(LOCALES), "en_US"),
     var("lc_time_names", B, SET, VarKind::Enum(LOCALES), "en_US"),
     fact("license", G, VarKind::Text, "MIT OR Apache-2.0"),
     var("local_infile", G, SET, VarKind::Bool, "OFF"),
@@ -486,7 +486,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("replica_preserve_commit_order", G, SET, VarKind::Bool, "ON"),
     var("replica_skip_errors", G, FIX, VarKind::Text, "OFF"),
     var("replica_transaction_retries", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10"),
-    var("replica_type_conversions", G, SET, VarKind::Text, ""),
+    var("replica_type_conversions", G, SET, VarKind::Words(&["", "ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"]), ""),
     var("report_host", G, FIX, VarKind::Text, ""),
     one("require_row_format", S, SET, VarKind::Bool, "OFF"),
     var("require_secure_transport", G, SET, VarKind::Bool, "OFF"),
@@ -531,7 +531,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("slave_preserve_commit_order", G, SET, VarKind::Bool, "ON"),
     var("slave_skip_errors", G, FIX, VarKind::Text, "OFF"),
     var("slave_transaction_retries", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10"),
-    var("slave_type_conversions", G, SET, VarKind::Text, ""),
+    var("slave_type_conversions", G, SET, VarKind::Words(&["", "ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"]), ""),
     var("slow_query_log", G, SET, VarKind::Bool, "OFF"),
     var("slow_query_log_file", G, SET, VarKind::Text, "slow.log"),
     var("socket", G, FIX, VarKind::Text, ""),

@@ -8,21 +8,21 @@
 //! one takes a single value, in the other table).
 
 use super::table::Scope::{Both as B, Global as G, Session as S};
-use super::table::{FIX, SET, VarDef, VarKind, unused};
+use super::table::{CIPHERS, CIPHERSUITES, FIX, NULL, SET, VarDef, VarKind, unused};
 
 /// The variables that nothing looks at, sorted by name.
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static UNUSED: &[VarDef] = &[
     unused("activate_mandatory_roles", G, SET, VarKind::Bool, "ON"),
-    unused("admin_ssl_ca", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_capath", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_cert", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_cipher", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_crl", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_crlpath", G, SET, VarKind::Text, ""),
-    unused("admin_ssl_key", G, SET, VarKind::Text, ""),
-    unused("admin_tls_ciphersuites", G, SET, VarKind::Text, ""),
-    unused("admin_tls_version", G, SET, VarKind::Text, "TLSv1.2,TLSv1.3"),
+    unused("admin_ssl_ca", G, SET, VarKind::NullableText, NULL),
+    unused("admin_ssl_capath", G, SET, VarKind::NullableText, NULL),
+    unused("admin_ssl_cert", G, SET, VarKind::NullableText, NULL),
+    unused("admin_ssl_cipher", G, SET, VarKind::Suites(CIPHERS), NULL),
+    unused("admin_ssl_crl", G, SET, VarKind::NullableText, NULL),
+    unused("admin_ssl_crlpath", G, SET, VarKind::NullableText, NULL),
+    unused("admin_ssl_key", G, SET, VarKind::NullableText, NULL),
+    unused("admin_tls_ciphersuites", G, SET, VarKind::Suites(CIPHERSUITES), NULL),
+    unused("admin_tls_version", G, SET, VarKind::Words(&["", "TLSv1.2", "TLSv1.3"]), "TLSv1.2,TLSv1.3"),
     unused("basedir", G, FIX, VarKind::Text, "/usr/"),
     unused("big_tables", B, SET, VarKind::Bool, "OFF"),
     unused("binlog_direct_non_transactional_updates", B, SET, VarKind::Bool, "OFF"),
@@ -130,7 +130,7 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("innodb_flushing_avg_loops", G, SET, VarKind::UInt { min: 1, max: 1_000 }, "30"),
     unused("innodb_force_load_corrupted", G, FIX, VarKind::Bool, "OFF"),
     unused("innodb_fsync_threshold", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    unused("innodb_ft_aux_table", G, SET, VarKind::Text, ""),
+    unused("innodb_ft_aux_table", G, SET, VarKind::NullableText, NULL),
     unused("innodb_ft_cache_size", G, FIX, VarKind::UInt { min: 1_600_000, max: 80_000_000 }, "8000000"),
     unused("innodb_ft_enable_diag_print", G, SET, VarKind::Bool, "OFF"),
     unused("innodb_ft_num_word_optimize", G, SET, VarKind::UInt { min: 1_000, max: 10_000 }, "2000"),
@@ -157,10 +157,10 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("innodb_max_purge_lag", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     unused("innodb_max_purge_lag_delay", G, SET, VarKind::UInt { min: 0, max: 10_000_000 }, "0"),
     unused("innodb_max_undo_log_size", G, SET, VarKind::UInt { min: 10_485_760, max: u64::MAX }, "1073741824"),
-    unused("innodb_monitor_disable", G, SET, VarKind::Text, ""),
-    unused("innodb_monitor_enable", G, SET, VarKind::Text, ""),
-    unused("innodb_monitor_reset", G, SET, VarKind::Text, ""),
-    unused("innodb_monitor_reset_all", G, SET, VarKind::Text, ""),
+    unused("innodb_monitor_disable", G, SET, VarKind::NullableText, NULL),
+    unused("innodb_monitor_enable", G, SET, VarKind::NullableText, NULL),
+    unused("innodb_monitor_reset", G, SET, VarKind::NullableText, NULL),
+    unused("innodb_monitor_reset_all", G, SET, VarKind::NullableText, NULL),
     unused("innodb_numa_interleave", G, FIX, VarKind::Bool, "OFF"),
     unused("innodb_old_blocks_pct", G, SET, VarKind::UInt { min: 5, max: 95 }, "37"),
     unused("innodb_old_blocks_time", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1000"),
@@ -178,7 +178,7 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("innodb_random_read_ahead", G, SET, VarKind::Bool, "OFF"),
     unused("innodb_read_ahead_threshold", G, SET, VarKind::UInt { min: 0, max: 64 }, "56"),
     unused("innodb_read_io_threads", G, FIX, VarKind::UInt { min: 1, max: 64 }, "4"),
-    unused("innodb_redo_log_archive_dirs", G, SET, VarKind::Text, ""),
+    unused("innodb_redo_log_archive_dirs", G, SET, VarKind::NullableText, NULL),
     unused("innodb_redo_log_capacity", G, SET, VarKind::UInt { min: 8_388_608, max: 549_755_813_888 }, "104857600"),
     unused("innodb_replication_delay", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     unused("innodb_rollback_segments", G, SET, VarKind::UInt { min: 1, max: 128 }, "128"),
@@ -202,7 +202,7 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("innodb_temp_tablespaces_dir", G, FIX, VarKind::Text, "./#innodb_temp/"),
     unused("innodb_thread_concurrency", G, SET, VarKind::UInt { min: 0, max: 1_000 }, "0"),
     unused("innodb_thread_sleep_delay", G, SET, VarKind::UInt { min: 0, max: 1_000_000 }, "10000"),
-    unused("innodb_tmpdir", B, SET, VarKind::Text, ""),
+    unused("innodb_tmpdir", B, SET, VarKind::NullableText, NULL),
     unused("innodb_undo_directory", G, FIX, VarKind::Text, "./"),
     unused("innodb_undo_log_truncate", G, SET, VarKind::Bool, "ON"),
     unused("innodb_undo_tablespaces", G, FIX, VarKind::UInt { min: 2, max: 127 }, "2"),

@@ -156,7 +156,7 @@ fn machine_memory() -> Option<u64> {
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
     match def.name {
-        "lc_time_names" => errors::unknown_locale(given),
+        "lc_time_names" | "lc_messages" => errors::unknown_locale(given),
         name => errors::wrong_value(name, given),
     }
 }

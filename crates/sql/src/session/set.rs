@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    CLIENT_CHARSETS, Effect, NOT_PERSISTED, Scope, SessionVars, Taken, VarId, VarValue,
+    CLIENT_CHARSETS, Change, Effect, NOT_PERSISTED, Scope, SessionVars, Taken, VarId, VarValue,
     check_client, coupled, deprecated, mismatch, unknown, value,
 };
 use esker_sql_syntax::Deprecation;
@@ -17,8 +17,8 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::names::session_variable;
-use super::stopwords;
 use super::{Session, SessionContext};
+use super::{refused, stopwords};
 use crate::persisted::Kept;
 use crate::querylog;
 use crate::scheduler::DISABLED;
@@ -231,6 +231,7 @@ impl Session {
         }
         // What switches the audit log off, or turns to another file, is in the old one as well.
         self.context.audit_setting(id);
+        self.context.note_setting(id);
         self.apply_global(id);
         Ok(taken)
     }
@@ -511,6 +512,16 @@ impl SessionContext {
         })
     }
 
+    /// Who has set a variable, for `variables_info`.
+    fn note_setting(&self, id: VarId) {
+        let change = Change {
+            user: self.user.clone(),
+            host: self.host.clone(),
+            micros: self.instance.now_micros(),
+        };
+        self.instance.globals.note(id, change);
+    }
+
     fn keep(&self, id: VarId, value: &VarValue) -> SqlResult<()> {
         let kept = Kept {
             value: value.print(),
@@ -546,6 +557,9 @@ impl SessionContext {
             if querylog::place(self.instance.data_dir(), &text) != querylog::Place::Fine {
                 return Err(errors::wrong_value(name, text));
             }
+        }
+        if let Some(Value::Str(text)) = given {
+            refused::check(self, name, &String::from_utf8_lossy(text))?;
         }
         if stopwords::VARIABLES.contains(&name)
             && let Some(Value::Str(text)) = given

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use esker_sql_catalog::variables::value::default_of;
-use esker_sql_catalog::variables::{Scope, VarDef, VarId, VarKind, VarValue};
+use esker_sql_catalog::variables::{Change, Scope, VarDef, VarId, VarKind, VarValue};
 use esker_types::Value;
 
 use super::super::source::Source;
-use super::super::{Viewer, text};
+use super::super::{Viewer, optional, text};
 use crate::persisted::Kept;
 use crate::session::registry::Process;
 use crate::show::status;
@@ -116,14 +116,17 @@ fn variables_info(viewer: &Viewer) -> Vec<Vec<Value>> {
             VarKind::Double { min, max } => (min.to_string(), max.to_string()),
             _ => ("0".to_owned(), "0".to_owned()),
         };
-        let source = match kept {
-            Some(_) => "PERSISTED",
-            None => source_of(def, value),
+        let change = viewer.instance.globals.change(id);
+        let source = match (kept, &change) {
+            (_, Some(_)) => "DYNAMIC",
+            (Some(_), None) => "PERSISTED",
+            (None, None) => source_of(def, value),
         };
-        let set_at = kept.map_or(Value::Null, |kept| {
-            super::moment(viewer, kept.micros as i64)
-        });
-        let by = |who: fn(&Kept) -> &String| kept.map_or(Value::Null, |kept| text(who(kept)));
+        let kept = change.or_else(|| kept.map(Kept::change));
+        let set_at = kept
+            .as_ref()
+            .map_or(Value::Null, |by| super::moment(viewer, by.micros));
+        let by = |who: fn(&Change) -> &String| optional(kept.as_ref().map(who));
         vec![
             text(def.name),
             text(source),
@@ -131,8 +134,8 @@ fn variables_info(viewer: &Viewer) -> Vec<Vec<Value>> {
             text(min),
             text(max),
             set_at,
-            by(|kept| &kept.user),
-            by(|kept| &kept.host),
+            by(|change| &change.user),
+            by(|change| &change.host),
         ]
     };
     VarId::all().zip(globals.iter()).map(row).collect()

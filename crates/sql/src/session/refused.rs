@@ -1,0 +1,170 @@
+//! Values that MySQL refuses for variables that take a text with a form of its own.
+//!
+//! Neighbours: `set` asks before it stores one; what a kind of variable says by itself is in `variables::value`.
+//! **Invariant**: most of these variables have no effect in Esker; a value is refused here where MySQL refuses it.
+
+use esker_types::{SqlResult, errors};
+
+use super::SessionContext;
+
+/// The counters of InnoDB, one a line.
+const METRICS: &str = include_str!("innodb_metrics.txt");
+/// Their groups: `module_NAME`.
+const MODULES: [&str; 19] = [
+    "adaptive_hash",
+    "buffer",
+    "compress",
+    "cpu",
+    "dblwr",
+    "ddl",
+    "dml",
+    "file",
+    "ibuf_system",
+    "icp",
+    "index",
+    "lock",
+    "log",
+    "metadata",
+    "os",
+    "page_track",
+    "purge",
+    "trx",
+    "undo",
+];
+/// Characters of `ft_boolean_syntax`.
+const OPERATORS: usize = 14;
+/// The two of them, the quotes of a phrase, that may be the same.
+const QUOTES: (usize, usize) = (10, 11);
+/// Largest number of a message.
+const MAX_MESSAGE: u32 = 999_999;
+
+/// # Errors
+/// 1231.
+pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<()> {
+    let is_fine = match name {
+        "ft_boolean_syntax" => is_syntax(text),
+        "innodb_ft_aux_table" => text
+            .split_once('/')
+            .is_some_and(|(schema, table)| ctx.instance.catalog.resolve(schema, table).is_some()),
+        "innodb_monitor_disable"
+        | "innodb_monitor_enable"
+        | "innodb_monitor_reset"
+        | "innodb_monitor_reset_all" => names_counters(&text.to_ascii_lowercase()),
+        "innodb_redo_log_archive_dirs" => {
+            let is_place = |place: &str| {
+                place
+                    .split_once(':')
+                    .is_some_and(|(_, dir)| !dir.is_empty())
+            };
+            text.is_empty() || text.split(';').all(is_place)
+        }
+        "innodb_tmpdir" => text.is_empty() || ctx.instance.env.fs.list(text.as_ref()).is_ok(),
+        "log_error_suppression_list" => text.is_empty() || text.split(',').all(is_message),
+        _ => true,
+    };
+    match is_fine {
+        true => Ok(()),
+        false => Err(errors::wrong_value(name, text)),
+    }
+}
+
+/// Operators of full-text search: no letters, none twice but the quotes, a space as the first or second.
+fn is_syntax(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_own = |at: usize| {
+        let same = bytes.iter().position(|b| *b == bytes[at]).expect("itself");
+        same == at || (same, at) == QUOTES
+    };
+    bytes.len() == OPERATORS
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii() && !b.is_ascii_alphanumeric())
+        && (bytes[0] == b' ' || bytes[1] == b' ')
+        && (0..OPERATORS).all(is_own)
+}
+
+/// A counter, a group of them, or a pattern with `%` that some name matches.
+fn names_counters(text: &str) -> bool {
+    let modules = MODULES.iter().map(|module| format!("module_{module}"));
+    let mut names = METRICS.lines().map(str::to_owned).chain(modules);
+    match text.contains('%') {
+        true => names.any(|name| matches(&name, text)),
+        false => text == "all" || names.any(|name| name == text),
+    }
+}
+
+/// LIKE with `%` alone.
+fn matches(name: &str, pattern: &str) -> bool {
+    match pattern.split_once('%') {
+        None => name == pattern,
+        Some((begin, rest)) => {
+            let behind = name.strip_prefix(begin);
+            behind.is_some_and(|behind| {
+                let tails = behind.char_indices().map(|(at, _)| &behind[at..]);
+                tails.chain([""]).any(|tail| matches(tail, rest))
+            })
+        }
+    }
+}
+
+/// A message of the error log: its number, `MY-` and its number, or its symbol.
+fn is_message(text: &str) -> bool {
+    let digits = match text.get(..3) {
+        Some(mark) if mark.eq_ignore_ascii_case("MY-") => &text[3..],
+        _ => text,
+    };
+    let is_number = digits.parse().is_ok_and(|n| (1..=MAX_MESSAGE).contains(&n));
+    let is_symbol = |rest: &str| {
+        !rest.is_empty()
+            && rest
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+    };
+    is_number || text.strip_prefix("ER_").is_some_and(is_symbol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_refused_as_mysql_does() {
+        for (text, is_fine) in [
+            ("+ -><()~*:\"\"&|", true),
+            (" +-><()~*:\"\"&|", true),
+            ("+ -><()~*:\"'&|", true),
+            ("+ -><()~*:\"\"&", false),
+            ("++-><()~*:\"\"&|", false),
+            ("+ -><()~*:aa&|", false),
+            ("x", false),
+        ] {
+            assert_eq!(is_syntax(text), is_fine, "{text}");
+        }
+        for (text, is_fine) in [
+            ("all", true),
+            ("dml_reads", true),
+            ("module_dml", true),
+            ("dml%", true),
+            ("%", true),
+            ("zzz%", false),
+            ("module_srv", false),
+            ("foo", false),
+            ("", false),
+        ] {
+            assert_eq!(names_counters(text), is_fine, "{text}");
+        }
+        for (text, is_fine) in [
+            ("ER_STARTUP", true),
+            ("my-010907", true),
+            ("10907", true),
+            ("er_startup", false),
+            ("foo", false),
+            ("0", false),
+            ("999999999", false),
+            ("MY-x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_message(text), is_fine, "{text}");
+        }
+    }
+}
