@@ -286,7 +286,11 @@ impl FuncCall {
 pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> SqlResult<Value> {
     let same = match (&v, &to.kind) {
         (Value::Null, _) => true,
-        (Value::Str(_), _) if to.is_string() => from.collation.same_bytes(to.collation),
+        // Bytes that become characters are looked at.
+        (Value::Str(_), _) if to.is_string() => {
+            let becomes_text = from.collation.is_binary() && !to.collation.is_binary();
+            from.collation.same_bytes(to.collation) && !becomes_text
+        }
         (Value::Int(_), k) => is_plain_integer(k) && !to.unsigned || *k == TypeKind::Year,
         (Value::UInt(_), k) => is_plain_integer(k) && to.unsigned,
         (Value::Double(_), TypeKind::Double | TypeKind::Float)

@@ -5,7 +5,7 @@
 //! (numbers among strings become text, never the other way round).
 
 use super::call::Call;
-use super::ret::{collation_of, exact_digits, string_type, text_chars, text_units};
+use super::ret::{check_bytes, collation_of, exact_digits, string_type, text_chars, text_units};
 use super::{ArgType, RetCtx, Signature};
 use crate::cast;
 use crate::collation::{Coercibility, Collation};
@@ -43,12 +43,16 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
     merged.nullable = nullable;
     let mut sig = Signature::plain(merged);
     if sig.ret.is_string() {
-        (sig.collation, sig.coercibility) = collation_of(args, ctx, operation)?;
+        // Byte strings that insist less are characters, if they are any: that is seen when one is chosen.
         let as_bytes = |t: &SqlType| t.is_string() && t.collation.is_binary();
-        if args
-            .iter()
-            .any(|a| as_bytes(&a.ty) || a.ty.kind == TypeKind::Bit)
-        {
+        let named = args.iter().map(|a| ArgType {
+            ty: a.ty.clone(),
+            value: a.value.filter(|_| !as_bytes(&a.ty)),
+            ..*a
+        });
+        (sig.collation, sig.coercibility) =
+            collation_of(&named.collect::<Vec<_>>(), ctx, operation)?;
+        if args.iter().any(|a| a.ty.kind == TypeKind::Bit) {
             sig.collation = Collation::BINARY;
         }
         sig.ret.collation = sig.collation;
@@ -275,6 +279,9 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
             let text = cast::to_str(v, from);
             // Numbers and dates are written in the result's character set, whatever that is.
             let is_written = !from.is_string() && from.kind != TypeKind::Bit;
+            if from.is_string() {
+                check_bytes(&text, from.collation, to.collation)?;
+            }
             let text = match is_written && !to.collation.is_binary() {
                 true => text,
                 false => from.collation.recode(text, to.collation),

@@ -120,22 +120,37 @@ pub(super) fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
     }
 }
 
+/// 3854 for a byte string that is none of the characters it becomes.
+pub(super) fn check_bytes(bytes: &[u8], from: Collation, to: Collation) -> SqlResult<()> {
+    if !from.is_binary() || to.is_binary() || to.charset().decode(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(not_convertible(bytes, from.charset(), to.charset()))
+}
+
+/// 3854
+fn not_convertible(bytes: &[u8], from: Charset, to: Charset) -> SqlError {
+    let (shown, from, to) = (printable(bytes), from.name(), to.name());
+    let message = format!("Cannot convert string '{shown}' from {from} to {to}");
+    SqlError::new(3854, "HY000", message)
+}
+
 /// 3854 for a constant that does not exist in the character set of the result, or of a comparison.
 pub fn check_constant(value: &Value, ty: &SqlType, to: Collation) -> SqlResult<()> {
     let (Value::Str(text), true) = (value, ty.is_string()) else {
         return Ok(());
     };
     let (from, to) = (ty.collation.charset(), to.charset());
-    if from == Charset::Binary || from == to {
+    if from == to {
         return Ok(());
+    }
+    if from == Charset::Binary {
+        return check_bytes(text, ty.collation, Collation::default_of(to));
     }
     if to.encode(text).is_ok() {
         return Ok(());
     }
-    let shown = printable(&from.encode_lossy(text));
-    let (from, to) = (from.name(), to.name());
-    let message = format!("Cannot convert string '{shown}' from {from} to {to}");
-    Err(SqlError::new(3854, "HY000", message))
+    Err(not_convertible(&from.encode_lossy(text), from, to))
 }
 
 /// The first bytes of a text; those that are no ASCII characters as `\xNN`.
