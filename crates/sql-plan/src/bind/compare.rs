@@ -230,9 +230,24 @@ pub(super) fn compare_case(
             true => cmp::cmp_kind(self::operand(&operand), self::operand(&when), common),
             false => kind_of(&operand, &when, "case")?,
         };
+        if kind == CmpKind::Int && operand.ty.unsigned != when.ty.unsigned {
+            // As in MySQL their bits are compared: -1 is the largest BIGINT UNSIGNED.
+            (operand, when) = (signed(operand), signed(when));
+        }
         compare_as(env, CmpOp::Eq, kind, operand, when)
     });
     compared.collect()
+}
+
+/// An integer of 64 bits with a sign.
+fn signed(e: Expr) -> Expr {
+    let ty = SqlType::bigint(false).with_nullable(e.ty.nullable);
+    let coer = e.coer;
+    Expr {
+        kind: ExprKind::Convert(Box::new(e)),
+        ty,
+        coer,
+    }
 }
 
 /// The operand of a CASE beside one of its WHENs.

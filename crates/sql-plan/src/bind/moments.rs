@@ -1,9 +1,9 @@
 //! Moments among texts where a number is wanted: `IF(c, date, text) + 0`.
 //!
 //! IF and CASE of a date and a text are texts, but MySQL asks the chosen operand itself for a number, and a date is one
-//! (20200101), a JSON value the number in it; LEAST and GREATEST compare moments and give the number of the one that
-//! they found, or, of a TIME and a text, compare numbers. IFNULL and COALESCE give the number at the beginning of the
-//! text (2020), and so do IF and CASE in CAST to an integer.
+//! (20200101), a JSON value the number in it, a label of an ENUM or SET its own; LEAST and GREATEST compare moments and
+//! give the number of the one that they found, or, of a TIME and a text, compare numbers. IFNULL and COALESCE give the
+//! number at the beginning of the text (2020), and so do IF and CASE in CAST to an integer.
 //!
 //! Neighbours: `expr`, `call` and `aggregates` bind what computes with numbers.
 //! **Invariants**: the type of an expression does not change, only its text: it becomes the digits of the number; a
@@ -68,6 +68,10 @@ fn of_choice(env: &BindEnv<'_>, case: Case) -> Case {
     let text = || SqlType::varchar(MOST_CHARS, env.ctx.collation_connection);
     let chosen = |e: Expr| match e.ty.kind {
         _ if e.ty.is_temporal() => digits(env, e),
+        // The number of its label.
+        TypeKind::Enum(_) | TypeKind::Set(_) => {
+            convert(convert(e, SqlType::double(NOT_FIXED_DECIMALS)), text())
+        }
         TypeKind::Json => convert(convert(e, SqlType::double(NOT_FIXED_DECIMALS)), text()),
         _ => as_number(env, e),
     };

@@ -20,6 +20,7 @@ use crate::error::{Level, SqlError, SqlResult};
 use crate::errors;
 use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
+use crate::temporal::Date;
 use crate::value::{Value, ValueRef};
 
 /// Converts a value of type `from` as CAST(.. AS `ty`) does. `text` is the expression as messages
@@ -242,12 +243,23 @@ fn year_from_text(ctx: &EvalCtx, s: &[u8]) -> SqlResult<Option<i64>> {
     Ok(Some(if n == 0 { 2000 } else { n as i64 }))
 }
 
+/// The year of a date, which is no number of two digits.
+fn year_of(ctx: &EvalCtx, date: Date) -> SqlResult<Value> {
+    match date.year() {
+        year @ (0 | 1901..=2155) => Ok(Value::Int(year.into())),
+        year => {
+            truncated(ctx, "YEAR", year.to_string().as_bytes())?;
+            Ok(Value::Null)
+        }
+    }
+}
+
 /// CAST(.. AS YEAR).
 fn cast_year(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<Value> {
     let n = match v {
-        ValueRef::Date(d) => d.year().into(),
-        ValueRef::DateTime(d) => d.date().year().into(),
-        ValueRef::Time(_) => today(ctx).year().into(),
+        ValueRef::Date(d) => return year_of(ctx, d),
+        ValueRef::DateTime(d) => return year_of(ctx, d.date()),
+        ValueRef::Time(_) => return year_of(ctx, today(ctx)),
         ValueRef::Str(s) => match year_from_text(ctx, s)? {
             Some(n) => n,
             None => return Ok(Value::Null),

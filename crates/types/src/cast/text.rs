@@ -239,7 +239,8 @@ pub fn write_text(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
     let start = out.len();
     match v {
         ValueRef::Null => return,
-        ValueRef::Int(v) if ty.kind == TypeKind::Year => {
+        // What YEAR() and CAST make, which is unsigned, is a number.
+        ValueRef::Int(v) if ty.kind == TypeKind::Year && !ty.unsigned => {
             zerofill_year(v, out);
             return;
         }

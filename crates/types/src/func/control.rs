@@ -15,7 +15,7 @@ use crate::cast;
 use crate::cmp::{self, CmpKind, Operand};
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
-use crate::temporal::{DateFlags, DateTime, parse_datetime};
+use crate::temporal::{Date, DateFlags, DateTime, parse_datetime};
 use crate::value::Value;
 
 /// Most digits of a fraction of a second.
@@ -210,6 +210,11 @@ fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>
         if let Some(moment) = cast::first_day_of_year(&c.args[i], c.ty(i)) {
             return Ok(Some(moment));
         }
+        if *compared == TypeKind::Date
+            && let Some(day) = day_of_2000(&c.args[i])
+        {
+            return Ok(Some(day));
+        }
         let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
         return cast::to_datetime(c.ctx, &c.args[i], flags);
     };
@@ -222,6 +227,23 @@ fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>
         cast::truncated(c.ctx, kind, text)?;
     }
     Ok(parsed.ok().map(|p| p.datetime))
+}
+
+/// A number too small for a date beside dates: as in MySQL a day of the year 2000, also one that there is not.
+fn day_of_2000(v: &Value) -> Option<DateTime> {
+    let n = match v {
+        Value::Int(n) => *n,
+        Value::UInt(n) => i64::try_from(*n).ok()?,
+        Value::Decimal(d) if !d.is_negative() => d.to_f64() as i64,
+        Value::Double(d) if *d >= 0.0 => *d as i64,
+        _ => return None,
+    };
+    let (month, day) = match n {
+        0..=31 => (0, n as u32),
+        100 => (1, 0),
+        _ => return None,
+    };
+    Date::new(2000, month, day).map(Date::at_midnight)
 }
 
 /// How GREATEST and LEAST compare: in the result's type, but dates as dates.

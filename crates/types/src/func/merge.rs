@@ -180,7 +180,9 @@ fn merge_decimals(a: &SqlType, b: &SqlType) -> SqlType {
 /// A scale is fixed where both have one; integers and decimals do.
 fn merge_reals(a: &SqlType, b: &SqlType) -> SqlType {
     let small = |t: &SqlType| t.kind == TypeKind::Float || (t.is_integer() && rank(t) <= 2);
-    let kind = if small(a) && small(b) {
+    // As in MySQL a FLOAT stays one before a BIGINT, but not behind it.
+    let stays = a.kind == TypeKind::Float && b.kind == TypeKind::BigInt;
+    let kind = if stays || (small(a) && small(b)) {
         TypeKind::Float
     } else {
         TypeKind::Double

@@ -293,7 +293,7 @@ fn zero_dates_in_columns() {
     };
     for (name, zero, partial) in [
         ("month", "0", "0"),
-        ("year", "0000", "2020"),
+        ("year", "0", "2020"),
         ("dayofweek", "NULL", "NULL"),
         ("monthname", "NULL", "NULL"),
         ("date", "NULL", "NULL"),

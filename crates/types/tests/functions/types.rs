@@ -132,8 +132,11 @@ fn common_types_are_mysqls() {
     check(include_str!("../../testdata/common-types.txt"), |a, b| {
         let sig = merge_types(&[arg(a), arg(b)], &CTX, "ifnull").expect("merges");
         let swapped = merge_types(&[arg(b), arg(a)], &CTX, "ifnull").expect("merges");
-        assert_eq!(type_text(&sig.ret), type_text(&swapped.ret), "{a} {b}");
-        type_text(&sig.ret)
+        // FLOAT stays before BIGINT, and is DOUBLE behind it.
+        let is_ordered = b == "f" && matches!(a, "bi" | "bu");
+        let (text, swapped) = (type_text(&sig.ret), type_text(&swapped.ret));
+        assert_eq!(is_ordered, text != swapped, "{a} {b}");
+        text
     });
 }
 

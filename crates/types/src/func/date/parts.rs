@@ -208,6 +208,9 @@ fn extract_week(c: &Call) -> SqlResult<Value> {
 }
 
 fn year_week(c: &Call) -> SqlResult<Value> {
+    if c.has(1) && c.null(1) {
+        return Ok(day(c, 0)?.map_or(Value::Null, |_| Value::Int(0)));
+    }
     let mode = mode(c, 0)? | WEEK_YEAR;
     of_day(c, |d| {
         let (week, year) = week(d, mode);
