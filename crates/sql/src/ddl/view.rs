@@ -108,9 +108,10 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;
         names::check_table(&name, ctx.user)?;
-        if !names.contains(&name) {
-            names.push(name);
+        if names.contains(&name) {
+            return Err(errors::not_unique_table(&name.name).into());
         }
+        names.push(name);
     }
     ctx.lock_exclusive(&names)?;
     let (mut going, mut missing) = (Vec::new(), Vec::new());
