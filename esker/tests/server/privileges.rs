@@ -861,3 +861,18 @@ fn what_commits_first_does_so_also_where_it_is_denied() {
     low.run("ROLLBACK");
     assert_eq!(low.value("SELECT COUNT(*) FROM t WHERE a = 200"), "0");
 }
+
+#[test]
+fn a_routine_that_was_there_is_not_granted_to_who_would_have_made_it() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE PROCEDURE d.p() SELECT CURRENT_USER()");
+    root.run("CREATE USER low; GRANT CREATE ROUTINE ON d.* TO low");
+    let mut low = connect_as(&server, "low");
+    low.run("CREATE PROCEDURE IF NOT EXISTS d.p() SELECT 2");
+    assert_eq!(low.code("CALL d.p()"), Some(1370));
+    assert_eq!(low.code("DROP PROCEDURE d.p"), Some(1370));
+    low.run("CREATE PROCEDURE IF NOT EXISTS d.q() SELECT 2");
+    assert_eq!(low.value("CALL d.q()"), "2");
+    low.run("DROP PROCEDURE d.q");
+}

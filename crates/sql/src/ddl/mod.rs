@@ -152,6 +152,8 @@ pub struct DdlDone {
     pub info: String,
     /// The reply waits for this.
     pub seq: Seq,
+    /// What was to be made is there already, and IF NOT EXISTS says that this will do.
+    pub was_there: bool,
 }
 
 /// Is this a statement for [`run`]?

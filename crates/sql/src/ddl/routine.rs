@@ -43,7 +43,10 @@ fn locked_create(
             return Err(exists.into());
         }
         ctx.note(exists.code, exists.message);
-        return Ok(DdlDone::default());
+        return Ok(DdlDone {
+            was_there: true,
+            ..DdlDone::default()
+        });
     }
     put(ctx, def)
 }

@@ -561,6 +561,7 @@ fn publish(
             made.rows
         ),
         seq: 0,
+        was_there: false,
     };
     if old.temporary {
         let def = table::renamed(ctx, &made.def, to);

@@ -48,7 +48,9 @@ impl Session {
         let done = self.with_logged_ddl(logged, |ctx| {
             ddl::routine::create(ctx, def, create.if_not_exists)
         })?;
-        self.grant_to_maker(&scope)?;
+        if !done.was_there {
+            self.grant_to_maker(&scope)?;
+        }
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
