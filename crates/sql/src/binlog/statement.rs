@@ -407,22 +407,23 @@ impl SessionContext {
     /// # Errors
     /// Of the engine.
     pub(crate) fn log_alone(&self, logged: Option<LoggedStatement>) -> SqlResult<Seq> {
-        let instance = &self.instance;
-        match logged {
-            None => Ok(0),
-            Some(logged) if logged.mark.is_some() => {
-                let txn = instance.catalog.row_transaction();
-                logged.commit_with(txn, &instance.catalog)
-            }
-            Some(logged) => instance
-                .engine
-                .note(&logged.into_bytes())
-                .map_err(|e| engine_error(&e)),
-        }
+        logged.map_or(Ok(0), |logged| logged.commit_alone(&self.instance.catalog))
     }
 }
 
 impl LoggedStatement {
+    /// Logs the statement in a record that has nothing else.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn commit_alone(self, catalog: &Catalog) -> SqlResult<Seq> {
+        if self.mark.is_some() {
+            return self.commit_with(catalog.row_transaction(), catalog);
+        }
+        let noted = catalog.engine().note(&self.into_bytes());
+        noted.map_err(|e| engine_error(&e))
+    }
+
     /// Commits what `txn` has written, with the statement in its record.
     ///
     /// # Errors

@@ -192,11 +192,18 @@ pub fn run(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError>
     released(ctx, result)
 }
 
-/// Releases the locks of a statement that has ended; one that waits runs again and keeps them.
+/// Releases the locks of a statement that has ended; one that waits runs again and keeps them. What has changed nothing
+/// is logged before: behind that, another session may make what the statement has not found.
 fn released(
     ctx: &mut DdlCtx<'_>,
     result: Result<DdlDone, ExecError>,
 ) -> Result<DdlDone, ExecError> {
+    let result = result.and_then(|mut done| {
+        if let Some(logged) = ctx.logged.take() {
+            done.seq = done.seq.max(logged.commit_alone(ctx.catalog)?);
+        }
+        Ok(done)
+    });
     if !matches!(result, Err(ExecError::Wait(_))) {
         ctx.locks.release_statement();
     }

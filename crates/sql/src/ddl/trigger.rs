@@ -13,7 +13,7 @@ use esker_types::names::check_table;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::names::{TableName, resolve};
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, released};
 
 /// Triggers that one table may have: every change of the table writes all of them.
 const MAX_TRIGGERS: usize = 1 << 12;
@@ -44,10 +44,7 @@ pub fn create(
     check: &dyn Fn(&TableDef) -> SqlResult<()>,
 ) -> Result<DdlDone, ExecError> {
     let result = locked_create(ctx, create, table, def, check);
-    if !matches!(result, Err(ExecError::Wait(_))) {
-        ctx.locks.release_statement();
-    }
-    result
+    released(ctx, result)
 }
 
 fn locked_create(

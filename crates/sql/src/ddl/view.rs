@@ -11,7 +11,7 @@ use esker_types::{SqlError, SqlResult, errors};
 use super::names::{self, TableName, resolve};
 use super::schema::refuse_under_lock_tables;
 use super::table::joined;
-use super::{DdlCtx, DdlDone};
+use super::{DdlCtx, DdlDone, released};
 
 /// 1347.
 pub fn wrong_object(name: &TableName, wanted: &str) -> SqlError {
@@ -54,10 +54,7 @@ pub fn create(
     def: ViewDef,
 ) -> Result<DdlDone, ExecError> {
     let result = locked_create(ctx, create, name, def);
-    if !matches!(result, Err(ExecError::Wait(_))) {
-        ctx.locks.release_statement();
-    }
-    result
+    released(ctx, result)
 }
 
 fn locked_create(
