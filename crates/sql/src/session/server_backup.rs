@@ -125,10 +125,11 @@ impl SessionContext {
         let throttle = Throttle::new(share as u32, &instance.counters.backup_pauses);
         let copied = backup.copy(&mut |progress| {
             instance.backups.show(progress.done, progress.total);
-            if progress.holds_log {
-                pace = Pace::new(Instant::now(), progress.done, limit());
+            // Segments that are copied cannot be recycled: whoever writes waits for the end of this.
+            match progress.holds_log {
+                true => pace = Pace::new(Instant::now(), progress.done, limit()),
+                false => throttle.look(|| instance.engine.holds_writers()),
             }
-            throttle.look(|| instance.engine.holds_writers());
             while let Some(due) = pace.due(progress.done, limit(), Instant::now()) {
                 if process.sleep_until(due.min(Instant::now() + LOOK_AT_LIMIT)) {
                     break;
