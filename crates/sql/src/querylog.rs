@@ -47,8 +47,51 @@ pub(crate) enum Place {
     Nowhere,
 }
 
-/// Looks at the name of a log's file, which is relative to the data directory.
-pub(crate) fn place(data_dir: &Path, name: &str) -> Place {
+/// Variables that name files of the server outside of the data directory: logs are named so, or so with an ending.
+const OTHERS: [&str; 10] = [
+    "caching_sha2_password_private_key_path",
+    "caching_sha2_password_public_key_path",
+    "log_bin_basename",
+    "log_bin_index",
+    "relay_log_basename",
+    "relay_log_index",
+    "ssl_ca",
+    "ssl_cert",
+    "ssl_crl",
+    "ssl_key",
+];
+
+/// Where those files are.
+pub(crate) fn other_files(data_dir: &Path, variable: &dyn Fn(&str) -> String) -> Vec<PathBuf> {
+    let named = OTHERS.iter().map(|name| variable(name));
+    let set = named.filter(|path| !path.is_empty());
+    set.map(|path| data_dir.join(path)).collect()
+}
+
+/// Is the file, whose path is the real one, one of these or a numbered one of them?
+fn is_one_of(real: &Path, others: &[PathBuf]) -> bool {
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let is_it = |other: &PathBuf| {
+        let Ok(other) = OutsideFile::real_path(other) else {
+            return false;
+        };
+        let (Some(found), Some(other_name)) = (name(real), name(&other)) else {
+            return false;
+        };
+        let numbered = found
+            .strip_prefix(&other_name)
+            .map(|rest| rest.starts_with('.'));
+        real.parent() == other.parent() && (found == other_name || numbered == Some(true))
+    };
+    others.iter().any(is_it)
+}
+
+/// Looks at the name of a log's file, which is relative to the data directory; `others` are files of the server that
+/// may be elsewhere.
+pub(crate) fn place(data_dir: &Path, name: &str, others: &[PathBuf]) -> Place {
     let path = data_dir.join(name);
     let Some(file) = path.file_name().filter(|_| !name.ends_with('/')) else {
         return Place::Nowhere;
@@ -70,6 +113,7 @@ pub(crate) fn place(data_dir: &Path, name: &str) -> Place {
     };
     match OutsideFile::real_path(&path) {
         Err(_) => Place::Nowhere,
+        Ok(real) if is_one_of(&real, others) => Place::OfServer,
         Ok(real) if real.starts_with(&data) => {
             match real.parent() == Some(&*data) && ends_like_log(&real) {
                 true => Place::Fine,
@@ -396,10 +440,14 @@ mod tests {
         std::os::unix::fs::symlink(data.join("accounts"), outside.path().join("link.log"))
             .expect("link");
         let elsewhere = outside.path().join("mine").display().to_string();
+        let others = [outside.path().join("binlog")];
         for (name, found) in [
             ("general.log", Place::Fine),
             ("new.err", Place::Fine),
             ("../mine", Place::Fine),
+            ("../binlog.000001", Place::OfServer),
+            ("../binlog.index", Place::OfServer),
+            ("../binlogs.txt", Place::Fine),
             (&*elsewhere, Place::Fine),
             ("accounts", Place::OfServer),
             ("general_log.csv", Place::OfServer),
@@ -416,11 +464,11 @@ mod tests {
             ("x.log/", Place::Nowhere),
             ("", Place::OfServer),
         ] {
-            assert_eq!(place(&data, name), found, "{name}");
+            assert_eq!(place(&data, name, &others), found, "{name}");
         }
         let nowhere = outside.path().join("no data");
-        assert_eq!(place(&nowhere, "general.log"), Place::Fine);
-        assert_eq!(place(&nowhere, "accounts"), Place::Nowhere);
+        assert_eq!(place(&nowhere, "general.log", &[]), Place::Fine);
+        assert_eq!(place(&nowhere, "accounts", &[]), Place::Nowhere);
     }
 
     #[test]

@@ -396,6 +396,11 @@ fn persisted_variables_outlive_a_restart() {
     for (sql, code) in [
         ("SET PERSIST port = 1", 1238),
         ("SET PERSIST_ONLY hostname = 'x'", 1238),
+        (
+            "SET PERSIST_ONLY esker_force_recovery = 'POINT-IN-TIME'",
+            1238,
+        ),
+        ("SET PERSIST_ONLY general_log_file = 'accounts'", 1231),
         ("SET PERSIST_ONLY timestamp = 5", 1228),
         ("SET PERSIST max_connections = 'x'", 1232),
         ("RESET PERSIST nothing", 3615),

@@ -23,7 +23,7 @@ pub enum Scope {
 /// Variables that say where files and doors of the server are, or what it does before anybody logs in. They are of
 /// whoever starts the server: SET PERSIST_ONLY refuses them, as in MySQL, or an account that may set variables could
 /// have a file of statements run as an administrator.
-pub const NOT_PERSISTED: [&str; 46] = [
+pub const NOT_PERSISTED: [&str; 47] = [
     "admin_address",
     "admin_port",
     "auto_generate_certs",
@@ -36,6 +36,7 @@ pub const NOT_PERSISTED: [&str; 46] = [
     "core_file",
     "create_admin_listener_thread",
     "datadir",
+    "esker_force_recovery",
     "esker_http_address",
     "esker_http_port",
     "ft_stopword_file",

@@ -379,10 +379,12 @@ fn zone_name(zone: &TimeZone, now_micros: i64) -> String {
 
 /// No log is appended to another file of the server.
 fn check_logs(globals: &Globals, data_dir: &Path) -> SqlResult<()> {
+    let text = |name: &str| globals.named(name).as_text().to_owned();
+    let others = querylog::other_files(data_dir, &text);
     for variable in querylog::FILES {
         let name = globals.named(variable);
         let name = name.as_text();
-        if querylog::place(data_dir, name) == querylog::Place::OfServer {
+        if querylog::place(data_dir, name, &others) == querylog::Place::OfServer {
             return Err(errors::wrong_setting(format!(
                 "{variable} names '{name}', which is no log; in the data directory names of logs end in .log, .err, \
                  .txt, .out, .json or .csv"

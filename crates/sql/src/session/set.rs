@@ -501,6 +501,7 @@ impl SessionContext {
                 "non persistent read only",
             ));
         }
+        self.check_log_name(def.name, given)?;
         let (value, clamped) = match given {
             None => (value::default_of(def), false),
             Some(given) => value::from_value(def, given)?,
@@ -532,6 +533,20 @@ impl SessionContext {
         self.instance.persist(id.def().name, kept)
     }
 
+    /// The file of a log is none of the server's others, and can be made.
+    fn check_log_name(&self, name: &str, given: Option<&Value>) -> SqlResult<()> {
+        let Some(Value::Str(text)) = given.filter(|_| querylog::FILES.contains(&name)) else {
+            return Ok(());
+        };
+        let (instance, text) = (&self.instance, String::from_utf8_lossy(text));
+        let data_dir = instance.data_dir();
+        let others = querylog::other_files(data_dir, &|name| instance.variable_text(name));
+        match querylog::place(data_dir, &text, &others) {
+            querylog::Place::Fine => Ok(()),
+            _ => Err(errors::wrong_value(name, text)),
+        }
+    }
+
     /// Values that need more than the table knows.
     pub(super) fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
         self.admit_setting_with_gtid(id.def().name)?;
@@ -550,14 +565,7 @@ impl SessionContext {
             }
         }
         let name = id.def().name;
-        if querylog::FILES.contains(&name)
-            && let Some(Value::Str(text)) = given
-        {
-            let text = String::from_utf8_lossy(text);
-            if querylog::place(self.instance.data_dir(), &text) != querylog::Place::Fine {
-                return Err(errors::wrong_value(name, text));
-            }
-        }
+        self.check_log_name(name, given)?;
         if let Some(Value::Str(text)) = given {
             refused::check(self, name, &String::from_utf8_lossy(text))?;
         }
