@@ -18,11 +18,12 @@ use crate::querylog::LogFile;
 
 /// Most bytes of one of the two files of a table.
 const SEGMENT: u64 = 8 << 20;
+/// Most bytes of a text; what is longer is cut.
+const LONGEST: usize = 1 << 20;
 
 /// A table of log entries.
 pub(crate) struct LogTable {
     newer: LogFile,
-    bytes: Option<u64>,
 }
 
 /// One field of a row.
@@ -42,13 +43,7 @@ impl LogTable {
     pub(crate) fn new(path: PathBuf) -> Self {
         let mut newer = LogFile::default();
         newer.aim(path);
-        Self { newer, bytes: None }
-    }
-
-    /// The next row opens the file anew.
-    fn close(&mut self) {
-        self.newer.close();
-        self.bytes = None;
+        Self { newer }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -61,26 +56,29 @@ impl LogTable {
 
     /// Appends a row.
     pub(crate) fn append(&mut self, env: &Env, row: &[Field]) -> io::Result<()> {
-        let mut line = line(row);
-        let bytes = match self.bytes {
-            Some(bytes) => bytes,
-            None => {
-                let found = read(env, self.path())?;
-                if found.last().is_some_and(|last| *last != b'\n') {
-                    line.insert(0, b'\n');
-                }
-                found.len() as u64
-            }
-        };
-        let mut bytes = bytes + line.len() as u64;
-        if bytes > SEGMENT {
+        let line = line(row);
+        if !self.newer.is_open() {
+            self.end_last_line(env)?;
+        }
+        let bytes = self.newer.open(env)?.1;
+        if bytes > 0 && bytes + line.len() as u64 > SEGMENT {
             self.newer.close();
             env.fs.rename(self.path(), &self.older())?;
-            bytes = line.len() as u64;
         }
-        self.newer.append(env, &line)?;
-        self.bytes = Some(bytes);
-        Ok(())
+        self.newer.append(env, &line)
+    }
+
+    /// Ends a line that a crash has cut, so that it takes no other with it.
+    fn end_last_line(&mut self, env: &Env) -> io::Result<()> {
+        let (file, bytes) = self.newer.open(env)?;
+        let mut last = [b'\n'];
+        if let Some(at) = bytes.checked_sub(1) {
+            file.read_exact_at(&mut last, at)?;
+        }
+        match last {
+            [b'\n'] => Ok(()),
+            _ => self.newer.append(env, b"\n"),
+        }
     }
 
     /// All rows, oldest first: fields as bytes.
@@ -95,7 +93,7 @@ impl LogTable {
 
     /// Forgets all rows.
     pub(crate) fn truncate(&mut self, env: &Env) -> io::Result<()> {
-        self.close();
+        self.newer.close();
         for path in [&*self.older(), self.path()] {
             if env.fs.exists(path)? {
                 env.fs.remove_file(path)?;
@@ -127,7 +125,7 @@ fn line(row: &[Field]) -> Vec<u8> {
             Field::Number(number) => out.extend(number.to_string().bytes()),
             Field::Text(text) => {
                 out.push(b'"');
-                for byte in text.bytes() {
+                for byte in text[..text.floor_char_boundary(LONGEST)].bytes() {
                     match byte {
                         b'"' | b'\\' => out.extend([b'\\', byte]),
                         b'\n' => out.extend(b"\\n"),
@@ -212,7 +210,7 @@ mod tests {
         let file = file.expect("opens");
         let bytes = file.len().expect("has a length");
         file.write_all_at(b"\"cut", bytes).expect("writes");
-        table.close();
+        table.newer.close();
         table
             .append(&env, &[Field::text("after")])
             .expect("appends");
@@ -232,6 +230,19 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let env = SimEnv::new(3).env();
+        let mut table = table(&env, Path::new("/data"));
+        let long = "\u{e9}\"".repeat(1 << 20);
+        table
+            .append(&env, &[Field::text(&*long), Field::Number(1)])
+            .expect("appends");
+        let rows = table.rows(&env).expect("reads");
+        assert_eq!(rows[0][0], &long.as_bytes()[..LONGEST - 1]);
+        assert_eq!(rows[0][1], b"1");
+    }
+
+    #[test]
     fn the_newest_rows_are_kept() {
         let env = SimEnv::new(2).env();
         let mut table = table(&env, Path::new("/data"));
@@ -239,7 +250,7 @@ mod tests {
         let last = 40;
         for number in 0..=last {
             if number % 7 == 0 {
-                table.close();
+                table.newer.close();
             }
             let row = [Field::Number(number), Field::text(&*filler)];
             table.append(&env, &row).expect("appends");

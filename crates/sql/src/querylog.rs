@@ -201,15 +201,24 @@ impl LogFile {
         &self.path
     }
 
-    pub(crate) fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
-        let (file, end) = match &mut self.file {
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The file and its length; it is opened if it is not.
+    pub(crate) fn open(&mut self, env: &Env) -> std::io::Result<&mut (Arc<dyn File>, u64)> {
+        Ok(match &mut self.file {
             Some(open) => open,
             none => {
                 let file = env.fs.open(&self.path, OpenMode::CreateOrOpen)?;
                 let end = file.len()?;
                 none.insert((file, end))
             }
-        };
+        })
+    }
+
+    pub(crate) fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
+        let (file, end) = self.open(env)?;
         file.write_all_at(bytes, *end)?;
         *end += bytes.len() as u64;
         Ok(())
