@@ -3,7 +3,8 @@
 //! Neighbours: `set` asks before it stores one; what a kind of variable says by itself is in `variables::value`.
 //! **Invariant**: most of these variables have no effect in Esker; a value is refused here where MySQL refuses it.
 
-use esker_types::{SqlResult, errors};
+use esker_types::collation::Collation;
+use esker_types::{SessionInfo, SqlResult, errors};
 
 use super::SessionContext;
 
@@ -49,7 +50,7 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
         "innodb_monitor_disable"
         | "innodb_monitor_enable"
         | "innodb_monitor_reset"
-        | "innodb_monitor_reset_all" => names_counters(&text.to_ascii_lowercase()),
+        | "innodb_monitor_reset_all" => names_counters(text, ctx)?,
         "innodb_redo_log_archive_dirs" => {
             let is_place = |place: &str| {
                 place
@@ -84,27 +85,20 @@ fn is_syntax(text: &str) -> bool {
 }
 
 /// A counter, a group of them, or a pattern with `%` that some name matches.
-fn names_counters(text: &str) -> bool {
+fn names_counters(text: &str, session: &dyn SessionInfo) -> SqlResult<bool> {
     let modules = MODULES.iter().map(|module| format!("module_{module}"));
-    let mut names = METRICS.lines().map(str::to_owned).chain(modules);
-    match text.contains('%') {
-        true => names.any(|name| matches(&name, text)),
-        false => text == "all" || names.any(|name| name == text),
-    }
-}
-
-/// LIKE with `%` alone.
-fn matches(name: &str, pattern: &str) -> bool {
-    match pattern.split_once('%') {
-        None => name == pattern,
-        Some((begin, rest)) => {
-            let behind = name.strip_prefix(begin);
-            behind.is_some_and(|behind| {
-                let tails = behind.char_indices().map(|(at, _)| &behind[at..]);
-                tails.chain([""]).any(|tail| matches(tail, rest))
-            })
+    let names = METRICS.lines().map(str::to_owned).chain(modules);
+    let (pattern, collation) = (text.as_bytes(), Collation::UTF8MB4_GENERAL_CI);
+    for name in names.chain(["all".to_owned()]) {
+        let is_it = match text.contains('%') {
+            true => collation.like(name.as_bytes(), pattern, Some('\\'), session)?,
+            false => name.eq_ignore_ascii_case(text),
+        };
+        if is_it {
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 /// A message of the error log: its number, `MY-` and its number, or its symbol.
@@ -125,6 +119,8 @@ fn is_message(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use esker_types::ctx::NoSession;
+
     use super::*;
 
     #[test]
@@ -140,18 +136,23 @@ mod tests {
         ] {
             assert_eq!(is_syntax(text), is_fine, "{text}");
         }
+        // Ways to match it that cannot be counted.
+        let many = format!("{}z", "%e".repeat(1000));
         for (text, is_fine) in [
             ("all", true),
             ("dml_reads", true),
             ("module_dml", true),
             ("dml%", true),
             ("%", true),
+            ("DML%", true),
             ("zzz%", false),
+            (&*many, false),
             ("module_srv", false),
             ("foo", false),
             ("", false),
         ] {
-            assert_eq!(names_counters(text), is_fine, "{text}");
+            let found = names_counters(text, &NoSession);
+            assert_eq!(found.expect("nothing ends it"), is_fine, "{text}");
         }
         for (text, is_fine) in [
             ("ER_STARTUP", true),
