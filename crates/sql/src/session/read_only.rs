@@ -10,7 +10,7 @@ use esker_sql_syntax::ast::{FlushWhat, LockTable, Maintain, MaintainKind, Statem
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::Session;
-use crate::ddl;
+use super::utility::commits_implicitly;
 
 impl Session {
     /// 1792 when the open transaction may not write.
@@ -79,33 +79,20 @@ impl Session {
     }
 }
 
-/// Does the statement commit, and change definitions, accounts or the server? Those that only look at tables, or bring
-/// what is in memory up to date, do not.
+/// Does the statement commit, and change definitions, accounts or the server? Those that only look at tables, bring
+/// what is in memory up to date, or are about transactions and replication, do not.
 fn changes_more_than_rows(statement: &Statement) -> bool {
     match statement {
+        Statement::Begin(_)
+        | Statement::Commit(_)
+        | Statement::Set(_)
+        | Statement::Xa(_)
+        | Statement::Replication(_) => false,
         Statement::CreateTable(create) => !create.temporary,
-        Statement::CreateView(_)
-        | Statement::CreateRoutine(_)
-        | Statement::AlterRoutine(_)
-        | Statement::CreateTrigger(_)
-        | Statement::CreateEvent(_)
-        | Statement::AlterEvent(_)
-        | Statement::CreateUser(_)
-        | Statement::AlterUser(_)
-        | Statement::DropUser { .. }
-        | Statement::RenameUser(_)
-        | Statement::CreateRole { .. }
-        | Statement::DropRole { .. }
-        | Statement::Grant(_)
-        | Statement::Revoke(..)
-        | Statement::SetPassword(_)
-        | Statement::Components { .. }
-        | Statement::AlterInstance(_)
-        | Statement::DropServer { .. } => true,
-        Statement::SetRole(set) => set.default_for.is_some(),
         Statement::Maintain(maintain) => rewrites(maintain),
         Statement::Flush { what, .. } => what.iter().any(locks_tables),
-        other => ddl::commits(other),
+        Statement::SetRole(set) => set.default_for.is_some(),
+        other => commits_implicitly(other),
     }
 }
 

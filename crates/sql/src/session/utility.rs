@@ -281,6 +281,8 @@ pub(super) fn commits_implicitly(statement: &Statement) -> bool {
         | Statement::AlterUser(_)
         | Statement::DropUser { .. }
         | Statement::RenameUser(_)
+        | Statement::CreateRole { .. }
+        | Statement::DropRole { .. }
         | Statement::SetPassword(_)
         | Statement::Grant(_)
         | Statement::Revoke(..) => true,
