@@ -19,21 +19,7 @@ use crate::querylog::{masked, without_secrets};
 impl Session {
     /// The client is logged in: `event` says how.
     pub fn note_login(&self, event: &str) {
-        let command = match event {
-            "change_user" => "Change user",
-            _ => "Connect",
-        };
-        let context = &self.context;
-        let transport = match context.process.connection().tls {
-            Some(_) => "SSL/TLS",
-            None => "TCP/IP",
-        };
-        let database = context.database.as_deref().unwrap_or_default();
-        let text = format!(
-            "{}@{} on {database} using {transport}",
-            context.user, context.host
-        );
-        self.log_command(context.instance.now_micros(), command, text.as_bytes());
+        self.log_login(event);
         if self.context.instance.audit.wants(Class::Connect) {
             let mut line = self.context.audit_line(event);
             if let Some(user) = &self.context.proxy_user {
@@ -41,6 +27,25 @@ impl Session {
             }
             self.context.write_audit(line);
         }
+    }
+
+    /// The general log's entry of a login.
+    fn log_login(&self, event: &str) {
+        let context = &self.context;
+        if !context.instance.query_logs.general.is_on() {
+            return;
+        }
+        let command = match event {
+            "change_user" => "Change user",
+            _ => "Connect",
+        };
+        let transport = context.process.connection().transport().unwrap_or("TCP/IP");
+        let database = context.database.as_deref().unwrap_or_default();
+        let text = format!(
+            "{}@{} on {database} using {transport}",
+            context.user, context.host
+        );
+        self.log_command(context.instance.now_micros(), command, text.as_bytes());
     }
 
     /// The client leaves.

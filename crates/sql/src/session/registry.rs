@@ -56,6 +56,17 @@ pub struct Connection {
     pub thread: &'static str,
 }
 
+impl Connection {
+    /// How packets come; None: there is no client.
+    pub(crate) fn transport(&self) -> Option<&'static str> {
+        match self.tls {
+            Some(_) => Some("SSL/TLS"),
+            None if self.inside => None,
+            None => Some("TCP/IP"),
+        }
+    }
+}
+
 /// What the process list shows of a session; shared between it and everybody who asks.
 pub struct Process {
     /// Connection id.

@@ -79,11 +79,7 @@ fn threads(viewer: &Viewer) -> Vec<Vec<Value>> {
     let row = |p: &Arc<Process>| {
         let detail = p.detail();
         let seconds = (now - p.since_micros()).max(0) / 1_000_000;
-        let transport = match p.connection().tls {
-            Some(_) => text("SSL/TLS"),
-            None if p.connection().inside => Value::Null,
-            None => text("TCP/IP"),
-        };
+        let transport = p.connection().transport().map_or(Value::Null, text);
         vec![
             Value::UInt(p.id),
             text(p.connection().thread),
