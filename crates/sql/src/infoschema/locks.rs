@@ -229,12 +229,12 @@ pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
     waits.map(row).collect()
 }
 
-/// Metadata locks that are held or waited for; those of prepared transactions have no owner.
 /// Columns of a metadata lock: kind, schema and name of its object come first.
 const NAME_PARTS: usize = 3;
 /// Where its mode is.
 const LOCK_TYPE: usize = 5;
 
+/// Metadata locks that are held or waited for; those of prepared transactions have no owner.
 pub(super) fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let locks = viewer.instance.catalog.locks().list().into_iter();
     locks.map(|lock| metadata_row(&lock)).collect()
