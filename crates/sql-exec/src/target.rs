@@ -175,6 +175,7 @@ impl<'e> TargetScope<'e> {
         let block = Block {
             id,
             tables,
+            names: Vec::new(),
             join,
             filter,
             group: None,

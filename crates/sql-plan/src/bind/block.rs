@@ -17,7 +17,7 @@ use esker_types::func::aggregate::{AggDef, AggTypes};
 
 use super::hint::JoinOrder;
 use super::recursive::RecursiveBody;
-use super::scope::ScopeTable;
+use super::scope::{ColumnAt, ScopeTable};
 use crate::expr::Expr;
 
 /// A bound query expression.
@@ -99,6 +99,8 @@ pub struct Block {
     pub id: u32,
     /// Tables.
     pub tables: Vec<ScopeTable>,
+    /// The columns that can be named without a table; empty where nothing is bound behind the block any more.
+    pub names: Vec<ColumnAt>,
     /// How they are joined; `None` without FROM.
     pub join: Option<JoinNode>,
     /// WHERE.

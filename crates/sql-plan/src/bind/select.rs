@@ -199,6 +199,7 @@ pub(super) fn bind_select(
         orders: told.orders,
         calc_found_rows: select.options.calc_found_rows,
         tables: scope.tables,
+        names: scope.names,
     };
     let bound = BoundQuery {
         columns,

@@ -118,6 +118,7 @@ fn without_tables(block: &Block) -> Block {
     Block {
         id: block.id,
         tables: Vec::new(),
+        names: Vec::new(),
         join: None,
         filter: None,
         group: None,

@@ -242,6 +242,7 @@ impl<'b> Merge<'b> {
             id: outer.id,
             locks,
             tables,
+            names: Vec::new(),
             join: outer.join.as_ref().map(|join| self.join(join)),
             filter: both(filters),
             group,

@@ -25,6 +25,7 @@ pub(super) fn add_tables(scope: &mut Scope<'_>, query: &BoundQuery, mut base: u3
     let Some(block) = named(&query.body) else {
         return;
     };
+    let (first, own_names) = (scope.tables.len(), scope.names.len());
     for table in &block.tables {
         let columns: Vec<_> = table
             .columns
@@ -42,6 +43,13 @@ pub(super) fn add_tables(scope: &mut Scope<'_>, query: &BoundQuery, mut base: u3
         }
         base += columns.len() as u32;
     }
+    // A column that USING or NATURAL made one of two has one name without a table.
+    scope.names.truncate(own_names);
+    let names = block.names.iter().map(|at| ColumnAt {
+        table: first + at.table,
+        ..*at
+    });
+    scope.names.extend(names);
 }
 
 /// Lets the query select what the assignments read of its tables: the slots of that, counted from the first column
