@@ -165,6 +165,7 @@ impl Session {
             }
         }
         self.enter_routine(loaded)?;
+        self.lift_select_limit()?;
         Ok(Frame::new(loaded, values, outs))
     }
 

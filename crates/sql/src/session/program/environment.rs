@@ -49,7 +49,7 @@ impl Session {
         self.program.outer.push(Environment {
             actor: actor.map(|actor| self.context.swap_actor(actor)),
             database: self.context.database.replace(schema.clone()),
-            variables: Vec::with_capacity(KEPT.len()),
+            variables: Vec::with_capacity(KEPT.len() + 1),
             binding: (outside, 0),
         });
         if let Err(e) = self.adopt(settings) {
@@ -91,6 +91,22 @@ impl Session {
         }
     }
 
+    /// Lifts sql_select_limit for the procedure that is entered: it is for the caller's queries, as what the procedure
+    /// sets is for its own.
+    pub(super) fn lift_select_limit(&mut self) -> SqlResult<()> {
+        let id = VarId::find("sql_select_limit")?;
+        let before = self.values.get(id).clone();
+        let is_limited = before != VarValue::UInt(u64::MAX);
+        if let Some(environment) = self.program.outer.last_mut() {
+            environment.variables.push((id, before));
+        }
+        if is_limited {
+            self.values.put(id, VarValue::UInt(u64::MAX));
+            self.refresh_vars()?;
+        }
+        Ok(())
+    }
+
     /// Leaves the innermost program.
     pub(super) fn leave_program(&mut self) {
         let Some(environment) = self.program.outer.pop() else {
@@ -102,7 +118,7 @@ impl Session {
         self.context.database = environment.database;
         let mut is_changed = false;
         for (id, before) in environment.variables {
-            if self.values.get(id).as_text() != before.as_text() {
+            if *self.values.get(id) != before {
                 self.values.put(id, before);
                 is_changed = true;
             }
