@@ -153,7 +153,7 @@ impl Session {
         f: impl FnOnce(&StatementEnv<'_>) -> R,
     ) -> (R, Raised) {
         let ctx = self.context.eval_ctx(&self.vars);
-        let is_strict = self.program.strict_around;
+        let is_strict = self.is_strict_around();
         ctx.diagnostics.strict_write.set(is_strict);
         let killed = || self.context.check();
         let exec = ExecCtx::new(&self.txn, View::Snapshot, mode, self.limits(), &killed)

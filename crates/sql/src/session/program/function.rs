@@ -115,7 +115,7 @@ impl Session {
     ) -> (R, Raised) {
         let limits = self.limits();
         let settings = self.context.eval_settings(&self.vars);
-        let is_strict = self.program.strict_around;
+        let is_strict = self.is_strict_around();
         let temp = TempFiles::new(self.context.instance.temp.clone());
         let mut loan = Loan::of(self, false);
         let Loan { session, txn, .. } = &mut loan;

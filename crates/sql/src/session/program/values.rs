@@ -85,6 +85,12 @@ impl Session {
         value
     }
 
+    /// Are bad values errors in what a function or trigger evaluates because they are in the statement around it? Not
+    /// in a program whose own sql_mode is not strict.
+    pub(in super::super) fn is_strict_around(&self) -> bool {
+        self.program.strict_around && self.vars.sql_mode.is_strict()
+    }
+
     /// The value of an expression of a program.
     pub(super) fn formula(
         &mut self,
@@ -97,7 +103,7 @@ impl Session {
         let (params, types) = frame.params(&formula.sources);
         self.program.types = Some(Arc::from(types));
         let strict = self.program.strict;
-        self.program.strict |= self.program.strict_around;
+        self.program.strict |= self.is_strict_around();
         let value = match is_plain(&formula.expr) {
             true => self.evaluate(&formula.expr, &params),
             false => self.evaluate_alone(&formula.expr, &params),
