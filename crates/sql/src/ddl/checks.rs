@@ -5,7 +5,7 @@
 //! **Invariant**: names are unique in a database; those of temporary tables, and of databases that an earlier version
 //! made, need not be.
 
-use esker_sql_catalog::catalog::{CheckDef, Snapshot, same_name};
+use esker_sql_catalog::catalog::{CheckDef, Snapshot, TableId, same_name};
 use esker_sql_syntax::ast::Expr;
 use esker_sql_syntax::parse_expression;
 use esker_types::{SqlError, SqlResult};
@@ -58,7 +58,7 @@ const PREDICATES: [&str; 35] = [
 /// 3812 for an expression that is no condition, and those of [`check_names`].
 pub(super) fn check_new<'a>(
     snapshot: Option<&Snapshot>,
-    table: &TableName,
+    (table, own): (&TableName, Option<TableId>),
     checks: impl Iterator<Item = &'a CheckDef> + Clone,
 ) -> SqlResult<()> {
     for check in checks.clone() {
@@ -71,26 +71,26 @@ pub(super) fn check_new<'a>(
         }
     }
     match snapshot {
-        Some(snapshot) => check_names(snapshot, table, checks),
+        Some(snapshot) => check_names(snapshot, (&table.schema, own), checks),
         None => Ok(()),
     }
 }
 
-/// Checks names that constraints of `table` get.
+/// Checks names that constraints get; the table is `own` if it is there, and to be in `schema`.
 ///
 /// # Errors
 /// 3822 for one that a constraint of another table of the database has, 1059 for one that is too long.
 pub(super) fn check_names<'a>(
     snapshot: &Snapshot,
-    table: &TableName,
+    (schema, own): (&str, Option<TableId>),
     mut checks: impl Iterator<Item = &'a CheckDef>,
 ) -> SqlResult<()> {
-    let Some(schema) = snapshot.schema(&table.schema) else {
+    let Some(schema) = snapshot.schema(schema) else {
         return Ok(());
     };
     checks.try_for_each(|check| {
         names::check_constraint(&check.name)?;
-        let mut others = schema.tables.values().filter(|t| *t.name != *table.name);
+        let mut others = schema.tables.values().filter(|t| Some(t.id) != own);
         let is_taken = others.any(|t| t.checks.iter().any(|c| same_name(&c.name, &check.name)));
         match is_taken {
             true => Err(duplicate_name(&check.name)),

@@ -193,7 +193,8 @@ pub(super) fn check_constraints(
     built: &Built,
 ) -> SqlResult<()> {
     let snapshot = (!create.temporary).then(|| ctx.catalog.snapshot());
-    checks::check_new(snapshot.as_deref().map(|s| &**s), name, built.checks.iter())
+    let snapshot = snapshot.as_deref().map(|s| &**s);
+    checks::check_new(snapshot, (name, None), built.checks.iter())
 }
 
 /// Makes sure that nobody else makes the table; false if there is one of that name.

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 
 use esker_sql_catalog::catalog::{
-    Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, StorageEngine,
-    TableDef, find_key_index, same_name,
+    Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, Snapshot,
+    StorageEngine, TableDef, TableId, find_key_index, same_name,
 };
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
@@ -190,7 +190,7 @@ pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) 
     let child = Shape::built(name, built);
     let is_new = |k: &&ForeignKeyDef| built.new_keys.contains(&k.name);
     for key in built.foreign_keys.iter().filter(is_new) {
-        check_name(ctx, &name.schema, key)?;
+        check_name(&ctx.catalog.snapshot(), (&name.schema, None), key)?;
         let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
         let parent = parent.filter(|parent| parent.engine != StorageEngine::Memory);
         if parent.as_ref().is_some_and(|p| p.partitioning.is_some()) {
@@ -217,17 +217,17 @@ pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) 
     Ok(())
 }
 
-/// 1826 for a name that another foreign key of the database has.
-fn check_name(ctx: &DdlCtx<'_>, schema: &str, key: &ForeignKeyDef) -> SqlResult<()> {
-    let snapshot = ctx.catalog.snapshot();
+/// 1826 for a name that a foreign key of another table than `own` has in the database.
+pub(super) fn check_name(
+    snapshot: &Snapshot,
+    (schema, own): (&str, Option<TableId>),
+    key: &ForeignKeyDef,
+) -> SqlResult<()> {
     let Some(entry) = snapshot.schema(schema) else {
         return Ok(());
     };
-    match entry
-        .tables
-        .values()
-        .any(|t| t.foreign_key(&key.name).is_some())
-    {
+    let mut others = entry.tables.values().filter(|t| Some(t.id) != own);
+    match others.any(|t| t.foreign_key(&key.name).is_some()) {
         true => Err(duplicate_name(&key.name)),
         false => Ok(()),
     }

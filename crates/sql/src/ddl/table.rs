@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{
-    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
+    Catalog, Change, NewTrees, Snapshot, StorageEngine, TableDef, TableRuntime, VisibleFrom,
 };
 use esker_sql_catalog::codec::{LayoutVersion, RowLayout};
 use esker_sql_catalog::exec_error::ExecError;
@@ -242,11 +242,26 @@ pub(super) fn rename_one(
     super::trigger::check_rename(&def, to)?;
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);
-    checks::check_names(change.snapshot(), to, renamed.checks.iter())?;
+    check_constraint_names(change.snapshot(), &def, &renamed)?;
     foreign::check_as_parent(ctx, &Shape::of(&renamed))?;
     foreign::follow_rename(change, &def, &renamed)?;
     change.put_table(renamed)?;
     Ok(())
+}
+
+/// Checks the names that constraints of a table get with its own.
+///
+/// # Errors
+/// 3822 and 1826 for one that a constraint of another table of the database has, 1059 for one that is too long.
+pub(super) fn check_constraint_names(
+    snapshot: &Snapshot,
+    def: &TableDef,
+    renamed: &TableDef,
+) -> SqlResult<()> {
+    let schema = &*renamed.schema;
+    checks::check_names(snapshot, (schema, Some(def.id)), renamed.checks.iter())?;
+    let mut keys = renamed.foreign_keys.iter();
+    keys.try_for_each(|key| foreign::check_name(snapshot, (schema, Some(def.id)), key))
 }
 
 /// The definition under another name; generated names of constraints follow.

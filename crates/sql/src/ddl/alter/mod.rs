@@ -336,7 +336,8 @@ fn check_result(
         .is_none()
         .then(|| ctx.catalog.snapshot());
     let added = built.checks.iter().filter(|c| !is_old(c));
-    checks::check_new(snapshot.as_deref().map(|s| &**s), name, added)
+    let snapshot = snapshot.as_deref().map(|s| &**s);
+    checks::check_new(snapshot, (name, Some(old.id)), added)
 }
 
 /// The partitioning after the statement, which becomes that of `built`.
@@ -536,6 +537,8 @@ fn keep_foreign_keys(
     before.check_children(ctx)?;
     foreign::check_new_keys(ctx, name, built)?;
     if name != to {
+        let renamed = table::renamed(ctx, old, to);
+        table::check_constraint_names(&ctx.catalog.snapshot(), old, &renamed)?;
         foreign::check_as_parent(ctx, &Shape::built(to, built))?;
     }
     let children = before.renamed_children(ctx);
