@@ -13,7 +13,7 @@ use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::super::DdlCtx;
 use super::super::columns;
-use super::super::draft::{Draft, DraftIndex, PRIMARY, PartColumn, not_for_generated};
+use super::super::draft::{Draft, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated};
 use super::super::draft_finish::incorrect_prefix;
 use super::super::generated_key;
 use super::super::names;
@@ -119,11 +119,13 @@ impl<'a> Edit<'a> {
 
     /// Draft position of an index that the table had before.
     fn index(&self, name: &str) -> Option<usize> {
-        let id = self.old.indexes[index_named(self.old, name)?].id;
-        self.draft
-            .indexes
-            .iter()
-            .position(|i| i.existing == Some(id))
+        let old = &self.old.indexes[index_named(self.old, name)?];
+        // One in which a new column has the place of another of its name is built anew, and still the same index.
+        let is_it = |i: &DraftIndex| match i.existing {
+            Some(id) => id == old.id,
+            None => !i.is_written && i.name.as_ref() == Some(&old.name),
+        };
+        self.draft.indexes.iter().position(is_it)
     }
 
     pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
@@ -291,7 +293,13 @@ impl<'a> Edit<'a> {
 
     /// 1089 for a column in keys in whose place comes one of another type.
     fn check_replaced(&self) -> SqlResult<()> {
-        for old in &self.replaced {
+        let in_key = |old: &&ColumnDef| {
+            let is_it =
+                |p: &DraftPart| matches!(&p.column, PartColumn::Name(n) if **n == *old.name);
+            let mut kept = self.draft.indexes.iter().filter(|i| !i.is_written);
+            kept.any(|i| i.parts.iter().any(is_it))
+        };
+        for old in self.replaced.iter().filter(in_key) {
             let new = &self.draft.columns[self.draft.find(&old.name)?].def.ty;
             let are_texts = old.ty.is_string() && new.is_string();
             if !are_texts && old.ty.kind != new.kind {
@@ -339,8 +347,7 @@ impl<'a> Edit<'a> {
     fn drop_index(&mut self, name: &str, if_exists: bool) -> SqlResult<()> {
         match self.index(name) {
             Some(at) => {
-                let gone: DraftIndex = self.draft.indexes.remove(at);
-                debug_assert!(gone.existing.is_some());
+                self.draft.indexes.remove(at);
                 Ok(())
             }
             None if if_exists => {
