@@ -14,6 +14,10 @@ use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::{Parser, near};
 
+/// Of partitions all list their subpartitions or none does, each as many.
+const WRONG_SUBPARTITIONS: &str =
+    "Wrong number of subpartitions defined, mismatch with previous setting";
+
 impl Parser<'_> {
     /// 1064 with a text of its own.
     fn partition_syntax<T>(&self, what: &str, at: usize) -> SqlResult<T> {
@@ -110,7 +114,15 @@ impl Parser<'_> {
     fn partition_specs(&mut self, by: Option<&PartitionBy>) -> SqlResult<Vec<PartitionSpec>> {
         let mut subs = by.and_then(|by| by.sub_count);
         let start = self.cur.start;
-        self.paren_list(|p| p.partition_spec(by, start, &mut subs))
+        let (mut lists_subs, mut earlier) = (false, 0);
+        self.paren_list(|p| {
+            let spec = p.partition_spec(by, start, &mut subs, lists_subs || earlier == 0)?;
+            if lists_subs && spec.subpartitions.is_empty() {
+                return p.partition_syntax(WRONG_SUBPARTITIONS, p.cur.start);
+            }
+            (lists_subs, earlier) = (!spec.subpartitions.is_empty(), earlier + 1);
+            Ok(spec)
+        })
     }
 
     fn partition_spec(
@@ -118,6 +130,7 @@ impl Parser<'_> {
         by: Option<&PartitionBy>,
         start: usize,
         subs: &mut Option<u64>,
+        may_list_subs: bool,
     ) -> SqlResult<PartitionSpec> {
         self.expect_kw(Kw::PARTITION)?;
         let name = self.ident()?;
@@ -140,13 +153,16 @@ impl Parser<'_> {
         if self.is(Tok::LParen) {
             let start = self.cur.start;
             subpartitions = self.paren_list(|p| {
+                let start = p.cur.start;
                 p.expect_kw(Kw::SUBPARTITION)?;
+                if !may_list_subs {
+                    return p.partition_syntax(WRONG_SUBPARTITIONS, start);
+                }
                 Ok((p.ident_or_string()?, p.partition_options()?))
             })?;
             let count = subpartitions.len() as u64;
             if *subs.get_or_insert(count) != count {
-                let text = "Wrong number of subpartitions defined, mismatch with previous setting";
-                return self.partition_syntax(text, start);
+                return self.partition_syntax(WRONG_SUBPARTITIONS, start);
             }
         }
         Ok(PartitionSpec {
@@ -189,12 +205,17 @@ impl Parser<'_> {
             PartitionOn::Columns(columns) => columns.len() > 1,
             PartitionOn::Expr(_) => false,
         };
-        let rows = by.map_or_else(|| self.peek().tok == Tok::LParen, is_row);
+        let are_rows = self.peek().tok == Tok::LParen;
         self.expect(Tok::LParen)?;
-        let list = self.list(|p| match rows {
+        let list = self.list(|p| match are_rows || by.is_some_and(is_row) {
             true => p.paren_list(Self::listed_value),
             false => Ok(vec![p.listed_value()?]),
         })?;
+        if are_rows && list.iter().any(|row| row.len() == 1) {
+            let text =
+                "Row expressions in VALUES IN only allowed for multi-field column partitioning";
+            return self.partition_syntax(text, self.cur.start);
+        }
         self.expect(Tok::RParen)?;
         Ok(PartitionValues::In(list))
     }

@@ -71,7 +71,12 @@ fn refuse_anywhere(statement: &Statement) -> SqlResult<()> {
         Statement::LoadData(load) if load.row_tag.is_some() => refused("LOAD XML"),
         Statement::LoadData(_) => refused("LOAD DATA"),
         Statement::Help(_) => refused("HELP"),
-        Statement::Maintain(maintain) if maintain.kind == MaintainKind::Check => refused("CHECK"),
+        // CHECK TABLE is refused, ALTER TABLE … CHECK PARTITION is not.
+        Statement::Maintain(maintain)
+            if maintain.kind == MaintainKind::Check && maintain.partitions.is_none() =>
+        {
+            refused("CHECK")
+        }
         Statement::CreateView(view) if view.alter => refused("ALTER VIEW"),
         _ => Ok(()),
     }

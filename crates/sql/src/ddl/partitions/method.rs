@@ -15,8 +15,8 @@ use super::Table;
 use crate::dml::{columns_of_stored, type_of_stored};
 use crate::printer::expr_text;
 
-/// Functions that MySQL allows, and the kinds of columns they take: of dates (`d`), times (`t`), TIMESTAMP alone
-/// (`s`), or any number (`n`).
+/// Functions that MySQL allows, and the kinds of columns they take: of dates (`d`), times (`t`), DATETIME alone (`b`),
+/// TIMESTAMP alone (`s`), none of these (`o`), or any number (`n`).
 const FUNCTIONS: &[(&str, &str)] = &[
     ("abs", "n"),
     ("ceiling", "n"),
@@ -41,6 +41,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("microsecond", "t"),
     ("time_to_sec", "t"),
     ("unix_timestamp", "s"),
+    ("from_days", "o"),
     ("extract_year", "d"),
     ("extract_quarter", "d"),
     ("extract_month", "d"),
@@ -53,6 +54,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("extract_hour_minute", "t"),
     ("extract_hour_second", "t"),
     ("extract_minute_second", "t"),
+    ("extract_day_hour", "b"),
+    ("extract_day_minute", "b"),
+    ("extract_day_second", "b"),
+    ("extract_day_microsecond", "b"),
 ];
 
 /// A method as written.
@@ -258,24 +263,24 @@ fn check_functions(table: &Table<'_>, expr: &Expr, of: Option<&str>) -> SqlResul
             let mut columns = table.built.columns.iter();
             let found = columns.find(|c| same_name(&c.name, &column.name.text));
             match (found, of) {
-                (Some(column), Some(of)) => check_argument(&column.ty, of),
-                (Some(column), None) if is_blob(&column.ty) => {
+                (Some(column), _) if is_blob(&column.ty) && of.is_none_or(|of| of == "n") => {
                     Err(errors::blob_in_partition_function())
                 }
+                (Some(column), Some(of)) => check_argument(&column.ty, of),
                 _ => Ok(()),
             }
         }
         Expr::Unary {
             op: UnaryOp::Neg,
             expr,
-        } => check_functions(table, expr, of),
+        } => check_functions(table, expr, of.or(Some("n"))),
         Expr::Binary {
             op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::IntDiv | BinaryOp::Mod,
             left,
             right,
         } => {
-            check_functions(table, left, None)?;
-            check_functions(table, right, None)
+            check_functions(table, left, Some("n"))?;
+            check_functions(table, right, Some("n"))
         }
         Expr::Call(call) => {
             let name = call.name.text.to_ascii_lowercase();
@@ -290,11 +295,18 @@ fn check_functions(table: &Table<'_>, expr: &Expr, of: Option<&str>) -> SqlResul
 
 /// 1486 for a column whose value the function would have to convert.
 fn check_argument(ty: &SqlType, of: &str) -> SqlResult<()> {
+    let is_moment = matches!(
+        ty.kind,
+        TypeKind::Date | TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp
+    );
     let fits = match of {
         "d" => matches!(ty.kind, TypeKind::Date | TypeKind::DateTime),
         "t" => matches!(ty.kind, TypeKind::Time | TypeKind::DateTime),
+        "b" => ty.kind == TypeKind::DateTime,
         "s" => ty.kind == TypeKind::Timestamp,
-        _ => true,
+        "o" => !is_moment,
+        // The number of a TIMESTAMP depends on the session's time zone.
+        _ => ty.kind != TypeKind::Timestamp,
     };
     match fits {
         true => Ok(()),

@@ -111,26 +111,44 @@ fn defined(
 ) -> SqlResult<Vec<PartitionDef>> {
     let one = |spec: &ast::PartitionSpec| {
         let name = &*spec.name.text;
+        let whole = item(&spec.name, &spec.options)?;
         let numbered = |n: usize| PartitionItem {
             name: format!("{name}sp{n}").into(),
-            ..PartitionItem::default()
+            ..whole.clone()
         };
         let subpartitions = match (&of.sub, spec.subpartitions.is_empty()) {
             (None, _) => Vec::new(),
             (Some(_), true) => (0..sub_count).map(numbered).collect(),
             (Some(_), false) => {
                 let written = spec.subpartitions.iter();
-                let items = written.map(|(name, options)| item(name, options));
+                let items = written.map(|(name, options)| {
+                    let own = item(name, options)?;
+                    Ok(or_of_partition(own, options.comment.is_some(), &whole))
+                });
                 items.collect::<SqlResult<_>>()?
             }
         };
         Ok(PartitionDef {
-            item: item(&spec.name, &spec.options)?,
+            item: whole,
             bound: values::bound(table, &of.method, spec)?,
             subpartitions,
         })
     };
     specs.iter().map(one).collect()
+}
+
+/// A subpartition has of its partition what it does not say itself.
+fn or_of_partition(own: PartitionItem, has_comment: bool, whole: &PartitionItem) -> PartitionItem {
+    let or = |own: u64, whole: u64| if own == 0 { whole } else { own };
+    PartitionItem {
+        comment: match has_comment {
+            true => own.comment,
+            false => whole.comment.clone(),
+        },
+        max_rows: or(own.max_rows, whole.max_rows),
+        min_rows: or(own.min_rows, whole.min_rows),
+        ..own
+    }
 }
 
 /// What partitions must not say: 1500, 1497.

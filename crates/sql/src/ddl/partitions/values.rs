@@ -245,7 +245,7 @@ pub(super) fn is_before(
 ) -> SqlResult<bool> {
     for (nth, pair) in a.iter().zip(b).enumerate() {
         match pair {
-            (PartitionValue::Max, PartitionValue::Max) => {}
+            // What stands behind MAXVALUE tells nothing apart.
             (PartitionValue::Max, _) => return Ok(false),
             (_, PartitionValue::Max) => return Ok(true),
             (a, b) => {
