@@ -305,7 +305,7 @@ fn summed_up(
 /// Is a table assigned to under two names?
 ///
 /// # Errors
-/// 1706: and its primary key is, under one of them.
+/// 1706: and its primary key or what decides the partition is, under one of them.
 fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
     let id_of = |place: usize| scope.tables[place].base_def().map(|def| def.primary().id);
     let places: BTreeSet<usize> = assigned.iter().map(|a| a.at.table).collect();
@@ -318,8 +318,13 @@ fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
             has_twins = true;
             let moves = |a: &Assigned| {
                 let def = scope.tables[a.at.table].base_def();
-                let parts = def.map_or(&[][..], |def| &def.primary().parts);
-                [one, other].contains(&a.at.table) && parts.iter().any(|p| p.col == a.at.column)
+                let moves = def.is_some_and(|def| {
+                    let column = &def.columns[a.at.column].name;
+                    let partitioning = def.partitioning.as_ref();
+                    def.primary().parts.iter().any(|p| p.col == a.at.column)
+                        || partitioning.is_some_and(|by| by.decides(column))
+                });
+                moves && [one, other].contains(&a.at.table)
             };
             if assigned.iter().any(moves) {
                 let alias_of = |place: usize| {
