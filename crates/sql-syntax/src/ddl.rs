@@ -352,6 +352,9 @@ impl Parser<'_> {
         view.query = Box::new(self.view_query()?);
         view.text = self.source(start, self.prev_end);
         if let Some(mut places) = self.places.take() {
+            if places.has_variables {
+                self.defer(errors::view_with_variable());
+            }
             let ctes = std::mem::take(&mut places.ctes);
             let is_cte = |name: &str| ctes.iter().any(|c| **c == *name);
             places.tables.retain(|(_, name)| !is_cte(name));

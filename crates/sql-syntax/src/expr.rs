@@ -438,6 +438,7 @@ impl Parser<'_> {
             Tok::LBrace => self.odbc(),
             Tok::At | Tok::AtName => {
                 let var = self.user_var()?;
+                self.note_variable();
                 if self.eat(Tok::Assign) {
                     let value = Box::new(self.expr()?);
                     self.deprecate(Deprecation::Assignment);
@@ -445,7 +446,10 @@ impl Parser<'_> {
                 }
                 Ok(Expr::UserVar(var))
             }
-            Tok::AtAt => Ok(Expr::SysVar(self.sys_var()?)),
+            Tok::AtAt => {
+                self.note_variable();
+                Ok(Expr::SysVar(self.sys_var()?))
+            }
             Tok::Quoted => self.named_operand(),
             Tok::Introducer => self.introduced(),
             Tok::Word(kw) => self.word_primary(kw),
@@ -458,6 +462,7 @@ impl Parser<'_> {
             return self.fail();
         }
         self.advance();
+        self.note_variable();
         self.params += 1;
         Ok(Expr::Param(self.params - 1))
     }

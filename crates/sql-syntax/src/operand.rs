@@ -173,6 +173,7 @@ impl Parser<'_> {
         }
         if self.program.is_some() {
             if let Some(local) = self.local_operand(&first) {
+                self.note_variable();
                 return Ok(local);
             }
             if let Some(column) = self.row_operand(&first)? {

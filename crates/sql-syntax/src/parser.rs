@@ -74,7 +74,7 @@ pub(super) struct Parser<'a> {
     pub(super) stopped: Option<SqlError>,
 }
 
-/// Places in the text of a query that is stored: what it names without a database, and its `*`.
+/// What is to be known of a query that is stored: where it names something without a database, its `*`, variables.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     /// Where the name of a table without database begins, and the name.
@@ -83,6 +83,8 @@ pub(super) struct Places {
     pub(super) ctes: Vec<Box<str>>,
     /// Begin and end of each `*` in a select list, and how deep it is nested.
     pub(super) stars: Vec<(u32, usize, usize)>,
+    /// Something in it is a variable, or a parameter of a prepared statement.
+    pub(super) has_variables: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -123,6 +125,13 @@ impl<'a> Parser<'a> {
         let (depth, end) = (self.depth, self.prev_end);
         if let Some(places) = &mut self.places {
             places.stars.push((depth, start, end));
+        }
+    }
+
+    /// Notes a variable or a parameter in an expression.
+    pub(super) fn note_variable(&mut self) {
+        if let Some(places) = &mut self.places {
+            places.has_variables = true;
         }
     }
 

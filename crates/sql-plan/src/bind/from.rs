@@ -262,6 +262,11 @@ fn named_table(
             ScopeTable::virt(found, Some(alias.unwrap_or(&table.name.name.text)))
         }
         TableSource::View(view) => {
+            // A view has no indexes of its own.
+            let mut named = table.hints.iter().flat_map(|hint| &hint.indexes);
+            if let Some(index) = named.next() {
+                return Err(errors::unknown_key(&index.text, &view.name));
+            }
             if scope.merges_views
                 && view.updatable
                 && let Some(bound) = merged_view(env, need, scope, &view, alias)?

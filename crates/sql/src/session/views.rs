@@ -11,9 +11,7 @@ use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, quoted, same_
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo, StoredAs};
 use esker_sql_catalog::variables::value::sql_mode_of;
-use esker_sql_plan::bind::{
-    BoundQuery, Params, Volatility, bind_query, is_updatable, qualify, within_view,
-};
+use esker_sql_plan::bind::{BoundQuery, Params, bind_query, is_updatable, qualify, within_view};
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors, names};
@@ -117,30 +115,24 @@ impl Session {
             .as_text()
             .to_owned();
         let mode = sql_mode_of(self.values.named("sql_mode").as_text());
-        let (bound, is_updatable, reads_variables, text) =
-            self.bind_quietly(Purpose::DefineView, |scope| {
-                let bind = |query: &Query| {
-                    let env = scope.env(Params::Values(&[]));
-                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
-                };
+        let (bound, is_updatable, text) = self.bind_quietly(Purpose::DefineView, |scope| {
+            let bind = |query: &Query| {
                 let env = scope.env(Params::Values(&[]));
-                let bound =
-                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
-                let is_updatable = is_updatable(&env, query, &bound)?;
-                let mut written_out = query.clone();
-                let env = scope.env(Params::Values(&[]));
-                let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
-                    .and_then(|()| printer::stored_query(&written_out, &charset))
-                    .ok()
-                    .filter(|text| {
-                        is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
-                    });
-                Ok((bound, is_updatable, scope.names.variables.get(), text))
-            })?;
-        if bound.volatility == Volatility::Variables || reads_variables {
-            let text = "View's SELECT contains a variable or parameter";
-            return Err(SqlError::new(1351, "HY000", text).into());
-        }
+                within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
+            };
+            let env = scope.env(Params::Values(&[]));
+            let bound = within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
+            let is_updatable = is_updatable(&env, query, &bound)?;
+            let mut written_out = query.clone();
+            let env = scope.env(Params::Values(&[]));
+            let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
+                .and_then(|()| printer::stored_query(&written_out, &charset))
+                .ok()
+                .filter(|text| {
+                    is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
+                });
+            Ok((bound, is_updatable, text))
+        })?;
         Ok(BoundView {
             columns: bound.columns,
             text,

@@ -77,6 +77,12 @@ pub fn view_with_clause(clause: impl Display) -> SqlError {
     SqlError::new(1350, "HY000", text)
 }
 
+/// 1351
+pub fn view_with_variable() -> SqlError {
+    let text = "View's SELECT contains a variable or parameter";
+    SqlError::new(1351, "HY000", text)
+}
+
 /// 1280
 pub fn wrong_index_name(name: impl Display) -> SqlError {
     SqlError::new(1280, "42000", format!("Incorrect index name '{name}'"))
