@@ -212,13 +212,24 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
         && block.windows.calls.is_empty()
         && !block.distinct
         && block.limit.is_none()
-        && block.output.iter().any(|e| e.as_column().is_some())
+        && block.output.iter().any(|e| column_behind(e).is_some())
         && block.join.as_ref().is_some_and(JoinNode::is_inner);
-    if !is_plain || env.reads_again_in_subquery() {
+    // MySQL looks at a table that a subquery reads again when a view of several is changed, not when it is made.
+    let is_of_one = matches!(*select.from, [ast::TableRef::Table(_)]);
+    if !is_plain || is_of_one && env.reads_again_in_subquery() {
         return Ok(false);
     }
     let ctes: &[ast::Cte] = query.with.as_ref().map_or(&[], |with| &with.ctes);
     has_updatable(env, ctes, &select.from)
+}
+
+/// The slot of the column that an item of a view's select list changes when it is assigned to. COLLATE says how texts
+/// are compared, not where they are.
+fn column_behind(item: &Expr) -> Option<u32> {
+    match &item.kind {
+        ExprKind::Recollate(arg) => column_behind(arg),
+        _ => item.as_column(),
+    }
 }
 
 /// Is one of the tables neither a view that cannot be changed nor computed by the server?
@@ -337,7 +348,7 @@ impl Scope<'_> {
         let Some(view) = &self.tables[at.table].merged else {
             return Ok(at);
         };
-        let slot = view.columns[at.column].as_column();
+        let slot = column_behind(&view.columns[at.column]);
         slot.and_then(|slot| self.column_of_slot(slot))
             .ok_or_else(|| errors::column_not_updatable(&self.column_at(at).name))
     }
@@ -355,7 +366,7 @@ impl Scope<'_> {
             column.name = "".into();
         }
         for (column, e) in view.def.columns.iter().zip(&view.columns) {
-            let at = e.as_column().and_then(|slot| self.column_of_slot(slot));
+            let at = column_behind(e).and_then(|slot| self.column_of_slot(slot));
             if let Some(at) = at.filter(|at| at.table == table) {
                 seen.columns[at.column].name = column.name.clone();
             }
