@@ -136,8 +136,9 @@ fn asked_for(clauses: &[ast::Locking], alias: &str) -> SqlResult<Option<LockSpec
         if !clause.of.is_empty() && !is_named {
             continue;
         }
-        if lock.is_some() && is_named {
-            let text = format!("Table {alias} appears in multiple locking clauses.");
+        if lock.is_some() {
+            let quote = if is_named { "`" } else { "" };
+            let text = format!("Table {quote}{alias}{quote} appears in multiple locking clauses.");
             return Err(SqlError::new(3569, "HY000", text));
         }
         lock = Some(LockSpec {
