@@ -43,6 +43,14 @@ def esker_binary(given):
     return os.path.join(target, "release", "esker")
 
 
+def tpcc_client():
+    """The program of bench/tpcc, built."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    target = os.path.join(target, "bench-tpcc")
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--target-dir", target], cwd=os.path.join(HERE, "tpcc"), check=True)
+    return os.path.join(target, "release", "tpcc")
+
+
 def free_port(start):
     """A free loopback port below the ephemeral range."""
     for port in range(start, start + 500):

@@ -3,12 +3,10 @@
 Transactions a second say as much about the machine as about the server where both share its cores; the server's CPU per
 transaction (user and system, from the process) does not, so it is what to compare on a busy machine.
 """
-import os, subprocess, sys, time
+import subprocess, sys, time
 
 import machine, servers
 from servers import ESKER, INNODB, MYSQL
-
-CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tpcc")
 
 
 def options(parser):
@@ -18,14 +16,6 @@ def options(parser):
     parser.add_argument("--repeat", type=int, default=3, help="runs of each number of clients")
     parser.add_argument("--text", action="store_true", help="send statements as text instead of preparing them")
     parser.add_argument("--mysql", help="where MySQL is unpacked")
-
-
-def client():
-    """The program, built."""
-    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(machine.ROOT, "target"))
-    target = os.path.join(target, "bench-tpcc")
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--target-dir", target], cwd=CLIENT, check=True)
-    return os.path.join(target, "release", "tpcc")
 
 
 class Load:
@@ -70,7 +60,7 @@ class Load:
 
 def run(args, directory):
     """A line per server and number of clients: the run with the least CPU per transaction."""
-    program, results = client(), []
+    program, results = machine.tpcc_client(), []
     print(f"{args.warehouses} warehouses, {args.seconds} s a run, best of {args.repeat} by CPU")
     for server in servers.in_turn(args, directory, (ESKER, INNODB, MYSQL)):
         load = Load(program, server)

@@ -4,6 +4,7 @@
     python3 tests/replication equal [--seeds 1-10] [--source esker|mysql|mariadb] [--replica esker|mysql] ...
     python3 tests/replication kill [--rounds 200] [--seed 1] [--source …] [--replica …] ...
     python3 tests/replication dump [--rounds 20] [--seed 1] [--replica …] ...
+    python3 tests/replication load [--replicas esker,mysql,mariadb] [--seconds 60] [--every 4] [--disk-mib 2000] ...
     python3 tests/replication restore [--rounds 50] [--seed 1] ...
 
 `equal` plays a history (history.py) on the source, of several sessions at once, while one replica follows; afterwards a
@@ -11,7 +12,8 @@ replica of each mode and number of workers applies all of it from the beginning.
 rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. Where MySQL's programs are, what mysqlbinlog prints of
 Esker (replays.py) makes the same in an empty server of the replicas' make. `kill` (kills.py) kills source and replica in turn under
 load, and checks after every round that each transaction is there exactly once. `dump` (dumps.py) loads dumps that were
-taken under load into empty servers, which go on from there. `restore` (restores.py) takes backups of Esker under load
+taken under load into empty servers, which go on from there. `load` (loads.py) runs sysbench and TPC-C on a source with
+replicas of several makes, with kills and full disks, and compares tables. `restore` (restores.py) takes backups of Esker under load
 and restores them to random moments with the binary log, through kill -9.
 
 What has failed keeps its folder, and is played again with the same seed. Exit status 1: something differed.
@@ -21,16 +23,18 @@ import argparse, itertools, os, shutil, sys, tempfile, time
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The oracle's client speaks the protocol.
 sys.path[:0] = [HERE, os.path.join(HERE, "../../bench/oracle")]
-import dumps, history, kills, replays, restores, rows  # noqa: E402 (beside this script)
+import dumps, history, kills, loads, replays, restores, rows  # noqa: E402 (beside this script)
 from servers import ESKER, MAKES, MARIADB, MYSQL, Failed  # noqa: E402
 
 MODES = "SERIAL,DATABASE,COMMIT-GROUP,WRITESET,OPTIMISTIC"
+# By default, of each verb that has rounds.
+ROUNDS = {"kill": 200, "dump": 20, "restore": 50}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb in ("equal", "kill", "dump", "restore"):
+    for verb in ("equal", "kill", "dump", "load", "restore"):
         p = verbs.add_parser(verb)
         p.add_argument("--binary", default="target/release/esker", help="Esker's program")
         p.add_argument("--mysql", default=os.environ.get("ESKER_TEST_MYSQL"), help="folder of MySQL, run in a chroot")
@@ -46,9 +50,16 @@ def arguments():
             p.add_argument("--transactions", type=int, default=150, help="of each session")
         else:
             p.add_argument("--seed", type=int, default=1)
-            p.add_argument("--rounds", type=int, default={"kill": 200, "dump": 20, "restore": 50}[verb])
+        if verb in ROUNDS:
+            p.add_argument("--rounds", type=int, default=ROUNDS[verb])
         if verb == "kill":
             p.add_argument("--position", action="store_true", help="by file and position in place of GTIDs")
+        if verb == "load":
+            p.add_argument("--replicas", default="esker,mariadb", help="makes, with commas")
+            p.add_argument("--loads", default="sysbench,tpcc", help="with commas")
+            p.add_argument("--seconds", type=int, default=60)
+            p.add_argument("--every", type=float, default=4, help="seconds from a kill to the next")
+            p.add_argument("--disk-mib", type=int, default=0, help="a small disk of the source; 0: none")
     return parser.parse_args()
 
 
@@ -138,7 +149,7 @@ def main():
         if args.verb == "equal":
             run_equal(args, folder)
         else:
-            {"kill": kills, "dump": dumps, "restore": restores}[args.verb].run(args, folder, options_of)
+            {"kill": kills, "dump": dumps, "load": loads, "restore": restores}[args.verb].run(args, folder, options_of)
     except Failed as e:
         print(f"FAILED: {e}")
         raise SystemExit(1) from None

@@ -111,9 +111,11 @@ class Server:
             self.process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
 
-    def add_account(self):
-        plugin = "mysql_native_password" if self.make == MARIADB else None
-        how = f"IDENTIFIED VIA {plugin} USING PASSWORD('secret')" if plugin else "IDENTIFIED BY 'secret'"
+    def add_account(self, is_native=False):
+        """Of replicas; those of MariaDB know `mysql_native_password` only."""
+        how = "IDENTIFIED WITH mysql_native_password BY 'secret'" if is_native else "IDENTIFIED BY 'secret'"
+        if self.make == MARIADB:
+            how = "IDENTIFIED VIA mysql_native_password USING PASSWORD('secret')"
         self.sql("SET sql_log_bin = 0", f"CREATE USER repl@'%' {how}", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")
 
     def executed(self):
@@ -210,6 +212,13 @@ class Mariadb(Server):
                 "--bind-address=127.0.0.1", f"--socket={self.place}/sock", f"--server-id={self.number}", "--log-bin=binlog",
                 "--binlog-format=ROW", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M",
                 "--innodb-log-file-size=16M", "--relay-log=relay", "--log-slave-updates", "--secure-file-priv=", *self.options]
+
+    def follow(self, source, by_gtid):
+        if by_gtid:
+            raise Failed("MariaDB follows MySQL's kind by position only")
+        self.sql(f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {source.port}, MASTER_USER = 'repl', "
+                 "MASTER_PASSWORD = 'secret', MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = no, "
+                 "MASTER_LOG_FILE = 'binlog.000001', MASTER_LOG_POS = 4", "START SLAVE")
 
     def executed(self):
         return self.sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0].decode()

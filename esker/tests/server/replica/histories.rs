@@ -76,6 +76,20 @@ fn a_replica_goes_on_from_a_dump_taken_under_load() {
 }
 
 #[test]
+fn sysbench_through_kills_and_a_replica_of_each_make_have_the_same_rows() {
+    let mut probe = Command::new("sh");
+    probe.args(["-c", "command -v mariadbd && command -v sysbench"]);
+    if !has_client("MariaDB's server and sysbench", &mut probe) {
+        return;
+    }
+    let arguments = ["load", "--loads", "sysbench", "--seconds", "8", "--every"];
+    if let Some(said) = tool(&[&arguments[..], &["2"]].concat()) {
+        assert!(said.contains("replica-esker is equal"), "{said}");
+        assert!(said.contains("replica-mariadb is equal"), "{said}");
+    }
+}
+
+#[test]
 fn backups_are_restored_to_random_moments() {
     for options in ["", "--esker-binlog-commit=TWO-PHASE"] {
         let options = format!("--source-options={options}");
