@@ -99,8 +99,33 @@ pub(super) fn check_names<'a>(
     })
 }
 
+/// 3822 for a name that one table's constraints have twice.
+pub(super) fn check_distinct<'a>(checks: impl Iterator<Item = &'a CheckDef>) -> SqlResult<()> {
+    match names::first_twin(checks.map(|check| &*check.name)) {
+        Some(name) => Err(duplicate_name(name)),
+        None => Ok(()),
+    }
+}
+
+/// Generated names of constraints follow a table from one name to another.
+pub(super) fn rename(checks: &mut [CheckDef], from: &str, to: &str) {
+    let prefix = format!("{from}_chk_");
+    for check in checks {
+        if let Some(number) = names::behind(&check.name, &prefix) {
+            check.name = format!("{to}_chk_{number}").into();
+        }
+    }
+}
+
+/// The greatest number of a generated name of a table's constraints.
+pub(super) fn last_number(checks: &[CheckDef], table: &str) -> u32 {
+    let prefix = format!("{table}_chk_");
+    let number = |check: &CheckDef| check.name.strip_prefix(&prefix)?.parse().ok();
+    checks.iter().filter_map(number).max().unwrap_or(0)
+}
+
 /// 3822.
-pub(super) fn duplicate_name(name: &str) -> SqlError {
+fn duplicate_name(name: &str) -> SqlError {
     let text = format!("Duplicate check constraint name '{name}'.");
     SqlError::new(3822, "HY000", text)
 }

@@ -106,7 +106,7 @@ pub(super) fn create_table(
     check_constraints(ctx, create, &name, &built)?;
     if !create.temporary {
         foreign::check_own_columns(ctx, &name, &built)?;
-        foreign::check_new_keys(ctx, &name, &built)?;
+        foreign::check_new_keys(ctx, (&name, &name.schema), &built)?;
         foreign::check_as_parent(ctx, &Shape::built(&name, &built))?;
     }
     let mut trees = NewTrees::new(ctx.catalog.engine());

@@ -20,7 +20,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 use super::columns::{self, Inline, is_blob};
 use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
-use super::draft_keys::DraftKey;
+use super::draft_keys::{DraftKey, last_key};
 use super::names;
 use crate::dml::{HIDDEN_PREFIX, type_of_key_part};
 use crate::printer::expr_text;
@@ -82,22 +82,19 @@ pub(super) struct DraftIndex {
     pub(super) existing: Option<TreeId>,
 }
 
-/// The greatest number of a generated name of a CHECK.
-fn last_check(def: &TableDef) -> u32 {
-    let prefix = format!("{}_chk_", def.name);
-    let number = |check: &CheckDef| check.name.strip_prefix(&prefix)?.parse().ok();
-    def.checks.iter().filter_map(number).max().unwrap_or(0)
-}
-
 /// A table being drawn up.
 pub(super) struct Draft {
     pub(super) name: Box<str>,
     pub(super) columns: Vec<DraftColumn>,
     pub(super) indexes: Vec<DraftIndex>,
+    /// Those that the table has already.
     pub(super) checks: Vec<CheckDef>,
-    /// The greatest number of a generated name among the CHECKs that the table has already.
-    pub(super) last_check: u32,
+    pub(super) added_checks: Vec<CheckDef>,
+    /// Generated names of CHECKs follow it: what the table is to be called.
+    pub(super) to: Box<str>,
     pub(super) foreign_keys: Vec<DraftKey>,
+    /// The greatest number of a generated name among the foreign keys that the table had before.
+    pub(super) last_key: u64,
     pub(super) collation: Collation,
     pub(super) next_column_id: u32,
 }
@@ -110,8 +107,10 @@ impl Draft {
             columns: Vec::new(),
             indexes: Vec::new(),
             checks: Vec::new(),
-            last_check: 0,
+            added_checks: Vec::new(),
+            to: name.into(),
             foreign_keys: Vec::new(),
+            last_key: 0,
             collation,
             next_column_id: 1,
         }
@@ -153,8 +152,10 @@ impl Draft {
             columns: def.columns.iter().map(column).collect(),
             indexes: def.visible_indexes().iter().map(index).collect(),
             checks: def.checks.clone(),
-            last_check: last_check(def),
+            added_checks: Vec::new(),
+            to: (&*def.name).into(),
             foreign_keys: def.foreign_keys.iter().map(DraftKey::of).collect(),
+            last_key: last_key(def),
             collation: def.collation,
             next_column_id: def.next_column_id,
         }
@@ -163,15 +164,16 @@ impl Draft {
     /// Turns the draft of an existing table into that of a new one like it.
     pub(super) fn become_copy(&mut self, name: &str) {
         self.name = name.into();
+        self.to = name.into();
         self.columns
             .iter_mut()
             .for_each(|c| c.def.instant_default = None);
         self.indexes.iter_mut().for_each(|i| i.existing = None);
         self.foreign_keys.clear();
         // Numbered anew in the order in which they are shown.
-        self.last_check = 0;
-        self.checks.sort_by_key(|c| c.name.to_lowercase());
-        for check in &mut self.checks {
+        self.added_checks = std::mem::take(&mut self.checks);
+        self.added_checks.sort_by_key(|c| c.name.to_lowercase());
+        for check in &mut self.added_checks {
             check.name = Box::default();
         }
     }
@@ -505,7 +507,7 @@ impl Draft {
             }
             None => Box::default(),
         };
-        self.checks.push(CheckDef {
+        self.added_checks.push(CheckDef {
             name,
             text: expr_text(&check.expr.expr)?,
             enforced: check.enforced,
@@ -514,11 +516,11 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts the checks in the order of these places in the statement's text; unnamed ones are numbered in that.
+    /// Puts the added checks in the order of these places in the statement's text; unnamed ones are numbered in that.
     pub(super) fn order_checks(&mut self, places: impl Iterator<Item = usize>) {
-        let mut placed: Vec<_> = places.zip(self.checks.drain(..)).collect();
+        let mut placed: Vec<_> = places.zip(self.added_checks.drain(..)).collect();
         placed.sort_by_key(|(at, _)| *at);
-        self.checks = placed.into_iter().map(|(_, check)| check).collect();
+        self.added_checks = placed.into_iter().map(|(_, check)| check).collect();
     }
 
     pub(super) fn part_position(&self, part: &DraftPart) -> Option<usize> {

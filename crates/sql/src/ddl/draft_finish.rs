@@ -48,7 +48,9 @@ pub(super) struct Built {
     pub(super) columns: Vec<ColumnDef>,
     /// The primary key first, if there is one.
     pub(super) indexes: Vec<BuiltIndex>,
+    /// Those that the table has had before come first.
     pub(super) checks: Vec<CheckDef>,
+    pub(super) kept_checks: usize,
     pub(super) foreign_keys: Vec<ForeignKeyDef>,
     /// Names of the foreign keys that the table has not had before.
     pub(super) new_keys: Vec<Box<str>>,
@@ -188,7 +190,8 @@ impl Draft {
         Ok(Built {
             columns,
             indexes,
-            checks: self.checks,
+            kept_checks: self.checks.len(),
+            checks: [self.checks, self.added_checks].concat(),
             foreign_keys,
             new_keys,
             partitioning: None,
@@ -219,19 +222,17 @@ impl Draft {
         Ok(())
     }
 
+    /// Generated names follow that of the table, and go on behind the greatest number of those that stay.
     fn name_checks(&mut self) -> SqlResult<()> {
-        let mut number = self.last_check;
-        for at in 0..self.checks.len() {
-            if self.checks[at].name.is_empty() {
-                number = number.saturating_add(1);
-                self.checks[at].name = format!("{}_chk_{number}", self.name).into();
-            }
-            let name = &self.checks[at].name;
-            if self.checks[..at].iter().any(|c| same_name(&c.name, name)) {
-                return Err(checks::duplicate_name(name));
+        checks::rename(&mut self.checks, &self.name, &self.to);
+        let mut last = checks::last_number(&self.checks, &self.to);
+        for check in &mut self.added_checks {
+            if check.name.is_empty() {
+                last = last.saturating_add(1);
+                check.name = format!("{}_chk_{last}", self.to).into();
             }
         }
-        Ok(())
+        checks::check_distinct(self.checks.iter().chain(&self.added_checks))
     }
 
     /// Columns of the primary key are NOT NULL; one that was written NULL is an error.

@@ -14,7 +14,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::draft::{Draft, DraftIndex, DraftPart, PartColumn};
 use super::foreign::duplicate_name;
-use super::names;
+use super::names::{self, TableName};
 
 /// A foreign key of a draft.
 #[derive(Debug, Clone)]
@@ -39,7 +39,28 @@ fn action_of(action: Option<RefAction>) -> ReferentialAction {
     }
 }
 
+/// The greatest number of a generated name of a foreign key.
+pub(super) fn last_key(def: &TableDef) -> u64 {
+    let prefix = format!("{}_ibfk_", def.name);
+    let number = |key: &ForeignKeyDef| {
+        let number = key.name.strip_prefix(&prefix)?;
+        number.parse().ok().filter(|_| !number.starts_with('0'))
+    };
+    def.foreign_keys
+        .iter()
+        .filter_map(number)
+        .max()
+        .unwrap_or(0)
+}
+
 impl DraftKey {
+    /// A key to what the table is to be called is one to itself.
+    pub(super) fn turn_to_itself(&mut self, to: &TableName, old: &TableDef) {
+        if *self.parent.0 == *to.schema && *self.parent.1 == *to.name {
+            self.parent = (old.schema.clone(), old.name.clone());
+        }
+    }
+
     /// A key that a table has.
     pub(super) fn of(key: &ForeignKeyDef) -> Self {
         Self {
@@ -138,17 +159,13 @@ impl Draft {
     /// 1826 for a new name that comes twice.
     pub(super) fn finish_keys(&self) -> SqlResult<(Vec<ForeignKeyDef>, Vec<Box<str>>)> {
         let prefix = format!("{}_ibfk_", self.name);
-        let number = |key: &DraftKey| {
-            let name = key.name.as_deref().filter(|_| !key.is_new)?;
-            name.strip_prefix(&prefix)?.parse::<u64>().ok()
-        };
-        let mut last = self.foreign_keys.iter().filter_map(number).max();
+        let mut last = self.last_key;
         let mut keys: Vec<ForeignKeyDef> = Vec::with_capacity(self.foreign_keys.len());
         let mut new: Vec<Box<str>> = Vec::new();
         for key in &self.foreign_keys {
             let name = key.name.clone().unwrap_or_else(|| {
-                let number = last.insert(last.unwrap_or(0) + 1);
-                format!("{prefix}{number}").into()
+                last = last.saturating_add(1);
+                format!("{prefix}{last}").into()
             });
             if key.is_new {
                 if new.iter().any(|n| same_name(n, &name)) {

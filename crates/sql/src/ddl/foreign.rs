@@ -21,7 +21,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind};
 
 use super::DdlCtx;
 use super::draft_finish::Built;
-use super::names::TableName;
+use super::names::{self, TableName};
 use crate::dml::columns_of_stored;
 
 /// Names to lock.
@@ -182,15 +182,19 @@ fn check_parent(
     }
 }
 
-/// Checks foreign keys that a table gets.
+/// Checks foreign keys that a table gets, which is to be in `schema`.
 ///
 /// # Errors
 /// 1826, 1824, and those of [`check_parent`].
-pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) -> SqlResult<()> {
+pub(super) fn check_new_keys(
+    ctx: &DdlCtx<'_>,
+    (name, schema): (&TableName, &str),
+    built: &Built,
+) -> SqlResult<()> {
     let child = Shape::built(name, built);
     let is_new = |k: &&ForeignKeyDef| built.new_keys.contains(&k.name);
     for key in built.foreign_keys.iter().filter(is_new) {
-        check_name(&ctx.catalog.snapshot(), (&name.schema, None), key)?;
+        check_name(&ctx.catalog.snapshot(), (schema, None), key)?;
         let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
         let parent = parent.filter(|parent| parent.engine != StorageEngine::Memory);
         if parent.as_ref().is_some_and(|p| p.partitioning.is_some()) {
@@ -217,8 +221,24 @@ pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) 
     Ok(())
 }
 
+/// Checks the names that foreign keys get; the table is `own`, and to be in the database.
+///
+/// # Errors
+/// 1826 for one that comes twice, or that a foreign key of another table has.
+pub(super) fn check_names(
+    snapshot: &Snapshot,
+    place: (&str, Option<TableId>),
+    keys: &[ForeignKeyDef],
+) -> SqlResult<()> {
+    if let Some(name) = names::first_twin(keys.iter().map(|key| &*key.name)) {
+        return Err(duplicate_name(name));
+    }
+    let mut keys = keys.iter();
+    keys.try_for_each(|key| check_name(snapshot, place, key))
+}
+
 /// 1826 for a name that a foreign key of another table than `own` has in the database.
-pub(super) fn check_name(
+fn check_name(
     snapshot: &Snapshot,
     (schema, own): (&str, Option<TableId>),
     key: &ForeignKeyDef,
@@ -611,15 +631,14 @@ pub(super) fn lock_related(
     }
 }
 
-/// The table's foreign keys under a new name of it: generated names follow, and so do keys to itself.
-pub(super) fn rename_keys(def: &mut TableDef, to: &TableName) {
-    let prefix = format!("{}_ibfk_", def.name);
-    let (schema, name) = (def.schema.clone(), def.name.clone());
-    for key in &mut def.foreign_keys {
-        if let Some(number) = key.name.strip_prefix(&prefix) {
+/// A table's foreign keys under a new name of it: generated names follow, and so do keys to itself.
+pub(super) fn rename_keys(keys: &mut [ForeignKeyDef], table: &TableDef, to: &TableName) {
+    let prefix = format!("{}_ibfk_", table.name);
+    for key in keys {
+        if let Some(number) = names::behind(&key.name, &prefix) {
             key.name = format!("{}_ibfk_{number}", to.name).into();
         }
-        if key.is_parent(&schema, &name) {
+        if key.is_parent(&table.schema, &table.name) {
             key.parent = (to.schema.as_str().into(), to.name.as_str().into());
         }
     }

@@ -3,7 +3,7 @@
 //! Neighbours: every statement of `ddl`; `esker_types::names` has the rules that the parser knows, too.
 //! **Invariant**: a name that passes here can be written back in backticks and read again.
 
-use esker_sql_catalog::catalog::is_system_schema;
+use esker_sql_catalog::catalog::{is_system_schema, same_name};
 use esker_sql_syntax::ast::ObjectName;
 use esker_types::names::{check_column, check_length, is_bad};
 use esker_types::{SqlError, SqlResult, errors};
@@ -83,6 +83,23 @@ pub fn check_constraint(name: &str) -> SqlResult<()> {
         true => check_column(name),
         false => check_length(name),
     }
+}
+
+/// The first name that an earlier one is the same as.
+pub fn first_twin<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut before: Vec<&str> = Vec::new();
+    for name in names {
+        if before.iter().any(|b| same_name(b, name)) {
+            return Some(name);
+        }
+        before.push(name);
+    }
+    None
+}
+
+/// What a generated name has behind its prefix. A name that is nothing else is not generated.
+pub fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    name.strip_prefix(prefix).filter(|rest| !rest.is_empty())
 }
 
 /// 1280, 1059.

@@ -252,28 +252,29 @@ pub(super) fn rename_one(
 /// Checks the names that constraints of a table get with its own.
 ///
 /// # Errors
-/// 3822 and 1826 for one that a constraint of another table of the database has, 1059 for one that is too long.
-pub(super) fn check_constraint_names(
+/// 3822 and 1826 for one that another constraint of the database has, 1059 for one that is too long.
+fn check_constraint_names(
     snapshot: &Snapshot,
     def: &TableDef,
     renamed: &TableDef,
 ) -> SqlResult<()> {
-    let schema = &*renamed.schema;
-    checks::check_names(snapshot, (schema, Some(def.id)), renamed.checks.iter())?;
-    let mut keys = renamed.foreign_keys.iter();
-    keys.try_for_each(|key| foreign::check_name(snapshot, (schema, Some(def.id)), key))
+    let place = (&*renamed.schema, Some(def.id));
+    checks::check_distinct(renamed.checks.iter())?;
+    checks::check_names(snapshot, place, renamed.checks.iter())?;
+    foreign::check_names(snapshot, place, &renamed.foreign_keys)
 }
 
 /// The definition under another name; generated names of constraints follow.
-pub(super) fn renamed(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> TableDef {
+fn renamed(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> TableDef {
+    let mut out = moved(ctx, def, to);
+    checks::rename(&mut out.checks, &def.name, &to.name);
+    out
+}
+
+/// The definition under another name that its CHECKs follow already.
+pub(super) fn moved(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> TableDef {
     let mut out = def.clone();
-    let prefix = format!("{}_chk_", def.name);
-    for check in &mut out.checks {
-        if let Some(number) = check.name.strip_prefix(&prefix) {
-            check.name = format!("{}_chk_{number}", to.name).into();
-        }
-    }
-    foreign::rename_keys(&mut out, to);
+    foreign::rename_keys(&mut out.foreign_keys, def, to);
     out.schema = to.schema.as_str().into();
     out.name = to.name.as_str().into();
     out.mdl = ctx.catalog.locks().table(&to.schema, &to.name);

@@ -16,7 +16,7 @@ use super::super::columns;
 use super::super::draft::{Draft, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated};
 use super::super::draft_finish::incorrect_prefix;
 use super::super::generated_key;
-use super::super::names;
+use super::super::names::{self, TableName};
 use super::super::options::Options;
 use super::super::partitions;
 use super::index_named;
@@ -42,6 +42,8 @@ pub(in crate::ddl) struct AlterContext {
 pub(super) struct Edit<'a> {
     ctx: &'a DdlCtx<'a>,
     old: &'a TableDef,
+    /// What it is to be called.
+    to: &'a TableName,
     /// Of the whole statement.
     actions: &'a [AlterAction],
     pub(super) draft: Draft,
@@ -88,12 +90,19 @@ impl Dependency {
 }
 
 impl<'a> Edit<'a> {
-    pub(super) fn new(ctx: &'a DdlCtx<'a>, old: &'a TableDef, actions: &'a [AlterAction]) -> Self {
+    pub(super) fn new(
+        ctx: &'a DdlCtx<'a>,
+        (old, to): (&'a TableDef, &'a TableName),
+        actions: &'a [AlterAction],
+    ) -> Self {
+        let mut draft = Draft::of(old);
+        draft.to = to.name.as_str().into();
         Self {
             ctx,
             old,
+            to,
             actions,
-            draft: Draft::of(old),
+            draft,
             context: AlterContext::default(),
             replaced: Vec::new(),
         }
@@ -193,7 +202,7 @@ impl<'a> Edit<'a> {
                 }
                 None => Err(cannot_drop(&name.text)),
             },
-            AlterAction::AddForeignKey(key) => self.draft.add_foreign_key(key, &self.old.schema),
+            AlterAction::AddForeignKey(key) => self.add_foreign_key(key),
             AlterAction::Tablespace(_) if self.old.temporary => {
                 Err(errors::tablespace_of_temporary())
             }
@@ -210,6 +219,18 @@ impl<'a> Edit<'a> {
             // Done when all else is finished.
             AlterAction::Partition(_) => Ok(()),
         }
+    }
+
+    /// Where the statement moves the table as well, parents without a database are of that one.
+    fn add_foreign_key(&mut self, key: &ast::ForeignKey) -> SqlResult<()> {
+        self.draft.add_foreign_key(key, &self.to.schema)?;
+        // A name of its own that the table is only to get is not one for itself, as in MySQL.
+        if *self.to.name == *self.old.name
+            && let Some(key) = self.draft.foreign_keys.last_mut()
+        {
+            key.turn_to_itself(self.to, self.old);
+        }
+        Ok(())
     }
 
     fn add_column(

@@ -24,7 +24,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{CheckDef, StorageEngine, TableDef, same_name};
+use esker_sql_catalog::catalog::{StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
@@ -165,8 +165,8 @@ fn run(
     };
     tablespace::lock_named(ctx, table_options())?;
     let table_options = Options::read(ctx, OptionsOf::Existing(old), table_options())?;
-    let mut drafted = draft(ctx, &begun, actions, options, &table_options)?;
-    check_result(ctx, name, old, actions, &drafted, &table_options)?;
+    let mut drafted = draft(ctx, (&begun, to), actions, options, &table_options)?;
+    check_result(ctx, (name, to), old, actions, &drafted, &table_options)?;
     let children = keep_foreign_keys(ctx, (name, to), old, &mut drafted.built)?;
     let Drafted { built, context, .. } = &drafted;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
@@ -260,13 +260,13 @@ fn begin(
 /// What the actions make of the table.
 fn draft(
     ctx: &DdlCtx<'_>,
-    begun: &Begun,
+    (begun, to): (&Begun, &TableName),
     actions: &[AlterAction],
     options: &DdlOptions,
     table_options: &Options,
 ) -> SqlResult<Drafted> {
     let old = &*begun.old;
-    let mut edit = Edit::new(ctx, old, actions);
+    let mut edit = Edit::new(ctx, (old, to), actions);
     edit.table_collation(table_options)?;
     // What goes makes room for what comes, whatever stands first.
     let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
@@ -310,7 +310,7 @@ fn draft(
 /// What may not be said of a table, or is better warned of, once all of it is known.
 fn check_result(
     ctx: &DdlCtx<'_>,
-    name: &TableName,
+    (name, to): (&TableName, &TableName),
     old: &TableDef,
     actions: &[AlterAction],
     drafted: &Drafted,
@@ -326,18 +326,16 @@ fn check_result(
         ctx.warn_of_order(name);
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
-    let is_old = |c: &CheckDef| {
-        old.checks
-            .iter()
-            .any(|o| o.name == c.name && o.text == c.text)
-    };
-    let snapshot = ctx
-        .temporary(name)
-        .is_none()
-        .then(|| ctx.catalog.snapshot());
-    let added = built.checks.iter().filter(|c| !is_old(c));
+    let snapshot = (!old.temporary).then(|| ctx.catalog.snapshot());
     let snapshot = snapshot.as_deref().map(|s| &**s);
-    checks::check_new(snapshot, (name, Some(old.id)), added)
+    let (kept, added) = built.checks.split_at(built.kept_checks);
+    checks::check_new(snapshot, (to, Some(old.id)), added.iter())?;
+    match snapshot {
+        Some(snapshot) if name != to => {
+            checks::check_names(snapshot, (&to.schema, Some(old.id)), kept.iter())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The partitioning after the statement, which becomes that of `built`.
@@ -481,7 +479,7 @@ fn lock_old(
 /// it; children exclusively.
 fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: MdlMode) -> Wanted {
     let mut wanted = Wanted::new();
-    let name = &own[0];
+    let (name, to) = (&own[0], &own[own.len() - 1]);
     for own in own {
         foreign::want(&mut wanted, &own.schema, &own.name, mode);
     }
@@ -491,7 +489,7 @@ fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction], mode: M
             AlterAction::AddForeignKey(key) => {
                 keys_change = true;
                 let schema = key.table.schema.as_ref();
-                let schema = schema.map_or(&*name.schema, |s| &*s.text);
+                let schema = schema.map_or(&*to.schema, |s| &*s.text);
                 let parent = &key.table.name.text;
                 foreign::want(&mut wanted, schema, parent, mode);
             }
@@ -535,10 +533,12 @@ fn keep_foreign_keys(
     let before = Before { old, name, built };
     before.check_own_keys(ctx)?;
     before.check_children(ctx)?;
-    foreign::check_new_keys(ctx, name, built)?;
+    foreign::check_new_keys(ctx, (name, &to.schema), built)?;
     if name != to {
-        let renamed = table::renamed(ctx, old, to);
-        table::check_constraint_names(&ctx.catalog.snapshot(), old, &renamed)?;
+        let mut renamed = built.foreign_keys.clone();
+        foreign::rename_keys(&mut renamed, old, to);
+        let place = (&*to.schema, Some(old.id));
+        foreign::check_names(&ctx.catalog.snapshot(), place, &renamed)?;
         foreign::check_as_parent(ctx, &Shape::built(to, built))?;
     }
     let children = before.renamed_children(ctx);
@@ -567,7 +567,7 @@ fn publish(
         was_there: false,
     };
     if old.temporary {
-        let def = table::renamed(ctx, &made.def, to);
+        let def = table::moved(ctx, &made.def, to);
         let mut tables = ctx.temporary.borrow_mut();
         tables.replace(old, def, made.trees)?;
         return Ok(done);
@@ -587,7 +587,7 @@ fn publish(
         change.put_table(made.def)?;
     } else {
         change.forget_name(old);
-        let renamed = table::renamed(ctx, &made.def, to);
+        let renamed = table::moved(ctx, &made.def, to);
         foreign::follow_rename(&mut change, old, &renamed)?;
         change.put_table(renamed)?;
     }
