@@ -294,7 +294,7 @@ impl ColumnDef {
 /// DEFAULT of a column.
 #[derive(Debug, Clone)]
 pub enum DefaultDef {
-    /// NOT NULL without DEFAULT (error 1364).
+    /// NOT NULL without DEFAULT, or what DROP DEFAULT leaves (error 1364).
     None,
     /// A constant of the column's type; NULL included. TIMESTAMP constants are in UTC.
     Value(Value),
@@ -302,6 +302,18 @@ pub enum DefaultDef {
     Now,
     /// `(expression)`: source text, bound when a statement that needs it is compiled.
     Expr(Box<str>),
+}
+
+impl DefaultDef {
+    /// Is it the same default?
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) | (Self::Now, Self::Now) => true,
+            (Self::Value(a), Self::Value(b)) => a.as_ref() == b.as_ref(),
+            (Self::Expr(a), Self::Expr(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 /// An index.

@@ -52,7 +52,10 @@ fn column_of_default(scope: &Scope<'_>, name: &ast::ColumnRef) -> SqlResult<Opti
 fn default_at(env: &BindEnv<'_>, scope: &Scope<'_>, at: ColumnAt) -> SqlResult<Expr> {
     let shown = scope.column_at(at);
     let stored = match scope.defined {
-        Some(columns) => Stored::Column(columns[at.column].clone()),
+        Some(columns) => {
+            scope.read_defaults.borrow_mut().push(at.column);
+            Stored::Column(columns[at.column].clone())
+        }
         None => stored_column(&scope.tables[at.table], at.column),
     };
     let value = match stored {
@@ -111,7 +114,8 @@ fn default_of(env: &BindEnv<'_>, column: &ColumnDef) -> SqlResult<Value> {
     Ok(match &column.default {
         // The number is given when the row is stored.
         _ if column.auto_increment => Value::Int(0),
-        DefaultDef::None | DefaultDef::Now if column.ty.nullable => Value::Null,
+        DefaultDef::Now if column.ty.nullable => Value::Null,
+        // A column that may be NULL has lost its default: without DEFAULT it is NULL.
         DefaultDef::None => return Err(no_default()),
         DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
             Value::DateTime(utc_to_zone(*utc, &env.ctx.time_zone))

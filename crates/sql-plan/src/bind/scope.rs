@@ -163,6 +163,8 @@ pub struct Scope<'p> {
     pub merges_views: bool,
     /// Definitions of the columns, where the scope is the row of a table that an expression of its own is over.
     pub defined: Option<&'p [ColumnDef]>,
+    /// Which of these columns `DEFAULT(column)` names.
+    pub read_defaults: RefCell<Vec<usize>>,
     /// The first column that an item of such a view's query reads and may not: a statement that reads the column of the
     /// view gets the error. `None`: it is an error at once.
     pub(super) refused: Option<RefCell<Option<SqlError>>>,
@@ -220,6 +222,7 @@ impl<'p> Scope<'p> {
             unseen: Cell::new(0),
             merges_views: false,
             defined: None,
+            read_defaults: RefCell::default(),
             refused: None,
             view_conditions: Vec::new(),
             is_nulled: Cell::new(false),

@@ -157,7 +157,7 @@ fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>, mode: SqlMode) -> Col
         Some(column) if column.auto_increment => DefaultDef::Value(implicit_value(&ty)),
         Some(column) if column.generated.is_some() => implicit_default(&ty, mode),
         Some(column) if !matches!(column.default, DefaultDef::None) => column.default.clone(),
-        Some(_) if ty.nullable => DefaultDef::Value(Value::Null),
+        Some(column) if ty.nullable && !column.ty.nullable => DefaultDef::Value(Value::Null),
         Some(_) => DefaultDef::None,
         None => implicit_default(&ty, mode),
     };

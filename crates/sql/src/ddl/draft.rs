@@ -22,7 +22,7 @@ use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
 use super::draft_keys::{DraftKey, last_key};
 use super::names;
-use crate::dml::{HIDDEN_PREFIX, type_of_key_part};
+use crate::dml::{DISALLOWED, HIDDEN_PREFIX, type_of_key_part};
 use crate::printer::expr_text;
 
 /// Longest COMMENT of an index, in characters.
@@ -395,11 +395,12 @@ impl Draft {
             let text = "Functional index on a column is not supported. Consider using a regular index instead.";
             return error(3762, text.to_owned());
         }
-        let text = columns::kept_text(expr, index, || {
+        let disallowed = || {
             let text =
                 format!("Expression of functional index '{index}' contains a disallowed function.");
             SqlError::new(3758, "HY000", text)
-        })?;
+        };
+        let text = columns::kept_text(expr, index, disallowed)?;
         let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
         let ty =
             type_of_key_part(ctx, &self.name, &defs, (index, &text)).map_err(|e| match e.code {
@@ -407,6 +408,7 @@ impl Draft {
                     let name = e.message.split('\'').nth(1).unwrap_or_default();
                     errors::unknown_column(name, "functional index")
                 }
+                DISALLOWED => disallowed(),
                 _ => e,
             })?;
         let ty = stored_type(&ty, StoredAs::Value).with_nullable(true);

@@ -74,7 +74,7 @@ impl Names for NoNames {
 }
 
 /// Code of [`disallowed`] until its constraint's name is known.
-const DISALLOWED: u16 = 3814;
+pub(crate) const DISALLOWED: u16 = 3814;
 
 fn disallowed(what: &str) -> SqlError {
     SqlError::new(DISALLOWED, "HY000", what)
@@ -343,14 +343,34 @@ pub(crate) fn type_of_stored(
 }
 
 /// The type of a key part of `index`, an expression over columns.
+///
+/// # Errors
+/// [`DISALLOWED`] for one that reads a default, and what binding it says.
 pub(crate) fn type_of_key_part(
     ctx: &EvalCtx<'_>,
     table: &str,
     columns: &[ColumnDef],
     (index, text): (&str, &str),
 ) -> SqlResult<SqlType> {
-    let bound = Binder::new(ctx, table, columns).bind_key_part(text, index)?;
-    Ok(bound.ty)
+    let binder = Binder::new(ctx, table, columns);
+    let bound = binder.bind_key_part(text, index);
+    if !binder.scope.read_defaults.borrow().is_empty() {
+        return Err(disallowed("default"));
+    }
+    Ok(bound?.ty)
+}
+
+/// Ordinals of the columns whose defaults an expression of the table reads: `DEFAULT(column)`.
+pub(crate) fn defaults_of_stored(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    text: &str,
+) -> Vec<usize> {
+    let binder = Binder::new(ctx, table, columns);
+    // A default that is missing is read as well.
+    let _ = binder.bind_key_part(text, "");
+    binder.scope.read_defaults.take()
 }
 
 /// 3105.

@@ -20,7 +20,7 @@ use super::super::names::{self, TableName};
 use super::super::options::Options;
 use super::super::partitions;
 use super::index_named;
-use crate::dml::columns_of_stored;
+use crate::dml::{columns_of_stored, defaults_of_stored};
 
 /// What `plan` and `fill` must know beyond the finished draft.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +29,8 @@ pub(in crate::ddl) struct AlterContext {
     pub(in crate::ddl) force_copy: bool,
     /// Ids of added columns.
     pub(in crate::ddl) added: Vec<u32>,
-    /// Names of CHECK constraints that rows were not checked against yet; empty names are the
-    /// unnamed ones.
+    /// Names of CHECK constraints that rows are to be held against: they are new, or mean something else now. Empty
+    /// names are the unnamed ones.
     pub(in crate::ddl) new_checks: Vec<Box<str>>,
     /// Which rows go with their partitions: SQL over the columns of the old table.
     pub(in crate::ddl) discards: Option<String>,
@@ -503,26 +503,37 @@ impl<'a> Edit<'a> {
             }
             recomputes |= column.generated.is_some();
         }
-        self.context.force_copy |= recomputes || self.changes_computed_default();
+        self.context.force_copy |= recomputes;
+        self.follow_defaults();
         Ok(())
     }
 
-    /// Is a column computed of the default of another (`DEFAULT(a)`), and may a default be another one?
-    fn changes_computed_default(&self) -> bool {
-        let reads = |c: &ColumnDef| {
-            let generated = c.generated.as_ref();
-            generated.is_some_and(|g| g.text.contains("default("))
+    /// Where a column gets another default, values that are computed of it (`DEFAULT(column)`) are computed anew, and
+    /// rows are held against CHECKs that read it.
+    fn follow_defaults(&mut self) {
+        let changes = |old: &ColumnDef| {
+            let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
+            now.is_some_and(|now| {
+                let is_same = now.def.default.is_same(&old.default);
+                !is_same || now.def.auto_increment != old.auto_increment
+            })
         };
-        let changes = |action: &AlterAction| {
-            matches!(
-                action,
-                AlterAction::SetDefault { .. }
-                    | AlterAction::DropDefault { .. }
-                    | AlterAction::ModifyColumn { .. }
-                    | AlterAction::ChangeColumn { .. }
-            )
+        let changed: Vec<bool> = self.old.columns.iter().map(changes).collect();
+        if !changed.contains(&true) {
+            return;
+        }
+        let reads = |text: &str| {
+            let (name, columns) = (&self.old.name, &self.old.columns);
+            let read = defaults_of_stored(self.ctx.eval, name, columns, text);
+            read.iter().any(|&at| changed[at])
         };
-        self.old.columns.iter().any(reads) && self.actions.iter().any(changes)
+        let mut generated = self.old.columns.iter().filter_map(|c| c.generated.as_ref());
+        let recomputes = generated.any(|g| reads(&g.text));
+        let enforced = self.draft.checks.iter().filter(|check| check.enforced);
+        let affected = enforced.filter(|check| reads(&check.text));
+        let affected: Vec<Box<str>> = affected.map(|check| check.name.clone()).collect();
+        self.context.new_checks.extend(affected);
+        self.context.force_copy |= recomputes;
     }
 
     /// Does the statement say anew how a column is computed?
