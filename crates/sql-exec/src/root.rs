@@ -573,7 +573,7 @@ impl BlockState {
         self.project(plan, out, env)?;
         self.key.clear();
         rowkey::encode_row(
-            out.iter().zip(plan.output.iter().map(|e| &e.ty)),
+            out.iter().zip(plan.compared().iter().map(|e| &e.ty)),
             &mut self.key,
         );
         let row = || {

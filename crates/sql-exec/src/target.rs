@@ -183,6 +183,7 @@ impl<'e> TargetScope<'e> {
             windows: Windows::default(),
             output,
             distinct: false,
+            beside: 0,
             order,
             limit,
             locks,

@@ -220,7 +220,7 @@ impl<'p> Sink<'p> {
             } => {
                 let warned = Warned::of(env.ctx);
                 key.clear();
-                for expr in &block.output {
+                for expr in block.compared() {
                     rowkey::encode(&*expr.eval_ref(row, env)?, &expr.ty, false, key);
                 }
                 if seen.contains(key.as_slice()) {

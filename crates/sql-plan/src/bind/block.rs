@@ -115,6 +115,9 @@ pub struct Block {
     pub output: Vec<Expr>,
     /// DISTINCT.
     pub distinct: bool,
+    /// How many values at the end of the select list DISTINCT does not compare: they are those of the first of equal
+    /// rows.
+    pub beside: usize,
     /// ORDER BY.
     pub order: Vec<OrderKey>,
     /// LIMIT.

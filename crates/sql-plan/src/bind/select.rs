@@ -191,6 +191,7 @@ pub(super) fn bind_select(
         windows,
         output: outputs.into_iter().map(|o| o.expr).collect(),
         distinct: select.distinct,
+        beside: 0,
         order,
         limit,
         locks,

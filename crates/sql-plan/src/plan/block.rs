@@ -214,6 +214,7 @@ fn plan_block(
         windows,
         output: block.output.clone(),
         distinct: block.distinct,
+        beside: block.beside,
         order,
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,

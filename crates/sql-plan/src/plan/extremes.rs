@@ -129,6 +129,7 @@ fn without_tables(block: &Block) -> Block {
         },
         output: Vec::new(),
         distinct: false,
+        beside: 0,
         order: Vec::new(),
         limit: None,
         locks: Vec::new(),

@@ -253,6 +253,7 @@ impl<'b> Merge<'b> {
             },
             output: outer.output.iter().map(replaced).collect(),
             distinct: outer.distinct,
+            beside: outer.beside,
             order: keyed(&outer.order),
             limit: outer.limit.clone(),
             width: self.width,

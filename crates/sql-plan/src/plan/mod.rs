@@ -184,6 +184,11 @@ impl BlockPlan {
         !self.distinct && self.windows.is_none()
     }
 
+    /// The values that tell rows apart for DISTINCT.
+    pub fn compared(&self) -> &[Expr] {
+        &self.output[..self.output.len() - self.beside]
+    }
+
     /// Calls `f` with every expression of the block, its tables and joins.
     pub(crate) fn each_expr(&self, f: &mut dyn FnMut(&Expr)) {
         self.output.iter().chain(&self.having).for_each(&mut *f);
@@ -304,6 +309,9 @@ pub struct BlockPlan {
     pub output: Vec<Expr>,
     /// DISTINCT.
     pub distinct: bool,
+    /// How many values at the end of the select list DISTINCT does not compare: they are those of the first of equal
+    /// rows.
+    pub beside: usize,
     /// ORDER BY that is left to do.
     pub order: Vec<OrderKey>,
     /// LIMIT.

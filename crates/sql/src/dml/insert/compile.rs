@@ -67,7 +67,7 @@ impl CompiledInsert {
                 target.note(env);
                 let changer = compile_changer(env, &target, insert, Some(&bound))?;
                 let slots = match &changer {
-                    Some(changer) => source::select_read(&mut bound, &table, changer)?,
+                    Some(changer) => source::select_read(&mut bound, &table, changer),
                     None => Vec::new(),
                 };
                 let plan = plan_bound(env, &Rc::new(bound))?;

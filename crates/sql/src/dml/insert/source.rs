@@ -6,9 +6,8 @@
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
-use esker_sql_plan::bind::{Block, Body, BoundQuery, ColumnAt, Scope, TableKind, errors};
+use esker_sql_plan::bind::{Block, Body, BoundQuery, ColumnAt, Scope, TableKind};
 use esker_sql_plan::expr::Expr;
-use esker_types::SqlResult;
 
 use crate::dml::change::RowChanger;
 
@@ -54,14 +53,12 @@ pub(super) fn add_tables(scope: &mut Scope<'_>, query: &BoundQuery, mut base: u3
 
 /// Lets the query select what the assignments read of its tables: the slots of that, counted from the first column
 /// of the tables.
-///
-/// # Errors
-/// 1054: a column that a DISTINCT query does not select.
+/// Equal rows of a DISTINCT query are one whatever is read beside them.
 pub(super) fn select_read(
     query: &mut BoundQuery,
     target: &TableDef,
     changer: &RowChanger,
-) -> SqlResult<Vec<(usize, usize)>> {
+) -> Vec<(usize, usize)> {
     let base = 2 * target.columns.len() as u32;
     let mut read = Vec::new();
     changer.slots(&mut |slot| {
@@ -72,7 +69,7 @@ pub(super) fn select_read(
         }
     });
     let Body::Block(block) = &mut query.body else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let (mut columns, mut places) = (query.columns.to_vec(), Vec::with_capacity(read.len()));
     for slot in read {
@@ -86,22 +83,18 @@ pub(super) fn select_read(
             .position(|o| o.as_column() == value.as_column());
         let place = match selected {
             Some(place) => place,
-            None if block.distinct => {
-                let table = &block.tables[at.table];
-                let name = format!("{}.{}", table.alias, table.columns[at.column].name);
-                return Err(errors::unknown_column(&name, "field list"));
-            }
             None => {
                 let name = block.tables[at.table].columns[at.column].name.clone();
                 columns.push(ColumnMeta::computed(name, value.ty.clone()));
                 block.output.push(value);
+                block.beside += 1;
                 block.output.len() - 1
             }
         };
         places.push((place, slot as usize));
     }
     query.columns = columns.into();
-    Ok(places)
+    places
 }
 
 /// Table and column by the number of the column among those of all tables.
