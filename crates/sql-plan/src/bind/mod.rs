@@ -59,6 +59,7 @@ pub mod virt;
 mod window;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -206,7 +207,7 @@ pub struct BindEnv<'a> {
     /// The statement calls a stored function.
     pub calls: Cell<bool>,
     /// User variables that the statement assigns, and what collation they have behind that.
-    assigned: RefCell<Vec<(Box<str>, Collation)>>,
+    assigned: RefCell<HashMap<String, Collation>>,
     /// The statement changes rows: warnings of values may be errors when it runs.
     pub changes_rows: Cell<bool>,
     /// How rows of stored tables are locked.
@@ -341,7 +342,8 @@ impl<'a> BindEnv<'a> {
 
     /// The statement assigns a user variable: what reads it from here on gets text of this collation.
     fn note_assigned(&self, var: &str, collation: Collation) {
-        self.assigned.borrow_mut().push((var.into(), collation));
+        let mut assigned = self.assigned.borrow_mut();
+        assigned.insert(var.to_ascii_lowercase(), collation);
     }
 
     /// Does the statement assign user variables?
@@ -352,9 +354,10 @@ impl<'a> BindEnv<'a> {
     /// The collation of what the statement has assigned to a user variable last.
     fn assigned_collation(&self, var: &str) -> Option<Collation> {
         let assigned = self.assigned.borrow();
-        let mut newest_first = assigned.iter().rev();
-        let found = newest_first.find(|(name, _)| name.eq_ignore_ascii_case(var))?;
-        Some(found.1)
+        if assigned.is_empty() {
+            return None;
+        }
+        assigned.get(&var.to_ascii_lowercase()).copied()
     }
 
     /// The statement changes this table: subqueries bound from here on may not read it, or, of INSERT and
