@@ -523,6 +523,12 @@ impl Diagnostics {
         !all_are_kept || since.iter().any(is_doubt)
     }
 
+    /// Lets `change` say otherwise what was raised since the mark.
+    pub fn reword_since(&self, mark: Mark, mut change: impl FnMut(&mut Warning)) {
+        let mut kept = self.kept.borrow_mut();
+        kept.iter_mut().skip(mark.kept).for_each(&mut change);
+    }
+
     /// Forgets what was raised since the mark.
     pub fn undo_to(&self, mark: Mark) {
         debug_assert!(mark.count <= self.count.get());

@@ -262,10 +262,10 @@ fn named_table(
             ScopeTable::virt(found, Some(alias.unwrap_or(&table.name.name.text)))
         }
         TableSource::View(view) => {
-            // A view has no indexes of its own.
-            let mut named = table.hints.iter().flat_map(|hint| &hint.indexes);
-            if let Some(index) = named.next() {
-                return Err(errors::unknown_key(&index.text, &view.name));
+            // A view has no indexes of its own, and not even none of them, as in MySQL.
+            if let Some(hint) = table.hints.first() {
+                let index = hint.indexes.first().map_or("(null)", |index| &index.text);
+                return Err(errors::unknown_key(index, &view.name));
             }
             if scope.merges_views
                 && view.updatable

@@ -17,7 +17,7 @@ use esker_sql_plan::bind::{
 use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, FuncCall, NoVars, StoredFunction};
 use esker_sql_syntax::{ast, parse_expression};
 use esker_types::cast::to_str;
-use esker_types::json::{JsonRef, View};
+use esker_types::json::{JsonRef, View, invalid_element};
 use esker_types::{EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors, func};
 
 use super::values::assign;
@@ -248,14 +248,14 @@ impl TableExprs {
     ) -> SqlResult<()> {
         for (col, e) in &self.generated {
             let column = &columns[*col];
-            let value = e.eval(row, env).map_err(ExecError::without_wait);
-            let value = value
-                .and_then(|v| assign(env.ctx, v, &e.ty, ("", column), row_number, lenient))
-                .map_err(|error| match column.is_hidden() {
-                    true => of_key_part(error, &column.name, row_number),
-                    false => error,
-                })?;
-            row[*col] = value;
+            let compute = || {
+                let value = e.eval(row, env).map_err(ExecError::without_wait)?;
+                assign(env.ctx, value, &e.ty, ("", column), row_number, lenient)
+            };
+            row[*col] = match column.is_hidden() {
+                true => key_part(env.ctx, &column.name, row_number, compute)?,
+                false => compute()?,
+            };
         }
         Ok(())
     }
@@ -310,13 +310,40 @@ fn report_schema(condition: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResu
     Ok(())
 }
 
-/// What became of a functional key part's value, told of its index instead of its column, which nobody sees.
-fn of_key_part(error: SqlError, column: &str, row: u64) -> SqlError {
+/// A functional key part's value. What becomes of it is told of its index instead of its column, which nobody sees.
+fn key_part(
+    ctx: &EvalCtx<'_>,
+    column: &str,
+    row: u64,
+    compute: impl Fn() -> SqlResult<Value>,
+) -> SqlResult<Value> {
+    let mark = ctx.diagnostics.mark();
+    let mut value = compute();
+    // As in MySQL such a document is never refused.
+    if value.as_ref().is_err_and(|e| e.code == INVALID_DOCUMENT) {
+        let strict = ctx.diagnostics.strict_write.replace(false);
+        value = compute();
+        ctx.diagnostics.strict_write.set(strict);
+    }
     let index = hidden_index_name(column);
-    match error.code {
-        1264 => errors::key_part_out_of_range(index, row),
-        1265 | 1292 => errors::key_part_truncated(index, row),
-        _ => error,
+    ctx.diagnostics.reword_since(mark, |warning| {
+        if let Some(error) = of_key_part(warning.code, index, row) {
+            (warning.code, warning.message) = (error.code, error.message);
+        }
+    });
+    value.map_err(|error| of_key_part(error.code, index, row).unwrap_or(error))
+}
+
+/// Code of a JSON document that is no value of the type it is cast to.
+const INVALID_DOCUMENT: u16 = 3156;
+
+/// What is said of a key part of `index` instead of what has this code.
+fn of_key_part(code: u16, index: &str, row: u64) -> Option<SqlError> {
+    match code {
+        1264 => Some(errors::key_part_out_of_range(index, row)),
+        1265 | 1292 => Some(errors::key_part_truncated(index, row)),
+        INVALID_DOCUMENT => Some(invalid_element(index)),
+        _ => None,
     }
 }
 

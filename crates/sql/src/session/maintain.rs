@@ -110,6 +110,8 @@ impl Session {
                     false => recreated(),
                 })
             }
+            // What the statement learns is not kept.
+            MaintainKind::Analyze if self.is_read_only_session() => Ok(unkept()),
             MaintainKind::Analyze => {
                 self.analyzed(name)?;
                 Ok(vec![ok()])
@@ -220,6 +222,21 @@ pub(super) fn failed(e: SqlError) -> Vec<Finding> {
     vec![
         ("Error", e.message),
         ("status", "Operation failed".to_owned()),
+    ]
+}
+
+/// ANALYZE in a session whose transactions are READ ONLY.
+fn unkept() -> Vec<Finding> {
+    vec![
+        ("Error", super::read_only::read_only_transaction().message),
+        (
+            "Error",
+            "Unable to store dynamic table statistics into data dictionary.".to_owned(),
+        ),
+        (
+            "status",
+            "Unable to write table statistics to DD tables".to_owned(),
+        ),
     ]
 }
 

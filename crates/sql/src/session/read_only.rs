@@ -58,9 +58,14 @@ impl Session {
         Ok(())
     }
 
+    /// Are the session's transactions READ ONLY unless they say otherwise?
+    pub(super) fn is_read_only_session(&self) -> bool {
+        self.vars.read_only && !self.is_applying()
+    }
+
     /// Is this a statement that commits what is open, and that a session whose transactions are READ ONLY may not run?
     pub(super) fn is_refused_read_only(&self, statement: &Statement) -> bool {
-        if !self.vars.read_only || self.is_applying() {
+        if !self.is_read_only_session() {
             return false;
         }
         let writes = |t: &LockTable| t.write && !self.context.is_temporary(&t.name);

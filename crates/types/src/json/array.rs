@@ -104,7 +104,7 @@ fn check(
     index: &str,
 ) -> Result<(), SqlError> {
     if item.is_null() {
-        return Err(invalid(index));
+        return Err(invalid_element(index));
     }
     match ty {
         ElementType::Unsigned => integer(item, 0..=u64::MAX.into(), index),
@@ -154,9 +154,9 @@ fn integer(
         View::String(s) => match parse_int(s) {
             (n, IntStatus::Exact) => n,
             (_, IntStatus::Overflow) => return Err(too_large(index)),
-            _ => return Err(invalid(index)),
+            _ => return Err(invalid_element(index)),
         },
-        _ => return Err(invalid(index)),
+        _ => return Err(invalid_element(index)),
     };
     match range.contains(&value) {
         true => Ok(()),
@@ -176,9 +176,9 @@ fn decimal(item: JsonRef<'_>, digits: u32, index: &str) -> Result<(), SqlError> 
         },
         View::String(s) => match Decimal::parse(s) {
             (d, ParseStatus::Exact | ParseStatus::Cut) => d,
-            _ => return Err(invalid(index)),
+            _ => return Err(invalid_element(index)),
         },
-        _ => return Err(invalid(index)),
+        _ => return Err(invalid_element(index)),
     };
     let text = value.to_string();
     let whole = text.trim_start_matches('-').split('.').next();
@@ -201,7 +201,7 @@ fn unsupported(kind: &str) -> SqlError {
 }
 
 /// 3903
-fn invalid(index: &str) -> SqlError {
+pub fn invalid_element(index: &str) -> SqlError {
     let text = format!("Invalid JSON value for CAST for functional index '{index}'.");
     SqlError::new(3903, "22018", text)
 }

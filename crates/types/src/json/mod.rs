@@ -33,7 +33,7 @@ mod tests;
 mod text;
 mod view;
 
-pub use array::{ElementType, check_elements, element_keys, elements_text};
+pub use array::{ElementType, check_elements, element_keys, elements_text, invalid_element};
 pub use contains::{contains, overlaps};
 pub use differ::{Step, differ};
 pub use dom::{Json, object};
