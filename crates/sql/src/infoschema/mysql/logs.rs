@@ -1,7 +1,8 @@
 //! Rows of `mysql.general_log` and `mysql.slow_log`.
 //!
 //! Neighbours: `querylog` writes what these show, while `log_output` names TABLE; TRUNCATE empties them.
-//! **Invariants**: a row whose fields are not those of its table is passed over; moments are shown in the system's
+//! **Invariants**: a row whose fields are not those of its table is passed over; a number that is too large for its
+//! column is the largest that fits; moments are shown in the system's
 //! time zone; a table that cannot be read has no rows, and the server's log says so.
 
 use std::str::FromStr;
@@ -125,16 +126,43 @@ fn number(field: &[u8]) -> Option<Value> {
     parsed(field).map(Value::UInt)
 }
 
+/// INT is too small for what a statement may count.
 fn count(field: &[u8]) -> Option<Value> {
-    parsed(field).map(|rows: i32| Value::Int(rows.into()))
+    let rows: u64 = parsed(field)?;
+    Some(Value::Int(rows.min(i32::MAX as u64).cast_signed()))
 }
 
+/// TIME ends at 838:59:59, and a statement need not.
 fn time(field: &[u8]) -> Option<Value> {
-    Time::from_micros(parsed(field)?).map(Value::Time)
+    let (time, _) = Time::clamped(parsed(field)?);
+    Some(Value::Time(time))
 }
 
 fn moment(viewer: &Viewer, field: &[u8]) -> Option<Value> {
     let at: civil::DateTime = parsed(field)?;
     let micros = at.in_tz("UTC").ok()?.timestamp().as_microsecond();
     DateTime::from_utc(micros, &viewer.instance.system_zone).map(Value::DateTime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_times_are_as_large_as_their_columns_allow() {
+        let shown = |value: Option<Value>| format!("{value:?}");
+        let longest = Value::Time(Time::MAX);
+        assert_eq!(shown(count(b"2147483647")), shown(count(b"2147483648")));
+        assert_eq!(shown(count(b"7")), shown(Some(Value::Int(7))));
+        assert_eq!(
+            shown(count(b"18446744073709551615")),
+            shown(Some(Value::Int(2_147_483_647)))
+        );
+        assert_eq!(shown(time(b"3020399000001")), shown(Some(longest)));
+        assert_eq!(
+            shown(time(b"1500000")),
+            shown(Time::from_micros(1_500_000).map(Value::Time))
+        );
+        assert!(count(b"-1").is_none() && time(b"x").is_none());
+    }
 }
