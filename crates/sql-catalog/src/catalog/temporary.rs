@@ -110,6 +110,20 @@ impl TemporaryTables {
         self.count = 0;
     }
 
+    /// Takes those of `others` in. Of two under one name the other stays.
+    pub fn absorb(&mut self, mut others: Self) {
+        for def in others.schemas.values().flat_map(BTreeMap::values) {
+            if let Some(own) = self.get(&def.schema, &def.name).cloned() {
+                self.remove(&own);
+            }
+            let tables = self.schemas.entry(def.schema.clone()).or_default();
+            tables.insert(def.name.clone(), def.clone());
+            self.count += 1;
+        }
+        self.version += others.version + 1;
+        self.doomed.append(&mut others.doomed);
+    }
+
     /// Trees to be dropped now that no transaction writes to them.
     pub fn take_doomed(&mut self) -> Vec<TreeId> {
         std::mem::take(&mut self.doomed)

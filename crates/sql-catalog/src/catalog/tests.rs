@@ -574,3 +574,28 @@ fn views_of_the_first_format_are_read_and_take_no_changes() {
     );
     assert!(read.invoker && read.named);
 }
+
+#[test]
+fn temporary_tables_of_two_hands_come_together() {
+    let catalog = Catalog::open(&engine()).expect("opens");
+    let of = |names: &[&str]| {
+        let mut tables = TemporaryTables::default();
+        for name in names {
+            let mut trees = NewTrees::new(catalog.engine());
+            let def = table(&catalog, &mut trees, name);
+            tables.add(def, trees).expect("adds");
+        }
+        tables
+    };
+    let (mut kept, others) = (of(&["a", "b"]), of(&["b", "c"]));
+    let trees = |tables: &TemporaryTables| -> Vec<TreeId> {
+        let def = tables.get("d", "b").expect("is there");
+        def.indexes.iter().map(|i| i.id).collect()
+    };
+    let (before, after, version) = (trees(&kept), trees(&others), kept.version());
+    kept.absorb(others);
+    assert_eq!(kept.count(), 3);
+    assert!(kept.version() > version && kept.get("d", "c").is_some());
+    assert_eq!(trees(&kept), after);
+    assert_eq!(kept.take_doomed(), before);
+}

@@ -5,8 +5,8 @@
 //! them for a group and gives them back; `feed` keeps groups that use some apart, and forgets all when the source has
 //! started anew; the channel keeps them while its applier is stopped.
 //!
-//! **Invariant**: the tables of a session of the source are in one place at a time: in the session that runs a group of
-//! it, or here.
+//! **Invariant**: a table of a session of the source is in one place at a time: in the session that runs a group of it,
+//! or here.
 //!
 //! [`Hand`]: super::hands::Hand
 
@@ -59,17 +59,21 @@ impl SourceTables {
         self.by_session.lock().remove(&session)
     }
 
-    /// Keeps what a session has now; nothing of it is being changed.
+    /// Keeps what a session has now; nothing of it is being changed. There are some already where two of its groups ran
+    /// side by side, in different databases, and each made its first.
     pub(super) fn keep(
         &self,
         engine: &Engine,
         session: SourceSession,
         mut tables: TemporaryTables,
     ) {
-        drop_temporary_trees(engine, tables.take_doomed());
+        let mut doomed = tables.take_doomed();
         if !tables.is_empty() {
-            let before = self.by_session.lock().insert(session, tables);
-            assert!(before.is_none(), "they are in one place");
+            let mut by_session = self.by_session.lock();
+            let kept = by_session.entry(session).or_default();
+            kept.absorb(tables);
+            doomed.append(&mut kept.take_doomed());
         }
+        drop_temporary_trees(engine, doomed);
     }
 }
