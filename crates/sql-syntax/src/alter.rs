@@ -188,26 +188,28 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         if self.eat(Tok::LParen) {
             self.list(|p| {
-                let action = match p.table_constraint()? {
-                    Some(constraint) => constraint_action(constraint),
-                    None => AlterAction::AddColumn {
-                        def: Box::new(p.column_def()?),
-                        position: ColumnPosition::Unchanged,
-                        if_not_exists,
-                    },
-                };
-                actions.push(action);
+                if let Some(constraint) = p.table_constraint()? {
+                    actions.push(constraint_action(constraint));
+                    return Ok(());
+                }
+                let (def, key) = p.new_column()?;
+                actions.push(AlterAction::AddColumn {
+                    def: Box::new(def),
+                    position: ColumnPosition::Unchanged,
+                    if_not_exists,
+                });
+                actions.extend(key.map(AlterAction::AddForeignKey));
                 Ok(())
             })?;
             return self.expect(Tok::RParen);
         }
-        let def = Box::new(self.column_def()?);
-        let position = self.column_position()?;
+        let (def, key) = self.new_column()?;
         actions.push(AlterAction::AddColumn {
-            def,
-            position,
+            def: Box::new(def),
+            position: self.column_position()?,
             if_not_exists,
         });
+        actions.extend(key.map(AlterAction::AddForeignKey));
         Ok(())
     }
 

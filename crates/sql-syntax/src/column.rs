@@ -8,7 +8,7 @@ use esker_types::geometry::Shape;
 use esker_types::{SqlMode, SqlResult};
 
 use super::ast::{
-    Check, ColumnDef, ColumnDefault, DataType, Generated, Ident, SourceExpr, TypeName,
+    Check, ColumnDef, ColumnDefault, DataType, ForeignKey, Generated, Ident, SourceExpr, TypeName,
 };
 use super::deprecated::Deprecation;
 use super::keyword::Kw;
@@ -233,13 +233,19 @@ impl Parser<'_> {
         self.type_charset(ty)
     }
 
+    /// A new column, `name type attribute … [REFERENCES …]`, and the foreign key of that column alone.
+    pub(super) fn new_column(&mut self) -> SqlResult<(ColumnDef, Option<ForeignKey>)> {
+        let def = self.column_def()?;
+        let key = match self.at(Kw::REFERENCES) {
+            true => Some(self.references(None, None, vec![def.name.clone()])?),
+            false => None,
+        };
+        Ok((def, key))
+    }
+
     /// `name type attribute …`.
     pub(super) fn column_def(&mut self) -> SqlResult<ColumnDef> {
         let name = self.ident()?;
-        self.column_def_after_name(name)
-    }
-
-    pub(super) fn column_def_after_name(&mut self, name: Ident) -> SqlResult<ColumnDef> {
         let ty = self.data_type()?;
         let mut def = ColumnDef {
             name,
@@ -253,7 +259,6 @@ impl Parser<'_> {
             comment: None,
             generated: None,
             invisible: None,
-            references: None,
             checks: Vec::new(),
             srid: None,
         };
@@ -320,9 +325,6 @@ impl Parser<'_> {
             }
             Kw::VISIBLE | Kw::INVISIBLE => {
                 def.invisible = Some(self.advance().tok == Tok::Word(Kw::INVISIBLE));
-            }
-            Kw::REFERENCES => {
-                def.references = Some(Box::new(self.references(None, None, Vec::new())?));
             }
             Kw::CONSTRAINT | Kw::CHECK => {
                 let check = self.column_check()?;

@@ -108,8 +108,6 @@ pub struct ColumnDef {
     pub generated: Option<Generated>,
     /// `Some(true)` INVISIBLE, `Some(false)` VISIBLE.
     pub invisible: Option<bool>,
-    /// REFERENCES (parsed and, as in MySQL, ignored).
-    pub references: Option<Box<ForeignKey>>,
     /// Column-level CHECK constraints.
     pub checks: Vec<Check>,
     /// SRID n.
@@ -229,7 +227,7 @@ pub enum KeyPartKind {
     Expr(SourceExpr),
 }
 
-/// FOREIGN KEY.
+/// FOREIGN KEY, or REFERENCES of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
     /// Constraint name.
@@ -238,11 +236,11 @@ pub struct ForeignKey {
     pub index: Option<Ident>,
     /// How many indexes stand before it in CREATE TABLE.
     pub follows: usize,
-    /// Referencing columns (empty for a column-level REFERENCES).
+    /// Referencing columns.
     pub columns: Vec<Ident>,
     /// Referenced table.
     pub table: ObjectName,
-    /// Referenced columns.
+    /// Referenced columns; empty for those of the primary key.
     pub ref_columns: Vec<Ident>,
     /// ON DELETE.
     pub on_delete: Option<RefAction>,

@@ -132,10 +132,25 @@ fn are_compatible(child: &SqlType, parent: &SqlType) -> bool {
     }
 }
 
+/// 3733 for a column at either end that is computed when it is read.
+fn check_not_virtual(key: &ForeignKeyDef, column: &ColumnDef) -> SqlResult<()> {
+    let generated = column.generated.as_ref();
+    match generated.is_some_and(|generated| !generated.stored) {
+        true => {
+            let text = format!(
+                "Foreign key '{}' uses virtual column '{}' which is not supported.",
+                key.name, column.name
+            );
+            Err(error(3733, text))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Checks a foreign key of `child` against its parent.
 ///
 /// # Errors
-/// 3734 for a column that the parent has not, 3780, and 6125 or 1822 without an index.
+/// 3734 for a column that the parent has not, 3733, 3780, and 6125 or 1822 without an index.
 fn check_parent(
     ctx: &DdlCtx<'_>,
     child: &Shape<'_>,
@@ -154,6 +169,7 @@ fn check_parent(
             error(3734, text)
         })?;
         let (from, to) = (&child.columns[col], &parent.columns[at]);
+        check_not_virtual(key, to)?;
         if !are_compatible(&from.ty, &to.ty) {
             return Err(incompatible(from, to, key));
         }
@@ -330,17 +346,8 @@ fn check_generated(
         key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
     for &col in columns {
         let column = &built.columns[col];
-        let Some(generated) = &column.generated else {
-            continue;
-        };
-        if !generated.stored {
-            let text = format!(
-                "Foreign key '{}' uses virtual column '{}' which is not supported.",
-                key.name, column.name
-            );
-            return Err(error(3733, text));
-        }
-        if gives_values {
+        check_not_virtual(key, column)?;
+        if gives_values && column.generated.is_some() {
             let clause = match key.on_update.changes_children() {
                 true => format!("ON UPDATE {}", key.on_update.word()),
                 false => "ON DELETE SET NULL".to_owned(),
