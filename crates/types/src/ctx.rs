@@ -74,6 +74,11 @@ impl SqlMode {
         self.0 & m.0 == m.0
     }
 
+    /// The same without the bits of `m`.
+    pub fn without(self, m: SqlMode) -> SqlMode {
+        SqlMode(self.0 & !m.0)
+    }
+
     /// STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
     pub fn is_strict(self) -> bool {
         self.0 & (Self::STRICT_TRANS_TABLES.0 | Self::STRICT_ALL_TABLES.0) != 0

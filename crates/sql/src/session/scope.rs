@@ -14,7 +14,7 @@ use esker_sql_plan::bind::{BindEnv, Params};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::PlanTrace;
 use esker_types::ctx::Raised;
-use esker_types::{EvalCtx, EvalSettings, SqlResult, SqlType, Value};
+use esker_types::{EvalCtx, EvalSettings, SqlMode, SqlResult, SqlType, Value};
 
 use super::names::{Purpose, SessionNames};
 use super::{Session, SessionContext};
@@ -91,8 +91,13 @@ impl Session {
     pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
         let counts = self.diagnostics.counts();
         let only_reads = self.only_reads();
+        let mut settings = self.context.eval_settings(&self.vars);
+        if purpose == Purpose::DefineView {
+            // Whoever reads the view has a mode of his own.
+            settings.sql_mode = settings.sql_mode.without(SqlMode::ONLY_FULL_GROUP_BY);
+        }
         StatementScope {
-            ctx: self.context.eval_ctx(&self.vars),
+            ctx: EvalCtx::new(settings, &self.context),
             names: SessionNames::new(
                 &self.context,
                 &self.values,
