@@ -16,7 +16,7 @@ use esker_types::{Level, SqlResult};
 use super::scope::{AggRule, ColumnAt, Scope, full_name};
 use super::window::WindowRule;
 use super::{BindEnv, errors, subquery};
-use crate::expr::{Expr, ExprKind, walk};
+use crate::expr::{Expr, ExprKind, Kept, walk};
 
 /// Which names of the select list count where an expression stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub(crate) struct Aliases {
     pub grouped: RefCell<Vec<GroupName>>,
     /// WITH ROLLUP: items whose name stands for a key and for no other value, and the positions of those keys.
     pub rolled: RefCell<Vec<(usize, usize)>>,
+    /// Volatile items whose names stand in HAVING, each with the number of what stands for it there.
+    pub judged: RefCell<Vec<(usize, u32)>>,
 }
 
 impl Default for Aliases {
@@ -80,6 +82,7 @@ impl Default for Aliases {
             written: RefCell::default(),
             grouped: RefCell::default(),
             rolled: RefCell::default(),
+            judged: RefCell::default(),
         }
     }
 }
@@ -196,6 +199,12 @@ impl Scope<'_> {
     ) -> SqlResult<Option<Expr>> {
         let selected = self.selected(name)?;
         let grouped = self.find_grouped(name)?;
+        if let (Some(selected), None) = (&selected, &grouped)
+            && selected.is_volatile()
+            && let Some((nth, _)) = self.find_selected(name)?
+        {
+            return Ok(Some(self.judged(env, nth, selected.clone())));
+        }
         Ok(match (selected, grouped) {
             (Some(selected), Some(grouped)) if !walk::same(&selected, &grouped) => {
                 self.warn_ambiguous(env, name);
@@ -203,6 +212,21 @@ impl Scope<'_> {
             }
             (selected, grouped) => selected.or(grouped),
         })
+    }
+
+    /// A volatile item, marked: in a group its value is computed once.
+    fn judged(&self, env: &BindEnv<'_>, nth: usize, item: Expr) -> Expr {
+        let id = env.subquery_id();
+        self.aliases.judged.borrow_mut().push((nth, id));
+        Expr {
+            ty: item.ty.clone(),
+            coer: item.coer,
+            kind: ExprKind::Kept(Box::new(Kept {
+                id,
+                expr: item,
+                computes: true,
+            })),
+        }
     }
 
     /// The key of GROUP BY that fits a name best.

@@ -219,6 +219,9 @@ pub struct GroupBy {
     pub implicit: bool,
 }
 
+/// The aggregate that is the value for a group's first row.
+pub(super) const ANY_VALUE: &str = "any_value";
+
 /// An aggregate call.
 #[derive(Debug, Clone)]
 pub struct AggCall {
@@ -239,7 +242,7 @@ pub struct AggCall {
 impl AggCall {
     /// ANY_VALUE: in MySQL no aggregate, but a mark that a column may be any of the group's.
     pub(super) fn is_any_value(&self) -> bool {
-        self.def.name == "any_value"
+        self.def.name == ANY_VALUE
     }
 }
 

@@ -10,10 +10,13 @@ use std::collections::HashSet;
 
 use esker_sql_catalog::catalog::same_name;
 use esker_sql_syntax::ast;
+use esker_types::func::RetCtx;
+use esker_types::func::aggregate::{self, AggTypes};
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
 use super::aliases::GroupName;
-use super::block::{AggCall, GroupBy, JoinNode, OrderKey, Windows};
+use super::block::{ANY_VALUE, AggCall, GroupBy, JoinNode, OrderKey, Windows};
+use super::call::arg_types;
 use super::dependencies::{self, Source};
 use super::expr::bind_expr;
 use super::scope::Scope;
@@ -55,7 +58,7 @@ pub(super) fn apply(
 ) -> SqlResult<(Option<GroupBy>, u32)> {
     let scope = clauses.scope;
     drop_lone_any_value(clauses, explicit);
-    let aggs = scope.aggs.take();
+    let mut aggs = scope.aggs.take();
     let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
     if !explicit && clauses.exprs_mut().any(|e| calls_grouping(e)) {
         return Err(errors::invalid_group_function());
@@ -76,6 +79,9 @@ pub(super) fn apply(
         if clauses.distinct && explicit && (rollup || !selects_all(clauses, &keys)) {
             check_distinct_order(clauses, &aggs)?;
         }
+    }
+    if explicit && !rollup {
+        compute_once(env, clauses, &mut aggs)?;
     }
     let key_base = scope.width();
     let mut width = key_base + keys.len() as u32;
@@ -194,6 +200,62 @@ fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
     }
     for expr in clauses.exprs_mut() {
         replace(expr, &args);
+    }
+}
+
+/// Volatile items whose names HAVING reads have one value in a group: that for its first row, as with ANY_VALUE.
+fn compute_once(
+    env: &BindEnv<'_>,
+    clauses: &mut Clauses<'_, '_>,
+    aggs: &mut Vec<AggCall>,
+) -> SqlResult<()> {
+    for (item, id) in clauses.scope.aliases.judged.take() {
+        let output = &mut clauses.outputs[item].expr;
+        if output.is_volatile() && !output.has_aggregate() {
+            *output = any_value_of(env, clauses.scope, output.clone(), aggs)?;
+        }
+        // Else the value is that of another name, or needs the whole group.
+        if matches!(output.kind, ExprKind::Aggregate(_)) {
+            let having = clauses.having.iter_mut();
+            having.for_each(|having| put_for_kept(having, id, output));
+        }
+    }
+    Ok(())
+}
+
+/// ANY_VALUE of an expression, as an aggregate of its own.
+fn any_value_of(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    value: Expr,
+    aggs: &mut Vec<AggCall>,
+) -> SqlResult<Expr> {
+    let def = aggregate::lookup(ANY_VALUE).ok_or_else(errors::invalid_group_function)?;
+    let args = vec![value];
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    aggs.push(AggCall {
+        def,
+        types,
+        args,
+        distinct: false,
+        order: Vec::new(),
+        slot: scope.new_slot(),
+    });
+    Ok(Expr {
+        kind: ExprKind::Aggregate(aggs.len() as u32 - 1),
+        ty: signature.ret,
+        coer: signature.coercibility,
+    })
+}
+
+fn put_for_kept(place: &mut Expr, id: u32, value: &Expr) {
+    if matches!(&place.kind, ExprKind::Kept(kept) if kept.id == id) {
+        *place = value.clone();
+        return;
+    }
+    for child in place.children_mut() {
+        put_for_kept(child, id, value);
     }
 }
 
