@@ -11,6 +11,9 @@ use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
 
+/// Where the bounds of a frame that has both may be.
+const EITHER_SIDE: &[Kw] = &[Kw::PRECEDING, Kw::FOLLOWING];
+
 impl Parser<'_> {
     pub(super) fn aggregate(&mut self, kw: Kw) -> SqlResult<Expr> {
         let mut call = Call::plain(self.word_as_name(), Vec::new());
@@ -138,11 +141,11 @@ impl Parser<'_> {
 
     fn frame(&mut self, range: bool) -> SqlResult<WindowFrame> {
         let (start, end) = if self.eat_kw(Kw::BETWEEN) {
-            let start = self.frame_bound()?;
+            let start = self.frame_bound(EITHER_SIDE)?;
             self.expect_kw(Kw::AND)?;
-            (start, self.frame_bound()?)
+            (start, self.frame_bound(EITHER_SIDE)?)
         } else {
-            (self.frame_bound()?, FrameBound::CurrentRow)
+            (self.frame_bound(&[Kw::PRECEDING])?, FrameBound::CurrentRow)
         };
         if self.at(Kw::EXCLUDE) {
             return Err(SqlError::not_supported("EXCLUDE"));
@@ -150,9 +153,10 @@ impl Parser<'_> {
         Ok(WindowFrame { range, start, end })
     }
 
-    fn frame_bound(&mut self) -> SqlResult<FrameBound> {
+    /// A bound on one of these sides of the current row, or that row.
+    fn frame_bound(&mut self, sides: &[Kw]) -> SqlResult<FrameBound> {
         if self.eat_kw(Kw::UNBOUNDED) {
-            return Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+            return Ok(match self.expect_any(sides)? {
                 Kw::PRECEDING => FrameBound::UnboundedPreceding,
                 _ => FrameBound::UnboundedFollowing,
             });
@@ -174,7 +178,7 @@ impl Parser<'_> {
             return self.fail();
         };
         let amount = Box::new(amount);
-        Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+        Ok(match self.expect_any(sides)? {
             Kw::PRECEDING => FrameBound::Preceding(amount, unit),
             _ => FrameBound::Following(amount, unit),
         })

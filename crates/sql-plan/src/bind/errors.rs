@@ -210,10 +210,18 @@ pub mod window {
     /// 3587
     pub fn range_order_type(name: &str) -> SqlError {
         let text = format!(
-            "Window '{name}' with RANGE N PRECEDING/FOLLOWING frame requires exactly one ORDER BY \
-             expression, of numeric or temporal type"
+            "Window '{name}' with RANGE N PRECEDING/FOLLOWING frame requires exactly one \
+             deterministic ORDER BY expression, of numeric or temporal type"
         );
         error(3587, text)
+    }
+
+    /// 3590
+    pub fn frame_not_constant(name: &str) -> SqlError {
+        error(
+            3590,
+            format!("Window '{name}' has a non-constant frame bound."),
+        )
     }
 
     /// 3588

@@ -51,6 +51,9 @@ pub(super) fn bind_frame(
             B::Following(amount, unit) => (amount, unit, false),
         };
         let amount = bind_expr(env, scope, amount)?;
+        if varies(&amount) {
+            return Err(wrong::frame_not_constant(name));
+        }
         let unit = unit.as_deref();
         let offset = Box::new(match frame.range {
             true => range_offset(env, name, amount, unit, order, back)?,
@@ -128,6 +131,17 @@ fn range_offset(
     let kind = compare::kind_of(&Expr::column(0, ty.clone()), &shifted, "=")?;
     let shifted = Some((shifted, kind));
     Ok(Offset { amount, shifted })
+}
+
+/// Might each row have a bound of its own?
+fn varies(amount: &Expr) -> bool {
+    changes(amount)
+        || amount.any(&mut |e| match &e.kind {
+            ExprKind::Column(_) | ExprKind::Outer { .. } => true,
+            ExprKind::Aggregate(_) | ExprKind::Window(_) => true,
+            ExprKind::Subquery(query) => query.correlated,
+            _ => false,
+        })
 }
 
 /// May the expression give another value when it is asked again?
