@@ -506,7 +506,7 @@ impl Parser<'_> {
                 return Ok(clauses);
             };
             let of = if self.eat_kw(Kw::OF) {
-                self.list(Self::ident)?
+                self.list(Self::object_name)?
             } else {
                 Vec::new()
             };

@@ -47,13 +47,13 @@ impl LockRules {
         result
     }
 
-    /// Binds the query of a view that a block names by `alias`: the lock on the view is one on its tables.
+    /// Binds the query of a view of `schema` that a block names by `alias`: the lock on the view is one on its tables.
     pub(super) fn within_view<T>(
         &self,
-        alias: &str,
+        (schema, alias): (&str, &str),
         bind: impl FnOnce() -> SqlResult<T>,
     ) -> SqlResult<T> {
-        let asked = asked_for(&self.clauses.borrow(), alias)?;
+        let asked = asked_for(&self.clauses.borrow(), (schema, alias))?;
         let before = self.view.get();
         self.view.set(asked.or(before));
         let result = bind();
@@ -71,7 +71,10 @@ impl LockRules {
         def: &TableDef,
         alias: Option<&str>,
     ) -> SqlResult<()> {
-        let asked = asked_for(&self.clauses.borrow(), alias.unwrap_or(&def.name))?;
+        let asked = asked_for(
+            &self.clauses.borrow(),
+            (&def.schema, alias.unwrap_or(&def.name)),
+        )?;
         match asked.or(self.view.get()) {
             Some(lock) if lock.mode == LockMode::Exclusive && !def.temporary => {
                 names.admit_row_locks()
@@ -88,8 +91,14 @@ impl LockRules {
         clauses: &[ast::Locking],
     ) -> SqlResult<BlockLocks> {
         for name in clauses.iter().flat_map(|clause| &clause.of) {
-            if !scope.tables.iter().any(|t| *t.alias == *name.text) {
-                let text = format!("Unresolved table name `{name}` in locking clause.");
+            let mut tables = scope.tables.iter();
+            if !tables.any(|t| t.is_named(name.schema.as_ref(), &name.name)) {
+                let schema = name.schema.iter().map(|schema| format!("`{schema}`."));
+                let text = format!(
+                    "Unresolved table name {}`{}` in locking clause.",
+                    schema.collect::<String>(),
+                    name.name
+                );
                 return Err(SqlError::new(3568, "HY000", text));
             }
         }
@@ -99,7 +108,7 @@ impl LockRules {
             .or_else(|| self.reads_for.get().map(LockSpec::of_source));
         let mut locks = BlockLocks::default();
         for table in &scope.tables {
-            let asked = asked_for(clauses, &table.alias)?;
+            let asked = asked_for(clauses, (&table.schema, &table.alias))?;
             let base = table.base_def().filter(|def| !def.temporary);
             let is_stored = table.base_def().is_some();
             if let (Some(def), Some(asked)) = (base, &asked)
@@ -128,15 +137,22 @@ pub(super) struct BlockLocks {
     pub(super) are_asked: bool,
 }
 
-/// The lock that clauses ask for on a table.
-fn asked_for(clauses: &[ast::Locking], alias: &str) -> SqlResult<Option<LockSpec>> {
+/// The lock that clauses ask for on the table of this database that has the alias.
+fn asked_for(
+    clauses: &[ast::Locking],
+    (schema, alias): (&str, &str),
+) -> SqlResult<Option<LockSpec>> {
+    let is_it = |name: &&ast::ObjectName| {
+        *name.name.text == *alias && name.schema.as_ref().is_none_or(|s| *s.text == *schema)
+    };
     let mut lock = None;
     for clause in clauses {
-        let is_named = clause.of.iter().any(|name| *name.text == *alias);
+        let named = clause.of.iter().filter(is_it).count();
+        let is_named = named > 0;
         if !clause.of.is_empty() && !is_named {
             continue;
         }
-        if lock.is_some() {
+        if lock.is_some() || named > 1 {
             let quote = if is_named { "`" } else { "" };
             let text = format!("Table {quote}{alias}{quote} appears in multiple locking clauses.");
             return Err(SqlError::new(3569, "HY000", text));

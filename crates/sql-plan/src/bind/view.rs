@@ -33,7 +33,7 @@ pub(super) fn table(
         let bound = query_of(view).and_then(|query| {
             let _level = env.enter_query()?;
             let name = alias.unwrap_or(&view.name);
-            env.locks.within_view(name, || {
+            env.locks.within_view((&view.schema, name), || {
                 env.within(QueryPlace::Derived, || bind_query(env, &query, None, None))
             })
         });

@@ -235,7 +235,7 @@ pub struct Locking {
     /// FOR SHARE or LOCK IN SHARE MODE rather than FOR UPDATE.
     pub share: bool,
     /// OF: tables or aliases; empty is all.
-    pub of: Vec<Ident>,
+    pub of: Vec<ObjectName>,
     /// What to do when a row is locked.
     pub wait: LockWait,
 }
