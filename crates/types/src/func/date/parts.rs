@@ -194,8 +194,16 @@ fn mode(c: &Call, default: u8) -> SqlResult<u32> {
 }
 
 fn week_number(c: &Call) -> SqlResult<Value> {
+    if c.has(1) && c.null(1) {
+        return zero_of_day(c);
+    }
     let mode = mode(c, c.ctx.default_week_format)?;
     of_day(c, |d| number(week(d, mode).0))
+}
+
+/// What the week is by a mode that is NULL.
+fn zero_of_day(c: &Call) -> SqlResult<Value> {
+    Ok(day(c, 0)?.map_or(Value::Null, |_| Value::Int(0)))
 }
 
 fn week_of_year(c: &Call) -> SqlResult<Value> {
@@ -209,7 +217,7 @@ fn extract_week(c: &Call) -> SqlResult<Value> {
 
 fn year_week(c: &Call) -> SqlResult<Value> {
     if c.has(1) && c.null(1) {
-        return Ok(day(c, 0)?.map_or(Value::Null, |_| Value::Int(0)));
+        return zero_of_day(c);
     }
     let mode = mode(c, 0)? | WEEK_YEAR;
     of_day(c, |d| {
