@@ -565,7 +565,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     stays("thread_handling", G, FIX, VarKind::Text, "pool-of-threads"),
     fact("time_format", G, VarKind::Text, "%H:%i:%s"),
     var("time_zone", B, SET, VarKind::Text, "SYSTEM"),
-    var("timestamp", S, SET, VarKind::Double { min: 0.0, max: 32536771199.0 }, "0"),
+    var("timestamp", S, SET, VarKind::Double { min: 0.0, max: 2147483647.0 }, "0"),
     one("tls_certificates_enforced_validation", G, FIX, VarKind::Bool, "OFF"),
     var("tls_ciphersuites", G, SET, VarKind::Suites(CIPHERSUITES), NULL),
     var("tls_version", G, SET, VarKind::Words(&["", "TLSv1.2", "TLSv1.3"]), "TLSv1.2,TLSv1.3"),

@@ -156,7 +156,7 @@ fn machine_memory() -> Option<u64> {
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
     match def.name {
-        "lc_time_names" | "lc_messages" => errors::unknown_locale(given),
+        "lc_time_names" | "lc_messages" if given != NULL => errors::unknown_locale(given),
         name => errors::wrong_value(name, given),
     }
 }
@@ -240,6 +240,9 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
                 Value::Decimal(d) => d.to_f64(),
                 _ => return Err(bad_type(def)),
             };
+            if d > *max && def.name == TIMESTAMP {
+                return Err(bad_value(def, &d.to_string()));
+            }
             Ok((VarValue::Double(d.clamp(*min, *max)), d < *min || d > *max))
         }
         VarKind::Enum(words) => enum_value(def, words, given).map(|v| (v, false)),
@@ -267,12 +270,12 @@ fn bool_value(def: &VarDef, given: &Value) -> SqlResult<bool> {
         Value::Str(s) => {
             let text = String::from_utf8_lossy(s);
             return match text.to_ascii_lowercase().as_str() {
-                "on" | "true" => Ok(true),
-                "off" | "false" => Ok(false),
+                "on" => Ok(true),
+                "off" => Ok(false),
                 _ => Err(bad_value(def, &text)),
             };
         }
-        Value::Null => return Err(bad_value(def, "NULL")),
+        Value::Null => return Err(bad_value(def, NULL)),
         _ => return Err(bad_type(def)),
     };
     match number {
@@ -297,7 +300,7 @@ fn enum_value(def: &VarDef, words: &[&str], given: &Value) -> SqlResult<VarValue
     let index = match given {
         Value::Int(i) => usize::try_from(*i).ok(),
         Value::UInt(u) => usize::try_from(*u).ok(),
-        Value::Null => return Err(bad_value(def, "NULL")),
+        Value::Null => return Err(bad_value(def, NULL)),
         _ => return text_value(def, given),
     };
     match index.and_then(|i| words.get(i)) {
@@ -317,8 +320,7 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
             VarKind::NullableText | VarKind::Suites(_) | VarKind::Charset { nullable: true } => {
                 Ok(VarValue::Null)
             }
-            VarKind::Text => Err(bad_value(def, "NULL")),
-            _ => Err(bad_value(def, "NULL")),
+            _ => Err(bad_value(def, NULL)),
         },
         // A collation or character set may be given by its number.
         Value::Int(i) if def.kind == VarKind::Collation => u16::try_from(*i)
@@ -345,6 +347,12 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
         _ => Err(bad_type(def)),
     }
 }
+
+/// What an error calls the value NULL.
+const NULL: &str = "NULL";
+
+/// The variable that a moment beyond its range is an error for, not one that is cut.
+const TIMESTAMP: &str = "timestamp";
 
 /// The variable that says in which character set statements are.
 const CLIENT: &str = "character_set_client";

@@ -13,7 +13,7 @@ use esker_sql_syntax::ast::{
     Account, AlterEvent, CreateEvent, EventClauses, EventSchedule, EventStatus, Expr, ObjectName,
 };
 use esker_types::cast::{date_flags, to_datetime, to_f64, to_i64, to_str};
-use esker_types::temporal::{Interval, IntervalUnit, MICROS_PER_SEC};
+use esker_types::temporal::{Interval, IntervalUnit, LAST_UNIX_SECOND, MICROS_PER_SEC};
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
 use super::run::Done;
@@ -331,7 +331,7 @@ impl Session {
         let local = to_datetime(&eval, &clause.value, date_flags(&eval)).ok()??;
         let utc = local.to_utc(&self.vars.time_zone)?;
         let seconds = utc.micros.div_euclid(MICROS_PER_SEC);
-        Some(seconds).filter(|seconds| *seconds > 0)
+        Some(seconds).filter(|seconds| (1..=LAST_UNIX_SECOND).contains(seconds))
     }
 
     fn required_moment(&self, word: &str, clause: &Clause) -> SqlResult<i64> {

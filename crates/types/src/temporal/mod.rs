@@ -28,6 +28,8 @@ pub use parse::{
 
 /// Microseconds in a second.
 pub const MICROS_PER_SEC: i64 = 1_000_000;
+/// The last second that functions and events know: 3001-01-18 23:59:59 UTC.
+pub const LAST_UNIX_SECOND: i64 = 32_536_771_199;
 /// Microseconds in a day.
 pub const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SEC;
 /// Most fractional digits.

@@ -14,7 +14,7 @@ use crate::func::ret::string_type;
 use crate::func::{ArgType, FuncDef, FuncFlags, RetCtx, SESSION, Signature, def};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::zone::parse_time_zone;
-use crate::temporal::{DateTime, MAX_FSP, MICROS_PER_SEC};
+use crate::temporal::{DateTime, LAST_UNIX_SECOND, MAX_FSP, MICROS_PER_SEC};
 use crate::value::Value;
 use crate::{Decimal, SqlError};
 
@@ -41,8 +41,8 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     def("convert_tz", 3, 3, ZONED, ret_convert_tz, convert_tz),
 ];
 
-/// 3001-01-18 23:59:59.999999 UTC.
-const LAST_MICROS: i64 = 32_536_771_199 * MICROS_PER_SEC + 999_999;
+/// The last moment.
+const LAST_MICROS: i64 = LAST_UNIX_SECOND * MICROS_PER_SEC + 999_999;
 
 fn ret_unix_timestamp(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let Some(arg) = args.first() else {
