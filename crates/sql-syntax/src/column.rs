@@ -42,8 +42,25 @@ impl Parser<'_> {
         Ok(Some(n))
     }
 
+    /// `[(length)]` of a type: a fraction in it counts for nothing.
+    fn field_length(&mut self) -> SqlResult<Option<u64>> {
+        if !self.eat(Tok::LParen) {
+            return Ok(None);
+        }
+        if !matches!(self.cur.tok, Tok::Int | Tok::Decimal) {
+            return self.fail();
+        }
+        let length = self.whole_part();
+        self.expect(Tok::RParen)?;
+        Ok(Some(length))
+    }
+
     /// `[(precision [, scale])]`.
     pub(super) fn precision(&mut self, ty: &mut DataType) -> SqlResult<()> {
+        if self.is(Tok::LParen) && self.peek().tok == Tok::Decimal {
+            ty.length = self.field_length()?;
+            return Ok(());
+        }
         if self.eat(Tok::LParen) {
             ty.length = Some(self.number()?);
             if self.eat(Tok::Comma) {
@@ -58,7 +75,7 @@ impl Parser<'_> {
         if !self.is(Tok::LParen) {
             return self.fail();
         }
-        ty.length = self.paren_number()?;
+        ty.length = self.field_length()?;
         Ok(())
     }
 
@@ -139,7 +156,7 @@ impl Parser<'_> {
             | TypeName::MediumInt
             | TypeName::Int
             | TypeName::BigInt => {
-                ty.length = self.paren_number()?;
+                ty.length = self.field_length()?;
                 self.sign(ty);
             }
             TypeName::Decimal | TypeName::Float | TypeName::Double => {
@@ -147,21 +164,20 @@ impl Parser<'_> {
                     self.eat_kw(Kw::PRECISION);
                 }
                 self.precision(ty)?;
-                // FLOAT(p) alone is a number of bits: DOUBLE from 25 on.
-                if kw == Kw::FLOAT && ty.decimals.is_none() && ty.length.is_some_and(|p| p > 24) {
-                    ty.name = TypeName::Double;
+                if ty.name == TypeName::Double && ty.length.is_some() && ty.decimals.is_none() {
+                    return Err(self.error_at(self.prev_end - 1));
                 }
                 self.sign(ty);
             }
+            TypeName::Time | TypeName::DateTime | TypeName::Timestamp => {
+                ty.length = self.paren_number()?;
+            }
             TypeName::Bit
-            | TypeName::Time
-            | TypeName::DateTime
-            | TypeName::Timestamp
             | TypeName::Year
             | TypeName::Binary
             | TypeName::Blob
             | TypeName::Vector => {
-                ty.length = self.paren_number()?;
+                ty.length = self.field_length()?;
                 if ty.name == TypeName::Year {
                     self.sign(ty);
                 }
@@ -181,7 +197,7 @@ impl Parser<'_> {
                 self.type_charset(ty)?;
             }
             TypeName::Text => {
-                ty.length = self.paren_number()?;
+                ty.length = self.field_length()?;
                 self.type_charset(ty)?;
             }
             TypeName::TinyText | TypeName::MediumText | TypeName::LongText => {
@@ -222,7 +238,7 @@ impl Parser<'_> {
         if ty.name == TypeName::VarChar {
             self.required_length(ty)?;
         } else {
-            ty.length = self.paren_number()?;
+            ty.length = self.field_length()?;
         }
         if national {
             self.deprecate(Deprecation::National);

@@ -618,16 +618,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An unsigned integer literal; one that is too large is the largest there is.
+    /// An unsigned literal, of which the digits before a point or exponent count; one that is too large is the largest
+    /// there is.
     pub(super) fn bounded_number(&mut self) -> SqlResult<u64> {
-        let is_too_large = self.cur.tok == Tok::Int && self.bytes(self.cur).len() >= 20;
-        match self.number() {
-            Err(_) if is_too_large => {
-                self.advance();
-                Ok(u64::MAX)
-            }
-            number => number,
+        match self.cur.tok {
+            Tok::Int | Tok::Decimal | Tok::Float => Ok(self.whole_part()),
+            _ => self.fail(),
         }
+    }
+
+    /// The digits before the point or exponent of the literal that comes.
+    pub(super) fn whole_part(&mut self) -> u64 {
+        let literal = self.bytes(self.cur);
+        let mut digits = literal.iter().take_while(|b| b.is_ascii_digit());
+        let value = digits.try_fold(0u64, |value, digit| {
+            value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+        });
+        self.advance();
+        value.unwrap_or(u64::MAX)
     }
 
     pub(super) fn opt_number(&mut self) -> SqlResult<Option<u64>> {

@@ -222,6 +222,16 @@ pub fn pick_collation(
     }
 }
 
+/// 1439 for what is no length at all, 1074 for one that is too long.
+fn check_length(length: u64, column: &str, max: u64) -> SqlResult<()> {
+    const MOST: u64 = u32::MAX as u64;
+    match length {
+        length if length > MOST => Err(errors::width_out_of_range(column, MOST)),
+        length if length > max => Err(too_long(column, max)),
+        _ => Ok(()),
+    }
+}
+
 fn too_long(column: &str, max: u64) -> SqlError {
     let text = format!(
         "Column length too big for column '{column}' (max = {max}); use BLOB or TEXT instead"
@@ -241,9 +251,7 @@ fn chars(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> 
             MAX_ROW_BYTES / width,
         )
     };
-    if length > max {
-        return Err(too_long(column, max));
-    }
+    check_length(length, column, max)?;
     Ok(SqlType {
         length: length as u32,
         collation,
@@ -258,9 +266,7 @@ fn bytes(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     };
     binary_collation(ty)?;
     let length = ty.length.unwrap_or(1);
-    if length > max {
-        return Err(too_long(column, max));
-    }
+    check_length(length, column, max)?;
     Ok(SqlType {
         length: length as u32,
         ..SqlType::new(kind)

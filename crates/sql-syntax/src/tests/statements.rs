@@ -408,7 +408,7 @@ fn types() {
             (TypeName::Bool, None, None),
             (TypeName::VarChar, Some(3), None),
             (TypeName::Double, None, None),
-            (TypeName::Double, Some(30), None),
+            (TypeName::Float, Some(30), None),
             (TypeName::MediumText, None, None),
             (TypeName::BigInt, None, None),
             (TypeName::Char, None, None),
