@@ -5,10 +5,11 @@
 //! catalog's business, here only the syntax counts.
 
 use esker_types::geometry::Shape;
-use esker_types::{SqlMode, SqlResult};
+use esker_types::{SqlMode, SqlResult, errors};
 
 use super::ast::{
-    Check, ColumnDef, ColumnDefault, DataType, ForeignKey, Generated, Ident, SourceExpr, TypeName,
+    Check, ColumnDef, ColumnDefault, DataType, Expr, ForeignKey, Generated, Ident, Literal,
+    SourceExpr, TypeName,
 };
 use super::deprecated::Deprecation;
 use super::keyword::Kw;
@@ -298,7 +299,15 @@ impl Parser<'_> {
             }
             Kw::DEFAULT => {
                 self.advance();
-                def.default = Some(self.column_default()?);
+                let default = self.column_default()?;
+                if def
+                    .default
+                    .as_ref()
+                    .is_some_and(|d| contradict(d, &default))
+                {
+                    self.defer(errors::invalid_default(&def.name));
+                }
+                def.default = Some(default);
             }
             Kw::ON => {
                 self.advance();
@@ -466,4 +475,12 @@ fn serial(def: &mut ColumnDef) {
     def.not_null = Some(true);
     def.auto_increment = true;
     def.unique = true;
+}
+
+/// Is one of two defaults of a column an expression, and the other a value? NULL takes back what was there before.
+fn contradict(first: &ColumnDefault, second: &ColumnDefault) -> bool {
+    let is_null =
+        |d: &ColumnDefault| matches!(d, ColumnDefault::Literal(Expr::Literal(Literal::Null)));
+    let is_expression = |d: &ColumnDefault| matches!(d, ColumnDefault::Expr(_));
+    !is_null(first) && !is_null(second) && is_expression(first) != is_expression(second)
 }

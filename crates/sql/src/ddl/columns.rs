@@ -176,10 +176,14 @@ fn check_generated(def: &ast::ColumnDef) -> SqlResult<()> {
 
 fn build_generated(generated: &ast::Generated, name: &str) -> SqlResult<GeneratedDef> {
     Ok(GeneratedDef {
-        text: kept_text(&generated.expr.expr, name, || {
-            let text =
-                format!("Expression of generated column '{name}' contains a disallowed function.");
-            SqlError::new(3102, "HY000", text)
+        text: kept_text(&generated.expr.expr, name, |what| {
+            let (code, text) = match what {
+                Unkept::Something => (3102, "contains a disallowed function.".to_owned()),
+                Unkept::Function(name) => (3763, disallowed(name)),
+                Unkept::Row => (3764, NO_ROW.to_owned()),
+            };
+            let text = format!("Expression of generated column '{name}' {text}");
+            SqlError::new(code, "HY000", text)
         })?,
         stored: generated.stored,
         hidden: false,
@@ -194,16 +198,37 @@ pub(super) fn kept_variable(name: &str) -> SqlError {
     SqlError::new(3772, "HY000", text)
 }
 
-/// The text of an expression that a table computes; `subquery` makes the error for one that has a subquery.
+/// What an expression that a table computes may not have, or be.
+pub(super) enum Unkept<'a> {
+    /// Something that no error names, such as a subquery.
+    Something,
+    Function(&'a str),
+    Row,
+}
+
+/// The end of an error about a row.
+pub(super) const NO_ROW: &str = "cannot refer to a row value.";
+
+/// The end of an error about a function.
+fn disallowed(function: &str) -> String {
+    format!("contains a disallowed function: {function}.")
+}
+
+/// The text of an expression that a table computes; `refused` makes the error for one that is not allowed.
 pub(super) fn kept_text(
     expr: &ast::Expr,
     name: &str,
-    subquery: impl Fn() -> SqlError,
+    refused: impl Fn(Unkept<'_>) -> SqlError,
 ) -> SqlResult<Box<str>> {
+    if matches!(expr, ast::Expr::Row(_)) {
+        return Err(refused(Unkept::Row));
+    }
     expr_text(expr).map_err(|e| match &e.message {
         m if m.contains("a variable") => kept_variable(name),
-        m if m.contains("a subquery") => subquery(),
+        m if m.contains("a subquery") => refused(Unkept::Something),
         m if m.contains("an aggregate") => errors::invalid_group_function(),
+        m if m.contains("VALUES") => refused(Unkept::Function("values")),
+        m if m.contains("MATCH") => refused(Unkept::Function("match")),
         _ => e,
     })
 }
@@ -305,13 +330,16 @@ pub(super) fn build_default(
         }
         Some(ColumnDefault::Now(_)) => Err(errors::invalid_default(name)),
         Some(ColumnDefault::Expr(e)) => {
-            let subquery = || {
-                let text = format!(
-                    "Default value expression of column '{name}' contains a disallowed function."
-                );
-                SqlError::new(3769, "HY000", text)
+            let refused = |what: Unkept<'_>| {
+                let (code, text) = match what {
+                    Unkept::Something => (3769, "contains a disallowed function.".to_owned()),
+                    Unkept::Function(name) => (3770, disallowed(name)),
+                    Unkept::Row => (3771, NO_ROW.to_owned()),
+                };
+                let text = format!("Default value expression of column '{name}' {text}");
+                SqlError::new(code, "HY000", text)
             };
-            kept_text(&e.expr, name, subquery).map(DefaultDef::Expr)
+            kept_text(&e.expr, name, refused).map(DefaultDef::Expr)
         }
         Some(ColumnDefault::Literal(e)) => {
             let value = literal(e, ty).ok_or_else(|| errors::invalid_default(name))?;

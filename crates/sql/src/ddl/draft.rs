@@ -17,7 +17,7 @@ use esker_types::collation::Collation;
 use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
-use super::columns::{self, Inline, is_blob};
+use super::columns::{self, Inline, NO_ROW, Unkept, is_blob};
 use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
 use super::draft_keys::{DraftKey, last_key};
@@ -400,7 +400,13 @@ impl Draft {
                 format!("Expression of functional index '{index}' contains a disallowed function.");
             SqlError::new(3758, "HY000", text)
         };
-        let text = columns::kept_text(expr, index, disallowed)?;
+        let text = columns::kept_text(expr, index, |what| match what {
+            Unkept::Something | Unkept::Function(_) => disallowed(),
+            Unkept::Row => {
+                let text = format!("Expression of functional index '{index}' {NO_ROW}");
+                SqlError::new(3800, "HY000", text)
+            }
+        })?;
         let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
         let ty =
             type_of_key_part(ctx, &self.name, &defs, (index, &text)).map_err(|e| match e.code {

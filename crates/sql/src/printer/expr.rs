@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use esker_sql_plan::bind::errors::window;
 use esker_sql_syntax::ast::{
     Call, ColumnRef, DataType, Expr, FrameBound, IsTest, JsonFallback, JsonValue, Literal,
     MatchMode, Over, Query, TypeName, UnaryOp, WindowSpec,
@@ -390,6 +391,9 @@ impl<'a> Printer<'a> {
 
     fn call(&mut self, call: &Call) -> SqlResult<()> {
         let name = call.name.text.to_ascii_lowercase();
+        if !self.style.qualified && call.over.is_some() {
+            return Err(window::misplaced(&name));
+        }
         let plain = call.schema.is_none() && call.over.is_none();
         if !self.style.qualified && (!plain || aggregate::lookup(&name).is_some()) {
             return Err(refused("an aggregate or window function"));
