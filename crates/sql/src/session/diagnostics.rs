@@ -86,9 +86,8 @@ impl Diagnostics {
 
     /// Adds the error that a statement ends with.
     pub(super) fn record(&mut self, vars: &SessionVars, e: &SqlError) {
-        let condition = e.condition.clone();
-        let condition = condition.unwrap_or_else(|| Box::new(Condition::of(e.state)));
-        self.warn_with(vars, (Level::Error, e.code, e.message.clone()), condition);
+        let entry = (Level::Error, e.code, e.message.clone());
+        self.warn_with(vars, entry, condition_of(e));
     }
 
     /// Adds what kernels have raised.
@@ -175,12 +174,12 @@ impl Diagnostics {
     }
 
     /// What came since: numbers and conditions.
-    pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = (usize, &Warning)> {
+    pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = &Warning> {
         let from = match mark.cleared == self.cleared {
             true => mark.kept,
             false => 0,
         };
-        self.conditions.iter().enumerate().skip(from)
+        self.conditions.iter().skip(from)
     }
 
     /// Forgets what came since.
@@ -211,6 +210,22 @@ impl Diagnostics {
         let raised = std::mem::replace(&mut self.conditions, aside.conditions);
         self.conditions.extend(raised);
         self.total += aside.total;
+    }
+}
+
+/// What SIGNAL has said of an error, or its SQLSTATE.
+fn condition_of(e: &SqlError) -> Box<Condition> {
+    let said = e.condition.clone();
+    said.unwrap_or_else(|| Box::new(Condition::of(e.state)))
+}
+
+/// An error as an entry of the area.
+pub(super) fn entry_of(e: &SqlError) -> Warning {
+    Warning {
+        level: Level::Error,
+        code: e.code,
+        message: e.message.clone(),
+        condition: Some(condition_of(e)),
     }
 }
 
@@ -248,9 +263,8 @@ mod tests {
     #[test]
     fn a_mark_parts_what_came_before_from_what_came_after() {
         let (mut area, vars) = (Diagnostics::default(), vars(64, true));
-        let since = |area: &Diagnostics, mark| -> Vec<u16> {
-            area.since(mark).map(|(_, w)| w.code).collect()
-        };
+        let since =
+            |area: &Diagnostics, mark| -> Vec<u16> { area.since(mark).map(|w| w.code).collect() };
         warn(&mut area, &vars, 1);
         let mark = area.mark();
         warn(&mut area, &vars, 2);

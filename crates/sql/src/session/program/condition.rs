@@ -92,8 +92,7 @@ impl Session {
     fn handled_condition(&self) -> Result<(Raised, bool), SqlError> {
         let handled = self.program.handled.as_ref();
         let handled = handled.ok_or_else(errors::resignal_without_handler)?;
-        let warning = handled.conditions.get(handled.raised);
-        let warning = warning.ok_or_else(errors::resignal_without_handler)?;
+        let warning = &handled.raised;
         let condition = warning.condition.as_deref().cloned();
         let raised = Raised {
             condition: condition.unwrap_or_else(|| Condition::of(sqlstate_of(warning))),

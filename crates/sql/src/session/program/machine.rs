@@ -15,10 +15,10 @@ use esker_sql_catalog::catalog::RoutineDef;
 use esker_sql_catalog::exec_error::{ExecError, INTERRUPTED};
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_exec::Reserved;
-use esker_types::{Level, SqlError, SqlType, Value, errors};
+use esker_types::{Level, SqlError, SqlType, Value, Warning, errors};
 
 use super::super::Session;
-use super::super::diagnostics::Mark;
+use super::super::diagnostics::{Mark, entry_of};
 use super::call::OutParameter;
 use super::condition::sqlstate_of;
 use super::{Handled, Loaded};
@@ -381,8 +381,7 @@ impl Session {
             let at = frame.at.min(frame.program.code.len().saturating_sub(1));
             if let Some(handler) = self.handler_of(machine, at, seen) {
                 self.diagnostics.record(&self.vars, &e);
-                let raised = self.diagnostics.conditions().len().saturating_sub(1);
-                self.begin_handler(machine, handler, at, raised);
+                self.begin_handler(machine, handler, at, entry_of(&e));
                 return Ok(());
             }
             machine.frames.pop();
@@ -400,7 +399,7 @@ impl Session {
     /// Warnings that an instruction has left may have a handler; the last one counts.
     fn handle_warnings(&mut self, machine: &mut Machine, done: usize, before: Mark) {
         let mut found = None;
-        for (nth, warning) in self.diagnostics.since(before) {
+        for warning in self.diagnostics.since(before) {
             if warning.level == Level::Error {
                 continue;
             }
@@ -410,15 +409,15 @@ impl Session {
                 level: warning.level,
             };
             if let Some(handler) = self.handler_of(machine, done, seen) {
-                found = Some((handler, nth));
+                found = Some((handler, warning.clone()));
             }
         }
-        if let Some((handler, nth)) = found {
-            self.begin_handler(machine, handler, done, nth);
+        if let Some((handler, warning)) = found {
+            self.begin_handler(machine, handler, done, warning);
         }
     }
 
-    fn begin_handler(&mut self, machine: &mut Machine, handler: usize, at: usize, raised: usize) {
+    fn begin_handler(&mut self, machine: &mut Machine, handler: usize, at: usize, raised: Warning) {
         let frame = machine.frames.last_mut().expect("it has the handler");
         let handled = Arc::new(Handled {
             conditions: self.diagnostics.conditions().to_vec(),

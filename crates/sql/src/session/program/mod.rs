@@ -91,9 +91,10 @@ enum Inside {
 
 /// The diagnostics area as it was when a handler began.
 struct Handled {
+    /// What `max_error_count` has room for.
     conditions: Vec<Warning>,
-    /// Which of them is handled.
-    raised: usize,
+    /// What is handled, if it is not among them either.
+    raised: Warning,
 }
 
 /// A routine, compiled.
