@@ -102,7 +102,11 @@ pub(super) fn create_table(
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());
     }
-    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let kept = match create.like.is_some() {
+        true => built.checks.len(),
+        false => 0,
+    };
+    validate(ctx.eval, &name.name, &built.columns, &built.checks, kept)?;
     check_constraints(ctx, create, &name, &built)?;
     if !create.temporary {
         foreign::check_own_columns(ctx, &name, &built)?;

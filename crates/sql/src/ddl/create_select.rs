@@ -100,7 +100,7 @@ pub fn define(
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(create::without_primary_key());
     }
-    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    validate(ctx.eval, &name.name, &built.columns, &built.checks, 0)?;
     create::check_constraints(ctx, create, name, &built)?;
     if !create.temporary {
         foreign::check_as_parent(ctx, &Shape::built(name, &built))?;

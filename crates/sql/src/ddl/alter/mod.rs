@@ -325,7 +325,13 @@ fn check_result(
     if actions.iter().any(orders) && is_innodb && built.has_clustered() {
         ctx.warn_of_order(name);
     }
-    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    validate(
+        ctx.eval,
+        &name.name,
+        &built.columns,
+        &built.checks,
+        built.kept_checks,
+    )?;
     let snapshot = (!old.temporary).then(|| ctx.catalog.snapshot());
     let snapshot = snapshot.as_deref().map(|s| &**s);
     let (kept, added) = built.checks.split_at(built.kept_checks);

@@ -10,17 +10,26 @@ use esker_types::{EvalCtx, SqlError, SqlResult, errors};
 
 use super::{Binder, DISALLOWED, disallowed, hidden_index_name};
 
-/// Errors that a table's own expressions would have: unknown columns, functions that are not allowed.
+/// Errors that a table's own expressions would have: unknown columns, functions that are not allowed. The table has
+/// had the first `kept` CHECK constraints before.
 pub(crate) fn validate(
     ctx: &EvalCtx<'_>,
     table: &str,
     columns: &[ColumnDef],
     checks: &[CheckDef],
+    kept: usize,
 ) -> SqlResult<()> {
     let binder = Binder::new(ctx, table, columns);
-    for check in checks {
+    for (at, check) in checks.iter().enumerate() {
         let name = &check.name;
-        let bound = binder.bind(&check.text).map_err(|e| check_error(name, e))?;
+        let own = check.column.filter(|_| at >= kept);
+        let bound = binder.bind(&check.text).map_err(|e| match own {
+            Some(_) if e.code == 1054 => strays(name),
+            _ => check_error(name, e),
+        })?;
+        if let Some(own) = own {
+            check_own(name, columns, own, &bound)?;
+        }
         validate_check(name, columns, &bound)?;
     }
     for (at, column) in columns.iter().enumerate() {
@@ -225,6 +234,21 @@ fn depends_on_more(bound: &Expr) -> Option<&'static str> {
         _ => {}
     });
     refused
+}
+
+/// 3813: a column's own CHECK reads another column.
+fn check_own(name: &str, columns: &[ColumnDef], own: u32, bound: &Expr) -> SqlResult<()> {
+    let mut is_own = true;
+    bound.slots(&mut |slot| is_own &= columns[slot as usize].id == own);
+    match is_own {
+        true => Ok(()),
+        false => Err(strays(name)),
+    }
+}
+
+fn strays(name: &str) -> SqlError {
+    let text = format!("Column check constraint '{name}' references other column.");
+    SqlError::new(3813, "HY000", text)
 }
 
 fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<()> {
