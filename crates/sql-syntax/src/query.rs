@@ -49,6 +49,8 @@ impl Parser<'_> {
                 self.deprecate(Deprecation::InnerInto);
             }
             query.locking.extend(locking);
+        } else if self.at(Kw::INTO) {
+            return Err(errors::second_into());
         }
         Ok(query)
     }

@@ -570,6 +570,12 @@ pub fn commits_implicitly() -> SqlError {
     )
 }
 
+/// 3953
+pub fn second_into() -> SqlError {
+    let text = "Multiple INTO clauses in one query block.";
+    SqlError::new(3953, "HY000", text)
+}
+
 /// 3954
 pub fn misplaced_into() -> SqlError {
     let text = "Misplaced INTO clause, INTO is not allowed inside subqueries, and must be placed at end of UNION clauses.";

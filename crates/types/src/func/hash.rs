@@ -10,7 +10,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::call::{Call, int, string};
-use super::ret::{binary, const_int, int_null, string_type, system_text, text, uint, uint_null};
+use super::ret::{binary, const_int, int_null, string_type, system_text, text, uint};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::ctx::Work;
 use crate::error::SqlResult;
@@ -25,7 +25,7 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("crc32", 1, 1, PURE, uint::<10>, crc32),
     def("random_bytes", 1, 1, SESSION, binary::<1024>, random_bytes),
     def("uuid", 0, 0, SESSION, system_text::<36>, uuid),
-    def("uuid_short", 0, 0, SESSION, uint_null::<21>, uuid_short),
+    def("uuid_short", 0, 0, SESSION, uint::<21>, uuid_short),
     def("is_uuid", 1, 1, PURE, int_null::<1>, is_uuid),
     def("uuid_to_bin", 1, 2, TOTAL, binary::<16>, uuid_to_bin),
     def("bin_to_uuid", 1, 2, TOTAL, text::<36>, bin_to_uuid),

@@ -284,7 +284,12 @@ fn lock_name(c: &Call) -> SqlResult<String> {
         c.text(0).into_owned()
     };
     let name = String::from_utf8_lossy(&name).into_owned();
-    if name.is_empty() || name.chars().count() > MAX_LOCK_NAME {
+    if name.chars().count() > MAX_LOCK_NAME {
+        let message =
+            format!("User-level lock name '{name}' should not exceed {MAX_LOCK_NAME} characters.");
+        return Err(SqlError::new(4163, "42000", message));
+    }
+    if name.is_empty() {
         let shown = if c.null(0) { "NULL" } else { &name };
         let message = format!(
             "Incorrect user-level lock name '{shown}'. The name is empty, NULL, or can not be \

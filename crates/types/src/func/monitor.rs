@@ -27,7 +27,7 @@ pub(super) const DEFS: &[FuncDef] = &[
         0,
         0,
         SESSION,
-        uint::<21>,
+        uint_null::<21>,
         current_thread,
     ),
     def("ps_thread_id", 1, 1, SESSION, uint_null::<21>, thread_of),

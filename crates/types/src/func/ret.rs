@@ -4,6 +4,7 @@
 //! **Invariant**: a string result has a character set collation or `binary`, never none.
 
 use super::{ArgType, RetCtx, Signature};
+use crate::cast::parse_int;
 use crate::collation::{
     Charset, Coercibility, Collation, StringOperand, aggregate_for, aggregate_operands,
 };
@@ -213,7 +214,10 @@ pub fn const_int(arg: Option<&ArgType>) -> Option<i64> {
         Value::UInt(v) => Some(i64::try_from(*v).unwrap_or(i64::MAX)),
         Value::Decimal(d) => Some(d.to_i64().0),
         Value::Double(d) => Some(d.round() as i64),
-        Value::Str(s) => std::str::from_utf8(s).ok()?.trim().parse().ok(),
+        Value::Str(s) => {
+            let (number, _) = parse_int(s);
+            Some(number.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+        }
         _ => None,
     }
 }
