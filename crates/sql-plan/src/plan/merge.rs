@@ -143,8 +143,22 @@ impl<'b> Merge<'b> {
         merge.suits(outer).then_some(merge)
     }
 
+    /// Is it a key of WITH ROLLUP that would be an expression? The slot of a key is NULL where it is rolled up, and
+    /// what an expression reads is not.
+    fn is_rolled_up(&self, outer: &Block) -> bool {
+        let rolled_up = outer.group.as_ref().filter(|group| group.rollup.is_some());
+        let mut keys = rolled_up.iter().flat_map(|group| &group.keys);
+        keys.any(|key| {
+            key.as_column()
+                .is_some_and(|slot| self.stands_for.contains_key(&slot))
+        })
+    }
+
     /// Can the outer block's expressions be rewritten, and stay small?
     fn suits(&self, outer: &Block) -> bool {
+        if self.is_rolled_up(outer) {
+            return false;
+        }
         let sizes: HashMap<u32, usize> = self
             .stands_for
             .iter()
