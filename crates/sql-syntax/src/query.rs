@@ -479,6 +479,7 @@ impl Parser<'_> {
             _ if self.at_ident() => {
                 let name = self.ident()?;
                 if let Some(local) = self.local_operand(&name) {
+                    self.note_variable();
                     return Ok(local);
                 }
                 self.defer(errors::undeclared_variable(&name));
