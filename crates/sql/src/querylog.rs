@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use esker_binlog::files::Names;
 use esker_sql_syntax::digest::digest_without_secrets;
 use esker_types::SqlMode;
 use esker_vfs::{Env, File, OpenMode, OutsideFile, OutsideKind};
@@ -48,50 +49,74 @@ pub(crate) enum Place {
 }
 
 /// Variables that name files of the server outside of the data directory: logs are named so, or so with an ending.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 9] = [
     "caching_sha2_password_private_key_path",
     "caching_sha2_password_public_key_path",
     "log_bin_basename",
     "log_bin_index",
-    "relay_log_basename",
-    "relay_log_index",
+    "pid_file",
     "ssl_ca",
     "ssl_cert",
     "ssl_crl",
     "ssl_key",
 ];
+/// The same of relay logs: a channel's have its name behind a `-`.
+const OF_CHANNELS: [&str; 2] = ["relay_log", "relay_log_index"];
 
-/// Where those files are.
-pub(crate) fn other_files(data_dir: &Path, variable: &dyn Fn(&str) -> String) -> Vec<PathBuf> {
-    let named = OTHERS.iter().map(|name| variable(name));
-    let set = named.filter(|path| !path.is_empty());
-    set.map(|path| data_dir.join(path)).collect()
+/// A file of the server, or what names of several begin with.
+pub(crate) struct OtherFile {
+    path: PathBuf,
+    /// What may stand behind that in a name.
+    marks: &'static [char],
 }
 
-/// Is the file, whose path is the real one, one of these or a numbered one of them?
-fn is_one_of(real: &Path, others: &[PathBuf]) -> bool {
-    let name = |path: &Path| {
-        path.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
-    let is_it = |other: &PathBuf| {
-        let Ok(other) = OutsideFile::real_path(other) else {
+impl OtherFile {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            marks: &['.'],
+        }
+    }
+
+    /// Of a relay log that there is.
+    pub(crate) fn of_relay_log(names: &Names) -> [Self; 2] {
+        [names.dir().join(names.base()), names.index()].map(Self::new)
+    }
+
+    /// Is it the file whose path is the real one?
+    fn is(&self, real: &Path) -> bool {
+        let name = |path: &Path| {
+            path.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
+        let Ok(own) = OutsideFile::real_path(&self.path) else {
             return false;
         };
-        let (Some(found), Some(other_name)) = (name(real), name(&other)) else {
+        let (Some(found), Some(own_name)) = (name(real), name(&own)) else {
             return false;
         };
-        let numbered = found
-            .strip_prefix(&other_name)
-            .map(|rest| rest.starts_with('.'));
-        real.parent() == other.parent() && (found == other_name || numbered == Some(true))
-    };
-    others.iter().any(is_it)
+        let rest = found.strip_prefix(&own_name);
+        let is_named_so = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(self.marks));
+        real.parent() == own.parent() && is_named_so
+    }
+}
+
+/// Where those files are.
+pub(crate) fn other_files(data_dir: &Path, variable: &dyn Fn(&str) -> String) -> Vec<OtherFile> {
+    let set = |name: &&str| Some(variable(name)).filter(|path| !path.is_empty());
+    let of_server = OTHERS.iter().filter_map(set);
+    let of_server = of_server.map(|path| OtherFile::new(data_dir.join(path)));
+    let of_channels = OF_CHANNELS.iter().filter_map(set);
+    let of_channels = of_channels.map(|path| OtherFile {
+        path: data_dir.join(path.trim_end_matches(".index")),
+        marks: &['.', '-'],
+    });
+    of_server.chain(of_channels).collect()
 }
 
 /// Looks at the name of a log's file, which is relative to the data directory; `others` are files of the server that
 /// may be elsewhere.
-pub(crate) fn place(data_dir: &Path, name: &str, others: &[PathBuf]) -> Place {
+pub(crate) fn place(data_dir: &Path, name: &str, others: &[OtherFile]) -> Place {
     let path = data_dir.join(name);
     let Some(file) = path.file_name().filter(|_| !name.ends_with('/')) else {
         return Place::Nowhere;
@@ -113,7 +138,7 @@ pub(crate) fn place(data_dir: &Path, name: &str, others: &[PathBuf]) -> Place {
     };
     match OutsideFile::real_path(&path) {
         Err(_) => Place::Nowhere,
-        Ok(real) if is_one_of(&real, others) => Place::OfServer,
+        Ok(real) if others.iter().any(|other| other.is(&real)) => Place::OfServer,
         Ok(real) if real.starts_with(&data) => {
             match real.parent() == Some(&*data) && ends_like_log(&real) {
                 true => Place::Fine,
@@ -449,7 +474,12 @@ mod tests {
         std::os::unix::fs::symlink(data.join("accounts"), outside.path().join("link.log"))
             .expect("link");
         let elsewhere = outside.path().join("mine").display().to_string();
-        let others = [outside.path().join("binlog")];
+        let variable = |name: &str| match name {
+            "log_bin_basename" => outside.path().join("binlog").display().to_string(),
+            "relay_log_index" => outside.path().join("relay.index").display().to_string(),
+            _ => String::new(),
+        };
+        let others = other_files(&data, &variable);
         for (name, found) in [
             ("general.log", Place::Fine),
             ("new.err", Place::Fine),
@@ -457,6 +487,10 @@ mod tests {
             ("../binlog.000001", Place::OfServer),
             ("../binlog.index", Place::OfServer),
             ("../binlogs.txt", Place::Fine),
+            ("../binlog-1.txt", Place::Fine),
+            ("../relay.index", Place::OfServer),
+            ("../relay-one.index", Place::OfServer),
+            ("../relays.index", Place::Fine),
             (&*elsewhere, Place::Fine),
             ("accounts", Place::OfServer),
             ("general_log.csv", Place::OfServer),

@@ -407,6 +407,12 @@ fn persisted_variables_outlive_a_restart() {
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");
     }
+    // A label is a text.
+    c.run("CREATE TABLE d.e (a ENUM ('accounts')); INSERT INTO d.e VALUES ('accounts')");
+    for how in ["GLOBAL", "PERSIST", "PERSIST_ONLY"] {
+        let sql = format!("SET {how} general_log_file = (SELECT a FROM d.e)");
+        assert_eq!(c.code(&sql), Some(1231), "{sql}");
+    }
     server.stop();
     server.restart();
     let mut c = server.connect();

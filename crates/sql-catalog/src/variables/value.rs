@@ -315,7 +315,6 @@ fn enum_value(def: &VarDef, words: &[&str], given: &Value) -> SqlResult<VarValue
 fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
     match given {
         Value::Str(s) => check_text(def, &String::from_utf8_lossy(s)),
-        Value::Label(_, s) => check_text(def, &String::from_utf8_lossy(s)),
         Value::Null => match def.kind {
             VarKind::NullableText | VarKind::Suites(_) | VarKind::Charset { nullable: true } => {
                 Ok(VarValue::Null)

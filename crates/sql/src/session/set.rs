@@ -20,7 +20,7 @@ use super::names::session_variable;
 use super::{Session, SessionContext};
 use super::{refused, stopwords};
 use crate::persisted::Kept;
-use crate::querylog;
+use crate::querylog::{self, OtherFile};
 use crate::scheduler::DISABLED;
 
 /// Global variables that switch parts of the engine on and off.
@@ -105,7 +105,11 @@ impl Session {
         }
         let given = match value {
             None => None,
-            Some(e) => Some(self.evaluate(e, params)?.0),
+            // A label is a text to every check of values.
+            Some(e) => Some(match self.evaluate(e, params)?.0 {
+                Value::Label(_, text) => Value::Str(text.into_vec()),
+                value => value,
+            }),
         };
         self.set_variable(id, var, given).map_err(Into::into)
     }
@@ -540,7 +544,10 @@ impl SessionContext {
         };
         let (instance, text) = (&self.instance, String::from_utf8_lossy(text));
         let data_dir = instance.data_dir();
-        let others = querylog::other_files(data_dir, &|name| instance.variable_text(name));
+        let mut others = querylog::other_files(data_dir, &|name| instance.variable_text(name));
+        for channel in instance.channels.all() {
+            others.extend(OtherFile::of_relay_log(channel.relay().names()));
+        }
         match querylog::place(data_dir, &text, &others) {
             querylog::Place::Fine => Ok(()),
             _ => Err(errors::wrong_value(name, text)),
