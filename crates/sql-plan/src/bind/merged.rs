@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{CheckOption, TableDef, ViewColumn, ViewDef};
+use esker_sql_catalog::catalog::{CheckOption, TableDef, TableId, ViewColumn, ViewDef};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
@@ -39,6 +39,8 @@ pub struct MergedView {
     pub columns: Vec<Expr>,
     /// WHERE and ON of its query.
     conditions: Vec<Expr>,
+    /// Tables that subqueries of its WHERE and ON read, but for those of `views`.
+    read_inside: Vec<TableId>,
     /// The views that its query names.
     views: Vec<Rc<MergedView>>,
 }
@@ -51,6 +53,8 @@ struct Inside {
     conditions: Vec<Expr>,
     /// Its own WHERE.
     filter: Option<Expr>,
+    /// Tables that subqueries of these conditions read.
+    read_inside: Vec<TableId>,
     columns: Vec<(Expr, ColumnMeta)>,
     /// By column: why it may not be read.
     refused: Vec<Option<SqlError>>,
@@ -112,12 +116,14 @@ fn bind_inside(
     scope.merges_views = true;
     scope.widen(first_slot);
     let is_join = !matches!(*select.from, [ast::TableRef::Table(_)]);
+    let first_read = env.tables_read().len();
     let join = bind_from(env, need.inside_view(is_join), &mut scope, &select.from)?;
     let join = join.ok_or_else(errors::no_tables_used)?;
     let conditions = std::mem::take(&mut scope.view_conditions);
     scope.clause.set(Clause::Where);
     let filter = select.filter.as_ref();
     let filter = filter.map(|f| bind_filter(env, &scope, f)).transpose()?;
+    let read_inside = env.read_inside_since(first_read);
     scope.clause.set(Clause::FieldList);
     scope.refused = Some(RefCell::default());
     let outputs = bind_items(env, &scope, &select.items)?.into_iter();
@@ -126,6 +132,7 @@ fn bind_inside(
         join,
         conditions,
         filter,
+        read_inside,
         columns,
         refused,
         scope,
@@ -166,8 +173,10 @@ fn add(
     scope.widen(inside.scope.width());
     let tables = inside.scope.tables;
     let named = tables.iter().filter(|t| t.views.is_empty());
-    let views = named.filter_map(|t| t.merged.clone()).collect();
+    let views: Vec<_> = named.filter_map(|t| t.merged.clone()).collect();
+    let is_own = |id: &TableId| !views.iter().any(|view| view.rereads(*id));
     let merged = MergedView {
+        read_inside: inside.read_inside.into_iter().filter(is_own).collect(),
         def: view.clone(),
         columns: inside.columns.into_iter().map(|(e, _)| e).collect(),
         conditions: own,
@@ -214,8 +223,9 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
         && block.limit.is_none()
         && block.output.iter().any(|e| column_behind(e).is_some())
         && block.join.as_ref().is_some_and(JoinNode::is_inner);
-    // MySQL looks at a table that a subquery reads again when a view of several is changed, not when it is made.
-    let is_of_one = matches!(*select.from, [ast::TableRef::Table(_)]);
+    // Which table a view of several changes is known when it is changed (see `rereads`).
+    let is_base = |table: &&ScopeTable| table.base_def().is_some();
+    let is_of_one = block.tables.iter().filter(is_base).count() == 1;
     if !is_plain || is_of_one && env.reads_again_in_subquery() {
         return Ok(false);
     }
@@ -264,6 +274,16 @@ fn has_updatable(env: &BindEnv<'_>, ctes: &[ast::Cte], from: &[ast::TableRef]) -
 }
 
 impl MergedView {
+    /// Does a subquery of its own conditions read the table? UPDATE of that table through the view is refused then.
+    pub fn rereads_itself(&self, id: TableId) -> bool {
+        self.read_inside.contains(&id)
+    }
+
+    /// Does one of its conditions, or of those of views in it? So is INSERT.
+    pub fn rereads(&self, id: TableId) -> bool {
+        self.rereads_itself(id) || self.views.iter().any(|view| view.rereads(id))
+    }
+
     /// What rows have to meet that are stored through the view: its WITH CHECK OPTION, and those of the views below.
     pub fn checked(&self) -> Vec<Expr> {
         let mut conditions = Vec::new();

@@ -418,6 +418,13 @@ impl<'a> BindEnv<'a> {
         self.reads.borrow().iter().map(|(id, _)| *id).collect()
     }
 
+    /// Those that subqueries read, but for the `first` tables that were read.
+    fn read_inside_since(&self, first: usize) -> Vec<TableId> {
+        let reads = self.reads.borrow();
+        let inside = reads[first..].iter().filter(|(_, is_inside)| *is_inside);
+        inside.map(|(id, _)| *id).collect()
+    }
+
     /// Does a subquery read a table that is read outside of it, too?
     fn reads_again_in_subquery(&self) -> bool {
         let reads = self.reads.borrow();

@@ -226,6 +226,10 @@ impl InsertTarget {
             shown.try_for_each(|column| scope.assigned(ColumnAt { table: 0, column }).map(drop))?;
         }
         let table = scope.tables[at].base_def().ok_or_else(refused)?.clone();
+        let through = scope.tables[0].merged.as_ref();
+        if through.is_some_and(|view| view.rereads(table.id)) {
+            return Err(refused());
+        }
         let shown = shown_columns(&scope, at).ok_or_else(refused)?;
         let named = scope.seen_through(0, at).ok_or_else(refused)?;
         let over_table = |check: ViewCheck| check.over_table(&scope, at);

@@ -246,7 +246,12 @@ fn assignments_by_table(
         let found = target.add_target(at.table).map(|t| t.def.clone());
         let scope = &target.scope;
         let alias = &scope.tables[view.unwrap_or(at.table)].alias;
-        let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
+        let refused = || not_updatable(alias, "UPDATE");
+        let def = found.ok_or_else(refused)?;
+        let through = view.and_then(|place| scope.tables[place].merged.as_ref());
+        if through.is_some_and(|view| view.rereads_itself(def.id)) {
+            return Err(refused());
+        }
         let seen = view.and_then(|place| scope.seen_through(place, at.table));
         let def = seen.unwrap_or(def);
         env.names.check_columns(need, &def, &[at.column], true)?;
