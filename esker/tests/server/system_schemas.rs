@@ -664,6 +664,13 @@ fn functions_of_sys_answer_as_mysql_s() {
         assert_eq!(c.code(&format!("SELECT sys.{call}")), Some(code), "{call}");
     }
     assert_eq!(c.value("SELECT COUNT(*) FROM sys.sys_config"), "6");
+    c.run("CREATE USER nobody");
+    let mut nobody = Client::connect("127.0.0.1", server.port, "nobody", "", None).expect("log in");
+    for call in ["ps_thread_account(1)", "format_bytes(1)"] {
+        assert_eq!(nobody.code(&format!("SELECT sys.{call}")), Some(1370));
+    }
+    c.run("GRANT EXECUTE ON sys.* TO nobody");
+    assert_eq!(nobody.value("SELECT sys.format_bytes(1)"), "   1 bytes");
 }
 
 #[test]

@@ -153,7 +153,7 @@ pub(super) fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
         .iter()
         .filter_map(|p| {
             let d = p.detail();
-            if !all && d.user != viewer.user {
+            if !all && !p.is_of(&viewer.user) {
                 return None;
             }
             let seconds = (now - p.since_micros()).max(0) / 1_000_000;
@@ -181,7 +181,7 @@ fn transactions(viewer: &Viewer) -> Vec<Vec<Value>> {
     let rows = sessions.iter().filter_map(|p| {
         let d = p.detail();
         let started = d.transaction?;
-        if !all && d.user != viewer.user {
+        if !all && !p.is_of(&viewer.user) {
             return None;
         }
         let state = match (d.command, d.state) {

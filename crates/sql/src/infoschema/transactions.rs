@@ -21,8 +21,7 @@ pub(super) fn rows(viewer: &Viewer) -> Vec<Vec<Value>> {
     let clustered = clustered_trees(viewer);
     let sessions = viewer.instance.registry.list();
     let of_one = |process: &Arc<Process>| {
-        let detail = process.detail();
-        let is_shown = all || detail.user == viewer.user;
+        let is_shown = all || process.is_of(&viewer.user);
         is_shown.then(|| row(viewer, process, &clustered)).flatten()
     };
     sessions.iter().filter_map(of_one).collect()

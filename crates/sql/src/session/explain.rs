@@ -236,7 +236,7 @@ impl SessionContext {
     fn running_plan(&self, id: u64) -> SqlResult<Option<RunningPlan>> {
         let process = self.instance.registry.find(id)?;
         let detail = process.detail();
-        if detail.user != self.user {
+        if !process.is_of(&self.user) {
             self.require("PROCESS")?;
         }
         let is_own = id == self.process.id;

@@ -44,7 +44,7 @@ impl SessionContext {
     /// KILL of another session (or this one).
     fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
         let target = self.instance.registry.find_to_kill(id)?;
-        if target.detail().user != self.user {
+        if !target.is_of(&self.user) {
             let not_owner =
                 |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
             self.require_any(&["SUPER", "CONNECTION_ADMIN"])

@@ -155,7 +155,7 @@ impl Session {
         let detail = process.detail();
         let sees_all = self.context.access.global();
         let may_see =
-            detail.user == self.context.user || sees_all.contains(Privileges::of(&["PROCESS"]));
+            process.is_of(&self.context.user) || sees_all.contains(Privileges::of(&["PROCESS"]));
         if !may_see {
             return format!("connection {}", process.id);
         }

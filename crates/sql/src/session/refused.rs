@@ -40,7 +40,7 @@ const QUOTES: (usize, usize) = (10, 11);
 const MAX_MESSAGE: u32 = 999_999;
 
 /// # Errors
-/// 1231.
+/// 1231; 1227 for a folder without FILE.
 pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<()> {
     let is_fine = match name {
         "ft_boolean_syntax" => is_syntax(text),
@@ -59,7 +59,11 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
             };
             text.is_empty() || text.split(';').all(is_place)
         }
-        "innodb_tmpdir" => text.is_empty() || ctx.instance.env.fs.list(text.as_ref()).is_ok(),
+        "innodb_tmpdir" => {
+            // Whoever may read no file hears of no folder either.
+            ctx.require("FILE")?;
+            !text.is_empty() && ctx.instance.env.fs.list(text.as_ref()).is_ok()
+        }
         "log_error_suppression_list" => text.is_empty() || text.split(',').all(is_message),
         _ => true,
     };

@@ -182,6 +182,11 @@ impl Process {
         self.detail.lock().clone()
     }
 
+    /// Is it a session of this user? What serves the server itself is nobody's, whatever it is called.
+    pub fn is_of(&self, user: &str) -> bool {
+        !self.connection.inside && self.detail.lock().user == user
+    }
+
     /// Does it wait for its client?
     pub fn is_idle(&self) -> bool {
         self.detail.lock().command == "Sleep"

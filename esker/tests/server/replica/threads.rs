@@ -58,6 +58,19 @@ fn threads_of_a_channel_are_listed_and_can_be_killed() {
         c.lines(hosts),
         [inside, inside, inside, "connecting host|NULL|NULL"]
     );
+    // They are nobody's, whatever an account is called.
+    c.run("CREATE USER 'system user'");
+    let mut other =
+        Client::connect("127.0.0.1", replica.port, "system user", "", None).expect("log in");
+    assert_eq!(
+        other.lines("SELECT COUNT(*) FROM information_schema.processlist"),
+        ["1"]
+    );
+    all_wait(&mut c);
+    let coordinator = ids(&mut c, COORDINATOR).remove(0);
+    assert_eq!(other.code(&format!("KILL {coordinator}")), Some(1095));
+    drop(other);
+    c.run("DROP USER 'system user'");
     // A receiver ends without an error; its entry goes with it.
     kill(&mut c, "KILL", RECEIVER);
     eventually("the receiver has ended", || status(&mut c)[10] == "No");

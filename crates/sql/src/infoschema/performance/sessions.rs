@@ -116,7 +116,7 @@ fn all_attributes(viewer: &Viewer) -> Vec<Vec<Value>> {
 
 fn account_attributes(viewer: &Viewer) -> Vec<Vec<Value>> {
     let all = viewer.may("PROCESS");
-    attributes(viewer, |p| all || p.detail().user == viewer.user)
+    attributes(viewer, |p| all || p.is_of(&viewer.user))
 }
 
 fn attributes(viewer: &Viewer, is_shown: impl Fn(&Process) -> bool) -> Vec<Vec<Value>> {
