@@ -156,12 +156,7 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
         drop(runtime.block_on(Doors::open(&config.bind_address, config.port, 1))?);
     }
     let starting = begin(&config, &env)?;
-    let tls = Tls::load(
-        &config.data_dir,
-        &env,
-        &|name| starting.variable_text(name),
-        &|name| starting.variable_is_on(name),
-    )?;
+    let tls = tls_at_start(&config, &env, &starting)?;
     let served = runtime.block_on(serve(&config, starting, tls, hooks));
     let grace = match &served {
         Ok(Some(served)) => served.grace_left,
@@ -194,6 +189,22 @@ fn settings(config: &Config) -> Vec<Setting> {
     settings.push(own("bind_address", config.bind_address.clone()));
     settings.push(own("datadir", format!("{}/", config.data_dir.display())));
     settings
+}
+
+/// TLS as options and kept settings say. A setting of SET PERSIST keeps nobody from starting the server, as in MySQL:
+/// only a server that runs can take it back. What an option asks for, and cannot be had, is an error.
+fn tls_at_start(config: &Config, env: &Env, starting: &Starting) -> Result<Tls, StartError> {
+    let text = |name: &str| starting.variable_text(name);
+    let is_on = |name: &str| starting.variable_is_on(name);
+    match Tls::load(&config.data_dir, env, &text, &is_on) {
+        Err(e) if !is_on("require_secure_transport") && starting.keeps_any(&Tls::variables()) => {
+            tracing::warn!(
+                "TLS is off, for what SET PERSIST has kept cannot be had (RESET PERSIST takes it back): {e}"
+            );
+            Ok(Tls::none(&text))
+        }
+        loaded => loaded,
+    }
 }
 
 fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {

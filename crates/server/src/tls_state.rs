@@ -72,6 +72,11 @@ impl Tls {
         Ok(loaded)
     }
 
+    /// What it is made of.
+    pub(crate) fn variables() -> [&'static str; CURRENT.len()] {
+        CURRENT.map(|(_, variable)| variable)
+    }
+
     /// No TLS, with what the variables say.
     pub(crate) fn none(variable: &dyn Fn(&str) -> String) -> Self {
         let status = CURRENT.map(|(name, from)| (name, variable(from)));

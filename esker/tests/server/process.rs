@@ -312,9 +312,10 @@ fn certificates_are_read_again() {
 fn settings_of_tls_hold_from_the_next_reload() {
     let dir = tempfile::tempdir().expect("folder");
     let mut server = Server::start(dir.path(), &[]);
+    let port = server.port;
     let encrypted = |tls| {
         let target = Connect {
-            endpoint: Endpoint::Tcp("localhost".into(), server.port),
+            endpoint: Endpoint::Tcp("localhost".into(), port),
             user: "root".into(),
             password: String::new(),
             database: None,
@@ -375,6 +376,15 @@ fn settings_of_tls_hold_from_the_next_reload() {
     admin.run("SET GLOBAL ssl_cert = DEFAULT");
     admin.run("ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_main NO ROLLBACK ON ERROR");
     assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.2"));
+    // What was kept and cannot be had does not keep the server from its next start.
+    admin.run("SET PERSIST ssl_cert = '/nothing.pem'");
+    server.stop();
+    server.restart();
+    assert_eq!(encrypted(TlsMode::Required), None);
+    server.connect().run("RESET PERSIST ssl_cert");
+    server.stop();
+    server.restart();
+    assert!(encrypted(TlsMode::Required).is_some());
     server.stop();
 }
 

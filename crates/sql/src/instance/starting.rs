@@ -107,6 +107,12 @@ impl Starting {
         self.globals.named(name).is_on()
     }
 
+    /// Does one of the variables have a value that SET PERSIST has kept?
+    pub fn keeps_any(&self, names: &[&str]) -> bool {
+        let kept = self.persisted.all();
+        names.iter().any(|name| kept.contains_key(*name))
+    }
+
     /// The text of a global variable; empty where it is NULL.
     pub fn variable_text(&self, name: &str) -> String {
         self.globals.named(name).as_text().to_owned()
