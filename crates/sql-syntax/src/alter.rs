@@ -192,24 +192,20 @@ impl Parser<'_> {
                     actions.push(constraint_action(constraint));
                     return Ok(());
                 }
-                let (def, key) = p.new_column()?;
                 actions.push(AlterAction::AddColumn {
-                    def: Box::new(def),
+                    def: Box::new(p.new_column()?),
                     position: ColumnPosition::Unchanged,
                     if_not_exists,
                 });
-                actions.extend(key.map(AlterAction::AddForeignKey));
                 Ok(())
             })?;
             return self.expect(Tok::RParen);
         }
-        let (def, key) = self.new_column()?;
         actions.push(AlterAction::AddColumn {
-            def: Box::new(def),
+            def: Box::new(self.new_column()?),
             position: self.column_position()?,
             if_not_exists,
         });
-        actions.extend(key.map(AlterAction::AddForeignKey));
         Ok(())
     }
 

@@ -7,8 +7,8 @@
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{
-    CreateTable, CreateView, DatabaseOption, DdlOptions, DropTables, ForeignKey, LockWait,
-    ObjectName, OnDuplicate, RenameTables, Span, Statement,
+    CreateTable, CreateView, DatabaseOption, DdlOptions, DropTables, LockWait, ObjectName,
+    OnDuplicate, RenameTables, Span, Statement,
 };
 use super::index::TableConstraint;
 use super::keyword::Kw;
@@ -236,13 +236,12 @@ impl Parser<'_> {
     fn table_element(&mut self, table: &mut CreateTable) -> SqlResult<()> {
         match self.table_constraint()? {
             Some(TableConstraint::Index(index)) => table.indexes.push(index),
-            Some(TableConstraint::ForeignKey(key)) => add_foreign_key(table, key),
-            Some(TableConstraint::Check(check)) => table.checks.push(check),
-            None => {
-                let (column, key) = self.new_column()?;
-                table.columns.push(column);
-                key.into_iter().for_each(|key| add_foreign_key(table, key));
+            Some(TableConstraint::ForeignKey(mut key)) => {
+                key.follows = table.indexes.len();
+                table.foreign_keys.push(key);
             }
+            Some(TableConstraint::Check(check)) => table.checks.push(check),
+            None => table.columns.push(self.new_column()?),
         }
         Ok(())
     }
@@ -372,9 +371,4 @@ impl Parser<'_> {
         }
         Ok(Statement::CreateView(Box::new(view)))
     }
-}
-
-fn add_foreign_key(table: &mut CreateTable, mut key: ForeignKey) {
-    key.follows = table.indexes.len();
-    table.foreign_keys.push(key);
 }

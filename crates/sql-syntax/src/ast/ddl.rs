@@ -227,7 +227,7 @@ pub enum KeyPartKind {
     Expr(SourceExpr),
 }
 
-/// FOREIGN KEY, or REFERENCES of a column.
+/// FOREIGN KEY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
     /// Constraint name.
@@ -240,7 +240,7 @@ pub struct ForeignKey {
     pub columns: Vec<Ident>,
     /// Referenced table.
     pub table: ObjectName,
-    /// Referenced columns; empty for those of the primary key.
+    /// Referenced columns.
     pub ref_columns: Vec<Ident>,
     /// ON DELETE.
     pub on_delete: Option<RefAction>,

@@ -313,12 +313,12 @@ pub(super) fn drawn(
     let mut keys = create.foreign_keys.iter().peekable();
     for (at, index) in create.indexes.iter().enumerate() {
         while let Some(key) = keys.next_if(|key| key.follows <= at) {
-            draft.add_foreign_key(ctx, key, &name.schema)?;
+            draft.add_foreign_key(key, &name.schema)?;
         }
         draft.add_index(ctx.eval, index, ctx.rules_of(index)?)?;
     }
     for key in keys {
-        draft.add_foreign_key(ctx, key, &name.schema)?;
+        draft.add_foreign_key(key, &name.schema)?;
     }
     ctx.fit_to_engine(&mut draft, options.engine.unwrap_or_default())?;
     if options.is_ascending_only(None) {

@@ -12,7 +12,6 @@ use esker_sql_catalog::catalog::{
 use esker_sql_syntax::ast::{self, RefAction};
 use esker_types::{SqlError, SqlResult};
 
-use super::DdlCtx;
 use super::draft::{Draft, DraftIndex, DraftPart, PartColumn};
 use super::foreign::duplicate_name;
 use super::names::{self, TableName};
@@ -24,7 +23,6 @@ pub(super) struct DraftKey {
     pub(super) name: Option<Box<str>>,
     columns: Vec<PartColumn>,
     parent: (Arc<str>, Arc<str>),
-    /// Empty: those of the own primary key, which may be drawn up later.
     parent_columns: Vec<Box<str>>,
     on_delete: ReferentialAction,
     on_update: ReferentialAction,
@@ -55,27 +53,6 @@ pub(super) fn last_key(def: &TableDef) -> u64 {
         .unwrap_or(0)
 }
 
-/// The columns of a parent's primary key; none if there is no such table, or it has none.
-fn primary_columns(ctx: &DdlCtx<'_>, schema: &str, name: &str) -> Vec<Box<str>> {
-    let parent = ctx.catalog.resolve(schema, name);
-    let Some(parent) = parent.filter(|parent| parent.has_primary_key()) else {
-        return Vec::new();
-    };
-    let parts = parent.primary().parts.iter();
-    parts
-        .map(|part| parent.columns[part.col].name.as_ref().into())
-        .collect()
-}
-
-/// 1239.
-fn unmatched(name: Option<&str>) -> SqlError {
-    let name = name.unwrap_or("foreign key without name");
-    let text = format!(
-        "Incorrect foreign key definition for '{name}': Key reference and table reference don't match"
-    );
-    SqlError::new(1239, "42000", text)
-}
-
 impl DraftKey {
     /// A key to what the table is to be called is one to itself.
     pub(super) fn turn_to_itself(&mut self, to: &TableName, old: &TableDef) {
@@ -100,25 +77,17 @@ impl DraftKey {
 
 impl Draft {
     /// Adds a foreign key as written in a statement about a table of `schema`.
-    pub(super) fn add_foreign_key(
-        &mut self,
-        ctx: &DdlCtx<'_>,
-        key: &ast::ForeignKey,
-        schema: &str,
-    ) -> SqlResult<()> {
+    pub(super) fn add_foreign_key(&mut self, key: &ast::ForeignKey, schema: &str) -> SqlResult<()> {
         let name = key.name.as_ref().map(|n| n.text.clone());
         for name in [&key.name, &key.index].into_iter().flatten() {
             names::check_index(&name.text)?;
         }
-        let of_parent = key.table.schema.as_ref().map_or(schema, |s| &*s.text);
-        let refers_to_itself = *schema == *of_parent && *self.name == *key.table.name.text;
-        let parent_columns = match key.ref_columns.is_empty() && !refers_to_itself {
-            true => primary_columns(ctx, of_parent, &key.table.name.text),
-            false => key.ref_columns.iter().map(|c| c.text.clone()).collect(),
-        };
-        let is_open = parent_columns.is_empty() && refers_to_itself;
-        if key.columns.len() != parent_columns.len() && !is_open {
-            return Err(unmatched(name.as_deref()));
+        if key.columns.len() != key.ref_columns.len() {
+            let name = name.as_deref().unwrap_or("foreign key without name");
+            let text = format!(
+                "Incorrect foreign key definition for '{name}': Key reference and table reference don't match"
+            );
+            return Err(SqlError::new(1239, "42000", text));
         }
         let columns = key.columns.iter();
         let columns: Vec<PartColumn> = columns.map(|c| PartColumn::Name(c.text.clone())).collect();
@@ -143,11 +112,12 @@ impl Draft {
             is_written: false,
             existing: None,
         });
+        let of_parent = key.table.schema.as_ref().map_or(schema, |s| &*s.text);
         self.foreign_keys.push(DraftKey {
             name,
             columns,
             parent: (of_parent.into(), (&*key.table.name.text).into()),
-            parent_columns,
+            parent_columns: key.ref_columns.iter().map(|c| c.text.clone()).collect(),
             on_delete: action_of(key.on_delete),
             on_update: action_of(key.on_update),
             is_new: true,
@@ -186,7 +156,7 @@ impl Draft {
     /// The finished keys, and the names of the new ones.
     ///
     /// # Errors
-    /// 1826 for a new name that comes twice, 1239 where the own primary key has not as many columns.
+    /// 1826 for a new name that comes twice.
     pub(super) fn finish_keys(&self) -> SqlResult<(Vec<ForeignKeyDef>, Vec<Box<str>>)> {
         let prefix = format!("{}_ibfk_", self.name);
         let mut last = self.last_key;
@@ -203,19 +173,12 @@ impl Draft {
                 }
                 new.push(name.clone());
             }
-            let parent_columns = match key.parent_columns.is_empty() {
-                true => self.own_primary_columns(),
-                false => key.parent_columns.clone(),
-            };
-            if key.columns.len() != parent_columns.len() {
-                return Err(unmatched(key.name.as_deref()));
-            }
             let columns = key.columns.iter();
             keys.push(ForeignKeyDef {
                 name,
                 columns: columns.filter_map(|c| self.column_id(c)).collect(),
                 parent: key.parent.clone(),
-                parent_columns,
+                parent_columns: key.parent_columns.clone(),
                 on_delete: key.on_delete,
                 on_update: key.on_update,
             });
@@ -225,15 +188,6 @@ impl Draft {
                 .all(|k| k.columns.len() == k.parent_columns.len())
         );
         Ok((keys, new))
-    }
-
-    fn own_primary_columns(&self) -> Vec<Box<str>> {
-        let primary = self.indexes.iter().find(|index| index.primary);
-        let parts = primary.into_iter().flat_map(|index| &index.parts);
-        let positions = parts.filter_map(|part| self.part_position(part));
-        positions
-            .map(|at| self.columns[at].def.name.as_ref().into())
-            .collect()
     }
 
     /// 1828 for a column of the old table that is gone, while a foreign key needs it.

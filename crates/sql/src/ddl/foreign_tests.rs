@@ -27,13 +27,11 @@ fn definitions_are_shown_with_their_indexes() {
     assert_eq!(
         keys(&bench, "c"),
         [
-            "KEY `w` (`w`)",
             "KEY `k1` (`z`)",
             "KEY `ix` (`x`)",
             "KEY `zz` (`y`,`z`)",
             "KEY `k2` (`y`)",
-            "CONSTRAINT `c_ibfk_1` FOREIGN KEY (`w`) REFERENCES `p` (`id`)",
-            "CONSTRAINT `c_ibfk_2` FOREIGN KEY (`x`) REFERENCES `p` (`id`) ON DELETE RESTRICT",
+            "CONSTRAINT `c_ibfk_1` FOREIGN KEY (`x`) REFERENCES `p` (`id`) ON DELETE RESTRICT",
             "CONSTRAINT `zz` FOREIGN KEY (`y`, `z`) REFERENCES `p` (`u`, `s`) ON DELETE CASCADE ON UPDATE SET NULL",
         ]
     );
@@ -46,7 +44,6 @@ fn definitions_are_shown_with_their_indexes() {
     assert_eq!(
         keys(&bench, "l"),
         [
-            "KEY `w` (`w`)",
             "KEY `k1` (`z`)",
             "KEY `ix` (`x`)",
             "KEY `zz` (`y`,`z`)",
@@ -165,7 +162,7 @@ fn what_cannot_be_a_key_is_refused_as_mysql_does() {
             "Incorrect foreign key definition for 'foreign key without name': Key reference and table reference don't match",
         ),
         (
-            "(x INT, y INT, CONSTRAINT f FOREIGN KEY (x, y) REFERENCES p)",
+            "(x INT, CONSTRAINT f FOREIGN KEY (x) REFERENCES p)",
             1239,
             "Incorrect foreign key definition for 'f': Key reference and table reference don't match",
         ),

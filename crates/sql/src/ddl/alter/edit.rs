@@ -223,7 +223,7 @@ impl<'a> Edit<'a> {
 
     /// Where the statement moves the table as well, parents without a database are of that one.
     fn add_foreign_key(&mut self, key: &ast::ForeignKey) -> SqlResult<()> {
-        self.draft.add_foreign_key(self.ctx, key, &self.to.schema)?;
+        self.draft.add_foreign_key(key, &self.to.schema)?;
         // A name of its own that the table is only to get is not one for itself, as in MySQL.
         if *self.to.name == *self.old.name
             && let Some(key) = self.draft.foreign_keys.last_mut()
