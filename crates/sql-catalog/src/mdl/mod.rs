@@ -320,12 +320,12 @@ impl LockSet {
         self.pending.is_some() || self.holds_for(MdlDuration::Statement)
     }
 
-    /// Keeps the statement's locks until UNLOCK TABLES.
-    pub fn keep_statement_locks(&mut self) {
+    /// Keeps the statement's locks for longer.
+    pub fn keep_statement_locks(&mut self, duration: MdlDuration) {
         let mut held = self.owner.held();
         let of_statement = |h: &&mut Held| h.duration == MdlDuration::Statement;
         for held in held.iter_mut().filter(of_statement) {
-            held.duration = MdlDuration::Explicit;
+            held.duration = duration;
         }
     }
 

@@ -130,8 +130,11 @@ pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
         catalog.locks().global().clone(),
         catalog.locks().commit().clone(),
     );
-    locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Global)?;
-    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Global)
+    // A statement that ends in an error holds neither of them then.
+    locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Statement)?;
+    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Statement)?;
+    locks.keep_statement_locks(MdlDuration::Global);
+    Ok(())
 }
 
 /// LOCK INSTANCE FOR BACKUP: rows may change, what there is may not.

@@ -450,7 +450,9 @@ fn lock_tables_restricts_what_may_be_changed() {
     let tables = [table("w", true), table("r", false)];
     let catalog = bench.catalog.clone();
     assert!(lock_tables::lock(&catalog, &mut bench.locks, &tables, &[], Some("d")).is_ok());
-    bench.locks.keep_statement_locks();
+    bench
+        .locks
+        .keep_statement_locks(esker_sql_catalog::mdl::MdlDuration::Explicit);
     let mdl = |name: &str| {
         catalog
             .table_or_error("d", name)
@@ -489,6 +491,19 @@ fn lock_tables_restricts_what_may_be_changed() {
     assert_eq!(bench.code("CREATE TABLE y (a INT)"), 1223);
     lock_tables::unlock(&mut bench.locks);
     bench.ok("CREATE TABLE y (a INT)");
+
+    // A statement that ends while it waits for a commit holds nothing.
+    let mut commits = LockSet::new(catalog.locks());
+    let (commit, mode) = (
+        catalog.locks().commit().clone(),
+        MdlMode::IntentionExclusive,
+    );
+    let duration = esker_sql_catalog::mdl::MdlDuration::Statement;
+    assert!(commits.acquire(&commit, mode, duration).is_ok());
+    let waits = lock_tables::lock_globally(&catalog, &mut bench.locks);
+    assert!(matches!(waits, Err(ExecError::Wait(_))));
+    bench.locks.release_statement();
+    bench.ok("CREATE TABLE z (a INT)");
 }
 
 #[test]

@@ -26,7 +26,8 @@ impl Session {
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         self.lock_with_views(tables)?;
-        self.locks.keep_statement_locks();
+        self.locks
+            .keep_statement_locks(esker_sql_catalog::mdl::MdlDuration::Explicit);
         self.txn.learn_of_commits();
         Ok(ok(seq))
     }
