@@ -6,7 +6,7 @@
 
 use esker_binlog::event::EventType;
 use esker_binlog::event::group::GtidEvent;
-use esker_binlog::files::{Names, Place, Scan, View};
+use esker_binlog::files::{FIRST_EVENT, Names, Place, Scan, View};
 use esker_binlog::gtid::GtidSet;
 use esker_engine::Seq;
 use esker_types::SqlResult;
@@ -49,9 +49,20 @@ impl Instance {
         let (Some(published), Some(names)) = (self.binlog.published(), self.binlog.names()) else {
             return Ok(None);
         };
-        let Some((place, view)) = published.place(snapshot) else {
+        let Some((mut place, view)) = published.place(snapshot) else {
             return Ok(None);
         };
+        let oldest = view.files.first().map_or(place.file, |file| file.number);
+        if place.file < oldest {
+            // Its file is purged: what comes behind it begins with the oldest that there is, unless some of it is
+            // gone as well.
+            let newest = published.place(Seq::MAX);
+            let is_newest = newest.is_some_and(|(newest, _)| newest == place);
+            if !is_newest && place.file.0 + 1 != oldest.0 {
+                return Ok(None);
+            }
+            (place.file, place.offset) = (oldest, FIRST_EVENT);
+        }
         let mut executed = (*view.executed).clone();
         let behind = self.gtids_behind(names, &view, place);
         executed.subtract(&behind.map_err(|e| failed(&e))?);
