@@ -94,9 +94,10 @@ impl Upkeep {
         let view = set.published().view();
         let mut total: u64 = view.files.iter().map(|f| f.size).sum();
         let mut keep = view.files.iter().peekable();
+        // Never the last one, which is written to.
         while total > self.space_limit
+            && keep.len() > 1
             && let Some(oldest) = keep.next()
-            && keep.peek().is_some()
         {
             total -= oldest.size;
         }

@@ -59,7 +59,7 @@ impl Session {
                 return Err(errors::wrong_arguments("PURGE LOGS BEFORE").into());
             }
         };
-        Ok(u32::try_from(seconds).unwrap_or(0))
+        Ok(u32::try_from(seconds.max(0)).unwrap_or(u32::MAX))
     }
 }
 
