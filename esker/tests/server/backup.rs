@@ -7,6 +7,7 @@ use esker_binlog::event::EventType;
 use esker_binlog::event::rows::{RowChange, Rows};
 use esker_binlog::event::table_map::TableMap;
 use esker_binlog::files::Scan;
+use esker_server::client::Client;
 use esker_types::Value;
 use esker_vfs::OsFs;
 
@@ -155,4 +156,27 @@ fn a_snapshot_knows_its_position_without_a_lock() {
     assert_eq!(now[0].split('|').nth(1), status[0].split('|').next());
     let local = c.value("SELECT JSON_UNQUOTE(JSON_EXTRACT(local, '$.binary_log_file')) FROM performance_schema.log_status");
     assert_eq!(Some(&*local), status[0].split('|').next());
+}
+
+#[test]
+fn a_snapshot_is_in_no_file_that_is_purged() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
+    let place = |c: &mut Client| {
+        c.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+        let status = c.rows("SHOW STATUS LIKE 'binlog_snapshot%'");
+        let value = |at: usize| status[at][1].clone().expect("a value");
+        (value(0), value(2))
+    };
+    let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    c.run("FLUSH BINARY LOGS; FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000003'");
+    assert_eq!(place(&mut c), ("binlog.000003".to_owned(), "4".to_owned()));
+    let gtids = "SHOW STATUS LIKE 'binlog_snapshot_gtid_executed'";
+    assert!(c.lines(gtids)[0].ends_with(&executed));
+    // What others write then is behind it.
+    server.connect().run("INSERT INTO d.t VALUES (2)");
+    c.run("COMMIT");
+    assert_ne!(place(&mut c).1, "4");
 }

@@ -99,7 +99,7 @@ impl Instance {
             let mut scan = Scan::open(&*self.env.fs, &path, Some(file.size))?;
             // The format description says how to read the rest.
             scan.next_event()?;
-            if file.number == place.file {
+            if file.number == place.file && place.offset > FIRST_EVENT {
                 scan.skip_to(place.offset);
             }
             while let Some((_, event)) = scan.next_event()? {
