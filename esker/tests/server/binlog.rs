@@ -836,6 +836,15 @@ fn files_are_shown_inspected_and_kept_within_a_limit() {
     assert!(total <= 100_000 && left.len() < shown.len());
     assert_eq!(left.last(), shown.last());
     assert_ne!(c.value("SELECT @@GLOBAL.gtid_purged"), "");
+
+    // A limit that the file which is written to exceeds leaves no other.
+    c.run("FLUSH BINARY LOGS; INSERT INTO d.t VALUES (1000, REPEAT('x', 2000))");
+    c.run("SET GLOBAL esker_binlog_space_limit = 1000");
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
+    // A time that events cannot have is later than all of them.
+    c.run("SET GLOBAL esker_binlog_space_limit = 0; FLUSH BINARY LOGS");
+    c.run("PURGE BINARY LOGS BEFORE '2200-01-01'");
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
     server.stop();
 }
 
