@@ -177,13 +177,8 @@ fn check_generated(def: &ast::ColumnDef) -> SqlResult<()> {
 fn build_generated(generated: &ast::Generated, name: &str) -> SqlResult<GeneratedDef> {
     Ok(GeneratedDef {
         text: kept_text(&generated.expr.expr, name, |what| {
-            let (code, text) = match what {
-                Unkept::Something => (3102, "contains a disallowed function.".to_owned()),
-                Unkept::Function(name) => (3763, disallowed(name)),
-                Unkept::Row => (3764, NO_ROW.to_owned()),
-            };
-            let text = format!("Expression of generated column '{name}' {text}");
-            SqlError::new(code, "HY000", text)
+            let whose = format!("Expression of generated column '{name}'");
+            what.refused_of(&whose, [3102, 3763, 3764])
         })?,
         stored: generated.stored,
         hidden: false,
@@ -206,12 +201,17 @@ pub(super) enum Unkept<'a> {
     Row,
 }
 
-/// The end of an error about a row.
-pub(super) const NO_ROW: &str = "cannot refer to a row value.";
-
-/// The end of an error about a function.
-fn disallowed(function: &str) -> String {
-    format!("contains a disallowed function: {function}.")
+impl Unkept<'_> {
+    /// The error for it in the expression that `whose` names; of what no error names, a function and a row the codes.
+    pub(super) fn refused_of(self, whose: &str, codes: [u16; 3]) -> SqlError {
+        let [something, function, row] = codes;
+        let (code, text) = match self {
+            Self::Something => (something, "contains a disallowed function.".to_owned()),
+            Self::Function(name) => (function, format!("contains a disallowed function: {name}.")),
+            Self::Row => (row, "cannot refer to a row value.".to_owned()),
+        };
+        SqlError::new(code, "HY000", format!("{whose} {text}"))
+    }
 }
 
 /// The text of an expression that a table computes; `refused` makes the error for one that is not allowed.
@@ -330,15 +330,8 @@ pub(super) fn build_default(
         }
         Some(ColumnDefault::Now(_)) => Err(errors::invalid_default(name)),
         Some(ColumnDefault::Expr(e)) => {
-            let refused = |what: Unkept<'_>| {
-                let (code, text) = match what {
-                    Unkept::Something => (3769, "contains a disallowed function.".to_owned()),
-                    Unkept::Function(name) => (3770, disallowed(name)),
-                    Unkept::Row => (3771, NO_ROW.to_owned()),
-                };
-                let text = format!("Default value expression of column '{name}' {text}");
-                SqlError::new(code, "HY000", text)
-            };
+            let whose = format!("Default value expression of column '{name}'");
+            let refused = |what: Unkept<'_>| what.refused_of(&whose, [3769, 3770, 3771]);
             kept_text(&e.expr, name, refused).map(DefaultDef::Expr)
         }
         Some(ColumnDefault::Literal(e)) => {

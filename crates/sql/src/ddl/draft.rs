@@ -17,7 +17,7 @@ use esker_types::collation::Collation;
 use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
-use super::columns::{self, Inline, NO_ROW, Unkept, is_blob};
+use super::columns::{self, Inline, Unkept, is_blob};
 use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
 use super::draft_keys::{DraftKey, last_key};
@@ -395,18 +395,16 @@ impl Draft {
             let text = "Functional index on a column is not supported. Consider using a regular index instead.";
             return error(3762, text.to_owned());
         }
-        let disallowed = || {
-            let text =
-                format!("Expression of functional index '{index}' contains a disallowed function.");
-            SqlError::new(3758, "HY000", text)
+        let whose = format!("Expression of functional index '{index}'");
+        let refused = |what: Unkept<'_>| {
+            // Of functions no name is told here.
+            let what = match what {
+                Unkept::Function(_) => Unkept::Something,
+                what => what,
+            };
+            what.refused_of(&whose, [3758, 3758, 3800])
         };
-        let text = columns::kept_text(expr, index, |what| match what {
-            Unkept::Something | Unkept::Function(_) => disallowed(),
-            Unkept::Row => {
-                let text = format!("Expression of functional index '{index}' {NO_ROW}");
-                SqlError::new(3800, "HY000", text)
-            }
-        })?;
+        let text = columns::kept_text(expr, index, refused)?;
         let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
         let ty =
             type_of_key_part(ctx, &self.name, &defs, (index, &text)).map_err(|e| match e.code {
@@ -414,7 +412,7 @@ impl Draft {
                     let name = e.message.split('\'').nth(1).unwrap_or_default();
                     errors::unknown_column(name, "functional index")
                 }
-                DISALLOWED => disallowed(),
+                DISALLOWED => refused(Unkept::Something),
                 _ => e,
             })?;
         let ty = stored_type(&ty, StoredAs::Value).with_nullable(true);

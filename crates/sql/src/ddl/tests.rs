@@ -1,6 +1,6 @@
 //! Schema statements: what SHOW CREATE TABLE says afterwards, what rows become, and every error.
 
-use esker_sql_catalog::mdl::MdlMode;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 
 use super::*;
 use crate::dml::testing::Bench;
@@ -420,7 +420,7 @@ fn a_schema_change_waits_for_transactions_and_can_be_run_again() {
     bench.ok("CREATE TABLE t (a INT)");
     let mut reader = LockSet::new(bench.catalog.locks());
     let object = bench.table("t").mdl.clone();
-    let duration = esker_sql_catalog::mdl::MdlDuration::Transaction;
+    let duration = MdlDuration::Transaction;
     assert!(reader.try_acquire(&object, MdlMode::SharedRead, duration));
     let Err(ExecError::Wait(ticket)) = bench.attempt("ALTER TABLE t ADD b INT") else {
         panic!("did not wait");
@@ -450,9 +450,7 @@ fn lock_tables_restricts_what_may_be_changed() {
     let tables = [table("w", true), table("r", false)];
     let catalog = bench.catalog.clone();
     assert!(lock_tables::lock(&catalog, &mut bench.locks, &tables, &[], Some("d")).is_ok());
-    bench
-        .locks
-        .keep_statement_locks(esker_sql_catalog::mdl::MdlDuration::Explicit);
+    bench.locks.keep_statement_locks(MdlDuration::Explicit);
     let mdl = |name: &str| {
         catalog
             .table_or_error("d", name)
@@ -498,7 +496,7 @@ fn lock_tables_restricts_what_may_be_changed() {
         catalog.locks().commit().clone(),
         MdlMode::IntentionExclusive,
     );
-    let duration = esker_sql_catalog::mdl::MdlDuration::Statement;
+    let duration = MdlDuration::Statement;
     assert!(commits.acquire(&commit, mode, duration).is_ok());
     let waits = lock_tables::lock_globally(&catalog, &mut bench.locks);
     assert!(matches!(waits, Err(ExecError::Wait(_))));

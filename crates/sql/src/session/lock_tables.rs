@@ -6,6 +6,7 @@
 use esker_engine::Seq;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlDuration;
 use esker_sql_plan::bind::{Params, bind_query};
 use esker_sql_syntax::ast::{Expr, Literal, LockTable, Query, QueryBody};
 use esker_types::{SqlResult, errors};
@@ -26,8 +27,7 @@ impl Session {
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         self.lock_with_views(tables)?;
-        self.locks
-            .keep_statement_locks(esker_sql_catalog::mdl::MdlDuration::Explicit);
+        self.locks.keep_statement_locks(MdlDuration::Explicit);
         self.txn.learn_of_commits();
         Ok(ok(seq))
     }
