@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # The oracle's client speaks the protocol.
 sys.path[:0] = [HERE, os.path.join(HERE, "../../bench/oracle")]
 import dumps, history, kills, loads, replays, restores, rows  # noqa: E402 (beside this script)
-from servers import ESKER, MAKES, MARIADB, MYSQL, Failed  # noqa: E402
+from servers import ESKER, MAKES, MARIADB, MYSQL, Failed, kept_if_failed  # noqa: E402
 
 MODES = "SERIAL,DATABASE,COMMIT-GROUP,WRITESET,OPTIMISTIC"
 # By default, of each verb that has rounds.
@@ -83,7 +83,7 @@ def equal(args, folder, seed):
     """One seed; raises if a replica differs."""
     source = MAKES[args.source](args, folder, f"source-{seed}", 1, args.source_options.split())
     servers = [source]
-    try:
+    with kept_if_failed(servers, folder, lambda: f"seed {seed}, {servers[-1].options}: "):
         source.add_account()
         history.prepare(source)
         combos = combinations(args)
@@ -100,13 +100,6 @@ def equal(args, folder, seed):
             servers.pop().remove()
         if args.mysql and args.source == ESKER:
             replays.replay(args, folder, source, args.replica, seed)
-    except Exception as e:
-        for server in servers:
-            if server.process.poll() is None:
-                server.process.kill()
-        if isinstance(e, Failed):
-            raise Failed(f"seed {seed}, {servers[-1].options}: {e}\n{folder} has the servers") from None
-        raise
     for server in servers:
         server.remove()
     return counts

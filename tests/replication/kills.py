@@ -8,7 +8,7 @@ At the end, where MySQL's programs are, what mysqlbinlog prints of the source ma
 import random, threading, time
 
 import replays, rows, wire
-from servers import ESKER, MAKES, MARIADB, PATIENCE, Failed
+from servers import ESKER, MAKES, MARIADB, PATIENCE, Failed, kept_if_failed
 
 ACCOUNTS, BALANCE = 20, 1000
 # Seconds of load before a kill, and after the restart.
@@ -158,7 +158,7 @@ def one_round(args, source, replica, rng, number):
 def run(args, folder, options_of):
     rng = random.Random(args.seed)
     source, replica = start(args, folder, options_of)
-    try:
+    with kept_if_failed([source, replica], folder):
         prepare(args, source)
         replica.follow(source, by_gtid=not args.position)
         begun, killed = time.time(), {}
@@ -172,11 +172,5 @@ def run(args, folder, options_of):
         if args.mysql and args.source == ESKER:
             files = replays.replay(args, folder, source, ESKER, 0)
             print(f"mysqlbinlog of {files} files gives the same", flush=True)
-    except BaseException as e:
-        for server in (source, replica):
-            server.process.kill()
-        if isinstance(e, Failed):
-            raise Failed(f"{e}\n{folder} has the servers") from None
-        raise
     source.remove()
     replica.remove()

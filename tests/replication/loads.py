@@ -7,7 +7,7 @@ on all servers, CHECKSUM TABLE says so where the make computes it alike, and TPC
 import os, random, subprocess, sys, threading, time
 
 import rows
-from servers import ESKER, MAKES, MARIADB, MYSQL, PATIENCE, Failed
+from servers import ESKER, MAKES, MARIADB, MYSQL, PATIENCE, Failed, kept_if_failed
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench"))
 import machine  # noqa: E402 (of bench: builds the client)
@@ -119,7 +119,7 @@ def run(args, folder, options_of):
     disk = Disk(os.path.join(folder, "disk"), args.disk_mib) if args.disk_mib else None
     source = MAKES[ESKER](args, disk.place if disk else folder, "source", 1, options)
     servers = [source]
-    try:
+    with kept_if_failed(servers, folder):
         source.add_account(is_native=True)
         source.sql(*MARKERS)
         for number, make in enumerate(args.replicas.split(",")):
@@ -131,12 +131,6 @@ def run(args, folder, options_of):
         if program:
             subprocess.run([program, str(source.port), "check"], check=True, timeout=PATIENCE)
             print("TPC-C's conditions hold", flush=True)
-    except BaseException as e:
-        for server in servers:
-            server.process.kill()
-        if isinstance(e, Failed):
-            raise Failed(f"{e}\n{folder} has the servers") from None
-        raise
     for server in servers:
         server.remove()
     if disk:

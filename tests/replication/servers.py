@@ -3,7 +3,7 @@
 All write a binary log and sync it at every commit. MySQL's `mysqld` runs in a chroot (its folder is an argument), for it
 may need another libc than the machine has. Nothing else is asked of a server than what its documentation promises.
 """
-import os, shutil, socket, subprocess, time
+import contextlib, os, shutil, socket, subprocess, time
 
 import wire
 
@@ -222,6 +222,20 @@ class Mariadb(Server):
 
     def executed(self):
         return self.sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0].decode()
+
+
+@contextlib.contextmanager
+def kept_if_failed(servers, folder, what=lambda: ""):
+    """Where something fails, the servers are killed and their files stay; `what` says more of it."""
+    try:
+        yield
+    except BaseException as e:
+        for server in servers:
+            if server.process.poll() is None:
+                server.process.kill()
+        if isinstance(e, Failed):
+            raise Failed(f"{what()}{e}\n{folder} has the servers") from None
+        raise
 
 
 MAKES = {ESKER: Esker, MYSQL: Mysql, MARIADB: Mariadb}
