@@ -470,6 +470,58 @@ impl Raw {
 }
 
 #[test]
+fn a_file_that_is_full_and_a_replica_that_comes_back_hold_nobody_up() {
+    let dir = tempfile::tempdir().expect("dir");
+    let args = [
+        "--log-bin=ON",
+        "--gtid-mode=ON",
+        "--max-binlog-size=4096",
+        "--rpl-semi-sync-source-enabled=ON",
+        "--rpl-semi-sync-source-timeout=3600000",
+    ];
+    let server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b BLOB)");
+    let mut replica = consumer(&server);
+    replica.run("SET @rpl_semi_sync_replica = 1");
+    replica.dump("binlog.000001", 4, 0, 9);
+    let end = replica.asked();
+    replica.acknowledge("binlog.000001", end);
+    let status = "SHOW STATUS LIKE 'Rpl_semi_sync_source_status'";
+    let is_on = |lines: &[String]| lines[0].ends_with("|ON");
+    until(&server, status, is_on);
+
+    // ROTATE stands behind the transaction that fills a file.
+    std::thread::scope(|scope| {
+        let insert = "INSERT INTO d.t VALUES (1, REPEAT('x', 5000))";
+        let writer = scope.spawn(|| server.connect().run(insert));
+        let end = replica.asked();
+        replica.acknowledge("binlog.000001", end);
+        writer.join().expect("the writer goes on");
+    });
+
+    // A replica that has a transaction, and could not say so, is not asked again.
+    drop(replica);
+    let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    assert!(executed.ends_with(":1-3"), "{executed}");
+    let executed = executed.replace(":1-3", ":1-4").parse().expect("a set");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| server.connect().run("INSERT INTO d.t VALUES (2, '')"));
+        // Until the transaction is in the files the replica is refused: it has more than the source.
+        let _back = loop {
+            let mut back = consumer(&server);
+            back.run("SET @rpl_semi_sync_replica = 1");
+            back.dump_gtid(&executed);
+            if back.take()[0] == 0 {
+                break back;
+            }
+        };
+        writer.join().expect("the writer goes on");
+    });
+    until(&server, status, is_on);
+}
+
+#[test]
 fn nobody_sees_what_no_replica_has_acknowledged() {
     let dir = tempfile::tempdir().expect("dir");
     let args = [
@@ -505,6 +557,13 @@ fn nobody_sees_what_no_replica_has_acknowledged() {
         // It is durable, and the replica has it; until that says so it is not there.
         assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "1");
         assert!(!writer.is_finished());
+        // Who asks for the files does not wait for it.
+        assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
+        let events = c.lines("SHOW BINLOG EVENTS");
+        assert!(
+            events.last().is_some_and(|xid| xid.contains("|Xid|")),
+            "{events:?}"
+        );
         replica.acknowledge("binlog.000001", end);
         writer.join().expect("the writer goes on");
     });

@@ -152,6 +152,11 @@ pub struct Stream {
     asks: bool,
     /// Where the last one ends that the consumer was asked to acknowledge.
     asked: FileInfo,
+    /// What a consumer has without being asked: up to where it begins, and from there up to the end of what was
+    /// skipped.
+    has: FileInfo,
+    /// Some of a transaction was sent: from now on it has what it says.
+    has_sent: bool,
     /// The group that is read is one the consumer has.
     skips: bool,
     /// Where the last group that was skipped ends, if nothing was sent since.
@@ -197,6 +202,11 @@ impl Stream {
             unsent: 0,
             asks: false,
             asked: FileInfo::default(),
+            has: FileInfo {
+                number,
+                size: position,
+            },
+            has_sent: false,
             skips: false,
             skipped_to: None,
             mariadb,
@@ -416,10 +426,11 @@ impl Stream {
         }
         let end = self.reader.offset() + length as u64;
         if self.skips {
-            self.skipped_to = Some(end);
+            self.skip_to(end);
         } else {
+            self.has_sent |= kind.is_some_and(is_of_transaction);
             self.tell_skipped(sink);
-            self.asks = end == limit && kind.is_some_and(may_end_transaction);
+            self.asks = end == limit && kind.is_some_and(is_asked_for);
             self.begin_packet(length, sink);
             self.believed = end.max(self.believed + length as u64);
         }
@@ -491,6 +502,21 @@ impl Stream {
         Some(said.min(self.asked))
     }
 
+    /// What the consumer has without being asked: a replica that comes back with everything is asked for nothing.
+    pub fn had(&self) -> FileInfo {
+        self.has
+    }
+
+    fn skip_to(&mut self, end: u64) {
+        self.skipped_to = Some(end);
+        if !self.has_sent {
+            self.has = FileInfo {
+                number: self.number,
+                size: end,
+            };
+        }
+    }
+
     /// Sends what a replica of MariaDB gets for the next event.
     fn translate(
         &mut self,
@@ -515,13 +541,14 @@ impl Stream {
             Sent::AsIs => bytes,
             Sent::Made(made) => made,
             Sent::Known => {
-                self.skipped_to = Some(end);
+                self.skip_to(end);
                 return Ok(());
             }
             Sent::Nothing => return Ok(()),
         };
+        self.has_sent |= is_of_transaction(kind);
         self.tell_skipped(sink);
-        self.asks = end == limit && may_end_transaction(kind);
+        self.asks = end == limit && is_asked_for(kind);
         self.put_events(&made, end, sink);
         self.believed = end.max(self.believed + made.len() as u64);
         Ok(())
@@ -587,12 +614,25 @@ impl Stream {
     }
 }
 
-/// Acknowledged as the last event that there is, it stands for everything before it.
+/// Acknowledged as the last event that there is, it stands for everything before it. The transaction that fills a file
+/// comes with the ROTATE behind it.
+fn is_asked_for(kind: EventType) -> bool {
+    may_end_transaction(kind) || kind == EventType::Rotate
+}
+
 fn may_end_transaction(kind: EventType) -> bool {
     matches!(
         kind,
         EventType::Xid | EventType::Query | EventType::XaPrepare | EventType::TransactionPayload
     )
+}
+
+fn is_of_transaction(kind: EventType) -> bool {
+    let begins = matches!(
+        kind,
+        EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid
+    );
+    begins || may_end_transaction(kind)
 }
 
 fn no_first_file() -> Refused {

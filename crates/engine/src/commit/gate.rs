@@ -69,6 +69,7 @@ impl Gate {
 
     /// Others have acknowledged everything up to `seq`.
     pub(crate) fn acknowledge(&self, seq: Seq) {
+        debug_assert!(seq < OPEN, "release alone opens the gate");
         self.acknowledged.raise_to(seq);
     }
 

@@ -208,6 +208,12 @@ impl Durable {
         }
     }
 
+    /// The same, whoever has to acknowledge it: for what tells nobody of rows.
+    pub fn unacknowledged(mut self) -> Self {
+        self.gate = None;
+        self
+    }
+
     /// Parks the thread until the sequence may be told.
     pub fn block(mut self) -> Result<()> {
         if let Some(log) = self.log.take() {

@@ -10,7 +10,7 @@ use esker_binlog::event::info::info;
 use esker_binlog::event::{Checksum, Event, EventType, payload};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::{Gtid, GtidError, GtidSet, Source};
-use esker_engine::Seq;
+use esker_engine::{Durable, Seq};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::variables::{VarId, VarValue};
@@ -57,21 +57,32 @@ impl Instance {
     /// # Errors
     /// 1381 without binary log; 1021: the writer is not that far, for it waits for space; of the engine's log.
     pub(crate) fn binlog_view(&self) -> SqlResult<View> {
-        let (view, committed) = self.newest_view()?;
-        match view.lsn >= committed {
-            true => Ok(view),
-            false => Err(disk_full()),
-        }
+        whole(self.newest_view()?)
+    }
+
+    /// The same, also of what replicas have not acknowledged: who asks for the files does not wait for that.
+    ///
+    /// # Errors
+    /// As [`Self::binlog_view`].
+    pub(super) fn binlog_files(&self) -> SqlResult<View> {
+        whole(self.newest_files()?)
     }
 
     /// The binary log with everything that is committed by now, if the writer is that far, and how far that is.
     fn newest_view(&self) -> SqlResult<(View, Seq)> {
-        let engine = &self.engine;
-        let committed = engine.visible_seq();
-        engine
-            .wait_durable(committed)
-            .block()
-            .map_err(|e| engine_error(&e))?;
+        let committed = self.engine.visible_seq();
+        self.view_behind(committed, self.engine.wait_durable(committed))
+    }
+
+    /// The same, also of what replicas have not acknowledged.
+    fn newest_files(&self) -> SqlResult<(View, Seq)> {
+        let committed = self.engine.visible_seq();
+        let hardened = self.engine.wait_durable(committed).unacknowledged();
+        self.view_behind(committed, hardened)
+    }
+
+    fn view_behind(&self, committed: Seq, durable: Durable) -> SqlResult<(View, Seq)> {
+        durable.block().map_err(|e| engine_error(&e))?;
         let view = self.binlog.view_at(committed).ok_or_else(not_logging)?;
         Ok((view, committed))
     }
@@ -273,6 +284,14 @@ impl Instance {
     }
 }
 
+/// The view, if it has everything up to here.
+fn whole((view, committed): (View, Seq)) -> SqlResult<View> {
+    match view.lsn >= committed {
+        true => Ok(view),
+        false => Err(disk_full()),
+    }
+}
+
 fn mode_step(mode: &str) -> usize {
     const STEPS: [&str; 4] = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"];
     STEPS.iter().position(|step| *step == mode).unwrap_or(0)
@@ -339,7 +358,7 @@ impl Session {
         if !self.context.instance.binlog.is_on() {
             return Ok(());
         }
-        let (view, _) = self.context.instance.newest_view()?;
+        let (view, _) = self.context.instance.newest_files()?;
         self.admit_purge()?;
         let number = self
             .context
@@ -363,7 +382,7 @@ impl Session {
         if !self.context.instance.binlog.is_on() {
             return Ok(());
         }
-        let (view, _) = self.context.instance.newest_view()?;
+        let (view, _) = self.context.instance.newest_files()?;
         self.admit_purge()?;
         let fs = &self.context.instance.env.fs;
         let first = first_younger(&**fs, self.context.binlog_names()?, &view, before);
@@ -423,7 +442,7 @@ impl SessionContext {
     /// 1381.
     pub(crate) fn show_binary_logs(&self) -> SqlResult<Table> {
         // Also on a full disk: who makes room asks this.
-        let (view, _) = self.instance.newest_view()?;
+        let (view, _) = self.instance.newest_files()?;
         let names = self.binlog_names()?;
         let row =
             |file: &FileInfo| vec![t(names.name(file.number)), Value::UInt(file.size), t("No")];
@@ -474,7 +493,7 @@ impl SessionContext {
         limit: Option<(u64, u64)>,
     ) -> SqlResult<Table> {
         let refused = |why: &str| errors::show_events_failed("SHOW BINLOG EVENTS", why);
-        let view = self.instance.binlog_view()?;
+        let view = self.instance.binlog_files()?;
         let names = self.binlog_names()?;
         let found = match file {
             None => view.files.first(),
@@ -503,7 +522,7 @@ impl SessionContext {
         if !self.instance.binlog.is_on() {
             return Ok(());
         }
-        self.instance.binlog_view()?;
+        self.instance.binlog_files()?;
         self.instance.binlog.order(Command::Rotate)
     }
 

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use esker_binlog::event::Checksum;
+use esker_binlog::files::FileInfo;
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::stream::{From, Leaves, Log, Progress, Refused, Stream};
 use esker_engine::{Charge, MemoryUse};
@@ -76,6 +77,8 @@ pub struct Dump {
     memory: Charge,
     /// Set for a replica that acknowledges.
     member: Option<Member>,
+    /// What it had without being asked.
+    had: Option<FileInfo>,
     streaming: Streaming,
 }
 
@@ -160,7 +163,7 @@ impl Session {
         let stream = Stream::open(log, request_of_stream).map_err(refused)?;
         if request.ends {
             // Everything that is committed by now; the writer syncs for the stream.
-            let end = instance.binlog_view()?.end();
+            let end = instance.binlog_files()?.end();
             published.wait(SYNC_WAIT, |view| view.synced >= end);
         }
         process.clear_query_kill();
@@ -174,6 +177,7 @@ impl Session {
             memory: Charge::new(instance.engine().memory(), MemoryUse::Followers),
             instance,
             member,
+            had: None,
             streaming,
         })
     }
@@ -273,6 +277,7 @@ impl Dump {
         let filled = self.stream.fill(sink, enough);
         self.memory
             .set(self.stream.buffer_bytes() + sink.gathered());
+        self.note_had();
         match filled.map_err(refused)? {
             Progress::More => {
                 self.process.show_state(SENDING);
@@ -302,9 +307,23 @@ impl Dump {
 
     /// The consumer has everything before this position.
     pub fn acknowledge(&self, file: &str, position: u64) {
-        let place = self.stream.acknowledged(file, position);
+        if let Some(place) = self.stream.acknowledged(file, position) {
+            self.note_place(place);
+        }
+    }
+
+    /// A replica that comes back is not asked for what it has: it counts as acknowledged, as in MySQL.
+    fn note_had(&mut self) {
+        let had = self.stream.had();
+        if self.member.is_some() && self.had != Some(had) {
+            self.had = Some(had);
+            self.note_place(had);
+        }
+    }
+
+    fn note_place(&self, place: FileInfo) {
         let published = self.instance.binlog.published();
-        if let (Some(member), Some(place), Some(published)) = (&self.member, place, published) {
+        if let (Some(member), Some(published)) = (&self.member, published) {
             member.acknowledge(&self.instance.engine, &published, place);
         }
     }
