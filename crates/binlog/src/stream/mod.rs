@@ -124,6 +124,9 @@ pub trait PacketSink {
     fn gathered(&self) -> usize;
 }
 
+/// Bytes that are passed over before the consumer hears how far the stream is, and a KILL is looked at.
+const MOST_SKIPPED: u64 = 64 << 20;
+
 /// What a look at the files came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
@@ -240,13 +243,22 @@ impl Stream {
         if resets != self.resets {
             return Err(self.gone());
         }
+        let mut skipped = 0;
         while sink.gathered() < enough {
             let limit = end.ok_or_else(|| self.gone())?;
             if !self.has_begun {
                 self.begin_file(sink, limit)?;
             }
-            if self.reader.offset() < limit || self.unsent > 0 {
+            let from = self.reader.offset();
+            if from < limit || self.unsent > 0 {
                 self.step(sink, limit)?;
+                if self.skips {
+                    skipped += self.reader.offset() - from;
+                }
+                if skipped > MOST_SKIPPED {
+                    self.tell_skipped(sink);
+                    break;
+                }
                 continue;
             }
             self.tell_skipped(sink);
