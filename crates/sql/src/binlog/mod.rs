@@ -6,10 +6,10 @@
 //! (GTIDs of a server without binary log), `service`
 //! (the binary log of an instance), `writer` (the thread that follows the durable log and writes files), `two_phase`
 //! (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what statements and
-//! variables do with it), `figures` (what is counted), `dump` (streams to consumers, which `replicas` knows),
-//! `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge), `twins` (variables with an old
-//! name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session`
-//! and `ddl` hand in; the engine carries the attachments.
+//! variables do with it), `events` (what a file has), `figures` (what is counted), `dump` (streams to consumers, which
+//! `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge), `twins` (variables
+//! with an old name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`,
+//! `session` and `ddl` hand in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -21,6 +21,7 @@ mod cache;
 mod capture;
 mod definition;
 mod dump;
+mod events;
 mod figures;
 mod filter;
 mod owned;
@@ -37,10 +38,11 @@ mod upkeep;
 mod writer;
 
 pub(crate) use account::AccountEvent;
-pub(crate) use admin::{parse_set, show_events};
+pub(crate) use admin::parse_set;
 pub use capture::Capture;
 pub(crate) use definition::definition;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
+pub(crate) use events::show_events;
 pub(crate) use filter::DatabaseFilter;
 pub(crate) use owned::{Counted, Taken};
 pub(crate) use replicas::Replicas;
