@@ -43,6 +43,25 @@ pub enum MdlKey {
     Tablespace(Arc<str>),
 }
 
+impl MdlKey {
+    /// What a session that waits for it does, in MySQL's words.
+    pub(super) fn stage(&self) -> &'static str {
+        match self {
+            Self::Global => "Waiting for global read lock",
+            Self::Commit => "Waiting for commit lock",
+            Self::Backup => "Waiting for backup lock",
+            Self::Schema(_) => "Waiting for schema metadata lock",
+            Self::Table(..) => "Waiting for table metadata lock",
+            Self::Routine(RoutineKind::Function, ..) => "Waiting for stored function metadata lock",
+            Self::Routine(RoutineKind::Procedure, ..) => {
+                "Waiting for stored procedure metadata lock"
+            }
+            Self::Event(..) => "Waiting for event metadata lock",
+            Self::Tablespace(_) => "Waiting for tablespace lock",
+        }
+    }
+}
+
 /// A waiting session as the graph knows it.
 #[derive(Clone)]
 pub(super) struct Pending {

@@ -366,6 +366,12 @@ impl LockSet {
         self.pending.as_ref().is_some_and(|p| p.waiter.is_waiting())
     }
 
+    /// What the session waits for, as the process list says it; None: for no metadata lock.
+    pub fn waits_for(&self) -> Option<&'static str> {
+        let pending = self.pending.as_ref().filter(|p| p.waiter.is_waiting())?;
+        Some(pending.object.key().stage())
+    }
+
     /// Does this session hold at least `mode` on the object?
     pub fn holds(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
         let held = self.owner.held();
@@ -416,6 +422,14 @@ impl LockSet {
     /// Number of locks held.
     pub fn len(&self) -> usize {
         self.owner.held().len()
+    }
+
+    /// Is a lock on a table held that changes of its rows need?
+    pub fn has_written_tables(&self) -> bool {
+        let is_written = |h: &Held| {
+            h.mode.covers(MdlMode::SharedWrite) && matches!(h.object.key(), MdlKey::Table(..))
+        };
+        self.owner.held().iter().any(is_written)
     }
 
     /// Is a lock on a table held?

@@ -88,11 +88,7 @@ impl Session {
         let left = self.time_left_since(since);
         let timeout = self.until_look(left);
         let process = self.context.process.clone();
-        process.show_state(if self.locks.is_waiting() {
-            "Waiting for table metadata lock"
-        } else {
-            "Waiting for row lock"
-        });
+        process.show_state(self.locks.waits_for().unwrap_or("Waiting for row lock"));
         Step::Wait(WaitFor {
             ready: Box::pin(registry::KillableWait::new(process, ticket)),
             timeout,
