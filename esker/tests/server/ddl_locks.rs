@@ -175,7 +175,7 @@ fn a_deadlock_of_a_metadata_lock_and_a_row_is_found() {
     writer.run("BEGIN; UPDATE t SET v = 5 WHERE id = 1");
     backup.run("FLUSH TABLES WITH READ LOCK; BEGIN");
     let reading = std::thread::spawn(move || {
-        let found = backup.value("SELECT v FROM t WHERE id = 1 FOR UPDATE");
+        let found = backup.value("SELECT v FROM t WHERE id = 1 FOR SHARE");
         (backup, found)
     });
     let mut c = session(&server);

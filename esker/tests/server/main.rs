@@ -22,6 +22,7 @@ mod explain;
 mod faults;
 mod fixtures;
 mod foreign_keys;
+mod frozen;
 mod generated;
 mod golden;
 mod gtid_next;

@@ -61,11 +61,7 @@ fn lock_all(
     add_relatives(catalog, &mut wanted);
     wanted.sort();
     if wanted.iter().any(|(_, write)| *write) {
-        if locks.has_global() {
-            return Err(errors::conflicting_read_lock().into());
-        }
-        let global = catalog.locks().global().clone();
-        locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
+        announce_write(catalog, locks)?;
     }
     for (name, write) in &wanted {
         let mode = if *write {
@@ -126,15 +122,21 @@ pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
     if locks.has_explicit() {
         return Err(errors::has_locked_tables().into());
     }
+    await_writers(catalog, locks)?;
+    locks.keep_statement_locks(MdlDuration::Global);
+    Ok(())
+}
+
+/// Waits for the statements that change something and for the commits that run, and keeps others from beginning until
+/// the statement ends.
+pub fn await_writers(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
     let (global, commit) = (
         catalog.locks().global().clone(),
         catalog.locks().commit().clone(),
     );
     // A statement that ends in an error holds neither of them then.
     locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Statement)?;
-    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Statement)?;
-    locks.keep_statement_locks(MdlDuration::Global);
-    Ok(())
+    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Statement)
 }
 
 /// LOCK INSTANCE FOR BACKUP: rows may change, what there is may not.
@@ -143,8 +145,30 @@ pub fn lock_instance(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
     locks.acquire(&backup, MdlMode::ScopeShared, MdlDuration::Instance)
 }
 
+/// Announces a change of what there is: waits while another session holds FLUSH TABLES WITH READ LOCK or LOCK INSTANCE
+/// FOR BACKUP.
+///
+/// # Errors
+/// 1223 while this session holds the global read lock.
+pub fn announce_change(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    announce_write(catalog, locks)?;
+    admit_beside_backup(catalog, locks)
+}
+
+/// Announces changes of rows until the statement ends: FLUSH TABLES WITH READ LOCK waits for them, and they for it.
+///
+/// # Errors
+/// 1223 while this session holds the global read lock.
+pub fn announce_write(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    if locks.has_global() {
+        return Err(errors::conflicting_read_lock().into());
+    }
+    let global = catalog.locks().global().clone();
+    locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
+}
+
 /// Waits while another session holds LOCK INSTANCE FOR BACKUP.
-pub fn admit_schema_change(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+pub fn admit_beside_backup(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
     let backup = catalog.locks().backup().clone();
     locks.acquire(&backup, MdlMode::IntentionExclusive, MdlDuration::Statement)
 }

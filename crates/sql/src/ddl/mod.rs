@@ -65,7 +65,7 @@ use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{IndexKind, IndexSpec, Statement};
 use esker_types::collation::Collation;
 use esker_types::fulltext::{Stopwords, WordRules};
-use esker_types::{EvalCtx, Level, SqlError, SqlResult, errors};
+use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 
 use crate::binlog::LoggedStatement;
 use crate::throttle::Throttle;
@@ -124,6 +124,8 @@ pub struct DdlCtx<'a> {
     pub applies: bool,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
+    /// Fails when the server has become read-only.
+    pub check_frozen: &'a dyn Fn() -> esker_types::SqlResult<()>,
     /// How far it is, for others to see.
     pub progress: &'a Progress,
     /// Gives way to others while trees are filled beside them.
@@ -252,16 +254,10 @@ impl<'a> DdlCtx<'a> {
         Ok(change)
     }
 
-    /// Announces a change: fails while this session holds the global read lock (1223), waits while
-    /// another one does.
+    /// See [`lock_tables::announce_change`]. The server may have become read-only meanwhile: 1290.
     fn announce(&mut self) -> Result<(), ExecError> {
-        if self.locks.has_global() {
-            return Err(errors::conflicting_read_lock().into());
-        }
-        let global = self.catalog.locks().global().clone();
-        self.locks
-            .acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
-        lock_tables::admit_schema_change(self.catalog, self.locks)
+        lock_tables::announce_change(self.catalog, self.locks)?;
+        Ok((self.check_frozen)()?)
     }
 
     /// Locks a database: for changes of what is in it, or exclusively for its own.

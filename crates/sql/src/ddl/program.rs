@@ -28,6 +28,8 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, 
     {
         return Ok(done);
     }
+    // What is not there is dropped in the binary log all the same.
+    ctx.announce()?;
     Ok(missing(ctx, drop, &name)?)
 }
 

@@ -221,6 +221,7 @@ impl Bench {
                 limit: std::time::Duration::from_secs(10),
             },
             check_killed: &|| Ok(()),
+            check_frozen: &|| Ok(()),
             progress: &crate::ddl::Progress::default(),
             throttle: &crate::throttle::Throttle::new(100, &pauses),
         };

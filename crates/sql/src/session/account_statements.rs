@@ -6,13 +6,12 @@
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::Statement;
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::Session;
 use super::grants::Way;
 use super::rows::RowSource;
 use super::run::{Done, ok};
-use crate::ddl;
 use crate::show;
 
 impl Session {
@@ -54,9 +53,12 @@ impl Session {
         &mut self,
         change: impl FnOnce(&mut Self) -> SqlResult<Option<show::Table>>,
     ) -> Result<Done, ExecError> {
-        let instance = self.context.instance.clone();
-        ddl::lock_tables::admit_schema_change(&instance.catalog, &mut self.locks)?;
         let seq = self.commit_transaction()?;
+        if self.locks.has_explicit() {
+            // None of the tables of accounts is locked.
+            return Err(errors::table_not_locked("user").into());
+        }
+        self.announce_change()?;
         let table = change(self)?;
         let seq = seq.max(self.pending_commit.take());
         match table {

@@ -162,7 +162,7 @@ impl Session {
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
         // Then a plain read locks, or has another limit; or a locking one is refused.
-        let is_refused = query.plan.locking && self.only_reads();
+        let is_refused = query.plan.locking && !self.may_lock_rows();
         if is_refused || self.is_serializable() || self.vars.select_limit != u64::MAX {
             return Ok(self.take_general(GeneralPath::Values));
         }

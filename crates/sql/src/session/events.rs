@@ -35,7 +35,6 @@ impl Session {
         create: &CreateEvent,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let committed = self.commit_transaction()?;
         let name = self.context.event_name(&create.name)?;
         let definer = self.context.event_definer(create.definer.as_ref())?;
@@ -73,7 +72,6 @@ impl Session {
         alter: &AlterEvent,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let committed = self.commit_transaction()?;
         let name = self.context.event_name(&alter.name)?;
         let definer = self.context.event_definer(alter.definer.as_ref())?;

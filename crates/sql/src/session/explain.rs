@@ -113,6 +113,7 @@ impl Session {
                 self.use_transaction();
                 let version = self.context.instance.catalog.version();
                 let (compiled, _) = self.compile_change(Purpose::Explain, change, params)?;
+                self.check_writable_tables(compiled.targets())?;
                 let keys = compiled.foreign_keys();
                 if !self.lock_targets(compiled.targets(), keys, version)? {
                     return Err(errors::definition_changed().into());

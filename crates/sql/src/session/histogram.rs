@@ -22,6 +22,7 @@ use esker_types::{SqlResult, TypeKind, errors};
 
 use super::maintain::whole_table;
 use super::{Session, SessionContext};
+use crate::ddl::lock_tables::announce_change;
 use crate::show;
 
 /// Rows that are read of a table that has more; of others, all.
@@ -70,7 +71,7 @@ impl Session {
         }
         self.commit_transaction()?;
         let name = &m.tables[0];
-        let outcomes = match self.unfit(m)? {
+        let outcomes = match self.unfit_now(m)? {
             Some(text) => BTreeMap::from([(String::new(), Outcome::Failed(text))]),
             None => {
                 // Planning takes the table's lock.
@@ -99,6 +100,19 @@ impl Session {
         });
         let names = ["Table", "Op", "Msg_type", "Msg_text"];
         Ok(show::Table::texts(&names, rows.collect()))
+    }
+
+    /// Why there can be no histograms of what the statement names, or none while the session holds the global read
+    /// lock.
+    fn unfit_now(&mut self, m: &Maintain) -> Result<Option<String>, ExecError> {
+        if let Some(why) = self.unfit(m)? {
+            return Ok(Some(why));
+        }
+        let catalog = self.context.instance.catalog.clone();
+        match announce_change(&catalog, &mut self.locks) {
+            Err(ExecError::Sql(e)) => Ok(Some(e.message)),
+            announced => Ok(announced.map(|()| None)?),
+        }
     }
 
     /// Why there can be no histograms of what the statement names.

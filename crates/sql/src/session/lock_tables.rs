@@ -90,6 +90,16 @@ impl Session {
         ddl::lock_tables::check_locked(&self.locks, &table.mdl, &table.name, false)
     }
 
+    /// Announces a change of what there is, until the statement ends.
+    ///
+    /// # Errors
+    /// 1223 while the session holds the global read lock; 1290 if the server is read-only.
+    pub(super) fn announce_change(&mut self) -> Result<(), ExecError> {
+        let catalog = self.context.instance.catalog.clone();
+        ddl::lock_tables::announce_change(&catalog, &mut self.locks)?;
+        Ok(self.check_server_writable()?)
+    }
+
     pub(super) fn unlock_tables(&mut self) -> SqlResult<Seq> {
         let seq = if self.locks.has_explicit() {
             self.commit_transaction()?

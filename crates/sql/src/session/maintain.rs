@@ -18,6 +18,7 @@ use super::check_table::Finding;
 use super::rows::RowSource;
 use super::run::Done;
 use super::{Session, SessionContext};
+use crate::ddl::lock_tables::{admit_beside_backup, announce_change};
 use crate::show;
 
 /// 1049.
@@ -89,6 +90,12 @@ impl Session {
             Err(e) if e.code == NO_SCHEMA => return corrupt(e),
             Err(e) => return Ok(failed(e)),
         };
+        if !table.temporary {
+            match self.announce_maintenance(m.kind) {
+                Err(ExecError::Sql(e)) => return corrupt(e),
+                announced => announced?,
+            }
+        }
         let is_partitioned = m.partitions.is_some();
         if let Some(names) = &m.partitions
             && let Err(e) = check_partitions(&table, names, &self.context.shown(name))
@@ -129,6 +136,21 @@ impl Session {
                 }
                 Ok(found)
             }
+        }
+    }
+
+    /// Waits while another session keeps tables as they are; what only looks at tables waits for LOCK INSTANCE FOR
+    /// BACKUP alone, as in MySQL.
+    ///
+    /// # Errors
+    /// 1223 while the session holds the global read lock.
+    fn announce_maintenance(&mut self, kind: MaintainKind) -> Result<(), ExecError> {
+        let catalog = self.context.instance.catalog.clone();
+        match kind {
+            MaintainKind::Optimize | MaintainKind::Repair => {
+                announce_change(&catalog, &mut self.locks)
+            }
+            _ => admit_beside_backup(&catalog, &mut self.locks),
         }
     }
 

@@ -27,6 +27,7 @@ use super::SessionContext;
 use super::profiles::Profiles;
 use super::read_only::read_only_transaction;
 use super::traces::Traces;
+use crate::ddl::lock_tables::announce_write;
 use crate::ddl::names::TableName;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
@@ -59,6 +60,8 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) purpose: Purpose,
     /// The transaction is READ ONLY.
     only_reads: bool,
+    /// What the statement does comes from a source.
+    applies: bool,
     /// The tables and views that were named, for [`Purpose::ListTables`].
     pub(crate) listed: RefCell<Vec<TableName>>,
     /// How many tables were asked for.
@@ -88,15 +91,17 @@ impl<'a> SessionNames<'a> {
             privileges: RefCell::default(),
             purpose,
             only_reads: false,
+            applies: false,
             listed: RefCell::default(),
             tables: Cell::new(0),
             variables: Cell::new(false),
         }
     }
 
-    /// The same where tables may not be changed.
-    pub(crate) fn reading_only(mut self, only_reads: bool) -> Self {
+    /// The same where tables may not be changed, or where a source says what is.
+    pub(crate) fn reading_only(mut self, only_reads: bool, applies: bool) -> Self {
         self.only_reads = only_reads;
+        self.applies = applies;
         self
     }
 }
@@ -349,10 +354,18 @@ impl Names for SessionNames<'_> {
 
     fn admit_row_locks(&self) -> SqlResult<()> {
         // As in MySQL EXPLAIN takes none, but counts a change for one.
-        match self.only_reads && self.purpose != Purpose::Explain {
-            true => Err(read_only_transaction()),
-            false => Ok(()),
+        if self.purpose == Purpose::Explain {
+            return Ok(());
         }
+        if self.only_reads {
+            return Err(read_only_transaction());
+        }
+        if self.purpose != Purpose::Run || self.waits() {
+            return Ok(());
+        }
+        self.context.check_server_writable(self.applies)?;
+        let catalog = &self.context.instance.catalog;
+        self.settle(announce_write(catalog, &mut self.locks.borrow_mut()))
     }
 
     fn check_writable(&self, schema: &str) -> SqlResult<()> {

@@ -55,6 +55,7 @@ impl Session {
         let throttle = Throttle::new(share as u32, &instance.counters.ddl_pauses);
         let require_primary_key = self.requires_primary_key();
         let applies = self.is_applying();
+        let frozen = || self.context.check_server_writable(applies);
         let mut ctx = DdlCtx {
             throttle: &throttle,
             engines,
@@ -81,6 +82,7 @@ impl Session {
             require_primary_key,
             applies,
             check_killed: &killed,
+            check_frozen: &frozen,
             progress: &process.progress,
         };
         let stages = process.progress.until_end();
@@ -157,13 +159,11 @@ impl Session {
         if let Statement::CreateTable(create) = statement
             && create.is_filled_later()
         {
-            self.check_server_writable()?;
             self.context.check_ddl_rights(statement)?;
             return self.create_to_fill(create);
         }
         let committed = match ddl::commits(statement) {
             true => {
-                self.check_server_writable()?;
                 // Also before a statement that is refused, as in MySQL.
                 let committed = self.commit_transaction()?;
                 self.context.check_ddl_rights(statement)?;

@@ -90,7 +90,7 @@ impl Session {
     /// The scope of one statement. For what [`Self::bind`] is not enough.
     pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
         let counts = self.diagnostics.counts();
-        let only_reads = self.only_reads();
+        let (only_reads, applies) = (self.only_reads(), self.is_applying());
         let mut settings = self.context.eval_settings(&self.vars);
         if purpose == Purpose::DefineView {
             // Whoever reads the view has a mode of his own.
@@ -106,7 +106,7 @@ impl Session {
                 (&self.profiles, &self.traces),
                 purpose,
             )
-            .reading_only(only_reads),
+            .reading_only(only_reads, applies),
             vars: &self.context,
             parallel_rows: self.vars.parallel_rows,
             types: self.program.types.as_deref(),

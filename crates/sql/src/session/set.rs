@@ -70,10 +70,11 @@ impl Session {
     /// Runs all items of one SET.
     pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> Result<(), ExecError> {
         self.tracker.mark_any(&self.values);
-        // Locks of tables come first: a statement that waits for one runs again from its beginning.
+        // Locks come first: a statement that waits for one runs again from its beginning.
         for value in items.iter().filter_map(read_value) {
             self.lock_tables_of(value, params)?;
         }
+        self.await_writers(items)?;
         for item in items {
             match item {
                 SetItem::UserVar { name, value } => {
@@ -377,8 +378,12 @@ impl Session {
         }
         self.refresh_vars()?;
         if !was_on && self.vars.autocommit {
-            let seq = self.commit_transaction()?;
-            self.note_commit(seq);
+            let committed = self.commit_transaction();
+            if committed.is_err() {
+                self.values.put(id, VarValue::Bool(false));
+                self.refresh_vars()?;
+            }
+            self.note_commit(committed?);
         }
         Ok(())
     }

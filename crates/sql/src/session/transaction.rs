@@ -135,7 +135,7 @@ impl Session {
     /// Before a statement that commits what is open: waits while another session holds FLUSH TABLES WITH READ LOCK.
     /// Held until the statement or the transaction ends.
     pub(super) fn admit_commit(&mut self) -> Result<(), ExecError> {
-        if !self.txn.has_writes() && self.filling.is_none() {
+        if !self.has_changed_tables() && self.filling.is_none() {
             return Ok(());
         }
         let commit = self.context.instance.catalog.locks().commit().clone();
@@ -146,7 +146,7 @@ impl Session {
     /// Commits whatever is open; 0 when nothing was written.
     ///
     /// # Errors
-    /// 1399 in an XA transaction, which only XA statements end; those of the engine.
+    /// 1399 in an XA transaction, which only XA statements end; 1290, and it is rolled back; those of the engine.
     pub(crate) fn commit_transaction(&mut self) -> SqlResult<Seq> {
         if let Some(branch) = &self.context.xa {
             return Err(branch.refusal());
@@ -159,7 +159,7 @@ impl Session {
             self.context.pace.leave();
         }
         self.count_if_used(Counter::HandlerCommit);
-        let result = match self.seal() {
+        let result = match self.check_commit().and_then(|()| self.seal()) {
             Ok(()) => self.txn.commit(),
             Err(e) => {
                 self.rollback_transaction();

@@ -18,7 +18,6 @@ use crate::program::Program;
 impl Session {
     /// CREATE TRIGGER.
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let committed = self.commit_transaction()?;
         let database = self.context.database.as_deref();
         let table = ddl::trigger::table_of(create, database)?;

@@ -11,6 +11,7 @@ use esker_sql_syntax::ast::{Expr, Query, SetItem, Show, ShowFilter, ShowWhat, St
 use esker_types::{SqlError, Value, errors};
 
 use super::Session;
+use super::read_only::freezes;
 use super::rows::RowSource;
 use super::run::{Done, ok};
 use super::set::{is_plain, is_quick};
@@ -25,6 +26,7 @@ impl Session {
         prepared: bool,
         mode: Mode,
     ) -> Result<Done, ExecError> {
+        self.check_frozen(statement)?;
         let unlocks = matches!(statement, Statement::UnlockTables) && self.locks.has_explicit();
         if unlocks || commits_implicitly(statement) {
             self.admit_commit()?;
@@ -177,7 +179,10 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        if is_quick(items) && (mode == Mode::Thread || !self.context.may_wait_for_gtid(items)) {
+        if is_quick(items)
+            && !items.iter().any(freezes)
+            && (mode == Mode::Thread || !self.context.may_wait_for_gtid(items))
+        {
             self.set(items, params)?;
             return Ok(ok(self.pending_commit.take()));
         }
@@ -212,6 +217,12 @@ impl Session {
             }
             self.commit_transaction()?;
         }
+        let done = self.run_alone(statement, params)?;
+        self.locks.release_statement();
+        Ok(done)
+    }
+
+    fn run_alone(&mut self, statement: &Statement, params: &[Value]) -> Result<Done, ExecError> {
         match statement {
             Statement::CreateView(create) => {
                 if self.spare_system_tables(statement) {

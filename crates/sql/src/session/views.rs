@@ -33,7 +33,6 @@ struct BoundView {
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let committed = self.commit_transaction()?;
         let name = ddl::resolve(&create.name, self.context.database.as_deref())?;
         let wanted: &[&str] = match create.alter || create.or_replace {

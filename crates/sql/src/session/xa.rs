@@ -306,6 +306,10 @@ impl Session {
         }
         match (branch.phase.get(), one_phase) {
             (Phase::Idle, true) => {
+                if let Err(e) = self.check_commit() {
+                    self.rollback_transaction();
+                    return Err(e.into());
+                }
                 let committed = self.seal().map(|()| self.txn.commit());
                 if !matches!(committed, Ok(Ok(_))) {
                     self.capture.forget_transaction();

@@ -30,7 +30,6 @@ impl Session {
         &mut self,
         create: &CreateRoutine,
     ) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let (schema, name) = self.context.routine_name(&create.name)?;
         if create.kind == RoutineKind::Function && !create.body.traits.returns {
             return Err(errors::no_return(format!("{schema}.{name}")).into());
@@ -152,7 +151,6 @@ impl Session {
         &mut self,
         alter: &AlterRoutine,
     ) -> Result<Done, ExecError> {
-        self.check_server_writable()?;
         let committed = self.commit_transaction()?;
         let (schema, name) = self.context.routine_name(&alter.name)?;
         let key = RoutineKey::new(alter.kind, &name);
