@@ -71,6 +71,8 @@ impl From<tokio::time::error::Elapsed> for Gone {
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) frames: FrameWriter,
+    /// It has become a stream of the binary log.
+    is_streaming: bool,
     /// What its last results began with.
     pub(crate) headers: Headers,
     reader: FrameReader,
@@ -375,6 +377,12 @@ impl Connection {
                                 Mode::Inline => begin(),
                                 Mode::Thread => tokio::task::block_in_place(begin),
                             }
+                        }
+                        Err(WireError::NotRegistered(why)) => {
+                            Next::Error(errors::unknown_error(why))
+                        }
+                        Err(_) if command::asks_for_stream(payload) => {
+                            Next::LastError(errors::malformed_packet())
                         }
                         Err(_) => Next::Error(errors::malformed_packet()),
                     });

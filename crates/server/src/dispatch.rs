@@ -47,6 +47,8 @@ pub(crate) enum Next {
     Silence,
     /// It failed.
     Error(SqlError),
+    /// It failed, and the connection ends.
+    LastError(SqlError),
 }
 
 impl From<Result<(), SqlError>> for Next {
@@ -157,13 +159,16 @@ pub(crate) fn begin(
                 .register_replica(replica.server_id, host, replica.port)
                 .into()
         }
-        Command::Dump(request) => {
-            let begin = || session.begin_dump(dump_request(&request));
-            match tokio::task::block_in_place(begin) {
-                Ok(dump) => Next::Dump(Box::new(dump)),
-                Err(e) => Next::Error(e),
+        Command::Dump(request) => match session.admit_dump() {
+            Err(e) => Next::Error(e),
+            Ok(()) => {
+                let begin = || session.begin_dump(dump_request(&request));
+                match tokio::task::block_in_place(begin) {
+                    Ok(dump) => Next::Dump(Box::new(dump)),
+                    Err(e) => Next::LastError(e),
+                }
             }
-        }
+        },
         Command::ChangeUser(payload) => Next::ChangeUser(payload.to_vec()),
         Command::SetOption(_) | Command::Unknown(_) => {
             Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
@@ -252,7 +257,7 @@ pub(crate) async fn finish(
         }
         Next::Ok => reply::done(conn, session),
         Next::Eof => reply::eof(conn, session, 0),
-        Next::Error(e) => reply::error(conn, session, &e),
+        Next::Error(e) | Next::LastError(e) => reply::error(conn, session, &e),
         Next::Silence | Next::Quit | Next::ChangeUser(_) | Next::Dump(_) => (),
     }
     Ok(())

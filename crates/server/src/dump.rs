@@ -51,8 +51,8 @@ pub(crate) async fn serve(
     drop(dump);
     session.end_dump();
     match ended? {
+        _ if conn.frames.is_unfinished() => return Err(Gone),
         None => reply::eof(conn, session, 0),
-        Some(_) if conn.frames.is_unfinished() => return Err(Gone),
         Some(e) => reply::error(conn, session, &e),
     }
     Ok(())
@@ -74,13 +74,16 @@ async fn stream(
             Ok(step) => step,
             Err(e) => return Ok(Some(e)),
         };
+        if step == DumpStep::Cut {
+            return Err(Gone);
+        }
         if !conn.frames.bytes().is_empty() {
             conn.flush().await?;
             conn.count_sent(session);
             silent_since = Instant::now();
         }
         match step {
-            DumpStep::End => return Ok(None),
+            DumpStep::End | DumpStep::Cut => return Ok(None),
             // Acknowledgements that have come meanwhile.
             DumpStep::Send => {
                 let received = tokio::select! {

@@ -86,6 +86,14 @@ pub struct Dump<'a> {
 
 /// COM_QUIT.
 pub const QUIT: u8 = 1;
+/// COM_BINLOG_DUMP.
+const DUMP: u8 = 0x12;
+/// COM_BINLOG_DUMP_GTID.
+const DUMP_GTID: u8 = 0x1e;
+/// Longest host, user and password of a replica, in bytes.
+const MAX_HOST: u8 = 250;
+const MAX_USER: u8 = 96;
+const MAX_PASSWORD: u8 = 32;
 /// What an acknowledgement of a replica begins with.
 const ACKNOWLEDGEMENT: u8 = 0xef;
 
@@ -157,7 +165,7 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x0d => Command::Debug,
         0x0e => Command::Ping,
         0x11 => Command::ChangeUser(r.rest()),
-        0x12 => Command::Dump(parse_dump(r)?),
+        DUMP => Command::Dump(parse_dump(r)?),
         0x15 => Command::RegisterReplica(parse_register(r)?),
         0x16 => Command::StmtPrepare(r.rest()),
         0x17 => Command::StmtExecute(parse_execute(r)?),
@@ -166,7 +174,7 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x1a => Command::StmtReset(r.u32("statement id")?),
         0x1b => Command::SetOption(r.u16("option")?),
         0x1c => Command::StmtFetch(r.u32("statement id")?, r.u32("row count")?),
-        0x1e => Command::Dump(parse_dump_gtid(r)?),
+        DUMP_GTID => Command::Dump(parse_dump_gtid(r)?),
         0x1f => Command::ResetConnection,
         other => Command::Unknown(other),
     })
@@ -186,19 +194,36 @@ fn parse_execute(mut r: Reader<'_>) -> Result<Execute<'_>, WireError> {
 /// Server id, host, user and password behind their lengths, port, rank, id of the source; the last two say nothing.
 fn parse_register(mut r: Reader<'_>) -> Result<RegisterReplica<'_>, WireError> {
     let server_id = r.u32("server id")?;
-    let host = short_text(&mut r, "host")?;
-    short_text(&mut r, "user")?;
-    short_text(&mut r, "password")?;
+    let host = "Failed to register replica: too long 'report-host'";
+    let host = short_text(&mut r, MAX_HOST, host)?;
+    let user = "Failed to register replica: too long 'report-user'";
+    short_text(&mut r, MAX_USER, user)?;
+    let password = "Failed to register replica; too long 'report-password'";
+    short_text(&mut r, MAX_PASSWORD, password)?;
+    let wrong = || WireError::NotRegistered("Wrong parameters when registering replica");
+    let port = r.u16("port").map_err(|_| wrong())?;
+    r.u64("rank and source").map_err(|_| wrong())?;
     Ok(RegisterReplica {
         server_id,
         host,
-        port: r.u16("port")?,
+        port,
     })
 }
 
-fn short_text<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], WireError> {
-    let length = r.u8(what)?;
-    r.take(length.into(), what)
+/// A text of at most `most` bytes; `too_long` says what is wrong with a longer one, or one that the packet cuts.
+fn short_text<'a>(
+    r: &mut Reader<'a>,
+    most: u8,
+    too_long: &'static str,
+) -> Result<&'a [u8], WireError> {
+    let length = r.u8("length of a text")?;
+    let text = (length <= most).then(|| r.take(length.into(), "text").ok());
+    text.flatten().ok_or(WireError::NotRegistered(too_long))
+}
+
+/// Does the packet ask for a stream of the binary log? The connection ends with it, whatever comes of it.
+pub fn asks_for_stream(payload: &[u8]) -> bool {
+    matches!(payload.first(), Some(&(DUMP | DUMP_GTID)))
 }
 
 fn parse_dump(mut r: Reader<'_>) -> Result<Dump<'_>, WireError> {
@@ -319,6 +344,49 @@ mod tests {
         for end in 1..bytes.len() {
             assert!(parse(&bytes[..end], 0).is_err(), "{end}");
         }
+    }
+
+    #[test]
+    fn replicas_that_say_too_much_or_too_little_are_not_registered() {
+        let refusal = |rest: &[u8]| {
+            let packet = [&b"\x15\x07\0\0\0"[..], rest].concat();
+            parse(&packet, 0).expect_err("not registered")
+        };
+        let long = |length: u8| [vec![length], vec![b'x'; length.into()]].concat();
+        let end = [0; 10];
+        let text = |what: &str| match refusal(what.as_bytes()) {
+            WireError::NotRegistered(text) => text,
+            other => panic!("{other}"),
+        };
+        assert_eq!(text("\0\0\0"), "Wrong parameters when registering replica");
+        assert_eq!(
+            text("\0\0\0\x01\0\0\0"),
+            "Wrong parameters when registering replica"
+        );
+        // The packet ends in the middle of a text.
+        assert_eq!(
+            text("\x05h"),
+            "Failed to register replica: too long 'report-host'"
+        );
+        assert!(matches!(refusal(b"\0\0"), WireError::Truncated(_)));
+        let user = [&b"\0"[..], &long(MAX_USER + 1), b"\0", &end].concat();
+        assert_eq!(
+            refusal(&user),
+            WireError::NotRegistered("Failed to register replica: too long 'report-user'")
+        );
+        let password = [&b"\0\0"[..], &long(MAX_PASSWORD + 1), &end].concat();
+        assert_eq!(
+            refusal(&password),
+            WireError::NotRegistered("Failed to register replica; too long 'report-password'")
+        );
+        let longest = [
+            &b"\x15\x07\0\0\0"[..],
+            &long(MAX_HOST),
+            &long(MAX_USER),
+            &long(MAX_PASSWORD),
+            &end,
+        ];
+        assert!(parse(&longest.concat(), 0).is_ok());
     }
 
     proptest! {

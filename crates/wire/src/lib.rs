@@ -31,6 +31,9 @@ pub enum WireError {
     /// A field holds a value the protocol does not know.
     #[error("malformed packet: bad {0}")]
     Bad(&'static str),
+    /// A replica says of itself what cannot be kept; MySQL's words.
+    #[error("{0}")]
+    NotRegistered(&'static str),
     /// A compressed packet does not hold what it says.
     #[error("malformed packet: cannot be uncompressed")]
     Compressed,

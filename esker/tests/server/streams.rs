@@ -112,13 +112,18 @@ impl Raw {
     }
 
     fn dump_gtid(&mut self, known: &GtidSet) {
+        self.dump_gtid_from("", 4, known);
+    }
+
+    fn dump_gtid_from(&mut self, file: &str, position: u64, known: &GtidSet) {
         let mut set = Vec::new();
         known.encode(&mut set);
         let mut packet = vec![0x1e];
         packet.extend_from_slice(&NON_BLOCK.to_le_bytes());
         packet.extend_from_slice(&9_u32.to_le_bytes());
-        packet.extend_from_slice(&0_u32.to_le_bytes());
-        packet.extend_from_slice(&4_u64.to_le_bytes());
+        packet.extend_from_slice(&(file.len() as u32).to_le_bytes());
+        packet.extend_from_slice(file.as_bytes());
+        packet.extend_from_slice(&position.to_le_bytes());
         packet.extend_from_slice(&(set.len() as u32).to_le_bytes());
         packet.extend_from_slice(&set);
         self.send(0, &packet);
@@ -135,6 +140,12 @@ impl Raw {
             }
             other => panic!("a packet that begins with {other}"),
         }
+    }
+
+    /// The server has ended the connection, and says nothing more.
+    fn is_closed(&mut self) {
+        let left = self.0.read(&mut [0]).expect("no timeout");
+        assert_eq!(left, 0, "the end of the connection");
     }
 
     /// All events up to the end.
@@ -209,11 +220,12 @@ fn a_stream_is_the_bytes_of_the_files() {
     }
     assert!(sent == file_bytes(dir.path(), number), "file {number}");
     assert_eq!(number as usize, files);
-    // The session goes on behind the end.
-    raw.run("SET @a = 1");
+    // The connection ends with the stream, as in MySQL.
+    raw.is_closed();
 
     // From the middle: the head does not move the consumer's position.
     let whole = file_bytes(dir.path(), 1);
+    let mut raw = consumer(&server);
     raw.dump("binlog.000001", 158, NON_BLOCK, 9);
     let events = raw.all();
     let head = Event::parse(&events[1], Checksum::Crc32)
@@ -232,6 +244,7 @@ fn a_stream_is_the_bytes_of_the_files() {
         .value("SELECT @@GLOBAL.gtid_executed")
         .parse()
         .expect("set");
+    let mut raw = consumer(&server);
     raw.dump_gtid(&executed);
     let kinds: Vec<_> = raw.all().iter().map(|event| kind(event)).collect();
     let (rotate, format) = (EventType::Rotate, EventType::FormatDescription);
@@ -242,6 +255,7 @@ fn a_stream_is_the_bytes_of_the_files() {
         EventType::Heartbeat,
     ];
     assert_eq!(kinds, expected.map(Some));
+    let mut raw = consumer(&server);
     raw.dump_gtid(&GtidSet::default());
     let groups = raw.all();
     let is_group = |event: &&Vec<u8>| kind(event) == Some(EventType::Gtid);
@@ -249,6 +263,118 @@ fn a_stream_is_the_bytes_of_the_files() {
         groups.iter().filter(is_group).count() as u64,
         executed.count()
     );
+}
+
+#[test]
+fn a_consumer_of_gtids_may_say_where_to_begin() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    fill(&server);
+    let mut c = server.connect();
+    let files = c.rows("SHOW BINARY LOGS").len() as u32;
+    let last = format!("binlog.{files:06}");
+    let uuid = c.value("SELECT @@server_uuid");
+    let gtids = |file: &str, position: u64, known: &str| {
+        let mut raw = consumer(&server);
+        raw.dump_gtid_from(file, position, &known.parse().expect("a set"));
+        let events = raw.all();
+        let groups = events.iter().filter(|e| kind(e) == Some(EventType::Gtid));
+        (groups.count(), events.len())
+    };
+    // The last file has one transaction, of five events behind what every file begins with.
+    assert_eq!(gtids(&last, 4, ""), (1, 3 + 5));
+    assert_eq!(gtids(&format!("./{last}"), 4, ""), (1, 3 + 5));
+    // What the consumer has is left out, and what stands before is not asked about.
+    let (all, _) = gtids("binlog.000001", 4, "");
+    assert_eq!(gtids("binlog.000001", 4, &format!("{uuid}:1-2")).0, all - 2);
+    assert_eq!(gtids(&last, 4, &format!("{uuid}:1-2")).0, 1);
+    // Behind the list of GTIDs of the first file, and behind that of the file that is looked for.
+    assert_eq!(gtids("binlog.000001", 158, "").0, all);
+    assert_eq!(gtids("", 158, "").0, all);
+
+    let refusal = |file: &str, position: u64| {
+        let mut raw = consumer(&server);
+        raw.dump_gtid_from(file, position, &GtidSet::default());
+        let (code, text) = raw.packet().error();
+        raw.is_closed();
+        assert_eq!(code, 1236);
+        text
+    };
+    let early = "Client requested source to start replication from position < 4";
+    assert_eq!(refusal(&last, 3), early);
+    assert_eq!(refusal("", 0), early);
+    assert_eq!(
+        refusal(&last, 1 << 33),
+        "Client requested source to start replication from position > file size"
+    );
+    assert_eq!(
+        refusal("other.000001", 4),
+        "Could not find first log file name in binary log index file"
+    );
+}
+
+#[test]
+fn a_stream_ends_as_in_mysql() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    // Who gives no id is no replica, and does not wait.
+    let mut tool = consumer(&server);
+    tool.dump("", 4, 0, 0);
+    tool.all();
+    tool.is_closed();
+
+    let streams = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'";
+    let mut streaming = || {
+        let mut raw = consumer(&server);
+        raw.dump("", 4, 0, 9);
+        while kind(&raw.packet().event()) != Some(EventType::PreviousGtids) {}
+        until(&server, streams, |lines| lines.len() == 1);
+        let id = c.value(streams);
+        (raw, id)
+    };
+    let (mut raw, id) = streaming();
+    server.connect().run(&format!("KILL QUERY {id}"));
+    assert_eq!(raw.packet(), Packet::End);
+    raw.is_closed();
+    until(&server, streams, |lines| lines.is_empty());
+    let (mut raw, id) = streaming();
+    server.connect().run(&format!("KILL {id}"));
+    raw.is_closed();
+    until(&server, streams, |lines| lines.is_empty());
+    let (mut raw, _) = streaming();
+    server.stop();
+    raw.is_closed();
+}
+
+#[test]
+fn what_a_consumer_announces_may_be_of_any_type() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    for period in [
+        "20000000",
+        "2e7",
+        "20000000.4",
+        "'20000000'",
+        "'20000000.5'",
+    ] {
+        let mut raw = consumer(&server);
+        raw.run(&format!("SET @source_heartbeat_period = {period}"));
+        raw.dump("", 4, 0, 9);
+        while kind(&raw.packet().event()) != Some(EventType::Heartbeat) {}
+    }
+    // Whatever it says of checksums, it knows them.
+    for checksum in ["''", "'NONE'", "'other'", "0"] {
+        let mut raw = Raw::connect(&server, "root");
+        raw.run(&format!("SET @source_binlog_checksum = {checksum}"));
+        raw.dump("", 4, NON_BLOCK, 9);
+        assert!(raw.all().len() > 1, "{checksum}");
+    }
+    let mut raw = Raw::connect(&server, "root");
+    raw.run("SET @source_binlog_checksum = NULL");
+    raw.dump("", 4, NON_BLOCK, 9);
+    raw.packet().event();
+    assert_eq!(raw.packet().error().0, 1236);
 }
 
 #[test]
@@ -291,6 +417,19 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
          last byte read from './{file}' at 59."
     );
     assert_eq!(refusal(file, 40), (1236, bogus));
+    // In the middle of an event stands what is no length.
+    let place = |position: u32, at: u32| {
+        format!(
+            "the first event '{file}' at {position}, the last event read from './{file}' at 127, the last byte read \
+             from './{file}' at {at}."
+        )
+    };
+    let cut = "binlog truncated in the middle of event; consider out of disk space on source";
+    let cut = format!("{cut}; {}", place(130, size));
+    assert_eq!(refusal(file, 130), (1236, cut));
+    let long = "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source";
+    let long = format!("{long}; {}", place(128, 147));
+    assert_eq!(refusal(file, 128), (1236, long));
 
     // Who cannot check gets nothing to check.
     let mut raw = Raw::connect(&server, "root");
@@ -301,6 +440,8 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
         text.starts_with("Replica can not handle replication events with the checksum"),
         "{text}"
     );
+
+    raw.is_closed();
 
     let mut raw = consumer(&server);
     let uuid = c.value("SELECT @@server_uuid");
@@ -313,6 +454,7 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
     );
     c.run("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
     let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    let mut raw = consumer(&server);
     raw.dump_gtid(&GtidSet::default());
     let text = raw.packet().error().1;
     assert!(
@@ -328,8 +470,18 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
     let mut raw = Raw::connect(&server, "u");
     raw.dump("", 4, NON_BLOCK, 9);
     assert_eq!(raw.packet().error().0, 1227);
+    // That ends nothing.
     raw.register(9);
-    assert_eq!(raw.packet().error().0, 1227);
+    let denied = "Access denied for user 'u'@'localhost' (using password: NO)";
+    assert_eq!(raw.packet().error(), (1045, denied.into()));
+    let mut raw = Raw::connect(&server, "root");
+    raw.send(0, b"\x15\x09\0\0\0\0\0\0");
+    let wrong = "Wrong parameters when registering replica";
+    assert_eq!(raw.packet().error(), (1105, wrong.into()));
+    raw.run("SET @a = 1");
+    raw.send(0, b"\x12\x04");
+    assert_eq!(raw.packet().error().0, 1835);
+    raw.is_closed();
 }
 
 /// Asks until the answer is as it should be.
@@ -345,11 +497,15 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT)");
     let mut first = consumer(&server);
-    first.run("SET @replica_uuid = 'AB', @source_heartbeat_period = 20000000");
+    const UUID: &str = "3EE1381C-ebca-11f1-a747-02fc00000001";
+    first.run(&format!(
+        "SET @replica_uuid = '{UUID}', @source_heartbeat_period = 20000000"
+    ));
     first.register(9);
     assert_eq!(first.take()[0], 0);
-    assert_eq!(c.lines("SHOW REPLICAS"), ["9|host|3306|5|AB"]);
-    assert_eq!(c.lines("SHOW SLAVE HOSTS"), ["9|host|3306|5|AB"]);
+    let shown = format!("9|host|3306|5|{}", UUID.to_lowercase());
+    assert_eq!(c.lines("SHOW REPLICAS"), [&*shown]);
+    assert_eq!(c.lines("SHOW SLAVE HOSTS"), [&*shown]);
     first.dump("binlog.000001", 4, 0, 9);
     // Silence is interrupted by heartbeats, news by what it is.
     while kind(&first.packet().event()) != Some(EventType::Heartbeat) {}
@@ -369,7 +525,7 @@ fn consumers_are_shown_and_one_identity_has_one_stream() {
     other.packet().event();
     until(&server, shown, |lines| lines.len() == 2);
     let mut second = consumer(&server);
-    second.run("SET @replica_uuid = 'ab'");
+    second.run(&format!("SET @replica_uuid = '{}'", UUID.to_lowercase()));
     second.dump("binlog.000001", 4, 0, 9);
     second.packet().event();
     let (code, text) = loop {

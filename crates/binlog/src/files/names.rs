@@ -70,6 +70,11 @@ impl Names {
         self.dir.join(format!("{}.{ending}", self.base))
     }
 
+    /// The number of the file that somebody names, whatever the folder before it: there is one alone.
+    pub fn number_of_path(&self, path: &str) -> Option<FileNumber> {
+        self.number(path.rsplit_once('/').map_or(path, |(_, name)| name))
+    }
+
     /// The number of the file of this name.
     pub fn number(&self, name: &str) -> Option<FileNumber> {
         let digits = name.strip_prefix(&*self.base)?.strip_prefix('.')?;

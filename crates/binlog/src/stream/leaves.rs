@@ -25,7 +25,7 @@ impl Stream {
             EventType::AnonymousGtid => false,
             _ => return Ok(()),
         };
-        let by_gtids = matches!(self.request.from, From::Gtids(_));
+        let by_gtids = matches!(self.request.from, From::Gtids { .. });
         match ((self.log.leaves)(), is_named) {
             (Leaves::Anonymous, true) => {
                 Err(self.may_not_leave("GTID-transaction when @@GLOBAL.GTID_MODE = OFF"))

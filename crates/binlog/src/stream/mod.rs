@@ -1,8 +1,8 @@
 //! What one consumer gets: events from a place on, framed as packets, for as long as it listens.
 //!
 //! In flow order: `start` finds the place, `reader` reads the file there, [`Stream`] says what is sent, `leaves` what
-//! may be, and `mariadb` what becomes of it for a replica of that make. Neighbours: `files` shows how far a file may be
-//! read; `sql` knows who may have a stream; the server sends the packets.
+//! may be, `mariadb` what becomes of it for a replica of that make, and `asked` what is to be acknowledged. Neighbours:
+//! `files` shows how far a file may be read; `sql` knows who may have a stream; the server sends the packets.
 //!
 //! ```text
 //! ROTATE (made up) | FORMAT_DESCRIPTION | events … | ROTATE (made up) | FORMAT_DESCRIPTION | events … | HEARTBEAT …
@@ -16,6 +16,7 @@
 //! - Memory is bounded: [`CHUNK`](reader::CHUNK) for the file, and what the sink is asked to gather. A longer event
 //!   passes in pieces; a longer statement that MariaDB gets does not.
 
+mod asked;
 mod leaves;
 mod mariadb;
 mod reader;
@@ -37,6 +38,7 @@ use crate::event::{
 };
 use crate::files::{FIRST_EVENT, FileInfo, FileNumber, Names, Newer, Published, Reading, View};
 use crate::gtid::{GtidSet, Sid};
+use asked::{is_asked_for, is_of_transaction};
 pub use leaves::Leaves;
 use mariadb::{MariaDb, Sent};
 use reader::{CHUNK, Reader};
@@ -78,8 +80,15 @@ pub enum From {
         /// Where the event starts.
         position: u64,
     },
-    /// With everything that is not in this set.
-    Gtids(GtidSet),
+    /// With everything that is not in this set, from a place on.
+    Gtids {
+        /// What the consumer has.
+        known: GtidSet,
+        /// Name of the file; empty: the last one before which there is nothing that the consumer lacks.
+        file: String,
+        /// Where the event starts.
+        position: u64,
+    },
     /// MariaDB's GTIDs: behind the transaction of this number; `None`: at the beginning.
     MariaDb(Option<u64>),
 }
@@ -155,6 +164,8 @@ pub struct Stream {
     asks: bool,
     /// Where the last one ends that the consumer was asked to acknowledge.
     asked: FileInfo,
+    /// How often it was asked since somebody wanted to know.
+    times_asked: u64,
     /// What a consumer has without being asked: up to where it begins, and from there up to the end of what was
     /// skipped.
     has: FileInfo,
@@ -205,6 +216,7 @@ impl Stream {
             unsent: 0,
             asks: false,
             asked: FileInfo::default(),
+            times_asked: 0,
             has: FileInfo {
                 number,
                 size: position,
@@ -373,14 +385,14 @@ impl Stream {
         bytes[FLAGS_AT] &= !(FLAG_IN_USE as u8);
         let is_first = self.first == (self.log.names.name(self.number), position);
         let has_some = match &self.request.from {
-            From::Gtids(set) => is_first && !set.is_empty(),
+            From::Gtids { known, .. } => position > FIRST_EVENT || is_first && !known.is_empty(),
             From::Position { .. } => position > FIRST_EVENT,
             From::MariaDb(known) => is_first && known.is_some(),
         };
         if has_some {
             // What the consumer has of a transaction that is open, and its temporary tables, stay.
             bytes[CREATED_AT..CREATED_AT + 4].fill(0);
-            if position > FIRST_EVENT {
+            if position > FIRST_EVENT && !matches!(self.request.from, From::Gtids { .. }) {
                 bytes[END_AT..END_AT + 4].fill(0);
             }
             let body_end = bytes.len() - CHECKSUM_BYTES;
@@ -402,34 +414,18 @@ impl Stream {
             self.has_put(end, sink);
             return Ok(());
         }
-        let left = limit - self.reader.offset();
-        if left < HEADER_BYTES as u64 {
-            let text =
-                "binlog truncated in the middle of event; consider out of disk space on source";
-            self.reader.seek(limit);
-            return Err(self.failed(text));
-        }
-        let header = Header::parse(self.reader.peek(HEADER_BYTES, limit)?);
-        let length = match header {
-            Ok(header) if u64::from(header.length) <= left => header.length as usize,
-            _ => {
-                let at = self.reader.offset() + HEADER_BYTES as u64;
-                self.reader.seek(at);
-                return Err(self.failed("bogus data in log event"));
-            }
-        };
-        debug_assert!(length <= MAX_EVENT_BYTES as usize);
-        let kind = header.ok().and_then(|h| h.event_type());
+        let header = self.next_header(limit)?;
+        let (length, kind) = (header.length as usize, header.event_type());
         if kind.is_some_and(|kind| matches!(kind, EventType::Rotate | EventType::Stop)) {
             self.skips = false;
         }
         if let Some(kind) = kind.filter(|_| self.mariadb.is_none()) {
             self.check_mode(kind)?;
         }
-        if let (From::Gtids(_), Some(kind)) = (&self.request.from, kind) {
+        if let (From::Gtids { .. }, Some(kind)) = (&self.request.from, kind) {
             self.skips = self.is_known(kind, length, limit)?;
         }
-        let by_gtids = matches!(self.request.from, From::Gtids(_));
+        let by_gtids = matches!(self.request.from, From::Gtids { .. });
         if let (Some(dialect), Some(kind)) = (&self.mariadb, kind)
             && dialect.looks_at(kind)
             && !(by_gtids && self.skips)
@@ -456,6 +452,35 @@ impl Stream {
         self.last_event = end;
         self.has_put(end, sink);
         Ok(())
+    }
+
+    /// The header of the next event, which is there as a whole.
+    fn next_header(&mut self, limit: u64) -> Result<Header, Refused> {
+        let (offset, left) = (self.reader.offset(), limit - self.reader.offset());
+        let length = match left < HEADER_BYTES as u64 {
+            true => None,
+            false => event::peek_length(self.reader.peek(HEADER_BYTES, limit)?),
+        };
+        let behind_header = offset + HEADER_BYTES as u64;
+        let (at, why) = match length {
+            Some(length) if (length as usize) < HEADER_BYTES => {
+                (behind_header, "bogus data in log event")
+            }
+            Some(length) if length > MAX_EVENT_BYTES => (
+                behind_header,
+                "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source",
+            ),
+            Some(length) if u64::from(length) <= left => {
+                let header = Header::parse(self.reader.peek(HEADER_BYTES, limit)?);
+                return header.map_err(|e| self.failed(&format!("bogus data in log event: {e}")));
+            }
+            _ => (
+                limit,
+                "binlog truncated in the middle of event; consider out of disk space on source",
+            ),
+        };
+        self.reader.seek(at);
+        Err(self.failed(why))
     }
 
     /// Begins the packet of an event.
@@ -488,45 +513,6 @@ impl Stream {
             rest = others;
         }
         self.has_put(end, sink);
-    }
-
-    /// Some of an event was sent that ends at `end`.
-    fn has_put(&mut self, end: u64, sink: &mut dyn PacketSink) {
-        if self.asks && self.unsent == 0 {
-            self.asks = false;
-            if self.request.acknowledges {
-                self.asked = FileInfo {
-                    number: self.number,
-                    size: end,
-                };
-                sink.asked();
-            }
-        }
-    }
-
-    /// What a consumer acknowledges that says it has everything before this position.
-    pub fn acknowledged(&self, file: &str, position: u64) -> Option<FileInfo> {
-        let number = self.log.names.number(file)?;
-        let said = FileInfo {
-            number,
-            size: position,
-        };
-        Some(said.min(self.asked))
-    }
-
-    /// What the consumer has without being asked: a replica that comes back with everything is asked for nothing.
-    pub fn had(&self) -> FileInfo {
-        self.has
-    }
-
-    fn skip_to(&mut self, end: u64) {
-        self.skipped_to = Some(end);
-        if !self.has_sent {
-            self.has = FileInfo {
-                number: self.number,
-                size: end,
-            };
-        }
     }
 
     /// Sends what a replica of MariaDB gets for the next event.
@@ -568,7 +554,7 @@ impl Stream {
 
     /// Does the event belong to a transaction that the consumer has?
     fn is_known(&mut self, kind: EventType, length: usize, limit: u64) -> Result<bool, Refused> {
-        let From::Gtids(known) = &self.request.from else {
+        let From::Gtids { known, .. } = &self.request.from else {
             return Ok(false);
         };
         match kind {
@@ -626,33 +612,12 @@ impl Stream {
     }
 }
 
-/// Acknowledged as the last event that there is, it stands for everything before it. The transaction that fills a file
-/// comes with the ROTATE behind it.
-fn is_asked_for(kind: EventType) -> bool {
-    may_end_transaction(kind) || kind == EventType::Rotate
-}
-
-fn may_end_transaction(kind: EventType) -> bool {
-    matches!(
-        kind,
-        EventType::Xid | EventType::Query | EventType::XaPrepare | EventType::TransactionPayload
-    )
-}
-
-fn is_of_transaction(kind: EventType) -> bool {
-    let begins = matches!(
-        kind,
-        EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid
-    );
-    begins || may_end_transaction(kind)
-}
-
 fn no_first_file() -> Refused {
     Refused::new("Could not find first log file name in binary log index file")
 }
 
 /// What a stream needs of a view.
 fn number_of(log: &Log, view: &View, file: &str) -> Option<FileNumber> {
-    let number = log.names.number(file)?;
+    let number = log.names.number_of_path(file)?;
     view.sendable(number).map(|_| number)
 }

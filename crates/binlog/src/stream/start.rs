@@ -17,29 +17,44 @@ use crate::gtid::GtidSet;
 pub(super) fn find(log: &Log, view: &View, from: &From) -> Result<(FileNumber, u64), Refused> {
     match from {
         From::Position { file, position } => {
-            let number = match file.is_empty() {
-                true => view.files.first().map(|f| f.number),
-                false => number_of(log, view, file),
-            };
-            let number = number.ok_or_else(no_first_file)?;
-            if *position < FIRST_EVENT {
-                let text = "Client requested source to start replication from position < 4";
-                return Err(Refused::new(text));
-            }
-            let end = view.files.iter().find(|f| f.number == number);
-            if end.is_none_or(|file| *position > file.size) {
-                let text = "Client requested source to start replication from position > file size";
-                return Err(Refused::new(text));
-            }
-            Ok((number, *position))
+            let first = || first_file(view).map(|(number, _)| number);
+            place(log, view, file, *position, first)
         }
         From::MariaDb(None) => first_file(view),
         From::MariaDb(Some(known)) => behind(log, view, *known),
-        From::Gtids(known) => {
+        From::Gtids {
+            known,
+            file,
+            position,
+        } => place(log, view, file, *position, || {
             check_known(log, view, known)?;
-            Ok((last_needed(log, view, known)?, FIRST_EVENT))
-        }
+            last_needed(log, view, known)
+        }),
     }
+}
+
+/// A place that the consumer names, whatever it has; without a file's name that of `unnamed`.
+fn place(
+    log: &Log,
+    view: &View,
+    file: &str,
+    position: u64,
+    unnamed: impl FnOnce() -> Result<FileNumber, Refused>,
+) -> Result<(FileNumber, u64), Refused> {
+    let number = match file.is_empty() {
+        true => unnamed()?,
+        false => number_of(log, view, file).ok_or_else(no_first_file)?,
+    };
+    if position < FIRST_EVENT {
+        let text = "Client requested source to start replication from position < 4";
+        return Err(Refused::new(text));
+    }
+    let end = view.files.iter().find(|f| f.number == number);
+    if end.is_none_or(|file| position > file.size) {
+        let text = "Client requested source to start replication from position > file size";
+        return Err(Refused::new(text));
+    }
+    Ok((number, position))
 }
 
 /// Has the consumer what is purged, and has it nothing of this server's that the server has not?

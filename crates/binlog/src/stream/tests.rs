@@ -247,7 +247,11 @@ fn a_tool_with_gtids_of_mysql_that_calls_itself_mariadb_gets_only_what_it_lacks(
     rig.transaction(10, false);
     rig.set.sync().expect("syncs");
     let known = "07070707-0707-0707-0707-070707070707:1-2";
-    let from = From::Gtids(known.parse().expect("set"));
+    let from = From::Gtids {
+        known: known.parse().expect("set"),
+        file: String::new(),
+        position: 4,
+    };
     let events = drain(&mut rig.stream(from, true).expect("opens"), 1 << 20);
     assert_eq!(numbers(&events), [4, 15, 35, 27, 33, 2, 29, 16]);
 }

@@ -46,6 +46,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     let mut conn = Connection {
         stream: Stream::Plain(socket),
         frames: FrameWriter::default(),
+        is_streaming: false,
         headers: Headers::default(),
         reader: FrameReader::default(),
         agreed: None,
@@ -110,7 +111,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
             }
         }
     };
-    if shared.is_stopping() {
+    if conn.is_streaming {
+        // A consumer hears nothing of its end.
+    } else if shared.is_stopping() {
         conn.frames.set_seq(0);
         conn.frames.abandon();
         conn.put_error(&errors::shutdown_in_progress());
@@ -330,10 +333,12 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
         if let Next::Dump(stream) = next {
             // It is no command that runs: the end of the server does not wait for it, nor does a commit.
             conn.write_timeout = session.net_write_timeout();
+            conn.is_streaming = true;
             dump::serve(conn, session, stream).await?;
             conn.flush().await?;
-            continue;
+            return Ok(());
         }
+        let is_last = matches!(next, Next::LastError(_));
         conn.idle.store(false, Ordering::Relaxed);
         let _running = shared.activity.begin();
         conn.write_timeout = session.net_write_timeout();
@@ -347,6 +352,9 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
             return Err(Gone);
         }
         conn.flush().await?;
+        if is_last {
+            return Ok(());
+        }
         session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
         session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));
     }

@@ -360,7 +360,7 @@ impl Session {
         let number = self
             .context
             .binlog_names()?
-            .number(&String::from_utf8_lossy(file))
+            .number_of_path(&String::from_utf8_lossy(file))
             .filter(|n| view.files.iter().any(|f| f.number == *n));
         match number {
             Some(number) => self.purge_binlog(&view, number),

@@ -7,6 +7,7 @@
 //! - A consumer has REPLICATION SLAVE when its stream begins.
 //! - One consumer has one stream: a second one under the same identity ends the first.
 //! - A KILL, of the statement or of the connection, ends the stream.
+//! - After a stream, or none for it was refused, the connection ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use esker_binlog::event::Checksum;
 use esker_binlog::files::FileInfo;
-use esker_binlog::gtid::GtidSet;
+use esker_binlog::gtid::{GtidSet, Sid};
 use esker_binlog::stream::{From, Leaves, Log, Progress, Refused, Stream};
 use esker_engine::{Charge, MemoryUse};
 use esker_sql_catalog::variables::VarValue;
@@ -33,6 +34,9 @@ pub use esker_binlog::stream::PacketSink;
 /// States in the process list.
 const SENDING: &str = "Sending binlog event to replica";
 const WAITING: &str = "Source has sent all binlog to replica; waiting for more updates";
+
+/// Characters of a UUID with its hyphens.
+const UUID_LENGTH: usize = 36;
 
 /// How long a stream that ends waits for the files to be synced.
 const SYNC_WAIT: Duration = Duration::from_secs(10);
@@ -63,6 +67,8 @@ pub enum DumpStep {
     Wait,
     /// What has gathered is to be sent; that was all.
     End,
+    /// The connection is killed, or the server stops: nothing is sent any more.
+    Cut,
 }
 
 /// A stream to one consumer.
@@ -100,30 +106,39 @@ impl Session {
     /// COM_REGISTER_SLAVE.
     ///
     /// # Errors
-    /// 1227.
+    /// 1045, as in MySQL.
     pub fn register_replica(&mut self, server_id: u32, host: String, port: u16) -> SqlResult<()> {
         self.context.check_password_is_fresh()?;
         self.context.renew_rights();
-        self.context.require("REPLICATION SLAVE")?;
+        self.context
+            .require("REPLICATION SLAVE")
+            .map_err(|_| self.context.access_denied())?;
         let replica = Registered {
             server_id,
             host,
             port,
-            uuid: self.context.announced(&["replica_uuid", "slave_uuid"]),
+            uuid: self.context.announced_uuid(),
         };
         let id = self.connection_id();
         self.context.instance.replicas.register(id, replica);
         Ok(())
     }
 
-    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
+    /// May this session become a stream?
     ///
     /// # Errors
-    /// 1227; 1773: bad GTIDs; 1236: there is no such place, or not everything that the consumer lacks.
-    pub fn begin_dump(&mut self, request: DumpRequest) -> SqlResult<Dump> {
+    /// 1227, after which it goes on.
+    pub fn admit_dump(&mut self) -> SqlResult<()> {
         self.context.check_password_is_fresh()?;
         self.context.renew_rights();
-        self.context.require("REPLICATION SLAVE")?;
+        self.context.require("REPLICATION SLAVE")
+    }
+
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID, which [`Self::admit_dump`] has let in.
+    ///
+    /// # Errors
+    /// 1773: bad GTIDs; 1236: there is no such place, or not everything that the consumer lacks.
+    pub fn begin_dump(&mut self, request: DumpRequest) -> SqlResult<Dump> {
         let instance = Arc::clone(&self.context.instance);
         let log = self.context.binlog_for_streams()?;
         let command = match request.gtids {
@@ -161,7 +176,9 @@ impl Session {
         }
         let published = Arc::clone(&log.published);
         let stream = Stream::open(log, request_of_stream).map_err(refused)?;
-        if request.ends {
+        // Who gives no id is no replica, and does not wait for what is to come.
+        let ends = request.ends || request.server_id == 0;
+        if ends {
             // Everything that is committed by now; the writer syncs for the stream.
             let end = instance.binlog_files()?.end();
             published.wait(SYNC_WAIT, |view| view.synced >= end);
@@ -172,7 +189,7 @@ impl Session {
         Ok(Dump {
             stream,
             process,
-            ends: request.ends,
+            ends,
             view: 0,
             memory: Charge::new(instance.engine().memory(), MemoryUse::Followers),
             instance,
@@ -229,36 +246,53 @@ impl SessionContext {
                 mode.as_text()
             )));
         }
-        Ok(From::Gtids(known))
+        Ok(From::Gtids {
+            known,
+            file: request.file.clone(),
+            position: request.position,
+        })
     }
 
-    /// The text of the first of these user variables that is set; empty if none is.
+    /// The first of these user variables that is set.
+    fn announcement(&self, names: &[&str]) -> Option<Value> {
+        let mut set = names.iter().filter_map(|name| self.get(name));
+        set.find_map(|(value, _)| (!value.is_null()).then_some(value))
+    }
+
+    /// Its text; empty if none is.
     fn announced(&self, names: &[&str]) -> String {
-        let set = names.iter().find_map(|name| self.get(name));
-        match set {
-            Some((Value::Str(text), _)) => String::from_utf8_lossy(&text).into_owned(),
-            Some((Value::Int(n), _)) => n.to_string(),
-            Some((Value::UInt(n), _)) => n.to_string(),
-            Some((Value::Decimal(n), _)) => n.to_string(),
+        match self.announcement(names) {
+            Some(Value::Str(text)) => String::from_utf8_lossy(&text).into_owned(),
+            Some(Value::Int(n)) => n.to_string(),
+            Some(Value::UInt(n)) => n.to_string(),
+            Some(Value::Decimal(n)) => n.to_string(),
             _ => String::new(),
         }
     }
 
+    /// Whatever it says, the consumer knows of checksums.
     fn announced_checksum(&self) -> Option<Checksum> {
         let names = ["source_binlog_checksum", "master_binlog_checksum"];
-        let text = self.announced(&names);
-        match &*text.to_ascii_uppercase() {
-            "" => None,
-            "CRC32" => Some(Checksum::Crc32),
-            _ => Some(Checksum::None),
-        }
+        let value = self.announcement(&names)?;
+        Some(match value {
+            Value::Str(text) if text.eq_ignore_ascii_case(b"CRC32") => Checksum::Crc32,
+            _ => Checksum::None,
+        })
     }
 
     /// It is announced in nanoseconds.
     fn announced_heartbeat(&self) -> Option<Duration> {
         let names = ["source_heartbeat_period", "master_heartbeat_period"];
-        let nanos: u64 = self.announced(&names).parse().ok()?;
+        let nanos = whole_number(&self.announcement(&names)?);
         (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+
+    /// The UUID of the consumer in its usual form; empty if it gives none.
+    fn announced_uuid(&self) -> String {
+        let text = self.announced(&["replica_uuid", "slave_uuid"]);
+        let sid: Option<Sid> = text.parse().ok();
+        sid.filter(|_| text.len() == UUID_LENGTH)
+            .map_or_else(String::new, |sid| sid.to_string())
     }
 }
 
@@ -266,13 +300,10 @@ impl Dump {
     /// Gathers packets, about `enough` bytes.
     ///
     /// # Errors
-    /// 1236, also where the consumer has begun another stream; 1317 and 1053 after a KILL.
+    /// 1236, also where the consumer has begun another stream.
     pub fn fill(&mut self, sink: &mut dyn PacketSink, enough: usize) -> SqlResult<DumpStep> {
-        if let Some(e) = self.process.kill_error() {
-            return Err(match self.streaming.is_superseded() {
-                true => refused(self.stream.superseded()),
-                false => e,
-            });
+        if self.process.is_killed() {
+            return self.ended();
         }
         let filled = self.stream.fill(sink, enough);
         self.memory
@@ -290,6 +321,18 @@ impl Dump {
                 Ok(DumpStep::Wait)
             }
         }
+    }
+
+    /// How a stream ends that is killed.
+    fn ended(&self) -> SqlResult<DumpStep> {
+        if self.streaming.is_superseded() {
+            return Err(refused(self.stream.superseded()));
+        }
+        self.process.clear_query_kill();
+        Ok(match self.process.is_killed() {
+            true => DumpStep::Cut,
+            false => DumpStep::End,
+        })
     }
 
     /// Resolves when there may be more, or the stream is killed.
@@ -336,6 +379,23 @@ impl Dump {
     /// Says that there is nothing.
     pub fn put_heartbeat(&self, sink: &mut dyn PacketSink) {
         self.stream.put_heartbeat(sink);
+    }
+}
+
+/// As MySQL reads a variable that is to be a number: of a text the digits that it begins with.
+fn whole_number(value: &Value) -> u64 {
+    match value {
+        Value::Int(n) => u64::try_from(*n).unwrap_or(u64::MAX),
+        Value::UInt(n) => *n,
+        Value::Double(n) => n.round() as u64,
+        Value::Decimal(n) => n.to_i64().0.try_into().unwrap_or(0),
+        Value::Str(text) => {
+            let digits = text.iter().take_while(|b| b.is_ascii_digit());
+            digits.fold(0, |n: u64, b| {
+                n.saturating_mul(10).saturating_add(u64::from(b - b'0'))
+            })
+        }
+        _ => 0,
     }
 }
 

@@ -32,7 +32,7 @@ impl SessionContext {
         let found = match file {
             None => view.files.first(),
             Some(name) => {
-                let number = names.number(&String::from_utf8_lossy(name));
+                let number = names.number_of_path(&String::from_utf8_lossy(name));
                 view.files.iter().find(|f| Some(f.number) == number)
             }
         };

@@ -467,7 +467,7 @@ impl SessionContext {
     }
 
     /// 1045.
-    pub(super) fn access_denied(&self) -> SqlError {
+    pub(crate) fn access_denied(&self) -> SqlError {
         let (user, host) = (&self.access.user, &self.access.host);
         errors::access_denied(format!("'{user}'@'{host}'"), !self.account.auth.is_empty())
     }
