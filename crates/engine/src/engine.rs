@@ -264,12 +264,11 @@ impl Engine {
 
     /// From now on replies, and the snapshots of other sessions, also wait until what they depend on was acknowledged
     /// ([`Engine::acknowledge`]): for semi-synchronous replication, and for a log beside this one that decides. What
-    /// was told stays told.
-    pub fn require_acknowledgement(&self) {
+    /// was told stays told: up to what this returns nobody has to.
+    pub fn require_acknowledgement(&self) -> Seq {
         let commit = &self.core.env.commit;
-        commit.log.while_nothing_is_taken(|taken| {
-            commit.gate.hold(taken, || commit.log.end());
-        });
+        let hold = |taken| commit.gate.hold(taken, || commit.log.end());
+        commit.log.while_nothing_is_taken(hold)
     }
 
     /// Whoever has to acknowledge has done so for everything up to `seq`.

@@ -366,9 +366,10 @@ impl Instance {
         }
     }
 
-    /// The server goes down: whatever runs or waits ends with error 1053.
+    /// The server goes down: whatever runs or waits ends with error 1053. Nobody waits for replicas any more.
     pub fn interrupt_sessions(&self) {
         self.registry.shut_down();
+        self.binlog.release_replies();
     }
 
     /// Says which build this is: `version_comment`.

@@ -203,10 +203,10 @@ impl Wal {
     }
 
     /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable before `f` returns.
-    pub fn while_nothing_is_taken(&self, f: impl FnOnce(Lsn)) {
+    pub fn while_nothing_is_taken<T>(&self, f: impl FnOnce(Lsn) -> T) -> T {
         let flusher = self.shared().flusher.lock();
         debug_assert!(flusher.consumed() >= self.durable());
-        f(flusher.consumed());
+        f(flusher.consumed())
     }
 
     /// The place that the next record will get.

@@ -632,12 +632,12 @@ fn a_file_that_is_full_and_a_replica_that_comes_back_hold_nobody_up() {
         "--log-bin=ON",
         "--gtid-mode=ON",
         "--max-binlog-size=4096",
-        "--rpl-semi-sync-source-enabled=ON",
         "--rpl-semi-sync-source-timeout=3600000",
     ];
     let server = Server::start(dir.path(), &args);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b BLOB)");
+    c.run("SET GLOBAL rpl_semi_sync_source_enabled = ON");
     let mut replica = consumer(&server);
     replica.run("SET @rpl_semi_sync_replica = 1");
     replica.dump("binlog.000001", 4, 0, 9);
@@ -687,16 +687,21 @@ fn nobody_sees_what_no_replica_has_acknowledged() {
     ];
     let mut server = Server::start(dir.path(), &args);
     let mut c = server.connect();
-    c.run("SET GLOBAL rpl_semi_sync_master_timeout = 3600000");
+    c.run("SET GLOBAL rpl_semi_sync_master_timeout = 50");
     assert_eq!(
         c.value("SELECT @@GLOBAL.rpl_semi_sync_source_timeout"),
-        "3600000"
+        "50"
     );
-    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
     let status = |name: &str| format!("SHOW STATUS LIKE 'Rpl_semi_sync_source_{name}'");
     let is =
         |value: &'static str| move |lines: &[String]| lines[0].split('|').nth(1) == Some(value);
+    // It is on from the start, and a transaction that nobody acknowledges ends it.
+    until(&server, &status("status"), is("ON"));
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
     until(&server, &status("status"), is("OFF"));
+    until(&server, &status("no_times"), is("1"));
+    until(&server, &status("no_tx"), is("3"));
+    c.run("SET GLOBAL rpl_semi_sync_master_timeout = 3600000");
 
     // A replica that has everything switches it on.
     let mut replica = consumer(&server);
@@ -713,6 +718,10 @@ fn nobody_sees_what_no_replica_has_acknowledged() {
         // It is durable, and the replica has it; until that says so it is not there.
         assert_eq!(c.value("SELECT COUNT(*) FROM d.t"), "1");
         assert!(!writer.is_finished());
+        let waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for semi-sync ACK \
+                       from replica'";
+        until(&server, waiting, |lines| lines == ["1"]);
+        until(&server, &status("wait_sessions"), is("1"));
         // Who asks for the files does not wait for it.
         assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
         let events = c.lines("SHOW BINLOG EVENTS");
@@ -728,14 +737,22 @@ fn nobody_sees_what_no_replica_has_acknowledged() {
     c.run("SET sql_log_bin = 0; INSERT INTO d.t VALUES (3); SET sql_log_bin = 1");
     assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "3");
     until(&server, &status("yes_tx"), is("1"));
+    until(&server, &status("tx_waits"), is("1"));
+    until(&server, &status("wait_sessions"), is("0"));
+    for counted in ["tx_wait_time", "tx_avg_wait_time", "net_waits"] {
+        assert!(!is("0")(&c.lines(&status(counted))), "{counted}");
+    }
 
     // Without acknowledgement it goes off after the timeout, and on again with one.
     c.run("SET GLOBAL rpl_semi_sync_source_timeout = 50; INSERT INTO d.t VALUES (4)");
     until(&server, &status("status"), is("OFF"));
-    until(&server, &status("no_times"), is("1"));
+    until(&server, &status("no_times"), is("2"));
+    until(&server, &status("no_tx"), is("4"));
     let end = replica.asked();
     replica.acknowledge("binlog.000001", end);
     until(&server, &status("status"), is("ON"));
+    c.run("FLUSH LOCAL STATUS");
+    until(&server, &status("no_times"), is("0"));
 
     // A server that stops lets those go that wait.
     c.run("SET GLOBAL rpl_semi_sync_source_timeout = 3600000");

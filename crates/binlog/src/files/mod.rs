@@ -33,4 +33,4 @@ pub use places::Place;
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet};
 pub use start::{left_executed, left_open};
-pub use view::{FileInfo, Newer, Published, Reached, Reading, View};
+pub use view::{Covered, FileInfo, Newer, Published, Reached, Reading, View};

@@ -53,9 +53,22 @@ impl Places {
         let next = self
             .0
             .partition_point(|place| (place.file, place.offset) <= (file, offset));
-        let lsn = self.0.get(next).map_or(end, |place| place.lsn - 1);
-        let first = self.0.partition_point(|place| place.lsn <= known);
-        (lsn, next.saturating_sub(first) as u64)
+        let first = self.first_behind(known);
+        (self.before(next, end), next.saturating_sub(first) as u64)
+    }
+
+    /// Up to where there is no transaction behind `known`.
+    pub(super) fn without_transaction(&self, known: u64, end: u64) -> u64 {
+        self.before(self.first_behind(known), end)
+    }
+
+    fn first_behind(&self, known: u64) -> usize {
+        self.0.partition_point(|place| place.lsn <= known)
+    }
+
+    /// Up to where the log is before this transaction, or to the end.
+    fn before(&self, next: usize, end: u64) -> u64 {
+        self.0.get(next).map_or(end, |place| place.lsn - 1)
     }
 
     /// The number of the transaction whose record ends at `lsn`, if it has one and is not too long ago.

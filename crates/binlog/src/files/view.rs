@@ -76,6 +76,21 @@ impl View {
     }
 }
 
+/// What is in the files before a place.
+#[derive(Debug, Clone, Copy)]
+pub struct Covered {
+    /// Everything in the log up to here is in the files before the place, or in none; `None`: there is no place.
+    pub place: Option<u64>,
+    /// Transactions between what is known and there.
+    pub newly: u64,
+    /// Up to here there is no transaction behind what is known.
+    pub nothing: u64,
+    /// How far the view is.
+    pub end: u64,
+    /// How many transactions it has.
+    pub transactions: u64,
+}
+
 /// The current view, and who reads.
 #[derive(Debug, Default)]
 pub struct Published {
@@ -171,16 +186,22 @@ impl Published {
         Some((place, shown.view.clone()))
     }
 
-    /// Up to where the log is in the files before a place, and how many transactions there are between `known` and
-    /// there; then the LSN of the view, and how many transactions it has.
-    pub fn covered(&self, place: Option<FileInfo>, known: u64) -> (Option<(u64, u64)>, u64, u64) {
+    /// What is in the files before a place, where everything in the log up to `known` is known already.
+    pub fn covered(&self, place: Option<FileInfo>, known: u64) -> Covered {
         let shown = self.shown.lock();
         let end = shown.view.lsn;
         let covered = place.map(|place| {
             let at = (place.number, place.size);
             shown.places.covered(at, end, known)
         });
-        (covered, end, shown.view.ordinal)
+        let nothing = shown.places.without_transaction(known, end);
+        Covered {
+            place: covered.map(|(lsn, _)| lsn),
+            newly: covered.map_or(0, |(_, newly)| newly),
+            nothing,
+            end,
+            transactions: shown.view.ordinal,
+        }
     }
 
     /// Looks at the current view without a copy, and tells which one it is.

@@ -54,8 +54,8 @@ impl Gate {
     }
 
     /// Closes the gate for what is behind `durable`, above everything that is durable before this returns. `end` gives
-    /// where the log ends.
-    pub(crate) fn hold(&self, durable: Seq, end: impl FnOnce() -> Seq) {
+    /// where the log ends. The gate is open up to what this returns.
+    pub(crate) fn hold(&self, durable: Seq, end: impl FnOnce() -> Seq) -> Seq {
         if !self.is_held.swap(true, Ordering::SeqCst) {
             self.acknowledged.set(durable);
             // Whatever began to wait when the gate was open had its place in the log by now.
@@ -65,6 +65,7 @@ impl Gate {
                 "what was told stays told"
             );
         }
+        self.acknowledged.get()
     }
 
     /// Others have acknowledged everything up to `seq`.

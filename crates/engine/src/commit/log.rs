@@ -144,8 +144,8 @@ impl Log {
     }
 
     /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable meanwhile.
-    pub(crate) fn while_nothing_is_taken(&self, f: impl FnOnce(Seq)) {
-        self.wal.while_nothing_is_taken(|taken| f(taken.0));
+    pub(crate) fn while_nothing_is_taken<T>(&self, f: impl FnOnce(Seq) -> T) -> T {
+        self.wal.while_nothing_is_taken(|taken| f(taken.0))
     }
 
     /// For those who follow the log.
@@ -212,6 +212,11 @@ impl Durable {
     pub fn unacknowledged(mut self) -> Self {
         self.gate = None;
         self
+    }
+
+    /// Does others' acknowledgement count among what is waited for?
+    pub fn is_to_be_acknowledged(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// Parks the thread until the sequence may be told.

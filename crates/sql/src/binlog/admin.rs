@@ -199,9 +199,11 @@ impl Instance {
         }
         if let Some(twin) = super::twins::twin(name) {
             self.globals.tell(twin, value);
+            // With everything that is committed: what comes behind is what replicas are to acknowledge.
+            let transactions = self.newest_files().map_or(0, |(view, _)| view.ordinal);
             self.binlog
                 .semi_sync()
-                .configure(&self.globals, &self.engine);
+                .configure(&self.globals, &self.engine, transactions);
             return Ok(());
         }
         if !self.binlog.is_on() {

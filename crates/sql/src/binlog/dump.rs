@@ -309,6 +309,9 @@ impl Dump {
         self.memory
             .set(self.stream.buffer_bytes() + sink.gathered());
         self.note_had();
+        if let Some(member) = &self.member {
+            member.note_asked(self.stream.take_asked());
+        }
         match filled.map_err(refused)? {
             Progress::More => {
                 self.process.show_state(SENDING);

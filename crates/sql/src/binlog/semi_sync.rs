@@ -4,20 +4,23 @@
 //! clock; the engine's gate holds back replies and the snapshots of other sessions.
 //!
 //! ```text
-//! OFF (async) --every replica that is needed has everything--> ON --nobody acknowledges for the timeout--> OFF
+//!      enabled, or as many replicas as are needed have everything
+//! OFF -----------------------------------------------------------> ON
+//!     <-----------------------------------------------------------
+//!      a transaction waits for the timeout, or replicas are lacking and not waited for
 //! ```
 //!
 //! **Invariants**
 //! - While it is on, what is told was acknowledged by as many replicas as are needed; what no event stands for (changes
 //!   that are not logged) counts as acknowledged with what was logged before it.
-//! - A replica that has everything is what switches it on; lack of acknowledgements, or of replicas if they are not
-//!   waited for, switches it off.
+//! - Only a transaction that is not acknowledged lets time run: neither silence nor a lack of replicas does.
+//! - Every transaction since it was enabled is counted once, as acknowledged or as not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker_binlog::files::{FileInfo, Published};
+use esker_binlog::files::{Covered, FileInfo, Published};
 use esker_engine::Engine;
 use esker_sql_catalog::variables::Globals;
 use parking_lot::Mutex;
@@ -39,6 +42,11 @@ struct Counted {
     acknowledged: u64,
     unacknowledged: u64,
     switched_off: u64,
+    /// Events that replicas were asked to acknowledge.
+    asked: u64,
+    /// How often what waited was acknowledged, and how long it had waited, all together.
+    waits: u64,
+    waited: Duration,
 }
 
 #[derive(Debug)]
@@ -47,11 +55,15 @@ struct State {
     is_on: bool,
     /// What each replica has acknowledged, by connection.
     replicas: BTreeMap<u64, FileInfo>,
-    /// Everything below is acknowledged.
+    /// A replica has left since the last look.
+    has_lost: bool,
+    /// While it is on: everything below is acknowledged, or needs not be.
     told: u64,
-    /// Since when something waits.
+    /// Since when a transaction waits.
     waiting_since: Option<Instant>,
-    /// Transactions that were there at the last look while it was off.
+    /// Transactions that wait.
+    waiting: u64,
+    /// Transactions that are counted.
     seen: u64,
     counted: Counted,
 }
@@ -68,7 +80,9 @@ pub(super) struct Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.semi.0.lock().replicas.remove(&self.connection);
+        let mut state = self.semi.0.lock();
+        state.replicas.remove(&self.connection);
+        state.has_lost = true;
     }
 }
 
@@ -83,8 +97,10 @@ impl Default for SemiSync {
             },
             is_on: false,
             replicas: BTreeMap::new(),
+            has_lost: false,
             told: 0,
             waiting_since: None,
+            waiting: 0,
             seen: 0,
             counted: Counted::default(),
         }))
@@ -92,11 +108,10 @@ impl Default for SemiSync {
 }
 
 impl SemiSync {
-    /// Takes the variables over.
-    pub(super) fn configure(&self, globals: &Globals, engine: &Engine) {
+    /// Takes the variables over, where the files have so many transactions.
+    pub(super) fn configure(&self, globals: &Globals, engine: &Engine, transactions: u64) {
         let number = |name| globals.named(name).as_u64();
-        let mut state = self.0.lock();
-        state.wanted = Wanted {
+        let wanted = Wanted {
             // Either name does in an option file.
             is_enabled: twins::is_either_on(globals, "rpl_semi_sync_source_enabled"),
             timeout: Duration::from_millis(number("rpl_semi_sync_source_timeout")),
@@ -105,8 +120,11 @@ impl SemiSync {
                 .named("rpl_semi_sync_source_wait_no_replica")
                 .is_on(),
         };
-        if !state.wanted.is_enabled {
-            state.switch_off(engine, 0);
+        let mut state = self.0.lock();
+        match state.want(wanted, transactions) {
+            Some(true) => state.switch_on(engine),
+            Some(false) => state.switch_off(engine, transactions),
+            None => {}
         }
     }
 
@@ -133,66 +151,98 @@ impl SemiSync {
         if !state.wanted.is_enabled {
             return;
         }
-        let was_on = state.is_on;
-        let (covered, end, transactions) = published.covered(state.acknowledged(), state.told);
-        if covered.is_none_or(|(lsn, _)| lsn < end) {
-            state.missing(engine, transactions);
-        } else if !state.is_on {
-            engine.require_acknowledgement();
-            state.is_on = true;
+        let covered = published.covered(state.acknowledged(), state.told);
+        match state.is_on {
+            true => state.go_on(engine, &covered),
+            false => state.stay_off(engine, &covered),
         }
-        let Some((lsn, newly)) = covered else {
-            return;
-        };
-        if state.is_on {
-            engine.acknowledge(lsn);
-        }
-        if was_on {
-            state.counted.acknowledged += newly;
-        }
-        if lsn > state.told {
-            state.told = lsn;
-            state.waiting_since = None;
-        }
-        state.seen = transactions;
     }
 
     /// The server stops: nobody waits any more.
     pub(super) fn stop(&self, engine: &Engine) {
         let mut state = self.0.lock();
-        state.wanted.is_enabled = false;
+        if !std::mem::take(&mut state.wanted.is_enabled) {
+            return;
+        }
+        if state.waiting > 0 {
+            tracing::warn!("the server stops: some transactions may be on no replica");
+        }
         state.switch_off(engine, 0);
+    }
+
+    /// FLUSH STATUS begins these anew, as in MySQL.
+    pub(super) fn flush_status(&self) {
+        let counted = &mut self.0.lock().counted;
+        *counted = Counted {
+            asked: counted.asked,
+            waits: counted.waits,
+            waited: counted.waited,
+            ..Counted::default()
+        };
     }
 
     /// Figures for SHOW STATUS, under both names.
     pub(super) fn status(&self) -> Vec<(&'static str, String)> {
         let state = self.0.lock();
-        let on = if state.is_on { "ON" } else { "OFF" };
+        let counted = &state.counted;
+        let waited = u64::try_from(counted.waited.as_micros()).unwrap_or(u64::MAX);
         let figures = [
-            on.to_owned(),
-            state.replicas.len().to_string(),
-            state.counted.acknowledged.to_string(),
-            state.counted.unacknowledged.to_string(),
-            state.counted.switched_off.to_string(),
+            state.replicas.len() as u64,
+            // The time on the way is not known to anybody, nor to MySQL.
+            0,
+            0,
+            counted.asked,
+            counted.switched_off,
+            counted.unacknowledged,
+            0,
+            waited.checked_div(counted.waits).unwrap_or(0),
+            waited,
+            counted.waits,
+            0,
+            state.waiting,
+            counted.acknowledged,
         ];
-        const SOURCE: [&str; 5] = [
-            "Rpl_semi_sync_source_status",
-            "Rpl_semi_sync_source_clients",
-            "Rpl_semi_sync_source_yes_tx",
-            "Rpl_semi_sync_source_no_tx",
-            "Rpl_semi_sync_source_no_times",
-        ];
-        const MASTER: [&str; 5] = [
-            "Rpl_semi_sync_master_status",
-            "Rpl_semi_sync_master_clients",
-            "Rpl_semi_sync_master_yes_tx",
-            "Rpl_semi_sync_master_no_tx",
-            "Rpl_semi_sync_master_no_times",
-        ];
-        let names = SOURCE.into_iter().chain(MASTER);
-        names.zip(figures.iter().cycle().cloned()).collect()
+        let figures = figures.map(|figure| figure.to_string());
+        let on = if state.is_on { "ON" } else { "OFF" };
+        let named = |names: [&'static str; 13]| names.into_iter().zip(figures.clone());
+        let mut rows: Vec<_> = named(SOURCE).chain(named(MASTER)).collect();
+        rows.push(("Rpl_semi_sync_source_status", on.to_owned()));
+        rows.push(("Rpl_semi_sync_master_status", on.to_owned()));
+        rows
     }
 }
+
+const SOURCE: [&str; 13] = [
+    "Rpl_semi_sync_source_clients",
+    "Rpl_semi_sync_source_net_avg_wait_time",
+    "Rpl_semi_sync_source_net_wait_time",
+    "Rpl_semi_sync_source_net_waits",
+    "Rpl_semi_sync_source_no_times",
+    "Rpl_semi_sync_source_no_tx",
+    "Rpl_semi_sync_source_timefunc_failures",
+    "Rpl_semi_sync_source_tx_avg_wait_time",
+    "Rpl_semi_sync_source_tx_wait_time",
+    "Rpl_semi_sync_source_tx_waits",
+    "Rpl_semi_sync_source_wait_pos_backtraverse",
+    "Rpl_semi_sync_source_wait_sessions",
+    "Rpl_semi_sync_source_yes_tx",
+];
+
+const MASTER: [&str; 13] = [
+    "Rpl_semi_sync_master_clients",
+    "Rpl_semi_sync_master_net_avg_wait_time",
+    "Rpl_semi_sync_master_net_wait_time",
+    "Rpl_semi_sync_master_net_waits",
+    "Rpl_semi_sync_master_no_times",
+    "Rpl_semi_sync_master_no_tx",
+    "Rpl_semi_sync_master_timefunc_failures",
+    "Rpl_semi_sync_master_tx_avg_wait_time",
+    "Rpl_semi_sync_master_tx_wait_time",
+    "Rpl_semi_sync_master_tx_waits",
+    "Rpl_semi_sync_master_wait_pos_backtraverse",
+    "Rpl_semi_sync_master_wait_sessions",
+    "Rpl_semi_sync_master_yes_tx",
+];
 
 impl State {
     /// How far as many replicas are as are needed; `None`: there are fewer.
@@ -203,33 +253,97 @@ impl State {
         Some(all[at])
     }
 
-    /// Something is not acknowledged: how long already?
-    fn missing(&mut self, engine: &Engine, transactions: u64) {
-        if !self.is_on {
-            self.counted.unacknowledged += transactions.saturating_sub(self.seen);
+    /// Takes over what is wanted now. Is it to be switched on, or off?
+    fn want(&mut self, wanted: Wanted, transactions: u64) -> Option<bool> {
+        let before = std::mem::replace(&mut self.wanted, wanted);
+        if !before.is_enabled {
             self.seen = transactions;
+        }
+        let is_possible = wanted.waits_for_replicas || !self.lacks_replicas();
+        let may_wait_now = wanted.waits_for_replicas && !before.waits_for_replicas;
+        match (before.is_enabled, wanted.is_enabled) {
+            (true, false) => Some(false),
+            (false, true) => is_possible.then_some(true),
+            (true, true) if self.is_on => {
+                (before.waits_for_replicas && !is_possible).then_some(false)
+            }
+            (true, true) => may_wait_now.then_some(true),
+            (false, false) => None,
+        }
+    }
+
+    fn lacks_replicas(&self) -> bool {
+        self.replicas.len() < self.wanted.replicas
+    }
+
+    /// It is on: tells what is acknowledged, and looks how long the rest waits.
+    fn go_on(&mut self, engine: &Engine, covered: &Covered) {
+        let has_lost = std::mem::take(&mut self.has_lost);
+        if has_lost && self.lacks_replicas() && !self.wanted.waits_for_replicas {
+            return self.switch_off(engine, covered.transactions);
+        }
+        // What no event stands for needs no acknowledgement.
+        let told = covered.place.unwrap_or(0).max(covered.nothing);
+        engine.acknowledge(told);
+        self.told = self.told.max(told);
+        if covered.newly > 0 {
+            self.counted.acknowledged += covered.newly;
+            self.seen += covered.newly;
+            if let Some(since) = self.waiting_since.take() {
+                self.counted.waits += 1;
+                self.counted.waited += since.elapsed();
+            }
+        }
+        if self.told >= covered.end {
+            self.waiting_since = None;
+            self.waiting = 0;
             return;
         }
+        self.waiting = covered.transactions.saturating_sub(self.seen);
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let are_gone = self.replicas.len() < self.wanted.replicas;
-        let gives_up = are_gone && !self.wanted.waits_for_replicas;
-        if gives_up || since.elapsed() >= self.wanted.timeout {
-            self.switch_off(engine, transactions);
+        if since.elapsed() >= self.wanted.timeout {
+            self.switch_off(engine, covered.transactions);
         }
+    }
+
+    /// It is off until as many replicas as are needed have everything.
+    fn stay_off(&mut self, engine: &Engine, covered: &Covered) {
+        self.count_unacknowledged(covered.transactions);
+        if covered.place.is_some_and(|lsn| lsn >= covered.end) {
+            self.switch_on(engine);
+        }
+    }
+
+    fn switch_on(&mut self, engine: &Engine) {
+        debug_assert!(self.wanted.is_enabled && self.waiting_since.is_none());
+        self.told = engine.require_acknowledgement();
+        self.is_on = true;
     }
 
     fn switch_off(&mut self, engine: &Engine, transactions: u64) {
         self.waiting_since = None;
+        self.waiting = 0;
+        self.counted.switched_off += 1;
+        self.count_unacknowledged(transactions);
         if std::mem::take(&mut self.is_on) {
-            self.counted.switched_off += 1;
-            self.counted.unacknowledged += transactions.saturating_sub(self.seen);
-            self.seen = self.seen.max(transactions);
             engine.stop_requiring_acknowledgement();
         }
+    }
+
+    fn count_unacknowledged(&mut self, transactions: u64) {
+        self.counted.unacknowledged += transactions.saturating_sub(self.seen);
+        self.seen = self.seen.max(transactions);
     }
 }
 
 impl Member {
+    /// It was asked so often to acknowledge.
+    pub(super) fn note_asked(&self, times: u64) {
+        if times > 0 {
+            self.semi.0.lock().counted.asked += times;
+        }
+    }
+
     /// The replica has everything up to here.
     pub(super) fn acknowledge(&self, engine: &Engine, published: &Published, place: FileInfo) {
         {

@@ -203,9 +203,10 @@ impl Binlog {
             return Ok(off);
         }
         let semi_sync = Arc::new(SemiSync::default());
-        semi_sync.configure(args.globals, args.engine);
         let server = Server::open(args, names.clone(), commits, &semi_sync)?;
         let (published, spools) = (server.published(), server.spools());
+        let (transactions, _) = published.look(|view| view.ordinal);
+        semi_sync.configure(args.globals, args.engine, transactions);
         let figures = server.figures();
         let capture_settings = CaptureSettings::new(spools, args.globals, args.filter.clone());
         let tell = |name, path: PathBuf| {
@@ -275,6 +276,11 @@ impl Binlog {
         self.semi_sync.status()
     }
 
+    /// FLUSH STATUS.
+    pub(crate) fn flush_status(&self) {
+        self.semi_sync.flush_status();
+    }
+
     /// What replicas acknowledge.
     pub(super) fn semi_sync(&self) -> &Arc<SemiSync> {
         &self.semi_sync
@@ -341,7 +347,7 @@ impl Binlog {
     }
 
     /// Nobody waits for replicas any more.
-    fn release_replies(&self) {
+    pub(crate) fn release_replies(&self) {
         if let Some(engine) = &self.engine {
             self.semi_sync.stop(engine);
         }

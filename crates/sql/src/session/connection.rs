@@ -11,6 +11,9 @@ use esker_types::collation::Collation;
 
 use super::Session;
 
+/// State in the process list of a session whose reply waits for replicas, as in MySQL.
+const AWAITS_REPLICAS: &str = "Waiting for semi-sync ACK from replica";
+
 impl Session {
     /// Connection id.
     pub fn connection_id(&self) -> u64 {
@@ -120,7 +123,11 @@ impl Session {
             // Whatever came of it, what is returned below tells.
             let _ = engine.harden_if_quick(seq);
         }
-        engine.to_await(seq)
+        let wait = engine.to_await(seq)?;
+        if wait.is_to_be_acknowledged() {
+            self.context.process.show_state(AWAITS_REPLICAS);
+        }
+        Some(wait)
     }
 
     /// `esker_flush_pipelining`: is what [`Session::wait_durable`] returns awaited? If not, the session's thread

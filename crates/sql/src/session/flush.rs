@@ -64,6 +64,7 @@ impl Session {
                 FlushWhat::Status => {
                     let registry = &self.context.instance.registry;
                     registry.flush_counts(&self.context.process);
+                    self.context.instance.binlog.flush_status();
                 }
                 FlushWhat::Hosts => {
                     counters.host_flushes.fetch_add(1, Ordering::Relaxed);
