@@ -248,3 +248,40 @@ fn texts_that_are_no_gtids_have_mysqls_errors() {
         "Malformed GTID set specification 'a'."
     );
 }
+
+/// As MySQL 9.7: who applies what others have logged says what transactions carry, and nothing else.
+#[test]
+fn who_applies_transactions_says_what_they_carry() {
+    let (_dir, server) = start(&ONE_SYNC);
+    let mut root = server.connect();
+    root.run("CREATE USER u");
+    let login = || Client::connect("127.0.0.1", server.port, "u", "", None).expect("login");
+    const CARRIED: [&str; 5] = [
+        "gtid_next = 'AUTOMATIC'",
+        "original_commit_timestamp = 1",
+        "original_server_version = 80000",
+        "pseudo_replica_mode = 0",
+        "pseudo_slave_mode = 0",
+    ];
+    let mut u = login();
+    let denied = "SUPER, SYSTEM_VARIABLES_ADMIN, SESSION_VARIABLES_ADMIN or REPLICATION_APPLIER privilege(s)";
+    for set in CARRIED {
+        let text = u.error(&format!("SET {set}"));
+        assert!(text.contains(denied), "{text}");
+    }
+    let tagged = "SET gtid_next = 'AUTOMATIC:tag'";
+    assert_eq!(u.code(tagged), Some(6038));
+    root.run("GRANT REPLICATION_APPLIER ON *.* TO u");
+    let mut u = login();
+    for set in CARRIED {
+        u.run(&format!("SET {set}"));
+    }
+    u.run(&format!("SET gtid_next = '{FOREIGN}:7'; ROLLBACK"));
+    u.run("SET gtid_next = DEFAULT");
+    assert_eq!(u.code(tagged), Some(6038));
+    assert_eq!(u.code("SET sql_log_bin = 0"), Some(1227));
+    assert_eq!(u.code("SET pseudo_thread_id = 1"), Some(1227));
+    root.run("GRANT TRANSACTION_GTID_TAG ON *.* TO u");
+    let mut u = login();
+    u.run(tagged);
+}

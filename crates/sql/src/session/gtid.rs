@@ -130,6 +130,29 @@ impl SessionContext {
         Err(SqlError::new(3138, "HY000", text))
     }
 
+    /// May the session say which GTID comes next?
+    ///
+    /// # Errors
+    /// 1227; 6038: one with a tag is asked for.
+    pub(super) fn admit_gtid_next(&self, given: Option<&Value>) -> SqlResult<()> {
+        let admitted = self.require_applier();
+        let Some(Value::Str(text)) = given else {
+            return admitted;
+        };
+        let next = self.parse_next(&String::from_utf8_lossy(text));
+        let tag = match &next {
+            Ok(Next::Automatic(tag)) => tag,
+            Ok(Next::Given { gtid, .. }) => &gtid.source.tag,
+            _ => return admitted,
+        };
+        if tag.is_empty() || admitted.is_ok() && self.require("TRANSACTION_GTID_TAG").is_ok() {
+            return admitted;
+        }
+        let text = "Access denied; you need the TRANSACTION_GTID_TAG and at least one of the: SYSTEM_VARIABLES_ADMIN, \
+                    SESSION_VARIABLES_ADMIN or REPLICATION_APPLIER privilege(s) for this operation";
+        Err(SqlError::new(6038, "HY000", text))
+    }
+
     fn parse_next(&self, text: &str) -> SqlResult<Next> {
         let mode = self.instance.globals.named("gtid_mode");
         let mode = mode.as_text();

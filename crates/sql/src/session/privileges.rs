@@ -144,6 +144,19 @@ impl SessionContext {
         self.require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"])
     }
 
+    /// For session variables that also whoever applies what others have logged sets.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn require_applier(&self) -> SqlResult<()> {
+        self.require_any(&[
+            "SUPER",
+            "SYSTEM_VARIABLES_ADMIN",
+            "SESSION_VARIABLES_ADMIN",
+            "REPLICATION_APPLIER",
+        ])
+    }
+
     /// Checks a privilege on a database.
     ///
     /// # Errors

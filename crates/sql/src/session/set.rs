@@ -53,17 +53,17 @@ const RESTRICTED: &[&str] = &[
     "binlog_format",
     "binlog_row_image",
     "binlog_row_value_options",
-    "default_collation_for_utf8mb4",
-    "gtid_next",
-    "insert_id",
-    "original_commit_timestamp",
-    "original_server_version",
-    "pseudo_replica_mode",
-    "pseudo_slave_mode",
     "pseudo_thread_id",
     "sql_generate_invisible_primary_key",
     "sql_log_bin",
     "sql_require_primary_key",
+];
+/// Those that whoever applies what others have logged may set as well.
+const OF_APPLIERS: &[&str] = &[
+    "original_commit_timestamp",
+    "original_server_version",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
 ];
 
 impl Session {
@@ -129,8 +129,11 @@ impl Session {
                 self.set_next_transaction(id, given.as_ref())?
             }
             Some(VarScope::Session) | None => {
-                if RESTRICTED.contains(&id.def().name) {
-                    self.context.require_restricted()?;
+                match id.def().name {
+                    "gtid_next" => self.context.admit_gtid_next(given.as_ref())?,
+                    name if OF_APPLIERS.contains(&name) => self.context.require_applier()?,
+                    name if RESTRICTED.contains(&name) => self.context.require_restricted()?,
+                    _ => {}
                 }
                 self.set_session(id, given.as_ref())?
             }
