@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FileNumber(pub u32);
 
+impl FileNumber {
+    /// The file that all begins with, if nothing else is said.
+    pub const FIRST: Self = Self(1);
+}
+
 /// Where files are, and what they are called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {

@@ -21,7 +21,7 @@ use super::names::{FileNumber, Names};
 use super::places::Place;
 use super::position::{Position, Positions, State};
 use super::scan::{FIRST_EVENT, previous_gtids, summarise};
-use super::start::{begun_reset, listed_files, read_purged, remove_all};
+use super::start::{Begin, begun_reset, listed_files, read_purged, remove_all};
 use super::view::{FileInfo, Published, View};
 use crate::attachment::Attachment;
 use crate::derive::{Deriver, Numbers, Target, Writer};
@@ -87,8 +87,8 @@ pub struct FileSet {
     pub(super) rotation: Option<u32>,
     /// The last file has its ROTATE.
     ended: bool,
-    /// A reset that was begun, with its time: its mark is durable. It goes on likewise.
-    pub(super) resetting: Option<u32>,
+    /// A reset that was begun, with its time and its first file: its mark is durable. It goes on likewise.
+    pub(super) resetting: Option<(u32, FileNumber)>,
     /// How often the files have begun again while the server runs.
     resets: u64,
     /// Ends of transactions that readers have not been told of.
@@ -103,12 +103,19 @@ impl FileSet {
     pub fn open(fs: Arc<dyn Fs>, config: Config, first_lsn: u64, now: u32) -> Result<Self> {
         fs.create_dir_all(config.names.dir())?;
         let copies = Copies::open(&fs, config.names.dir())?;
-        if let Some((lsn, ordinal)) = begun_reset(&*fs, &config.names)? {
-            return Self::recreate(fs, config, copies, (lsn, ordinal), now);
+        if let Some(begin) = begun_reset(&*fs, &config.names)? {
+            return Self::recreate(fs, config, copies, begin, now);
         }
         let (positions, position) = Positions::open(&*fs, &config.names)?;
         match position {
-            None => Self::create(fs, config, (positions, copies), (first_lsn, 0), now),
+            None => {
+                let begin = Begin {
+                    lsn: first_lsn,
+                    ordinal: 0,
+                    first: FileNumber::FIRST,
+                };
+                Self::create(fs, config, (positions, copies), begin, now)
+            }
             Some(position) => Self::resume(fs, config, (positions, copies), position, now),
         }
     }
@@ -118,14 +125,14 @@ impl FileSet {
         fs: Arc<dyn Fs>,
         config: Config,
         copies: Copies,
-        begins: (u64, u64),
+        begin: Begin,
         now: u32,
     ) -> Result<Self> {
         let names = config.names.clone();
         remove_all(&*fs, &names)?;
         let (positions, _) = Positions::open(&*fs, &names)?;
         let files = (positions, copies);
-        let set = Self::create(Arc::clone(&fs), config, files, begins, now)?;
+        let set = Self::create(Arc::clone(&fs), config, files, begin, now)?;
         fs.remove_file(&names.other("reset"))?;
         crate::synced(fs.sync_dir(names.dir()))?;
         Ok(set)
@@ -135,10 +142,14 @@ impl FileSet {
         fs: Arc<dyn Fs>,
         config: Config,
         (mut positions, copies): (Positions, Copies),
-        (lsn, ordinal): (u64, u64),
+        begin: Begin,
         now: u32,
     ) -> Result<Self> {
-        let number = FileNumber(1);
+        let Begin {
+            lsn,
+            ordinal,
+            first: number,
+        } = begin;
         // What a restored backup brings, before there is a file.
         let executed = read_purged(&*fs, &config.names)?;
         let purged = executed.clone();
@@ -403,8 +414,8 @@ impl FileSet {
 
     /// Writes what has gathered and shows it to readers. What failed before, for the disk was full, is done first.
     pub fn write(&mut self) -> Result<()> {
-        if let Some(now) = self.resetting {
-            self.end_reset(now)?;
+        if let Some((now, first)) = self.resetting {
+            self.end_reset(now, first)?;
         }
         self.go_on_copying()?;
         if let Some(now) = self.rotation {
@@ -626,23 +637,27 @@ impl FileSet {
         index::write(&*self.fs, &self.config.names, kept)
     }
 
-    /// Removes all files and forgets what was executed; the first file begins again.
-    pub fn reset(&mut self, now: u32) -> Result<()> {
+    /// Removes all files and forgets what was executed; they begin again with this one.
+    pub fn reset(&mut self, now: u32, first: FileNumber) -> Result<()> {
         let (lsn, ordinal) = (self.lsn, self.deriver.numbers().ordinal);
         let names = &self.config.names;
         let (new, path) = (names.other("reset_new"), names.other("reset"));
-        let mark = format!("{lsn} {ordinal}");
+        let mark = format!("{lsn} {ordinal} {}", first.0);
         index::replace(&*self.fs, names, &new, &path, mark.as_bytes())?;
-        self.resetting = Some(now);
-        self.end_reset(now)
+        self.resetting = Some((now, first));
+        self.end_reset(now, first)
     }
 
     /// Does what the mark of a reset says; nothing has been appended since.
-    fn end_reset(&mut self, now: u32) -> Result<()> {
-        let (lsn, ordinal) = (self.lsn, self.deriver.numbers().ordinal);
+    fn end_reset(&mut self, now: u32, first: FileNumber) -> Result<()> {
+        let begin = Begin {
+            lsn: self.lsn,
+            ordinal: self.deriver.numbers().ordinal,
+            first,
+        };
         let (fs, config) = (Arc::clone(&self.fs), self.config.clone());
         let copies = self.copies.begin_again();
-        let fresh = Self::recreate(fs, config, copies, (lsn, ordinal), now)?;
+        let fresh = Self::recreate(fs, config, copies, begin, now)?;
         let published = Arc::clone(&self.published);
         let resets = self.resets + 1;
         *self = Self {

@@ -82,15 +82,39 @@ pub(super) fn read_purged(fs: &dyn Fs, names: &Names) -> Result<GtidSet> {
         .map_err(|_| damaged_text(names, "purged", "it is no set of GTIDs"))
 }
 
-/// The LSN and number from which a reset that was begun is to go on.
-pub(super) fn begun_reset(fs: &dyn Fs, names: &Names) -> Result<Option<(u64, u64)>> {
+/// Where files begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Begin {
+    /// What is in the log behind here belongs into them.
+    pub(super) lsn: u64,
+    /// Transactions before.
+    pub(super) ordinal: u64,
+    /// The first of them.
+    pub(super) first: FileNumber,
+}
+
+/// From where a reset that was begun is to go on.
+pub(super) fn begun_reset(fs: &dyn Fs, names: &Names) -> Result<Option<Begin>> {
     let Some(text) = read_text(fs, &names.other("reset"))? else {
         return Ok(None);
     };
-    let numbers = text.split_once(' ').map(|(a, b)| (a.parse(), b.parse()));
-    match numbers {
-        Some((Ok(lsn), Ok(ordinal))) => Ok(Some((lsn, ordinal))),
-        _ => Err(damaged_text(names, "reset", "it is no mark of a reset")),
+    let numbers: Vec<u64> = text.split(' ').filter_map(|n| n.parse().ok()).collect();
+    // A mark without a file is of an earlier version.
+    let begin = match numbers[..] {
+        [lsn, ordinal] => Some((lsn, ordinal, FileNumber::FIRST)),
+        [lsn, ordinal, first] => {
+            let first = u32::try_from(first).ok();
+            first.map(|first| (lsn, ordinal, FileNumber(first)))
+        }
+        _ => None,
+    };
+    match begin {
+        Some((lsn, ordinal, first)) => Ok(Some(Begin {
+            lsn,
+            ordinal,
+            first,
+        })),
+        None => Err(damaged_text(names, "reset", "it is no mark of a reset")),
     }
 }
 

@@ -324,13 +324,13 @@ fn a_reset_that_a_full_disk_stops_loses_nothing_and_goes_on() {
     let mut set = open(&fs).expect("open");
     set.append(lsn_of(1), &attachment(1, None)).expect("append");
     fs.inject(Fault::on(Op::Write).path("reset_new").no_space());
-    assert!(set.reset(200).is_err());
+    assert!(set.reset(200, FileNumber::FIRST).is_err());
     set.sync().expect("sync");
     assert_eq!(executed(&fs).count(), 1);
     // Its mark is: it goes on before anything else, also where the files are gone already.
     for fault in [Op::Create, Op::Write] {
         fs.inject(Fault::on(fault).path("binlog.0").no_space());
-        assert!(set.reset(200).is_err());
+        assert!(set.reset(200, FileNumber::FIRST).is_err());
         set.purge_to(FileNumber(9)).expect("nothing to purge");
         set.write().expect("write");
         assert!(set.published().view().executed.is_empty());
@@ -449,7 +449,7 @@ fn a_reset_begins_again_also_after_a_crash() {
         let mut set = open(fs)?;
         feed(&mut set, 12, &mut 0)?;
         set.write()?;
-        set.reset(100)?;
+        set.reset(100, FileNumber(7))?;
         Ok(true)
     };
     run(&whole).expect("run");
@@ -465,7 +465,7 @@ fn a_reset_begins_again_also_after_a_crash() {
         if was_reset || marked {
             assert_eq!(
                 (view.lsn, view.files[0].number.0),
-                (lsn_of(12), 1),
+                (lsn_of(12), 7),
                 "operation {at}"
             );
             assert!(view.executed.is_empty() && view.files.len() == 1);

@@ -211,7 +211,7 @@ fn a_file_that_is_read_stays_and_a_reset_ends_the_stream() {
     drain(&mut stream, 1 << 20);
     rig.set.purge_to(FileNumber(2)).expect("purges");
     assert_eq!(rig.log.published.view().files.len(), 1);
-    rig.set.reset(300).expect("begins again");
+    rig.set.reset(300, FileNumber::FIRST).expect("begins again");
     let e = stream.fill(&mut Packets::default(), 1).expect_err("ended");
     assert!(e.0.starts_with("could not find next log"), "{e}");
     drop(stream);

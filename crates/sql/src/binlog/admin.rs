@@ -497,15 +497,17 @@ impl SessionContext {
         self.instance.binlog.order(Command::Rotate)
     }
 
-    /// RESET BINARY LOGS AND GTIDS.
+    /// RESET BINARY LOGS AND GTIDS; the files begin again with this one.
     ///
     /// # Errors
     /// Of the files.
-    pub(crate) fn reset_binlog(&self) -> SqlResult<()> {
+    pub(crate) fn reset_binlog(&self, first: u32) -> SqlResult<()> {
         if !self.instance.binlog.is_on() {
             return self.instance.forget_unlogged();
         }
-        self.instance.binlog.order(Command::Reset)?;
+        self.instance
+            .binlog
+            .order(Command::Reset(FileNumber(first)))?;
         self.instance.binlog.owned.forget_committed();
         Ok(())
     }

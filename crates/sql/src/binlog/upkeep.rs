@@ -66,7 +66,7 @@ impl Upkeep {
         match command {
             Command::Rotate => set.rotate(now)?,
             Command::PurgeTo(number) => set.purge_to(number)?,
-            Command::Reset => set.reset(now)?,
+            Command::Reset(first) => set.reset(now, first)?,
             Command::AddPurged(gtids) => set.add_purged(&gtids, now)?,
             Command::MaxSize(bytes) => set.set_max_size(bytes),
             Command::Checksum(checksum) => set.set_checksum(checksum, now)?,

@@ -50,7 +50,8 @@ const STALLED: Duration = Duration::from_secs(1);
 pub(super) enum Command {
     Rotate,
     PurgeTo(FileNumber),
-    Reset,
+    /// The files begin again with this one.
+    Reset(FileNumber),
     AddPurged(GtidSet),
     MaxSize(u64),
     Checksum(Checksum),
@@ -78,7 +79,7 @@ impl Command {
         matches!(
             self,
             Self::Rotate
-                | Self::Reset
+                | Self::Reset(_)
                 | Self::AddPurged(_)
                 | Self::Checksum(_)
                 | Self::GtidMode(_)

@@ -4,6 +4,8 @@
 //! `replica::statements` has the statements of channels.
 //! **Invariant**: the privilege is checked before the binary log is asked.
 
+use std::ops::RangeInclusive;
+
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::{Call, Expr, Ident, Replication};
 use esker_types::{SqlError, Value, errors};
@@ -29,9 +31,13 @@ impl Session {
                 self.context.require_any(rights)?;
                 return Err(errors::no_group_member().into());
             }
-            Replication::ResetBinlog { to: None } => {
+            Replication::ResetBinlog { to } => {
                 self.context.require("RELOAD")?;
-                self.context.reset_binlog()?;
+                let first = to.unwrap_or(*FIRST_FILES.start());
+                if !FIRST_FILES.contains(&first) {
+                    return Err(out_of_files(first).into());
+                }
+                self.context.reset_binlog(first as u32)?;
             }
             Replication::ResetSeveral(list) => {
                 for one in list {
@@ -39,7 +45,7 @@ impl Session {
                 }
             }
             _ if self.run_channel_statement(replication)? => {}
-            _ => return Err(unsupported_replication(replication).into()),
+            _ => return Err(SqlError::not_supported("replication").into()),
         }
         Ok(ok(0))
     }
@@ -63,9 +69,15 @@ impl Session {
     }
 }
 
-fn unsupported_replication(replication: &Replication) -> SqlError {
-    SqlError::not_supported(match replication {
-        Replication::ResetBinlog { .. } => "RESET BINARY LOGS TO",
-        _ => "replication",
-    })
+/// What RESET BINARY LOGS AND GTIDS TO may say.
+const FIRST_FILES: RangeInclusive<u64> = 1..=2_000_000_000;
+
+/// 3567.
+fn out_of_files(first: u64) -> SqlError {
+    let (start, end) = (FIRST_FILES.start(), FIRST_FILES.end());
+    let text = format!(
+        "The requested value '{first}' for the next binary log index is out of range. Please use a value between \
+         '{start}' and '{end}'."
+    );
+    SqlError::new(3567, "HY000", text)
 }
