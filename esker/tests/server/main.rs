@@ -5,6 +5,7 @@ mod at_start;
 mod attributes;
 mod backup;
 mod binlog;
+mod binlog_events;
 mod binlog_statements;
 mod clients;
 mod common;

@@ -42,7 +42,7 @@ pub(crate) use admin::parse_set;
 pub use capture::Capture;
 pub(crate) use definition::definition;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
-pub(crate) use events::show_events;
+pub(crate) use events::{no_events, show_events};
 pub(crate) use filter::DatabaseFilter;
 pub(crate) use owned::{Counted, Taken};
 pub(crate) use replicas::Replicas;

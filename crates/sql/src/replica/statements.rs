@@ -15,7 +15,7 @@ use super::does_not_exist;
 use super::options::{NewPlace, change_filters};
 use super::settings::ChannelSettings;
 use crate::applier::{self, Anonymous, Until};
-use crate::binlog::{parse_set, show_events};
+use crate::binlog::{no_events, parse_set, show_events};
 use crate::instance::Instance;
 use crate::session::{Session, SessionContext};
 use crate::show::Table;
@@ -252,7 +252,7 @@ impl SessionContext {
     /// SHOW RELAYLOG EVENTS.
     ///
     /// # Errors
-    /// 1220: no such file; 3074.
+    /// 1220: no such file; 3074; 3079: one of several channels is not named.
     pub(crate) fn show_relay_events(
         &self,
         file: Option<&[u8]>,
@@ -260,7 +260,16 @@ impl SessionContext {
         limit: Option<(u64, u64)>,
         channel: Option<&[u8]>,
     ) -> SqlResult<Table> {
-        let channel = self.instance.channels.get(&name_of(channel)?)?;
+        let channels = &self.instance.channels;
+        if channel.is_none() && channels.all().iter().any(|one| !one.name().is_empty()) {
+            return Err(several_channels());
+        }
+        let name = name_of(channel)?;
+        let channel = match channels.get(&name) {
+            // The default channel is always there.
+            Err(_) if name.is_empty() => return Ok(no_events()),
+            found => found?,
+        };
         let relay = channel.relay();
         let files = relay.files();
         let wanted = file.map(|name| relay.names().number(&String::from_utf8_lossy(name)));
@@ -274,7 +283,7 @@ impl SessionContext {
         let scan = Scan::open(&*self.instance.env.fs, &path, Some(*size));
         let scan = scan.map_err(|e| refused(e.to_string()))?;
         let name = relay.names().name(*number);
-        show_events(self, scan, &name, position, limit, *size, &|why| {
+        show_events(self, scan, &name, position, limit, &|why| {
             refused(why.to_owned())
         })
     }
@@ -299,6 +308,13 @@ pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<
     }
 }
 
+/// 3079.
+fn several_channels() -> SqlError {
+    let text =
+        "Multiple channels exist on the replica. Please provide channel name as an argument.";
+    SqlError::new(3079, "HY000", text)
+}
+
 fn already_stopped(channel: &str) -> (Level, u16, String) {
     let text = format!("Replication thread(s) for channel '{channel}' are already stopped.");
     (Level::Note, 3084, text)
@@ -311,9 +327,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
     }
     let is_about_one = !threads.until.is_empty() || !threads.connection.is_empty();
     if is_about_one && channels.len() > 1 {
-        let text =
-            "Multiple channels exist on the replica. Please provide channel name as an argument.";
-        return Err(SqlError::new(3079, "HY000", text));
+        return Err(several_channels());
     }
     let (receives, applies) = which(threads);
     let mut notes = Notes::new();

@@ -61,6 +61,8 @@ impl Session {
             Value::Int(v) => v,
             Value::UInt(v) => v as i64,
             Value::Decimal(v) => v.to_i64().0,
+            // Before no time at all there is nothing.
+            Value::Null => 0,
             _ => {
                 return Err(errors::wrong_arguments("PURGE LOGS BEFORE").into());
             }

@@ -1,0 +1,67 @@
+//! SHOW BINLOG EVENTS, and the statements that say where files of the binary log begin.
+//!
+//! **Invariant**: the answers are those of MySQL 9.7.
+
+use crate::common::{Ask, Server};
+
+#[test]
+fn show_binlog_events_begins_and_ends_as_in_mysql() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &["--log-bin=ON", "--gtid-mode=ON"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT)");
+    let mut positions = |rest: &str| {
+        let lines = c.lines(&format!("SHOW BINLOG EVENTS{rest}"));
+        let position = |line: &String| line.split('|').nth(1).map(str::to_owned).expect("position");
+        lines.iter().map(position).collect::<Vec<_>>()
+    };
+    let all = positions("");
+    assert_eq!(all[..3], ["4", "127", "158"]);
+    // The first event that does not begin before.
+    assert_eq!(positions(" FROM 5"), all[1..]);
+    assert_eq!(positions(" FROM 127"), all[1..]);
+    assert_eq!(positions(" FROM 130"), all[2..]);
+    assert!(positions(" FROM 900000").is_empty());
+    assert!(positions(" FROM 9000000000").is_empty());
+    // No limit, unlike none of the rows behind the first two.
+    assert_eq!(positions(" LIMIT 0"), all);
+    assert_eq!(positions(" FROM 5 LIMIT 0"), all[1..]);
+    assert!(positions(" LIMIT 2, 0").is_empty());
+    assert_eq!(positions(" LIMIT 2, 1"), all[2..3]);
+    for file in ["./binlog.000001", "/tmp/binlog.000001"] {
+        assert_eq!(positions(&format!(" IN '{file}' LIMIT 1")), all[..1]);
+    }
+    let text = c.error("SHOW BINLOG EVENTS FROM 18446744073709551615");
+    assert!(
+        text.ends_with(
+            "Error reading Log_event at position 18446744073709551615: Failed decoding event: I/O error reading log \
+             event"
+        ),
+        "{text}"
+    );
+    // There are no relay logs, and always a default channel.
+    assert!(c.rows("SHOW RELAYLOG EVENTS").is_empty());
+    assert!(c.rows("SHOW RELAYLOG EVENTS IN 'x'").is_empty());
+    assert_eq!(c.code("SHOW RELAYLOG EVENTS FOR CHANNEL 'x'"), Some(3074));
+
+    c.run("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NULL");
+    assert!(c.lines("SHOW WARNINGS").is_empty());
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 2);
+    c.run("RESET BINARY LOGS AND GTIDS TO 1234");
+    assert_eq!(c.lines("SHOW BINARY LOGS"), ["binlog.001234|158|No"]);
+    c.run("RESET BINARY LOGS AND GTIDS TO 2000000000; FLUSH BINARY LOGS");
+    assert_eq!(
+        c.lines("SHOW BINARY LOGS"),
+        ["binlog.2000000000|206|No", "binlog.2000000001|158|No"]
+    );
+    c.run("RESET BINARY LOGS AND GTIDS");
+    assert_eq!(c.lines("SHOW BINARY LOGS"), ["binlog.000001|158|No"]);
+    for first in ["0", "2000000001"] {
+        let text = c.error(&format!("RESET BINARY LOGS AND GTIDS TO {first}"));
+        let why = format!(
+            "The requested value '{first}' for the next binary log index is out of range. Please use a value between \
+             '1' and '2000000000'."
+        );
+        assert!(text.ends_with(&why), "{text}");
+    }
+}
