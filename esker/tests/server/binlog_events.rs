@@ -1,4 +1,4 @@
-//! SHOW BINLOG EVENTS, and the statements that say where files of the binary log begin.
+//! SHOW BINLOG EVENTS, and where the files of the binary log begin: RESET and PURGE.
 //!
 //! **Invariant**: the answers are those of MySQL 9.7.
 
@@ -63,5 +63,24 @@ fn show_binlog_events_begins_and_ends_as_in_mysql() {
              '1' and '2000000000'."
         );
         assert!(text.ends_with(&why), "{text}");
+    }
+}
+
+#[test]
+fn the_server_removes_nothing_that_a_backup_copies() {
+    let dir = tempfile::tempdir().expect("dir");
+    for commits in ["ONE-SYNC", "TWO-PHASE"] {
+        let commit = format!("--esker-binlog-commit={commits}");
+        let server = Server::start(&dir.path().join(commits), &["--log-bin=ON", &commit]);
+        let mut c = server.connect();
+        c.run("CREATE DATABASE d; FLUSH BINARY LOGS; FLUSH BINARY LOGS");
+        let files = c.lines("SHOW BINARY LOGS");
+        let mut backup = server.connect();
+        backup.run("LOCK INSTANCE FOR BACKUP");
+        c.run("SET GLOBAL esker_binlog_space_limit = 1");
+        assert_eq!(c.lines("SHOW BINARY LOGS"), files);
+        backup.run("UNLOCK INSTANCE");
+        c.run("SET GLOBAL esker_binlog_space_limit = 1");
+        assert_eq!(c.lines("SHOW BINARY LOGS"), files[2..]);
     }
 }

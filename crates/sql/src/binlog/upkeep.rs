@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use esker_binlog::Result;
 use esker_binlog::derive::Writer as Author;
 use esker_binlog::event::Checksum;
-use esker_binlog::files::{Commits, Config, FileSet, Names};
+use esker_binlog::files::{Commits, Config, FileNumber, FileSet, Names};
 use esker_binlog::gtid::{Sid, Source};
 use esker_engine::Gathering;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlResult, errors};
 use esker_vfs::{Clock, Fs};
@@ -27,6 +28,9 @@ pub(super) struct Upkeep {
     clock: Arc<dyn Clock>,
     fs: Arc<dyn Fs>,
     names: Names,
+    locks: LockSet,
+    /// LOCK INSTANCE FOR BACKUP: the files are copied.
+    backup: Arc<MdlObject>,
     last_expiry: Instant,
     /// binlog_expire_logs_seconds; 0: never.
     expires: u32,
@@ -45,6 +49,8 @@ impl Upkeep {
             clock: Arc::clone(&args.env.clock),
             fs: Arc::clone(&args.env.fs),
             names,
+            locks: LockSet::new(args.locks),
+            backup: Arc::clone(args.locks.backup()),
             last_expiry: Instant::now(),
             expires,
             space_limit: globals.named("esker_binlog_space_limit").as_u64(),
@@ -87,7 +93,7 @@ impl Upkeep {
     }
 
     /// Removes the oldest files where all together have more bytes than they may.
-    pub(super) fn keep_space_limit(&self, set: &mut FileSet) -> Result<()> {
+    pub(super) fn keep_space_limit(&mut self, set: &mut FileSet) -> Result<()> {
         if self.space_limit == 0 {
             return Ok(());
         }
@@ -102,7 +108,7 @@ impl Upkeep {
             total -= oldest.size;
         }
         match keep.peek() {
-            Some(first) if first.number != view.files[0].number => set.purge_to(first.number),
+            Some(first) if first.number != view.files[0].number => self.purge(set, first.number),
             _ => Ok(()),
         }
     }
@@ -116,9 +122,20 @@ impl Upkeep {
         let before = self.now().saturating_sub(self.expires);
         let view = set.published().view();
         match super::admin::first_younger(&*self.fs, &self.names, &view, before)? {
-            Some(number) => set.purge_to(number),
+            Some(number) => self.purge(set, number),
             None => Ok(()),
         }
+    }
+
+    /// Removes the files before this one; not while a backup copies them, but the next time then.
+    fn purge(&mut self, set: &mut FileSet, first: FileNumber) -> Result<()> {
+        let (mode, duration) = (MdlMode::IntentionExclusive, MdlDuration::Statement);
+        if !self.locks.try_acquire(&self.backup, mode, duration) {
+            return Ok(());
+        }
+        let purged = set.purge_to(first);
+        self.locks.release_statement();
+        purged
     }
 }
 

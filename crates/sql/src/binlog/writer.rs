@@ -21,6 +21,7 @@ use esker_binlog::gtid::GtidSet;
 use esker_binlog::spool::Spools;
 use esker_engine::{Charge, Engine, Follower, Gathering, MemoryUse, Seq};
 use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::mdl::MetadataLocks;
 use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
@@ -96,6 +97,7 @@ pub(crate) struct StartArgs<'a> {
     pub(crate) env: &'a esker_vfs::Env,
     pub(crate) data_dir: &'a std::path::Path,
     pub(crate) globals: &'a Globals,
+    pub(crate) locks: &'a MetadataLocks,
     pub(crate) filter: DatabaseFilter,
 }
 

@@ -273,6 +273,7 @@ impl Instance {
             env: &self.env,
             data_dir: &self.data_dir,
             globals: &self.globals,
+            locks: self.catalog.locks(),
             filter,
         })?;
         self.gather_unlogged()
