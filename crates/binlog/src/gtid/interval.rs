@@ -10,6 +10,22 @@ use super::GNO_END;
 pub struct IntervalSet(Vec<(u64, u64)>);
 
 impl IntervalSet {
+    /// Of intervals in any order, which may overlap.
+    pub fn of(mut intervals: Vec<(u64, u64)>) -> Self {
+        intervals.retain(|(start, end)| start < end);
+        intervals.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(intervals.len());
+        for (start, end) in intervals {
+            match merged.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => merged.push((start, end)),
+            }
+        }
+        let set = Self(merged);
+        debug_assert!(set.is_canonical());
+        set
+    }
+
     /// Its intervals: the first number, and the one behind the last.
     pub fn intervals(&self) -> &[(u64, u64)] {
         &self.0

@@ -12,6 +12,14 @@ use super::{Gtid, IntervalSet, Source};
 pub struct GtidSet(BTreeMap<Source, IntervalSet>);
 
 impl GtidSet {
+    /// Of intervals of each source in any order, which may overlap.
+    pub(super) fn of_intervals(sources: BTreeMap<Source, Vec<(u64, u64)>>) -> Self {
+        let sets = sources
+            .into_iter()
+            .map(|(source, intervals)| (source, IntervalSet::of(intervals)));
+        Self(sets.filter(|(_, numbers)| !numbers.is_empty()).collect())
+    }
+
     /// Its sources in order, each with its numbers.
     pub fn sources(&self) -> impl Iterator<Item = (&Source, &IntervalSet)> {
         self.0.iter()

@@ -265,3 +265,18 @@ proptest! {
         let _ = GtidSet::decode(&bytes);
     }
 }
+
+#[test]
+fn intervals_may_stand_in_any_order() {
+    const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+    let text = format!("{UUID}:9-12:5:1-3:11-20:4:tag:7:5-6, {UUID}:21:30");
+    let set: GtidSet = text.parse().expect("a set");
+    assert_eq!(set.to_string(), format!("{UUID}:1-5:9-21:30:tag:5-7"));
+    // Backwards, and so many that none of them may move the others.
+    let backwards: String = (1..=200_000u64)
+        .rev()
+        .map(|n| format!(":{}", 2 * n))
+        .collect();
+    let set: GtidSet = format!("{UUID}{backwards}").parse().expect("a set");
+    assert_eq!(set.count(), 200_000);
+}

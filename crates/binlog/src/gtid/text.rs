@@ -4,6 +4,7 @@
 //! in MySQL's form: lower case, sources in order, a comma and a line feed between servers, the numbers without tag
 //! before the tagged ones.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -55,7 +56,7 @@ impl FromStr for GtidSet {
     type Err = GtidError;
 
     fn from_str(text: &str) -> Result<Self, GtidError> {
-        let mut set = Self::default();
+        let mut read = Intervals::new();
         let mut scanner = Scanner::new(text);
         loop {
             scanner.skip_spaces();
@@ -63,19 +64,23 @@ impl FromStr for GtidSet {
                 scanner.skip_spaces();
             }
             if scanner.is_at_end() {
-                return Ok(set);
+                return Ok(Self::of_intervals(read));
             }
-            read_server(&mut scanner, &mut set)?;
+            read_server(&mut scanner, &mut read)?;
             if !scanner.next_is(b',') {
                 scanner.finish()?;
-                return Ok(set);
+                return Ok(Self::of_intervals(read));
             }
         }
     }
 }
 
+/// What was read, in the order in which it stands there: a set is made of it at once, for one that is in no order would
+/// be moved with every interval.
+type Intervals = BTreeMap<Source, Vec<(u64, u64)>>;
+
 /// A server, and the tags and intervals behind it.
-fn read_server(scanner: &mut Scanner<'_>, set: &mut GtidSet) -> Result<(), GtidError> {
+fn read_server(scanner: &mut Scanner<'_>, read: &mut Intervals) -> Result<(), GtidError> {
     let mut source = Source::untagged(scanner.sid()?);
     scanner.skip_spaces();
     while scanner.take(b':') {
@@ -83,8 +88,11 @@ fn read_server(scanner: &mut Scanner<'_>, set: &mut GtidSet) -> Result<(), GtidE
         match scanner.tag() {
             Some(tag) => source.tag = tag,
             None => {
-                let (start, end) = scanner.interval()?;
-                set.add_range(&source, start, end);
+                let interval = scanner.interval()?;
+                match read.get_mut(&source) {
+                    Some(intervals) => intervals.push(interval),
+                    None => read.entry(source.clone()).or_default().push(interval),
+                }
             }
         }
         scanner.skip_spaces();
