@@ -53,7 +53,7 @@ impl Source {
         let is_semi_sync = reception.wants_semi_sync() && ask_to_wait(&mut client)?;
         reception.set_semi_sync(is_semi_sync);
         let host = instance.variable_text("report_host");
-        let port = instance.variable_u64("port") as u16;
+        let port = instance.variable_u64("report_port") as u16;
         client.acknowledged(&register(own_id, &host, port))?;
         reception.enter(ReceiverState::Registered);
         let from = reception.start_from();

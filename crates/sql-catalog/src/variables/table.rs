@@ -489,6 +489,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("replica_transaction_retries", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10"),
     var("replica_type_conversions", G, SET, VarKind::Words(&["", "ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"]), ""),
     var("report_host", G, FIX, VarKind::Text, ""),
+    var("report_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "0"),
     one("require_row_format", S, SET, VarKind::Bool, "OFF"),
     var("require_secure_transport", G, SET, VarKind::Bool, "OFF"),
     var("restrict_fk_on_non_standard_key", B, SET, VarKind::Bool, "ON"),

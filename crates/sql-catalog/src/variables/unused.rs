@@ -332,7 +332,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("replication_optimize_for_static_plugin_config", G, SET, VarKind::Bool, "OFF"),
     unused("replication_sender_observe_commit_only", G, SET, VarKind::Bool, "OFF"),
     unused("report_password", G, FIX, VarKind::Text, ""),
-    unused("report_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "3306"),
     unused("report_user", G, FIX, VarKind::Text, ""),
     unused("rpl_read_size", G, SET, VarKind::UInt { min: 8_192, max: 18_446_744_073_709_547_520 }, "8192"),
     unused("rpl_stop_replica_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "31536000"),

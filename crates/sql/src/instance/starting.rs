@@ -144,6 +144,9 @@ impl Starting {
         let decided = catalog.accounts_change()?;
         let stored = accounts::store::settle(&config.env, &config.data_dir, stored, decided)?;
         let accounts = serve_accounts(stored, decided, &globals);
+        if globals.named("report_port").as_u64() == 0 {
+            globals.tell("report_port", globals.named("port"));
+        }
         let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
         globals.tell(
             "tmpdir",

@@ -191,7 +191,11 @@ fn waits_for_a_replica(more: &[&str]) {
     c.run("SET GLOBAL rpl_semi_sync_source_timeout = 3600000, GLOBAL rpl_semi_sync_source_enabled = ON");
     let replica = Server::start(
         &dir.path().join("replica"),
-        &[&REPLICA[..], &["--rpl-semi-sync-replica-enabled=ON"]].concat(),
+        &[
+            &REPLICA[..],
+            &["--rpl-semi-sync-replica-enabled=ON", "--report-port=4444"],
+        ]
+        .concat(),
     );
     let mut there = replica.connect();
     change(&mut there, source.port, AUTO);
@@ -203,6 +207,8 @@ fn waits_for_a_replica(more: &[&str]) {
         shown(&mut there, "Rpl_semi_sync_replica_status").ends_with("|ON")
             && shown(&mut c, "Rpl_semi_sync_source_status").ends_with("|ON")
     });
+    let listed = c.lines("SHOW REPLICAS");
+    assert_eq!(listed[0].split('|').nth(2), Some("4444"), "{listed:?}");
     write(&mut c, 0..50);
     assert!(!shown(&mut c, "Rpl_semi_sync_source_yes_tx").ends_with("|0"));
     let expected = contents(&mut c);
