@@ -159,6 +159,33 @@ fn a_snapshot_knows_its_position_without_a_lock() {
 }
 
 #[test]
+fn log_status_has_what_is_committed_for_whoever_may_back_up() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)");
+    let executed = "SELECT local->>'$.gtid_executed' FROM performance_schema.log_status";
+    for id in 0..200 {
+        c.run(&format!("INSERT INTO d.t VALUES ({id})"));
+        let last = format!(":1-{}", id + 3);
+        assert!(c.value(executed).ends_with(&last), "{last}");
+    }
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1 FOR CHANNEL 'c\"1'");
+    let channel = "SELECT CONCAT_WS('|', replication->>'$.channels[0].channel_name', \
+                   replication->>'$.channels[0].relay_log_position', JSON_LENGTH(replication, '$.channels')) \
+                   FROM performance_schema.log_status";
+    let place: Vec<String> = c.value(channel).split('|').map(str::to_owned).collect();
+    assert_eq!((&*place[0], &*place[2]), ("c\"1", "1"));
+    assert!(place[1].parse::<u64>().expect("a position") >= 4);
+
+    c.run("CREATE USER u IDENTIFIED BY 'p'; GRANT SELECT ON performance_schema.* TO u");
+    let connect = || Client::connect("127.0.0.1", server.port, "u", "p", None).expect("u");
+    assert_eq!(connect().code(executed), Some(1227));
+    c.run("GRANT BACKUP_ADMIN ON *.* TO u");
+    connect().run(executed);
+}
+
+#[test]
 fn a_snapshot_is_in_no_file_that_is_purged() {
     let dir = tempfile::tempdir().expect("dir");
     let server = Server::start(dir.path(), &ARGS);

@@ -259,6 +259,7 @@ fn named_table(
             }
         }
         TableSource::Virtual(found) => {
+            env.blocks.set(env.blocks.get() || found.waits());
             ScopeTable::virt(found, Some(alias.unwrap_or(&table.name.name.text)))
         }
         TableSource::View(view) => {

@@ -36,6 +36,10 @@ pub trait VirtualTable: Send + Sync {
     fn name(&self) -> &str;
     /// Are its columns called what they are called there, however a query writes them? So it is with views.
     fn is_view(&self) -> bool;
+    /// Do its rows wait for something, so that no worker may ask for them that others share?
+    fn waits(&self) -> bool {
+        false
+    }
     /// Columns in order.
     fn columns(&self) -> &[VirtualColumn];
     /// Its rows now.

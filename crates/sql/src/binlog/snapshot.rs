@@ -11,7 +11,7 @@ use esker_binlog::gtid::GtidSet;
 use esker_engine::Seq;
 use esker_types::SqlResult;
 
-use super::writer::failed;
+use super::writer::{disk_full, failed};
 use crate::instance::Instance;
 
 /// A position, with what was executed before it.
@@ -40,11 +40,14 @@ impl Instance {
     /// The position of a snapshot; `None` without binary log, or if the snapshot is older than what is remembered.
     ///
     /// # Errors
-    /// Of the files.
+    /// 1021: the files cannot take what the snapshot sees, and any position would be too early; of the files.
     pub(crate) fn position_of(&self, snapshot: Seq) -> SqlResult<Option<Position>> {
         // Behind what it sees.
-        if self.binlog.view_at(snapshot).is_none() {
+        let Some(view) = self.binlog.view_at(snapshot) else {
             return Ok(None);
+        };
+        if view.lsn < snapshot {
+            return Err(disk_full());
         }
         let (Some(published), Some(names)) = (self.binlog.published(), self.binlog.names()) else {
             return Ok(None);

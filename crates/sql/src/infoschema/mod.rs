@@ -61,6 +61,7 @@ pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
 pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
 pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
+use performance::LOG_STATUS;
 pub use performance::measured_files;
 pub(crate) use performance::{is_collected, is_open_table};
 pub(crate) use recovery::status as recovery_status;
@@ -127,10 +128,14 @@ pub(crate) fn opens_with_process(spec: &TableSpec) -> bool {
     spec.schema == "information_schema" && FOR_ADMINISTRATORS.contains(&spec.name)
 }
 
-/// Is the table read by those only who have the PROCESS privilege?
-fn reads_with_process(spec: &TableSpec) -> bool {
+/// The privilege that whoever reads the rows of the table must have.
+fn reading_right(spec: &TableSpec) -> Option<&'static str> {
     let of_innodb = spec.name.starts_with("INNODB_") && spec.name != "INNODB_FT_DEFAULT_STOPWORD";
-    spec.schema == "information_schema" && of_innodb
+    match spec.schema {
+        "information_schema" if of_innodb => Some("PROCESS"),
+        "performance_schema" if spec.name == LOG_STATUS => Some("BACKUP_ADMIN"),
+        _ => None,
+    }
 }
 
 /// Who looks: decides what is shown.
@@ -201,12 +206,19 @@ impl VirtualTable for SystemTable {
     fn is_view(&self) -> bool {
         self.spec.is_view()
     }
+    fn waits(&self) -> bool {
+        self.spec.schema == "performance_schema" && self.spec.name == LOG_STATUS
+    }
     fn columns(&self) -> &[VirtualColumn] {
         &self.columns
     }
     fn rows(&self, env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
-        if reads_with_process(self.spec) && !self.viewer.may("PROCESS") {
-            return Err(errors::privilege_needed("PROCESS"));
+        let right = reading_right(self.spec);
+        if let Some(right) = right.filter(|right| !self.viewer.may(right)) {
+            return Err(errors::privilege_needed(right));
+        }
+        if self.waits() {
+            self.viewer.instance.await_binlog();
         }
         let mut wanted = Wanted::default();
         for p in pushed {

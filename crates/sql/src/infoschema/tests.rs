@@ -474,6 +474,30 @@ fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
     instance.shutdown().unwrap();
 }
 
+#[test]
+fn a_snapshot_has_no_position_while_the_binary_log_waits_for_space() {
+    let machine = SimEnv::new(8);
+    let instance = testing::open(&machine, &[("log_bin", "ON"), ("server_id", "1")]);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
+    run(s, begin).unwrap();
+    run(s, "COMMIT").unwrap();
+    // The log has its segment; the file of the binary log cannot grow.
+    machine.fs.set_capacity(machine.fs.used_bytes());
+    let text = "x".repeat(9000);
+    run(s, &format!("INSERT INTO d.t VALUES (1, '{text}')")).unwrap();
+    assert_eq!(run(s, begin).unwrap_err().code, 1021);
+    // No transaction is open.
+    run(s, "SET TRANSACTION READ WRITE").unwrap();
+    machine.fs.set_capacity(u64::MAX);
+    while let Err(error) = run(s, begin) {
+        assert_eq!(error.code, 1021);
+    }
+    run(s, "COMMIT").unwrap();
+    instance.shutdown().unwrap();
+}
+
 /// A statement that was killed.
 struct Killed;
 

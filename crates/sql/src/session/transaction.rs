@@ -126,8 +126,11 @@ impl Session {
             .read_only
             .or(self.state.next_read_only.take())
             .unwrap_or(self.vars.read_only);
-        if begin.snapshot {
-            self.take_positioned_snapshot()?;
+        if begin.snapshot
+            && let Err(e) = self.take_positioned_snapshot()
+        {
+            self.rollback_transaction();
+            return Err(e);
         }
         Ok(seq)
     }

@@ -23,6 +23,7 @@ mod table_io;
 mod transactions;
 mod variables;
 
+pub(super) use backup::LOG_STATUS;
 pub use file_io::measured_files;
 pub(super) use replication::other_sources;
 pub(crate) use setup::is_collected;
