@@ -592,6 +592,28 @@ fn slow_statements_and_all_statements_are_logged() {
     assert_eq!(lines.next(), Some("SELECT SLEEP(0.1), 'slow one';"));
     assert!(!slow.contains("quick one"), "{slow}");
 
+    // Whatever reads no index, or enough rows; statements of administrators only if they are asked for.
+    c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)");
+    c.run("SET GLOBAL log_queries_not_using_indexes = ON; SET min_examined_row_limit = 3");
+    c.run("SELECT 'a scan' FROM t WHERE b = 1; SELECT 'a key' FROM t WHERE a = 1");
+    c.run("SELECT 'few rows' FROM t LIMIT 2");
+    c.run(
+        "SET GLOBAL log_queries_not_using_indexes = OFF; SELECT 'another scan' FROM t WHERE b = 1",
+    );
+    c.run("SET min_examined_row_limit = 0, long_query_time = 0");
+    c.run("ANALYZE TABLE t; SET GLOBAL log_slow_admin_statements = ON; CHECK TABLE t");
+    c.run("SET long_query_time = DEFAULT");
+    let slow = file("slow.log");
+    // Statements that come together are logged one by one.
+    assert!(
+        slow.contains("\nSELECT 'a scan' FROM t WHERE b = 1;\n"),
+        "{slow}"
+    );
+    assert!(slow.contains("\nCHECK TABLE t;\n"), "{slow}");
+    for quiet in ["'a key'", "'few rows'", "'another scan'", "ANALYZE TABLE t"] {
+        assert!(!slow.contains(quiet), "{quiet}: {slow}");
+    }
+
     // All statements, from now on; no password among them.
     assert_eq!(file("general.log"), "");
     c.run("SET GLOBAL general_log = ON");

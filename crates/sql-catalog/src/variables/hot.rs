@@ -141,6 +141,8 @@ pub struct SessionVars {
     pub safe_updates: bool,
     /// long_query_time, microseconds.
     pub slow_after_micros: i64,
+    /// min_examined_row_limit: rows.
+    pub slow_from_rows: u64,
     /// Statements that SHOW PROFILES keeps (profiling_history_size); 0 without profiling.
     pub profiles: usize,
     /// What is logged, and how.
@@ -291,6 +293,7 @@ impl SessionVars {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
                 _ => i64::MAX,
             },
+            slow_from_rows: number("min_examined_row_limit"),
             profiles: match v.named("profiling").is_on() {
                 true => number("profiling_history_size") as usize,
                 false => 0,

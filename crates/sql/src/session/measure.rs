@@ -114,11 +114,24 @@ impl Session {
         }
     }
 
+    /// Does a statement that has taken so long count as slow? One that reads a table without an index may, however
+    /// quick it was.
+    pub(super) fn is_slow(&self, taken: i64) -> bool {
+        let globals = &self.context.instance.globals;
+        let is_slow = taken > self.vars.slow_after_micros
+            || self.no_index_used && globals.named("log_queries_not_using_indexes").is_on();
+        let examined = self.measure.current.as_ref().map_or(0, |m| m.examined);
+        is_slow && examined >= self.vars.slow_from_rows
+    }
+
     /// The slow query log's entry of a statement that has taken so long, while it is measured still.
     pub(super) fn log_slow(&self, now: i64, taken: i64) {
         let instance = &self.context.instance;
         let log = &instance.query_logs.slow;
-        if !log.is_on() {
+        let command = self.measure.current.as_ref().map(|m| m.command);
+        let is_left_out = command.is_some_and(is_administrative)
+            && !instance.globals.named("log_slow_admin_statements").is_on();
+        if !log.is_on() || is_left_out {
             return;
         }
         let info = self.context.process.detail().info.unwrap_or_default();
@@ -223,4 +236,18 @@ impl Session {
         let mut history = self.context.process.history().lock();
         history.add(&measured, text, schema, message.as_deref(), digest);
     }
+}
+
+/// Is it one of those that `log_slow_admin_statements` is about?
+fn is_administrative(command: Counter) -> bool {
+    matches!(
+        command,
+        Counter::ComAlterTable
+            | Counter::ComAnalyze
+            | Counter::ComCheck
+            | Counter::ComCreateIndex
+            | Counter::ComDropIndex
+            | Counter::ComOptimize
+            | Counter::ComRepair
+    )
 }

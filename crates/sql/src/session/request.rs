@@ -51,6 +51,8 @@ pub(super) struct Running {
     /// Parameters of the statement.
     pub(super) params: Vec<Value>,
     pub(super) work: Work,
+    /// The client has sent other statements with this one.
+    pub(super) is_one_of_many: bool,
     /// The CALL that is under way.
     pub(super) program: Option<Box<Machine>>,
     /// Waits of the statement began here.
@@ -93,6 +95,7 @@ impl Running {
             command: None,
             params,
             work,
+            is_one_of_many: false,
             program: None,
             waiting_since: None,
             wait_error: None,
@@ -221,6 +224,17 @@ impl Session {
         }
     }
 
+    /// A statement of the client has ended.
+    fn note_slow(&mut self, now: i64) {
+        // What its last step has read.
+        self.count_accesses();
+        let taken = now - self.context.process.since_micros();
+        if self.is_slow(taken) {
+            self.count(Counter::SlowQueries, 1);
+            self.log_slow(now, taken);
+        }
+    }
+
     /// Keeps the buffers of a request that is over.
     fn recycle(&mut self, running: Running) {
         if running.text.capacity() <= KEPT_TEXT_BYTES {
@@ -238,15 +252,9 @@ impl Session {
     }
 
     pub(super) fn end_command(&mut self) {
-        // What its last step has read.
-        self.count_accesses();
         let now = self.context.instance.now_micros();
+        self.note_slow(now);
         let spilled = self.temp.take_counts().unwrap_or_default();
-        let taken = now - self.context.process.since_micros();
-        if taken > self.vars.slow_after_micros {
-            self.count(Counter::SlowQueries, 1);
-            self.log_slow(now, taken);
-        }
         self.end_measure(now, spilled.tables, spilled.merge_passes);
         self.context.process.idle(now, self.in_transaction());
         if spilled.files > 0 {
@@ -279,9 +287,10 @@ impl Session {
                 running.counted = false;
                 running.command = None;
                 self.running = Some(running);
+                let now = self.context.instance.now_micros();
+                self.note_slow(now);
                 self.no_index_used = false;
                 self.context.pace.set_deadline(None);
-                let now = self.context.instance.now_micros();
                 self.end_measure(now, 0, 0);
                 self.context.statement_micros.set(now);
                 self.context.renew_rights();

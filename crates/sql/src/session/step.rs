@@ -235,7 +235,10 @@ impl Session {
             running.params.clear();
             running.begin = running.next;
             match self.parse_next(running) {
-                Ok(work) => running.work = work,
+                Ok(work) => {
+                    running.work = work;
+                    self.show_one_of_many(running);
+                }
                 Err(e) => {
                     self.diagnostics.clear();
                     self.measure(Counter::EskerComError, None, &running.text[running.begin..]);
@@ -253,6 +256,18 @@ impl Session {
             self.begin_parsed((&**statement, *id, command), text, &mut running.params)?;
         }
         self.run_statement(statement, &running.params, *id, mode)
+    }
+
+    /// Of several statements in one request the one that runs is shown, and logged, alone.
+    fn show_one_of_many(&self, running: &mut Running) {
+        running.is_one_of_many |= running.has_more();
+        if running.is_one_of_many {
+            let statement = &running.text[running.begin..running.next];
+            let since = self.context.statement_micros.get();
+            self.context
+                .process
+                .begin(since, "Query", statement.trim_ascii());
+        }
     }
 
     /// A statement with a plan begins: it is counted, measured and admitted.
