@@ -11,6 +11,9 @@
 //! - If every transaction takes less than `W`, the request is granted within `3 W`: by then the door has been closed
 //!   once for all of `W`, and during that window everybody who was inside has left.
 //!
+//! The door of a scope (FLUSH TABLES WITH READ LOCK) begins with a whole window, and that of `SET GLOBAL read_only`
+//! stays closed: to stop writers is what it is for.
+//!
 //! After the first whole window there is a transaction that takes longer. Then the door is closed a tenth of the time.
 //!
 //! Neighbours: `object` asks whether the door is closed and keeps one per waiting request; the session whose request it
@@ -82,6 +85,17 @@ impl Door {
     pub(super) fn new(window: Duration) -> Self {
         Self {
             windows: Windows::new(window),
+            state: State::Idle,
+        }
+    }
+
+    /// A door whose first window is a whole one: who is in the way of a lock on everything is a statement, not a
+    /// transaction, and most statements are over by the end of it.
+    pub(super) fn of_scope(window: Duration) -> Self {
+        let mut windows = Windows::new(window);
+        windows.before = DOUBLINGS;
+        Self {
+            windows,
             state: State::Idle,
         }
     }

@@ -109,7 +109,26 @@ impl LockSet {
             return Ok(());
         }
         drop(held);
-        self.acquire_slow(object, (mode, duration), Door::new(self.window), &[])
+        let door = match mode {
+            MdlMode::ScopeShared => Door::of_scope(self.window),
+            _ => Door::new(self.window),
+        };
+        self.acquire_slow(object, (mode, duration), door, &[])
+    }
+
+    /// The same, and newcomers wait for as long as this request does, or until `at_most` has passed.
+    pub fn acquire_firmly(
+        &mut self,
+        object: &Arc<MdlObject>,
+        (mode, duration): (MdlMode, MdlDuration),
+        at_most: Duration,
+    ) -> Result<(), ExecError> {
+        self.settle();
+        if self.holds(object, mode) {
+            return Ok(());
+        }
+        let door = Door::shut(Instant::now(), at_most);
+        self.acquire_slow(object, (mode, duration), door, &[])
     }
 
     /// Takes all of the locks or none, and parks the thread for them until `at_most` has passed; meanwhile newcomers

@@ -70,9 +70,13 @@ struct Queued {
 }
 
 impl Queued {
-    /// Must a newcomer that wants `mode` wait for this one?
+    /// Must a newcomer that wants `mode` wait for this one? Nobody on a scope waits for changes that have not begun, as
+    /// in MySQL: they wait for such a lock themselves.
     fn stops(&self, mode: MdlMode) -> bool {
-        let stops = mode.fast().is_none() || self.door.is_closed();
+        let stops = match mode {
+            MdlMode::ScopeShared => self.waiter.mode.fast().is_none(),
+            _ => mode.fast().is_none() || self.door.is_closed(),
+        };
         stops && mode.conflicts(self.waiter.mode)
     }
 }

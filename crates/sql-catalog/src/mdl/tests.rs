@@ -380,6 +380,30 @@ fn the_global_read_lock_stops_changes_but_not_definitions_in_use() {
 }
 
 #[test]
+fn who_stops_all_changes_waits_for_none_that_has_not_begun() {
+    let manager = MetadataLocks::new();
+    let [mut first, mut second, mut writer, mut late] = [(); 4].map(|()| LockSet::new(&manager));
+    let change =
+        |set: &mut LockSet| set.acquire(manager.global(), MdlMode::IntentionExclusive, STATEMENT);
+    granted(first.acquire(manager.global(), MdlMode::ScopeShared, STATEMENT));
+    let waiting = ticket(change(&mut writer));
+    granted(second.acquire(manager.global(), MdlMode::ScopeShared, STATEMENT));
+    first.release_statement();
+    second.release_statement();
+    assert!(is_granted(waiting));
+    writer.settle();
+    // One that is to stop writers stops those that come behind it, without a window of its own.
+    let lock = (MdlMode::ScopeShared, STATEMENT);
+    let firm = ticket(first.acquire_firmly(manager.global(), lock, Duration::from_secs(60)));
+    let behind = ticket(change(&mut late));
+    writer.release_statement();
+    assert!(is_granted(firm));
+    first.settle();
+    first.release_statement();
+    assert!(is_granted(behind));
+}
+
+#[test]
 fn locks_on_tables_outlive_the_session_in_a_set_of_their_own() {
     let manager = MetadataLocks::new();
     let (table, other) = (manager.table("s", "t"), manager.table("s", "u"));

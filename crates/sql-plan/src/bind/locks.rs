@@ -77,7 +77,7 @@ impl LockRules {
         )?;
         match asked.or(self.view.get()) {
             Some(lock) if lock.mode == LockMode::Exclusive && !def.temporary => {
-                names.admit_row_locks()
+                names.admit_row_locks(def)
             }
             _ => Ok(()),
         }

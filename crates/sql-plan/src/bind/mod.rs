@@ -135,8 +135,11 @@ pub trait Names {
     fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {
         Ok(())
     }
-    /// May rows be locked exclusively by a query of this transaction? 1792 when not.
-    fn admit_row_locks(&self) -> SqlResult<()> {
+    /// May rows of the table be locked exclusively by a query of this transaction?
+    ///
+    /// # Errors
+    /// 1792, 1290, 1223; 1099 under LOCK TABLES.
+    fn admit_row_locks(&self, _table: &TableDef) -> SqlResult<()> {
         Ok(())
     }
     /// May rows of a database's tables be locked exclusively? 3989 when not.

@@ -5,6 +5,7 @@
 //! them; taking new locks gives up the old ones first, as in MySQL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker_sql_catalog::catalog::Catalog;
 use esker_sql_catalog::exec_error::ExecError;
@@ -122,21 +123,26 @@ pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
     if locks.has_explicit() {
         return Err(errors::has_locked_tables().into());
     }
-    await_writers(catalog, locks)?;
+    // A statement that ends in an error holds neither of them then.
+    for scope in [catalog.locks().global(), catalog.locks().commit()] {
+        locks.acquire(scope, MdlMode::ScopeShared, MdlDuration::Statement)?;
+    }
     locks.keep_statement_locks(MdlDuration::Global);
     Ok(())
 }
 
 /// Waits for the statements that change something and for the commits that run, and keeps others from beginning until
-/// the statement ends.
-pub fn await_writers(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
-    let (global, commit) = (
-        catalog.locks().global().clone(),
-        catalog.locks().commit().clone(),
-    );
-    // A statement that ends in an error holds neither of them then.
-    locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Statement)?;
-    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Statement)
+/// the statement ends, or `at_most` has passed.
+pub fn await_writers(
+    catalog: &Catalog,
+    locks: &mut LockSet,
+    at_most: Duration,
+) -> Result<(), ExecError> {
+    for scope in [catalog.locks().global(), catalog.locks().commit()] {
+        let lock = (MdlMode::ScopeShared, MdlDuration::Statement);
+        locks.acquire_firmly(scope, lock, at_most)?;
+    }
+    Ok(())
 }
 
 /// LOCK INSTANCE FOR BACKUP: rows may change, what there is may not.

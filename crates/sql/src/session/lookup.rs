@@ -95,7 +95,7 @@ impl Session {
         let types = vec![unknown; params];
         let switches =
             matches!(statement, Statement::Update(u) if self.context.switched_table(u).is_some());
-        let scope = self.scope(Purpose::Run);
+        let scope = self.scope(Purpose::Describe);
         let mut env = scope.env(Params::Types(&types));
         env.describe_only = true;
         let columns = match statement {

@@ -75,6 +75,13 @@ impl Session {
     /// Does it for one table: types and texts of the messages.
     fn maintained(&mut self, m: &Maintain, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
         let corrupt = |e: SqlError| Ok(vec![("Error", e.message), corrupt()]);
+        // What is said of a table that is not there is logged, too.
+        if !self.context.is_temporary(name) {
+            match self.announce_maintenance(m.kind) {
+                Err(ExecError::Sql(e)) => return corrupt(e),
+                announced => announced?,
+            }
+        }
         if self.context.find_view(name)?.is_some() {
             if m.kind != MaintainKind::Check || m.partitions.is_some() {
                 let (schema, view) = self.context.full_name(name)?;
@@ -90,12 +97,6 @@ impl Session {
             Err(e) if e.code == NO_SCHEMA => return corrupt(e),
             Err(e) => return Ok(failed(e)),
         };
-        if !table.temporary {
-            match self.announce_maintenance(m.kind) {
-                Err(ExecError::Sql(e)) => return corrupt(e),
-                announced => announced?,
-            }
-        }
         let is_partitioned = m.partitions.is_some();
         if let Some(names) = &m.partitions
             && let Err(e) = check_partitions(&table, names, &self.context.shown(name))

@@ -27,7 +27,7 @@ use super::SessionContext;
 use super::profiles::Profiles;
 use super::read_only::read_only_transaction;
 use super::traces::Traces;
-use crate::ddl::lock_tables::announce_write;
+use crate::ddl::lock_tables::{announce_write, check_locked};
 use crate::ddl::names::TableName;
 use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
@@ -35,6 +35,8 @@ use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable,
 pub(crate) enum Purpose {
     /// Running a statement.
     Run,
+    /// PREPARE: what its rows are. No row is locked.
+    Describe,
     /// EXPLAIN: it shows what is inside of views.
     Explain,
     /// CREATE VIEW: it needs no right to read.
@@ -224,7 +226,7 @@ impl SessionNames<'_> {
         let mut locks = self.locks.borrow_mut();
         if locks.has_explicit() {
             let write = mode == MdlMode::SharedWrite;
-            crate::ddl::lock_tables::check_locked(&locks, object, name, write)?;
+            check_locked(&locks, object, name, write)?;
         }
         self.settle(locks.acquire(object, mode, MdlDuration::Transaction))
     }
@@ -352,7 +354,7 @@ impl Names for SessionNames<'_> {
         }
     }
 
-    fn admit_row_locks(&self) -> SqlResult<()> {
+    fn admit_row_locks(&self, table: &TableDef) -> SqlResult<()> {
         // As in MySQL EXPLAIN takes none, but counts a change for one.
         if self.purpose == Purpose::Explain {
             return Ok(());
@@ -364,8 +366,13 @@ impl Names for SessionNames<'_> {
             return Ok(());
         }
         self.context.check_server_writable(self.applies)?;
-        let catalog = &self.context.instance.catalog;
-        self.settle(announce_write(catalog, &mut self.locks.borrow_mut()))
+        let mut locks = self.locks.borrow_mut();
+        if locks.has_explicit() {
+            // LOCK TABLES … WRITE has announced them.
+            return check_locked(&locks, &table.mdl, &table.name, true);
+        }
+        let announced = announce_write(&self.context.instance.catalog, &mut locks);
+        self.settle(announced)
     }
 
     fn check_writable(&self, schema: &str) -> SqlResult<()> {

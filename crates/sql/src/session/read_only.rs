@@ -106,12 +106,13 @@ impl Session {
             && announce_write(&catalog, &mut self.locks).is_ok()
     }
 
-    /// A transaction that has changed tables does not commit when the server has become read-only meanwhile: 1290.
-    pub(super) fn check_commit(&self) -> SqlResult<()> {
-        match self.has_changed_tables() {
-            true => self.check_server_writable(),
-            false => Ok(()),
+    /// A transaction that has changed tables is rolled back when the server has become read-only meanwhile: 1290.
+    pub(super) fn check_commit(&mut self) -> SqlResult<()> {
+        if !self.has_changed_tables() {
+            return Ok(());
         }
+        self.check_server_writable()
+            .inspect_err(|_| self.rollback_transaction())
     }
 
     /// Has the transaction changed tables that are not temporary?
@@ -145,7 +146,8 @@ impl Session {
             return Ok(());
         }
         let catalog = self.context.instance.catalog.clone();
-        await_writers(&catalog, &mut self.locks)
+        let at_most = self.vars.metadata_lock_timeout;
+        await_writers(&catalog, &mut self.locks, at_most)
     }
 
     /// Are the session's transactions READ ONLY unless they say otherwise?

@@ -88,11 +88,17 @@ impl Session {
         let left = self.time_left_since(since);
         let timeout = self.until_look(left);
         let process = self.context.process.clone();
-        process.show_state(self.locks.waits_for().unwrap_or("Waiting for row lock"));
+        self.show_wait();
         Step::Wait(WaitFor {
             ready: Box::pin(registry::KillableWait::new(process, ticket)),
             timeout,
         })
+    }
+
+    /// Shows what the session is about to wait for.
+    pub(super) fn show_wait(&self) {
+        let state = self.locks.waits_for().unwrap_or("Waiting for row lock");
+        self.context.process.show_state(state);
     }
 
     /// How long the lock may take that the current statement waits for.

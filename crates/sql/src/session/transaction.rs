@@ -161,8 +161,9 @@ impl Session {
             // An implicit commit blocks, too.
             self.context.pace.leave();
         }
+        self.check_commit()?;
         self.count_if_used(Counter::HandlerCommit);
-        let result = match self.check_commit().and_then(|()| self.seal()) {
+        let result = match self.seal() {
             Ok(()) => self.txn.commit(),
             Err(e) => {
                 self.rollback_transaction();

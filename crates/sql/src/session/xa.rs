@@ -306,10 +306,7 @@ impl Session {
         }
         match (branch.phase.get(), one_phase) {
             (Phase::Idle, true) => {
-                if let Err(e) = self.check_commit() {
-                    self.rollback_transaction();
-                    return Err(e.into());
-                }
+                self.check_commit()?;
                 let committed = self.seal().map(|()| self.txn.commit());
                 if !matches!(committed, Ok(Ok(_))) {
                     self.capture.forget_transaction();

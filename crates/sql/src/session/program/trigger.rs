@@ -119,7 +119,11 @@ impl Session {
                 Err(ExecError::Sql(e)) => return Err(e),
                 Err(ExecError::Wait(ticket)) => {
                     let killed = || self.context.check().is_err();
+                    self.show_wait();
                     let waited = ticket.block_unless(self.lock_timeout(), &killed);
+                    self.context.process.show_state("");
+                    // No handler of the program is asked about a KILL.
+                    self.context.check()?;
                     failed = waited.err().map(|e| engine_error(&e));
                 }
             }
