@@ -678,6 +678,95 @@ fn a_file_that_is_full_and_a_replica_that_comes_back_hold_nobody_up() {
 }
 
 #[test]
+fn mariadb_s_replicas_get_all_that_they_lack_or_an_error() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &["--log-bin=ON", "--server-id=7"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (1)");
+    let ask = |state: &str| {
+        let mut replica = consumer(&server);
+        replica.run("SET @mariadb_slave_capability = 4");
+        replica.run(&format!("SET @slave_connect_state = '{state}'"));
+        replica.dump("", 4, 0, 9);
+        replica
+    };
+    let begins = |state: &str| drop(ask(state).packet().event());
+    let refused = |state: &str, why: &str| {
+        let (code, text) = ask(state).packet().error();
+        assert!(code == 1236 && text.contains(why), "{state}: {code} {text}");
+    };
+    ["", "1-7-1", "0-7-1", "0-7-2", "0-7-3"]
+        .iter()
+        .for_each(|state| begins(state));
+    refused("0-7-4", "GTID 0-7-4, which is not in the master's binlog");
+    refused("0-8-2", "GTID 0-8-2, which is not in the master's binlog");
+    c.run("PURGE BINARY LOGS TO 'binlog.000002'");
+    ["0-7-2", "0-7-3"].iter().for_each(|state| begins(state));
+    for state in ["", "1-7-1", "0-7-1"] {
+        refused(
+            state,
+            "Could not find GTID state requested by slave in any binlog files",
+        );
+    }
+    // Whatever has begun anew is there from its beginning.
+    c.run("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t VALUES (2)");
+    begins("");
+}
+
+#[test]
+fn what_was_acknowledged_before_a_reset_is_nothing() {
+    let dir = tempfile::tempdir().expect("dir");
+    let args = [
+        "--log-bin=ON",
+        "--gtid-mode=ON",
+        "--rpl-semi-sync-source-enabled=ON",
+        "--rpl-semi-sync-source-timeout=3600000",
+    ];
+    let server = Server::start(dir.path(), &args);
+    let mut c = server.connect();
+    c.run("FLUSH BINARY LOGS; FLUSH BINARY LOGS");
+    let join = |server_id| {
+        let mut replica = consumer(&server);
+        replica.run("SET @rpl_semi_sync_replica = 1");
+        replica.dump("binlog.000003", 4, 0, server_id);
+        replica
+    };
+    let mut replica = join(9);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| server.connect().run("CREATE DATABASE d"));
+        let end = replica.asked();
+        replica.acknowledge("binlog.000003", end);
+        writer.join().expect("the writer goes on");
+    });
+    // Two connections of one replica are one replica.
+    c.run("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 2");
+    let waiting = "SHOW STATUS LIKE 'Rpl_semi_sync_source_wait_sessions'";
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| server.connect().run("CREATE TABLE d.t (a INT PRIMARY KEY)"));
+        let end = replica.asked();
+        replica.acknowledge("binlog.000003", end);
+        let mut twin = consumer(&server);
+        twin.run("SET @rpl_semi_sync_replica = 1, @replica_uuid = UUID()");
+        twin.dump("binlog.000003", 4, 0, 9);
+        let end = twin.asked();
+        twin.acknowledge("binlog.000003", end);
+        let clients = "SHOW STATUS LIKE 'Rpl_semi_sync_source_clients'";
+        until(&server, clients, |lines| lines[0].ends_with("|2"));
+        until(&server, waiting, |lines| lines[0].ends_with("|1"));
+        assert!(!writer.is_finished());
+        drop(twin);
+        let mut other = join(10);
+        let end = other.asked();
+        other.acknowledge("binlog.000003", end);
+        writer.join().expect("the writer goes on");
+    });
+    c.run("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 1; SET GLOBAL rpl_semi_sync_source_timeout = 50");
+    c.run("RESET BINARY LOGS AND GTIDS; CREATE TABLE d.u (a INT)");
+    let status = "SHOW STATUS LIKE 'Rpl_semi_sync_source_status'";
+    until(&server, status, |lines| lines[0].ends_with("|OFF"));
+}
+
+#[test]
 fn nobody_sees_what_no_replica_has_acknowledged() {
     let dir = tempfile::tempdir().expect("dir");
     let args = [

@@ -34,6 +34,11 @@ impl Stream {
         Some(said.min(self.asked))
     }
 
+    /// How often the files had begun anew when the stream began: its places are in those.
+    pub fn resets(&self) -> u64 {
+        self.resets
+    }
+
     /// How often the consumer was asked since the last call.
     pub fn take_asked(&mut self) -> u64 {
         std::mem::take(&mut self.times_asked)

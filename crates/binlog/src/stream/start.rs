@@ -20,7 +20,9 @@ pub(super) fn find(log: &Log, view: &View, from: &From) -> Result<(FileNumber, u
             let first = || first_file(view).map(|(number, _)| number);
             place(log, view, file, *position, first)
         }
-        From::MariaDb(None) => first_file(view),
+        // Nothing says of transactions without GTIDs how many are purged but their numbers.
+        From::MariaDb(None) if is_whole(view) => first_file(view),
+        From::MariaDb(None) => behind(log, view, 0),
         From::MariaDb(Some(known)) => behind(log, view, *known),
         From::Gtids {
             known,
@@ -96,6 +98,12 @@ fn last_needed(log: &Log, view: &View, known: &GtidSet) -> Result<FileNumber, Re
     }
     // The first file begins with what is purged, which the consumer has.
     first_file(view).map(|(number, _)| number)
+}
+
+/// Is everything in the files that was ever executed, or since they began anew with the first one?
+fn is_whole(view: &View) -> bool {
+    let is_first = |file: &FileInfo| file.number == FileNumber::FIRST;
+    view.purged.is_empty() && view.files.first().is_some_and(is_first)
 }
 
 fn first_file(view: &View) -> Result<(FileNumber, u64), Refused> {

@@ -166,7 +166,12 @@ impl Session {
             heartbeat_v2: request.heartbeat_v2 && !is_mariadb,
         };
         let process = Arc::clone(&self.context.process);
-        let member = acknowledges.then(|| instance.binlog.semi_sync().join(process.id));
+        let member = acknowledges.then(|| {
+            instance
+                .binlog
+                .semi_sync()
+                .join(process.id, request.server_id)
+        });
         let (streaming, before) = instance.replicas.begin_stream(process.id, consumer);
         for id in before {
             // It may have gone by itself.
@@ -228,7 +233,8 @@ impl SessionContext {
         // MariaDB's replicas say in this variable what they have, when they count in GTIDs.
         if self.get("slave_connect_state").is_some() {
             let state = self.announced(&["slave_connect_state"]);
-            return Ok(From::MariaDb(last_of_domain(&state)?));
+            let own = self.instance.variable_u64("server_id");
+            return Ok(From::MariaDb(last_of_domain(&state, own)?));
         }
         let Some(gtids) = &request.gtids else {
             return Ok(From::Position {
@@ -370,6 +376,7 @@ impl Dump {
     fn note_place(&self, place: FileInfo) {
         let published = self.instance.binlog.published();
         if let (Some(member), Some(published)) = (&self.member, published) {
+            let place = (self.stream.resets(), place);
             member.acknowledge(&self.instance.engine, &published, place);
         }
     }
@@ -402,14 +409,20 @@ fn whole_number(value: &Value) -> u64 {
     }
 }
 
-/// The number of the last transaction of domain 0 in a list of MariaDB's GTIDs, `domain-server-number` each.
-fn last_of_domain(state: &str) -> SqlResult<Option<u64>> {
+/// The number of the last transaction of domain 0 in a list of MariaDB's GTIDs, `domain-server-number` each. Those that
+/// this server gives out all have its `own` id: numbers of another one say nothing here.
+fn last_of_domain(state: &str, own: u64) -> SqlResult<Option<u64>> {
     let malformed = || fatal("Error in parsing of the connect state of the slave");
     let mut last = None;
     for gtid in state.split(',').map(str::trim).filter(|s| !s.is_empty()) {
         let numbers: Result<Vec<u64>, _> = gtid.split('-').map(str::parse).collect();
         match numbers.as_deref() {
-            Ok([0, _, number]) => last = Some(*number),
+            Ok([0, server, number]) if *server == own => last = Some(*number),
+            Ok([0, ..]) => {
+                return Err(fatal(&format!(
+                    "Error: connecting slave requested to start from GTID {gtid}, which is not in the master's binlog"
+                )));
+            }
             Ok([_, _, _]) => {}
             _ => return Err(malformed()),
         }

@@ -36,6 +36,15 @@ struct Wanted {
     waits_for_replicas: bool,
 }
 
+/// What a replica has acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Acknowledged {
+    server_id: u32,
+    /// How often the files had begun anew: their numbers begin anew as well.
+    resets: u64,
+    place: FileInfo,
+}
+
 /// What SHOW STATUS shows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
@@ -54,7 +63,7 @@ struct State {
     wanted: Wanted,
     is_on: bool,
     /// What each replica has acknowledged, by connection.
-    replicas: BTreeMap<u64, FileInfo>,
+    replicas: BTreeMap<u64, Acknowledged>,
     /// A replica has left since the last look.
     has_lost: bool,
     /// While it is on: everything below is acknowledged, or needs not be.
@@ -129,11 +138,13 @@ impl SemiSync {
     }
 
     /// A replica that wants to acknowledge.
-    pub(super) fn join(self: &Arc<Self>, connection: u64) -> Member {
-        self.0
-            .lock()
-            .replicas
-            .insert(connection, FileInfo::default());
+    pub(super) fn join(self: &Arc<Self>, connection: u64, server_id: u32) -> Member {
+        let nothing = Acknowledged {
+            server_id,
+            resets: 0,
+            place: FileInfo::default(),
+        };
+        self.0.lock().replicas.insert(connection, nothing);
         Member {
             semi: Arc::clone(self),
             connection,
@@ -151,7 +162,8 @@ impl SemiSync {
         if !state.wanted.is_enabled {
             return;
         }
-        let covered = published.covered(state.acknowledged(), state.told);
+        let resets = published.look(|view| view.resets).0;
+        let covered = published.covered(state.acknowledged(resets), state.told);
         match state.is_on {
             true => state.go_on(engine, &covered),
             false => state.stay_off(engine, &covered),
@@ -245,9 +257,19 @@ const MASTER: [&str; 13] = [
 ];
 
 impl State {
-    /// How far as many replicas are as are needed; `None`: there are fewer.
-    fn acknowledged(&self) -> Option<FileInfo> {
-        let mut all: Vec<FileInfo> = self.replicas.values().copied().collect();
+    /// How far as many replicas are as are needed, in the files since so many resets; `None`: there are fewer. Two
+    /// connections of one server are one replica.
+    fn acknowledged(&self, resets: u64) -> Option<FileInfo> {
+        let mut by_server = BTreeMap::<u32, FileInfo>::new();
+        for replica in self.replicas.values() {
+            let place = match replica.resets == resets {
+                true => replica.place,
+                false => FileInfo::default(),
+            };
+            let known = by_server.entry(replica.server_id).or_default();
+            *known = place.max(*known);
+        }
+        let mut all: Vec<FileInfo> = by_server.into_values().collect();
         all.sort_unstable();
         let at = all.len().checked_sub(self.wanted.replicas.max(1))?;
         Some(all[at])
@@ -344,12 +366,19 @@ impl Member {
         }
     }
 
-    /// The replica has everything up to here.
-    pub(super) fn acknowledge(&self, engine: &Engine, published: &Published, place: FileInfo) {
+    /// The replica has everything up to here, in the files since so many resets.
+    pub(super) fn acknowledge(
+        &self,
+        engine: &Engine,
+        published: &Published,
+        (resets, place): (u64, FileInfo),
+    ) {
         {
             let mut state = self.semi.0.lock();
-            if let Some(known) = state.replicas.get_mut(&self.connection) {
-                *known = place.max(*known);
+            if let Some(known) = state.replicas.get_mut(&self.connection)
+                && (resets, place) > (known.resets, known.place)
+            {
+                (known.resets, known.place) = (resets, place);
             }
         }
         self.semi.advance(engine, published);
@@ -368,12 +397,23 @@ mod tests {
             size,
             ..FileInfo::default()
         };
-        assert_eq!(state.acknowledged(), None);
-        state.replicas = BTreeMap::from([(1, at(10)), (2, at(30)), (3, at(20))]);
-        assert_eq!(state.acknowledged(), Some(at(30)));
+        let has = |server_id, size| Acknowledged {
+            server_id,
+            resets: 1,
+            place: at(size),
+        };
+        assert_eq!(state.acknowledged(1), None);
+        state.replicas = BTreeMap::from([(1, has(11, 10)), (2, has(12, 30)), (3, has(13, 20))]);
+        assert_eq!(state.acknowledged(1), Some(at(30)));
         state.wanted.replicas = 2;
-        assert_eq!(state.acknowledged(), Some(at(20)));
+        assert_eq!(state.acknowledged(1), Some(at(20)));
+        // Another connection of the second one is no other replica.
+        state.replicas.insert(4, has(12, 25));
+        assert_eq!(state.acknowledged(1), Some(at(20)));
         state.wanted.replicas = 4;
-        assert_eq!(state.acknowledged(), None);
+        assert_eq!(state.acknowledged(1), None);
+        // What they had of the files before says nothing of those that have begun anew.
+        state.wanted.replicas = 1;
+        assert_eq!(state.acknowledged(2), Some(FileInfo::default()));
     }
 }
