@@ -62,7 +62,7 @@ fn lock_all(
     add_relatives(catalog, &mut wanted);
     wanted.sort();
     if wanted.iter().any(|(_, write)| *write) {
-        announce_write(catalog, locks)?;
+        announce_write(catalog, locks, MdlDuration::Statement)?;
     }
     for (name, write) in &wanted {
         let mode = if *write {
@@ -157,20 +157,27 @@ pub fn lock_instance(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
 /// # Errors
 /// 1223 while this session holds the global read lock.
 pub fn announce_change(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
-    announce_write(catalog, locks)?;
+    announce_write(catalog, locks, MdlDuration::Statement)?;
     admit_beside_backup(catalog, locks)
 }
 
-/// Announces changes of rows until the statement ends: FLUSH TABLES WITH READ LOCK waits for them, and they for it.
+/// Announces changes of rows for that long: FLUSH TABLES WITH READ LOCK waits for them, and they for it.
 ///
 /// # Errors
 /// 1223 while this session holds the global read lock.
-pub fn announce_write(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+pub fn announce_write(
+    catalog: &Catalog,
+    locks: &mut LockSet,
+    duration: MdlDuration,
+) -> Result<(), ExecError> {
     if locks.has_global() {
         return Err(errors::conflicting_read_lock().into());
     }
-    let global = catalog.locks().global().clone();
-    locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
+    locks.acquire(
+        catalog.locks().global(),
+        MdlMode::IntentionExclusive,
+        duration,
+    )
 }
 
 /// Waits while another session holds LOCK INSTANCE FOR BACKUP.

@@ -30,7 +30,7 @@ use super::plans::{KeyedQuery, Plan, PlanKey};
 use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
 use super::shapes;
 use super::{Session, SessionContext};
-use crate::ddl::lock_tables::check_locked;
+use crate::ddl::lock_tables::{announce_write, check_locked};
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
 
@@ -438,9 +438,6 @@ impl Session {
         if targets.iter().all(|t| t.temporary) {
             return Ok(true);
         }
-        if self.locks.has_global() {
-            return Err(errors::conflicting_read_lock().into());
-        }
         let transaction = MdlDuration::Transaction;
         // FLUSH TABLES WITH READ LOCK waits for statements that write, and not for what is open between them: that
         // waits when it commits. Where the statement's end commits it is all one.
@@ -449,9 +446,7 @@ impl Session {
             false => MdlDuration::Statement,
         };
         let catalog = &self.context.instance.catalog;
-        let global = catalog.locks().global();
-        self.locks
-            .acquire(global, MdlMode::IntentionExclusive, writing)?;
+        announce_write(catalog, &mut self.locks, writing)?;
         for table in targets.iter().filter(|t| !t.temporary) {
             if esker_sql_catalog::catalog::is_system_schema(&table.schema) {
                 self.context.require("SUPER")?;

@@ -105,13 +105,14 @@ impl Session {
     /// Why there can be no histograms of what the statement names, or none while the session holds the global read
     /// lock.
     fn unfit_now(&mut self, m: &Maintain) -> Result<Option<String>, ExecError> {
-        if let Some(why) = self.unfit(m)? {
-            return Ok(Some(why));
-        }
         let catalog = self.context.instance.catalog.clone();
+        // The server may become read-only meanwhile: that is asked behind the lock.
         match announce_change(&catalog, &mut self.locks) {
             Err(ExecError::Sql(e)) => Ok(Some(e.message)),
-            announced => Ok(announced.map(|()| None)?),
+            announced => {
+                announced?;
+                Ok(self.unfit(m)?)
+            }
         }
     }
 

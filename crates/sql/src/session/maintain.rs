@@ -78,7 +78,7 @@ impl Session {
         // What is said of a table that is not there is logged, too.
         if !self.context.is_temporary(name) {
             match self.announce_maintenance(m.kind) {
-                Err(ExecError::Sql(e)) => return corrupt(e),
+                Err(ExecError::Sql(e)) if self.locks.has_global() => return corrupt(e),
                 announced => announced?,
             }
         }
@@ -144,13 +144,12 @@ impl Session {
     /// BACKUP alone, as in MySQL.
     ///
     /// # Errors
-    /// 1223 while the session holds the global read lock.
+    /// 1223 while the session holds the global read lock; 1290 for OPTIMIZE if the server is read-only.
     fn announce_maintenance(&mut self, kind: MaintainKind) -> Result<(), ExecError> {
         let catalog = self.context.instance.catalog.clone();
         match kind {
-            MaintainKind::Optimize | MaintainKind::Repair => {
-                announce_change(&catalog, &mut self.locks)
-            }
+            MaintainKind::Optimize => self.announce_change(),
+            MaintainKind::Repair => announce_change(&catalog, &mut self.locks),
             _ => admit_beside_backup(&catalog, &mut self.locks),
         }
     }

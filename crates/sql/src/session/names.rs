@@ -371,7 +371,11 @@ impl Names for SessionNames<'_> {
             // LOCK TABLES … WRITE has announced them.
             return check_locked(&locks, &table.mdl, &table.name, true);
         }
-        let announced = announce_write(&self.context.instance.catalog, &mut locks);
+        let announced = announce_write(
+            &self.context.instance.catalog,
+            &mut locks,
+            MdlDuration::Statement,
+        );
         self.settle(announced)
     }
 

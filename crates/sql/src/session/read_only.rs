@@ -8,9 +8,10 @@
 //!   commits all the same. One that the server's settings refuse does not.
 //! - When `SET GLOBAL read_only = ON` or `super_read_only = ON` has answered, nothing that they refuse is committed any
 //!   more: statements and commits that ran have ended, and whoever had passed the check before is asked again, by
-//!   [`Session::check_commit`] or `ddl`.
+//!   [`Session::check_commit`] or behind the lock that announces a change.
 
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlDuration;
 use esker_sql_syntax::ast::{
     AlterInstance, Expr, FlushWhat, Literal, LockTable, Maintain, MaintainKind, ObjectName,
     SetItem, Statement, VarScope,
@@ -103,7 +104,7 @@ impl Session {
         let catalog = self.context.instance.catalog.clone();
         !self.only_reads()
             && self.check_server_writable().is_ok()
-            && announce_write(&catalog, &mut self.locks).is_ok()
+            && announce_write(&catalog, &mut self.locks, MdlDuration::Statement).is_ok()
     }
 
     /// A transaction that has changed tables is rolled back when the server has become read-only meanwhile: 1290.

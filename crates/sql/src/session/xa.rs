@@ -17,17 +17,18 @@ use std::cell::Cell;
 
 use esker_engine::{Commit, Seq};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
+use esker_sql_catalog::mdl::MdlDuration;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
+use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use super::rows::RowSource;
 use super::run::Done;
 use super::utility::commits_implicitly;
 use super::{Session, SessionContext};
 use crate::ddl;
+use crate::ddl::lock_tables::announce_write;
 use crate::xids::{self, Claim};
 
 /// How far a branch has come.
@@ -354,13 +355,8 @@ impl Session {
     fn decide(&mut self, xid: &Xid, decision: Decision, mode: Mode) -> Result<Done, ExecError> {
         // A decision changes rows, which FLUSH TABLES WITH READ LOCK excludes; the prepared transaction itself does not
         // hold up that statement.
-        if self.locks.has_global() {
-            return Err(errors::conflicting_read_lock().into());
-        }
         let instance = self.context.instance.clone();
-        let global = instance.catalog.locks().global();
-        self.locks
-            .acquire(global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
+        announce_write(&instance.catalog, &mut self.locks, MdlDuration::Statement)?;
         let xids = instance.xids();
         let is_logged = loop {
             match (xids.claim(xid, self.connection_id()), mode) {
