@@ -7,10 +7,9 @@
 
 use esker_sql_catalog::catalog::{CheckDef, Snapshot, TableId, same_name};
 use esker_sql_syntax::ast::Expr;
-use esker_sql_syntax::parse_expression;
 use esker_types::{SqlError, SqlResult};
 
-use super::names::{self, TableName};
+use super::names;
 use crate::printer;
 
 /// Functions that answer true or false, as MySQL counts them.
@@ -52,28 +51,22 @@ const PREDICATES: [&str; 35] = [
     "strcmp",
 ];
 
-/// Checks constraints that `table` did not have before; without `snapshot` the table is temporary.
-///
-/// # Errors
-/// 3812 for an expression that is no condition, and those of [`check_names`].
-pub(super) fn check_new<'a>(
-    snapshot: Option<&Snapshot>,
-    (table, own): (&TableName, Option<TableId>),
-    checks: impl Iterator<Item = &'a CheckDef> + Clone,
-) -> SqlResult<()> {
-    for check in checks.clone() {
-        if !is_condition(&parse_expression(&check.text)?) {
+/// 3812 for an expression that is no condition.
+pub(super) fn check_condition(name: &str, expr: &Expr) -> SqlResult<()> {
+    match is_condition(expr) {
+        true => Ok(()),
+        false => {
             let text = format!(
-                "An expression of non-boolean type specified to a check constraint '{}'.",
-                check.name
+                "An expression of non-boolean type specified to a check constraint '{name}'."
             );
-            return Err(SqlError::new(3812, "HY000", text));
+            Err(SqlError::new(3812, "HY000", text))
         }
     }
-    match snapshot {
-        Some(snapshot) => check_names(snapshot, (&table.schema, own), checks),
-        None => Ok(()),
-    }
+}
+
+/// The name of a constraint that the statement does not name.
+pub(super) fn generated_name(table: &str, number: u32) -> Box<str> {
+    format!("{table}_chk_{number}").into()
 }
 
 /// Checks names that constraints get; the table is `own` if it is there, and to be in `schema`.

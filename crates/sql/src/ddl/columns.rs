@@ -14,7 +14,7 @@ use esker_types::geometry::srs;
 use esker_types::names::check_column;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
-use crate::printer::expr_text;
+use super::kept::Keeper;
 
 /// Longest COMMENT of a column, in characters.
 const MAX_COMMENT_CHARS: usize = 1024;
@@ -176,60 +176,9 @@ fn check_generated(def: &ast::ColumnDef) -> SqlResult<()> {
 
 fn build_generated(generated: &ast::Generated, name: &str) -> SqlResult<GeneratedDef> {
     Ok(GeneratedDef {
-        text: kept_text(&generated.expr.expr, name, |what| {
-            let whose = format!("Expression of generated column '{name}'");
-            what.refused_of(&whose, [3102, 3763, 3764])
-        })?,
+        text: Keeper::Generated(name).text(&generated.expr.expr)?,
         stored: generated.stored,
         hidden: false,
-    })
-}
-
-/// 3772: MySQL's words for every expression that a table keeps.
-pub(super) fn kept_variable(name: &str) -> SqlError {
-    let text = format!(
-        "Default value expression of column '{name}' cannot refer user or system variables."
-    );
-    SqlError::new(3772, "HY000", text)
-}
-
-/// What an expression that a table computes may not have, or be.
-pub(super) enum Unkept<'a> {
-    /// Something that no error names, such as a subquery.
-    Something,
-    Function(&'a str),
-    Row,
-}
-
-impl Unkept<'_> {
-    /// The error for it in the expression that `whose` names; of what no error names, a function and a row the codes.
-    pub(super) fn refused_of(self, whose: &str, codes: [u16; 3]) -> SqlError {
-        let [something, function, row] = codes;
-        let (code, text) = match self {
-            Self::Something => (something, "contains a disallowed function.".to_owned()),
-            Self::Function(name) => (function, format!("contains a disallowed function: {name}.")),
-            Self::Row => (row, "cannot refer to a row value.".to_owned()),
-        };
-        SqlError::new(code, "HY000", format!("{whose} {text}"))
-    }
-}
-
-/// The text of an expression that a table computes; `refused` makes the error for one that is not allowed.
-pub(super) fn kept_text(
-    expr: &ast::Expr,
-    name: &str,
-    refused: impl Fn(Unkept<'_>) -> SqlError,
-) -> SqlResult<Box<str>> {
-    if matches!(expr, ast::Expr::Row(_)) {
-        return Err(refused(Unkept::Row));
-    }
-    expr_text(expr).map_err(|e| match &e.message {
-        m if m.contains("a variable") => kept_variable(name),
-        m if m.contains("a subquery") => refused(Unkept::Something),
-        m if m.contains("an aggregate") => errors::invalid_group_function(),
-        m if m.contains("VALUES") => refused(Unkept::Function("values")),
-        m if m.contains("MATCH") => refused(Unkept::Function("match")),
-        _ => e,
     })
 }
 
@@ -329,11 +278,7 @@ pub(super) fn build_default(
             Ok(DefaultDef::Now)
         }
         Some(ColumnDefault::Now(_)) => Err(errors::invalid_default(name)),
-        Some(ColumnDefault::Expr(e)) => {
-            let whose = format!("Default value expression of column '{name}'");
-            let refused = |what: Unkept<'_>| what.refused_of(&whose, [3769, 3770, 3771]);
-            kept_text(&e.expr, name, refused).map(DefaultDef::Expr)
-        }
+        Some(ColumnDefault::Expr(e)) => Keeper::Default(name).text(&e.expr).map(DefaultDef::Expr),
         Some(ColumnDefault::Literal(e)) => {
             let value = literal(e, ty).ok_or_else(|| errors::invalid_default(name))?;
             if value.is_null() {

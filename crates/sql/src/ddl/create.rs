@@ -189,16 +189,18 @@ fn publish(
     })
 }
 
-/// [`checks::check_new`] for a table that is made.
+/// [`checks::check_names`] of a table that is made.
 pub(super) fn check_constraints(
     ctx: &DdlCtx<'_>,
     create: &CreateTable,
     name: &TableName,
     built: &Built,
 ) -> SqlResult<()> {
-    let snapshot = (!create.temporary).then(|| ctx.catalog.snapshot());
-    let snapshot = snapshot.as_deref().map(|s| &**s);
-    checks::check_new(snapshot, (name, None), built.checks.iter())
+    if create.temporary {
+        return Ok(());
+    }
+    let snapshot = ctx.catalog.snapshot();
+    checks::check_names(&snapshot, (&name.schema, None), built.checks.iter())
 }
 
 /// Makes sure that nobody else makes the table; false if there is one of that name.
@@ -307,6 +309,10 @@ pub(super) fn drawn(
         options.engine = choose_engine(ctx, table, default)?;
     }
     let mut draft = Draft::new(&name.name, options.collation(default)?);
+    let inline = create.columns.iter().flat_map(|c| &c.checks);
+    let mut written: Vec<_> = inline.chain(&create.checks).collect();
+    written.sort_by_key(|check| check.at);
+    draft.check_forms(written.into_iter())?;
     for column in &create.columns {
         draft.add_column(ctx.eval, column, &ColumnPosition::Unchanged)?;
     }

@@ -17,12 +17,14 @@ use esker_types::collation::Collation;
 use esker_types::fulltext::WordRules;
 use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
-use super::columns::{self, Inline, Unkept, is_blob};
+use super::checks;
+use super::columns::{self, Inline, is_blob};
 use super::create_select::stored_type;
 use super::draft_finish::has_no_words;
 use super::draft_keys::{DraftKey, last_key};
+use super::kept::Keeper;
 use super::names;
-use crate::dml::{DISALLOWED, HIDDEN_PREFIX, type_of_key_part};
+use crate::dml::{HIDDEN_PREFIX, type_of_key_part};
 use crate::printer::expr_text;
 
 /// Longest COMMENT of an index, in characters.
@@ -395,16 +397,7 @@ impl Draft {
             let text = "Functional index on a column is not supported. Consider using a regular index instead.";
             return error(3762, text.to_owned());
         }
-        let whose = format!("Expression of functional index '{index}'");
-        let refused = |what: Unkept<'_>| {
-            // Of functions no name is told here.
-            let what = match what {
-                Unkept::Function(_) => Unkept::Something,
-                what => what,
-            };
-            what.refused_of(&whose, [3758, 3758, 3800])
-        };
-        let text = columns::kept_text(expr, index, refused)?;
+        let text = Keeper::KeyPart(index).text(expr)?;
         let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
         let ty =
             type_of_key_part(ctx, &self.name, &defs, (index, &text)).map_err(|e| match e.code {
@@ -412,7 +405,6 @@ impl Draft {
                     let name = e.message.split('\'').nth(1).unwrap_or_default();
                     errors::unknown_column(name, "functional index")
                 }
-                DISALLOWED => refused(Unkept::Something),
                 _ => e,
             })?;
         let ty = stored_type(&ty, StoredAs::Value).with_nullable(true);
@@ -504,7 +496,28 @@ impl Draft {
         self.indexes.iter().any(|i| i.parts.iter().any(is_it))
     }
 
-    /// Adds a CHECK; an unnamed one is named when the draft is finished.
+    /// Refuses what CHECKs that are to be added may not be (3812) or have, under the names that they will get.
+    pub(super) fn check_forms<'c>(
+        &self,
+        written: impl Iterator<Item = &'c ast::Check>,
+    ) -> SqlResult<()> {
+        let last = |table: &str| checks::last_number(&self.checks, table);
+        let mut last = last(&self.name).max(last(&self.to));
+        for check in written {
+            let name = match &check.name {
+                Some(name) => name.text.clone(),
+                None => {
+                    last = last.saturating_add(1);
+                    checks::generated_name(&self.to, last)
+                }
+            };
+            checks::check_condition(&name, &check.expr.expr)?;
+            Keeper::Check(&name).check(&check.expr.expr)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a CHECK of which [`Self::check_forms`] has been asked; an unnamed one is named when the draft is finished.
     pub(super) fn add_check(&mut self, check: &ast::Check, column: Option<u32>) -> SqlResult<()> {
         let name = match &check.name {
             Some(name) => {

@@ -229,7 +229,7 @@ impl Draft {
         for check in &mut self.added_checks {
             if check.name.is_empty() {
                 last = last.saturating_add(1);
-                check.name = format!("{}_chk_{last}", self.to).into();
+                check.name = checks::generated_name(&self.to, last);
             }
         }
         checks::check_distinct(self.checks.iter().chain(&self.added_checks))

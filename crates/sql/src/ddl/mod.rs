@@ -1,15 +1,15 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `columns` (definitions as
-//! written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys), `draft_finish` (checking it as a
-//! whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK constraints: conditions, names) ·
-//! `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) · `options` (of tables) · `schema`,
-//! `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION), `view`, `trigger` (the statements) ·
-//! `convert`, `fill` (new trees of a table's rows), `catch_up` (following their changes), `progress` (how far that is),
-//! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `routine` (procedures and functions), `event`,
-//! `tablespace`, `program` (DROP of routines and events). Neighbours: `session` commits what is open, runs [`run`] on a
-//! thread that may block and releases statement locks at the end; `catalog` publishes the result; `throttle` paces what
-//! works beside others.
+//! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `kept` (expressions as
+//! written), `columns` (definitions as written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys),
+//! `draft_finish` (checking it as a whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK
+//! constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables)
+//! · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION),
+//! `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their
+//! changes), `progress` (how far that is), `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
+//! `routine` (procedures and functions), `event`, `tablespace`, `program` (DROP of routines and events). Neighbours:
+//! `session` commits what is open, runs [`run`] on a thread that may block and releases statement locks at the end;
+//! `catalog` publishes the result; `throttle` paces what works beside others.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -36,6 +36,7 @@ mod foreign;
 mod foreign_tests;
 mod generated_key;
 pub(crate) mod implied;
+mod kept;
 pub mod lock_tables;
 pub(crate) mod names;
 mod options;

@@ -1,7 +1,7 @@
 //! The expressions a table brings along: DEFAULT (expr) and CHECK.
 //!
-//! Neighbours: `validate` has what they must not be, which `ddl` asks when a table is defined; `insert` and `change`
-//! evaluate them over the row's columns.
+//! Neighbours: `ddl::kept` and `validate` have what they must not be, which `ddl` asks when a table is defined;
+//! `insert` and `change` evaluate them over the row's columns.
 //! **Invariants**: they see one row and constants only, no other table, no parameter, no variable;
 //! slot `i` is column `i`.
 
@@ -48,36 +48,33 @@ struct PartitionCheck {
     value: Option<Expr>,
 }
 
-/// Names inside a table's own expressions: there are no tables and no variables.
+/// Names inside a table's own expressions: no tables, variables and functions, which DDL refuses before with errors
+/// that say whose expression it is.
 struct NoNames;
 
 impl Names for NoNames {
     fn table(&self, _need: Need, _schema: Option<&str>, _name: &str) -> SqlResult<TableSource> {
-        Err(disallowed("subquery"))
+        Err(SqlError::not_supported(
+            "a subquery in a table's expression",
+        ))
     }
 
     fn system_variable(&self, _var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
-        Err(disallowed("variable"))
+        Err(SqlError::not_supported(
+            "a variable in a table's expression",
+        ))
     }
 
     fn stored_function(
         &self,
-        schema: &str,
-        name: &str,
-        qualified: bool,
+        _schema: &str,
+        _name: &str,
+        _qualified: bool,
     ) -> SqlResult<Option<Arc<StoredFunction>>> {
-        Err(match qualified {
-            true => disallowed(&format!("`{schema}`.`{name}`")),
-            false => disallowed(&format!("`{name}`")),
-        })
+        Err(SqlError::not_supported(
+            "a function in a table's expression",
+        ))
     }
-}
-
-/// Code of [`disallowed`] until its constraint's name is known.
-pub(crate) const DISALLOWED: u16 = 3814;
-
-fn disallowed(what: &str) -> SqlError {
-    SqlError::new(DISALLOWED, "HY000", what)
 }
 
 /// Binds stored expressions over columns.
@@ -370,21 +367,14 @@ pub(crate) fn type_of_stored(
 }
 
 /// The type of a key part of `index`, an expression over columns.
-///
-/// # Errors
-/// [`DISALLOWED`] for one that reads a default, and what binding it says.
 pub(crate) fn type_of_key_part(
     ctx: &EvalCtx<'_>,
     table: &str,
     columns: &[ColumnDef],
     (index, text): (&str, &str),
 ) -> SqlResult<SqlType> {
-    let binder = Binder::new(ctx, table, columns);
-    let bound = binder.bind_key_part(text, index);
-    if !binder.scope.read_defaults.borrow().is_empty() {
-        return Err(disallowed("default"));
-    }
-    Ok(bound?.ty)
+    let bound = Binder::new(ctx, table, columns).bind_key_part(text, index)?;
+    Ok(bound.ty)
 }
 
 /// Ordinals of the columns whose defaults an expression of the table reads: `DEFAULT(column)`.

@@ -243,6 +243,10 @@ pub(crate) fn is_condition(e: &Expr, is_predicate: impl FnOnce(&Call) -> bool) -
     match e {
         Expr::Binary { op, .. } => op.is_comparison(),
         Expr::Call(call) => is_predicate(call),
+        Expr::Unary {
+            op: UnaryOp::Plus,
+            expr,
+        } => is_condition(expr, is_predicate),
         Expr::And(_)
         | Expr::Or(_)
         | Expr::Xor(..)
@@ -338,7 +342,7 @@ fn opposite(op: BinaryOp) -> Option<BinaryOp> {
 }
 
 /// Is it a call of a stored function?
-pub(super) fn is_stored(call: &Call) -> bool {
+pub(crate) fn is_stored(call: &Call) -> bool {
     let name = &*call.name.text;
     let is_known = || {
         call.over.is_some()

@@ -12,7 +12,7 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::collation::Charset;
 use esker_types::func::aggregate;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::canonical::is_stored;
 use super::{Introducers, Style};
@@ -394,9 +394,8 @@ impl<'a> Printer<'a> {
         if !self.style.qualified && call.over.is_some() {
             return Err(window::misplaced(&name));
         }
-        let plain = call.schema.is_none() && call.over.is_none();
-        if !self.style.qualified && (!plain || aggregate::lookup(&name).is_some()) {
-            return Err(refused("an aggregate or window function"));
+        if !self.style.qualified && call.schema.is_none() && aggregate::lookup(&name).is_some() {
+            return Err(errors::invalid_group_function());
         }
         if is_stored(call) {
             // With its database where it was written with it.

@@ -16,7 +16,7 @@ use esker_sql_syntax::ast::{Expr, Query, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{SqlMode, SqlResult};
 
-pub(crate) use canonical::is_condition;
+pub(crate) use canonical::{is_condition, is_stored};
 pub(crate) use expr::dictionary_text;
 
 /// When a text literal has its character set in front.

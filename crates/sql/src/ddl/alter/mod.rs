@@ -28,7 +28,8 @@ use esker_sql_catalog::catalog::{StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
-    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, Ident, ObjectName, PartitionAction,
+    AlterAction, AlterTable, Check, CreateIndex, DdlOptions, DropIndex, Ident, ObjectName,
+    PartitionAction,
 };
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
@@ -270,7 +271,11 @@ fn draft(
     edit.table_collation(table_options)?;
     // What goes makes room for what comes, whatever stands first.
     let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
-    for action in gone.into_iter().chain(rest) {
+    for action in gone {
+        edit.apply(action)?;
+    }
+    edit.draft.check_forms(written_checks(actions))?;
+    for action in rest {
         edit.apply(action)?;
     }
     check_changed_once(old, actions)?;
@@ -332,16 +337,27 @@ fn check_result(
         &built.checks,
         built.kept_checks,
     )?;
-    let snapshot = (!old.temporary).then(|| ctx.catalog.snapshot());
-    let snapshot = snapshot.as_deref().map(|s| &**s);
-    let (kept, added) = built.checks.split_at(built.kept_checks);
-    checks::check_new(snapshot, (to, Some(old.id)), added.iter())?;
-    match snapshot {
-        Some(snapshot) if name != to => {
-            checks::check_names(snapshot, (&to.schema, Some(old.id)), kept.iter())
-        }
-        _ => Ok(()),
+    if old.temporary {
+        return Ok(());
     }
+    let snapshot = ctx.catalog.snapshot();
+    let (kept, added) = built.checks.split_at(built.kept_checks);
+    checks::check_names(&snapshot, (&to.schema, Some(old.id)), added.iter())?;
+    match name != to {
+        true => checks::check_names(&snapshot, (&to.schema, Some(old.id)), kept.iter()),
+        false => Ok(()),
+    }
+}
+
+/// The CHECKs that actions add.
+fn written_checks(actions: &[AlterAction]) -> impl Iterator<Item = &Check> {
+    actions.iter().flat_map(|action| match action {
+        AlterAction::AddCheck(check) => std::slice::from_ref(check),
+        AlterAction::AddColumn { def, .. }
+        | AlterAction::ModifyColumn { def, .. }
+        | AlterAction::ChangeColumn { def, .. } => &def.checks,
+        _ => &[],
+    })
 }
 
 /// The partitioning after the statement, which becomes that of `built`.

@@ -1,14 +1,13 @@
-//! What MySQL refuses in the expressions that a table brings along, when the table is defined.
+//! What MySQL refuses in the expressions that a table brings along, when the table is defined: of its columns.
 //!
-//! Neighbours: `exprs` binds the expressions; DDL asks before a definition is kept.
-//! **Invariants**: what is let through depends on the row and on constants alone, but for defaults, which may also draw
-//! a number or look at the clock; every refusal has the number that MySQL gives it.
+//! Neighbours: `ddl::kept` has refused what is wrong by itself; `exprs` binds the expressions; DDL asks before a
+//! definition is kept. **Invariant**: every refusal has the number that MySQL gives it.
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef};
-use esker_sql_plan::expr::{Expr, ExprKind, fold};
+use esker_sql_plan::expr::Expr;
 use esker_types::{EvalCtx, SqlError, SqlResult, errors};
 
-use super::{Binder, DISALLOWED, disallowed, hidden_index_name};
+use super::{Binder, hidden_index_name};
 
 /// Errors that a table's own expressions would have: unknown columns, functions that are not allowed. The table has
 /// had the first `kept` CHECK constraints before.
@@ -34,9 +33,7 @@ pub(crate) fn validate(
     }
     for (at, column) in columns.iter().enumerate() {
         if let DefaultDef::Expr(text) = &column.default {
-            let bound = binder
-                .bind(text)
-                .map_err(|e| default_error(&column.name, e))?;
+            let bound = binder.bind(text).map_err(default_error)?;
             validate_default(columns, at, &bound)?;
         }
         if let Some(generated) = &column.generated {
@@ -57,38 +54,9 @@ fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
     is_computed && read >= at
 }
 
-/// Functions that MySQL keeps out of defaults: they wait, do something, or tell of the session's last statement.
-const NOT_IN_DEFAULTS: [&str; 15] = [
-    "benchmark",
-    "found_rows",
-    "get_lock",
-    "is_free_lock",
-    "is_used_lock",
-    "last_insert_id",
-    "load_file",
-    "master_pos_wait",
-    "release_all_locks",
-    "release_lock",
-    "row_count",
-    "sleep",
-    "source_pos_wait",
-    "updatexml",
-    "version",
-];
-
 /// 3768, 3767.
 fn validate_default(columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
     let name = &columns[at].name;
-    let mut refused = None;
-    bound.visit(&mut |e| match &e.kind {
-        ExprKind::Func(call) if NOT_IN_DEFAULTS.contains(&call.def.name) => {
-            refused = Some(call.def.name);
-        }
-        _ => {}
-    });
-    if let Some(function) = refused {
-        return Err(default_error(name, disallowed(function)));
-    }
     let (mut auto, mut late) = (false, false);
     bound.slots(&mut |slot| {
         auto |= columns[slot as usize].auto_increment;
@@ -122,22 +90,6 @@ impl<'a> Computed<'a> {
         }
     }
 
-    fn disallowed(self, function: &str) -> SqlError {
-        let (code, text) = match self {
-            Self::Column(name) => (
-                3763,
-                format!(
-                    "Expression of generated column '{name}' contains a disallowed function: {function}."
-                ),
-            ),
-            Self::KeyPart(index) => (
-                3758,
-                format!("Expression of functional index '{index}' contains a disallowed function."),
-            ),
-        };
-        SqlError::new(code, "HY000", text)
-    }
-
     fn bind_error(self, e: SqlError) -> SqlError {
         match e.code {
             1054 => {
@@ -147,16 +99,12 @@ impl<'a> Computed<'a> {
                 };
                 errors::unknown_column(quoted(&e.message), place)
             }
-            DISALLOWED => self.disallowed(&e.message),
             _ => e,
         }
     }
 
-    /// 3763, 3758: the value would depend on more than the row; 3109, 3754, 3107.
+    /// 3109, 3754, 3107.
     fn validate(self, columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
-        if let Some(function) = depends_on_more(bound) {
-            return Err(self.disallowed(function));
-        }
         let (mut auto, mut late) = (false, false);
         bound.slots(&mut |slot| {
             auto |= columns[slot as usize].auto_increment;
@@ -196,44 +144,18 @@ fn check_error(name: &str, e: SqlError) -> SqlError {
                 format!("Check constraint '{name}' refers to non-existing column '{column}'.");
             SqlError::new(3820, "HY000", text)
         }
-        DISALLOWED => {
-            let text = format!(
-                "An expression of a check constraint '{name}' contains disallowed function: {}.",
-                e.message
-            );
-            SqlError::new(3814, "HY000", text)
-        }
         _ => e,
     }
 }
 
-fn default_error(column: &str, e: SqlError) -> SqlError {
+fn default_error(e: SqlError) -> SqlError {
     match e.code {
         1054 => {
             let name = quoted(&e.message);
             errors::unknown_column(name, "default value expression")
         }
-        DISALLOWED => {
-            let text = format!(
-                "Default value expression of column '{column}' contains a disallowed function: {}.",
-                e.message
-            );
-            SqlError::new(3770, "HY000", text)
-        }
         _ => e,
     }
-}
-
-/// What in the expression depends on more than the row and constants.
-fn depends_on_more(bound: &Expr) -> Option<&'static str> {
-    let mut refused = None;
-    bound.visit(&mut |e| match &e.kind {
-        ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
-        ExprKind::UserVar(_) | ExprKind::Assign(..) => refused = Some("variable"),
-        ExprKind::Subquery(_) => refused = Some("subquery"),
-        _ => {}
-    });
-    refused
 }
 
 /// 3813: a column's own CHECK reads another column.
@@ -252,9 +174,6 @@ fn strays(name: &str) -> SqlError {
 }
 
 fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<()> {
-    if let Some(what) = depends_on_more(bound) {
-        return Err(check_error(name, disallowed(what)));
-    }
     let mut auto = false;
     bound.slots(&mut |slot| auto |= columns[slot as usize].auto_increment);
     if auto {
