@@ -18,6 +18,9 @@ use super::parser::{Parser, near};
 const WRONG_SUBPARTITIONS: &str =
     "Wrong number of subpartitions defined, mismatch with previous setting";
 
+/// Values of several columns are written in rows, each with all of them.
+const INCONSISTENT: &str = "Inconsistency in usage of column lists for partitioning";
+
 impl Parser<'_> {
     /// 1064 with a text of its own.
     fn partition_syntax<T>(&self, what: &str, at: usize) -> SqlResult<T> {
@@ -38,13 +41,13 @@ impl Parser<'_> {
             partitions: Vec::new(),
         };
         if self.eat_kw(Kw::PARTITIONS) {
-            by.count = Some(self.partition_count()?);
+            by.count = Some(self.partition_count("partitions")?);
         }
         if self.eat_kw(Kw::SUBPARTITION) {
             self.expect_kw(Kw::BY)?;
             by.sub = Some(self.partition_method(true)?);
             if self.eat_kw(Kw::SUBPARTITIONS) {
-                by.sub_count = Some(self.partition_count()?);
+                by.sub_count = Some(self.partition_count("subpartitions")?);
             }
         }
         if self.is(Tok::LParen) {
@@ -58,12 +61,12 @@ impl Parser<'_> {
         Ok(by)
     }
 
-    fn partition_count(&mut self) -> SqlResult<u64> {
-        let count = self.number()?;
-        if count == 0 {
-            return Err(errors::no_partitions());
+    /// What stands behind PARTITIONS or SUBPARTITIONS; `of`: partitions or subpartitions.
+    fn partition_count(&mut self, of: &str) -> SqlResult<u64> {
+        match self.number()? {
+            0 => Err(errors::no_partitions(of)),
+            count => Ok(count),
         }
-        Ok(count)
     }
 
     fn partition_method(&mut self, is_sub: bool) -> SqlResult<PartitionMethod> {
@@ -89,7 +92,9 @@ impl Parser<'_> {
         let has_columns =
             kind == PartitionKind::Key || kind != PartitionKind::Hash && self.eat_kw(Kw::COLUMNS);
         let on = match has_columns {
-            true => PartitionOn::Columns(self.partition_columns(kind)?),
+            true => {
+                PartitionOn::Columns(self.partition_columns(kind == PartitionKind::Key && !is_sub)?)
+            }
             false => PartitionOn::Expr(self.paren_source_expr()?),
         };
         Ok(PartitionMethod {
@@ -100,9 +105,10 @@ impl Parser<'_> {
         })
     }
 
-    fn partition_columns(&mut self, kind: PartitionKind) -> SqlResult<Vec<Ident>> {
+    /// `(a, …)`; nothing between the parentheses stands for the primary key, where that `may_be_empty`.
+    fn partition_columns(&mut self, may_be_empty: bool) -> SqlResult<Vec<Ident>> {
         self.expect(Tok::LParen)?;
-        if kind == PartitionKind::Key && self.eat(Tok::RParen) {
+        if may_be_empty && self.eat(Tok::RParen) {
             return Ok(Vec::new());
         }
         let columns = self.list(Self::ident)?;
@@ -181,43 +187,67 @@ impl Parser<'_> {
     }
 
     fn partition_values(&mut self, by: Option<&PartitionBy>) -> SqlResult<PartitionValues> {
+        let values_at = self.cur.start;
         if !self.eat_kw(Kw::VALUES) {
             return Ok(PartitionValues::None);
         }
         let kind = by.map(|by| by.method.kind);
+        let width = by.map_or(1, |by| match &by.method.on {
+            PartitionOn::Columns(columns) => columns.len(),
+            PartitionOn::Expr(_) => 1,
+        });
         if self.eat_kw(Kw::LESS) {
             self.expect_kw(Kw::THAN)?;
             if kind.is_some_and(|k| k != PartitionKind::Range) {
                 return Err(errors::wrong_partition_values("RANGE", "LESS THAN"));
             }
-            if self.eat_kw(Kw::MAXVALUE) {
+            if self.at(Kw::MAXVALUE) {
+                if width > 1 {
+                    return self.partition_syntax(INCONSISTENT, values_at);
+                }
+                self.advance();
                 return Ok(PartitionValues::LessThan(vec![PartitionValue::Max]));
             }
             return Ok(PartitionValues::LessThan(
-                self.paren_list(Self::partition_value)?,
+                self.partition_row(width, Self::partition_value)?,
             ));
         }
         self.expect_kw(Kw::IN)?;
         if kind.is_some_and(|k| k != PartitionKind::List) {
             return Err(errors::wrong_partition_values("LIST", "IN"));
         }
-        let is_row = |by: &PartitionBy| match &by.method.on {
-            PartitionOn::Columns(columns) => columns.len() > 1,
-            PartitionOn::Expr(_) => false,
-        };
         let are_rows = self.peek().tok == Tok::LParen;
+        if width > 1 && !are_rows {
+            return self.partition_syntax(INCONSISTENT, self.cur.start);
+        }
         self.expect(Tok::LParen)?;
-        let list = self.list(|p| match are_rows || by.is_some_and(is_row) {
-            true => p.paren_list(Self::listed_value),
+        let list = self.list(|p| match are_rows {
+            true => p.partition_row(width, Self::listed_value),
             false => Ok(vec![p.listed_value()?]),
         })?;
-        if are_rows && list.iter().any(|row| row.len() == 1) {
+        let is_single = by.is_some() && width == 1;
+        if are_rows && (is_single || list.iter().any(|row| row.len() == 1)) {
             let text =
                 "Row expressions in VALUES IN only allowed for multi-field column partitioning";
             return self.partition_syntax(text, self.cur.start);
         }
         self.expect(Tok::RParen)?;
         Ok(PartitionValues::In(list))
+    }
+
+    /// Values in parentheses, of as many columns at least.
+    fn partition_row(
+        &mut self,
+        width: usize,
+        value: fn(&mut Self) -> SqlResult<PartitionValue>,
+    ) -> SqlResult<Vec<PartitionValue>> {
+        self.expect(Tok::LParen)?;
+        let row = self.list(value)?;
+        if row.len() < width {
+            return self.partition_syntax(INCONSISTENT, self.cur.start);
+        }
+        self.expect(Tok::RParen)?;
+        Ok(row)
     }
 
     fn partition_value(&mut self) -> SqlResult<PartitionValue> {
@@ -321,6 +351,7 @@ impl Parser<'_> {
             Kw::ADD if self.eat_kw(Kw::PARTITIONS) => {
                 PartitionAction::Add(Vec::new(), Some(self.number()?))
             }
+            Kw::ADD if !self.is(Tok::LParen) => PartitionAction::Add(Vec::new(), None),
             Kw::ADD => PartitionAction::Add(self.partition_specs(None)?, None),
             Kw::DROP => PartitionAction::Drop(self.list(Self::ident)?),
             Kw::COALESCE => PartitionAction::Coalesce(self.number()?),

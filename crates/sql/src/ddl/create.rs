@@ -38,7 +38,7 @@ pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
 /// The partitioning that the statement asks for.
 pub(super) fn partition(
     ctx: &DdlCtx<'_>,
-    create: &CreateTable,
+    (create, name): (&CreateTable, &TableName),
     built: &mut Built,
     engine: Option<StorageEngine>,
 ) -> SqlResult<()> {
@@ -47,7 +47,8 @@ pub(super) fn partition(
     };
     let table = partitions::Table {
         eval: ctx.eval,
-        name: &create.name.name.text,
+        schema: &name.schema,
+        name: &name.name,
         built,
         engine: engine.unwrap_or_default(),
         has_engine: create
@@ -95,7 +96,7 @@ pub(super) fn create_table(
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let mut built = draft.finish()?;
     built.partitioning = inherited;
-    partition(ctx, create, &mut built, options.engine)?;
+    partition(ctx, (create, &name), &mut built, options.engine)?;
     tablespace::check_partitioned(&built, &options.shown_over(&ShownOptions::default()))?;
     doc_id::check(&built, None)?;
     ctx.warn_of_indexes(&name, &built);

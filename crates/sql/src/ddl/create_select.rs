@@ -94,7 +94,7 @@ pub fn define(
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let mut built = draft.finish()?;
-    create::partition(ctx, create, &mut built, options.engine)?;
+    create::partition(ctx, (create, name), &mut built, options.engine)?;
     doc_id::check(&built, None)?;
     ctx.warn_of_indexes(name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {

@@ -37,8 +37,6 @@ fixed! {
         "It is only possible to mix RANGE/LIST partitioning with HASH/KEY partitioning for subpartitioning";
     /// 1502
     blob_in_partition_function 1502 "A BLOB field is not allowed in partition function";
-    /// 1504
-    no_partitions 1504 "Number of partitions = 0 is not an allowed value";
     /// 1505
     management_without_partitions 1505 "Partition management on a not partitioned table is not possible";
     /// 1506
@@ -77,6 +75,10 @@ fixed! {
     null_in_less_than 1566 "Not allowed to use NULL value in VALUES LESS THAN";
     /// 1567
     wrong_partition_name 1567 "Incorrect partition name";
+    /// 1657
+    several_range_values 1657 "Cannot have more than one value for this type of RANGE partitioning";
+    /// 1485
+    mismatched_subpartitions 1485 "Wrong number of subpartitions defined, mismatch with previous setting";
     /// 1653
     inconsistent_column_list 1653 "Inconsistency in usage of column lists for partitioning";
     /// 1654
@@ -192,6 +194,17 @@ pub fn exchange_with_partitioned(table: &str) -> SqlError {
 pub fn exchange_with_temporary(table: &str) -> SqlError {
     let text = format!("Table to exchange with partition is temporary: '{table}'");
     SqlError::new(1733, "HY000", text)
+}
+
+/// 1504; `what`: partitions or subpartitions.
+pub fn no_partitions(what: &str) -> SqlError {
+    let text = format!("Number of {what} = 0 is not an allowed value");
+    SqlError::new(1504, "HY000", text)
+}
+
+/// 1655; `place`: what has them.
+pub fn too_many_partition_fields(place: &str) -> SqlError {
+    SqlError::new(1655, "HY000", format!("Too many fields in '{place}'"))
 }
 
 /// 1740

@@ -370,6 +370,7 @@ fn partition(
 ) -> SqlResult<partitions::Managed> {
     let table = partitions::Table {
         eval: ctx.eval,
+        schema: &old.schema,
         name: &old.name,
         built,
         engine,

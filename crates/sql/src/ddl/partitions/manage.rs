@@ -112,7 +112,7 @@ fn apply(
             }
             Ok(only(old.clone()))
         }
-        PartitionAction::Reorganize(None) => Err(errors::reorganize_without_parameters()),
+        PartitionAction::Reorganize(None) => Ok(only(reorganize_all(table, old)?)),
         PartitionAction::Reorganize(Some((names, specs))) => Ok(Managed {
             copies: old.method.kind == PartitionKind::List,
             ..only(reorganize(table, old, names, specs)?)
@@ -175,17 +175,18 @@ fn is_divided(partitioning: &Partitioning) -> bool {
     )
 }
 
-/// New partitions, with as many subpartitions as the others.
+/// New partitions, with as many subpartitions as the others, or an error that says `mismatch`.
 fn written(
     table: &Table<'_>,
     old: &Partitioning,
     specs: &[PartitionSpec],
+    mismatch: fn() -> SqlError,
 ) -> SqlResult<Vec<PartitionDef>> {
     check_written(table, old.sub.is_some(), specs)?;
     let subpartitions = old.partitions[0].subpartitions.len();
-    let listed = specs.iter().map(|s| s.subpartitions.len());
-    if listed.into_iter().any(|n| n > 0 && n != subpartitions) {
-        return Err(errors::wrong_number_of_subpartitions());
+    let mut listed = specs.iter().map(|s| s.subpartitions.len());
+    if listed.any(|n| n > 0 && n != subpartitions) {
+        return Err(mismatch());
     }
     defined(table, old, specs, subpartitions)
 }
@@ -211,7 +212,7 @@ fn add(
     if is_divided(old) && specs.is_empty() {
         return Err(errors::partitions_must_be_defined(old.method.kind.word()));
     }
-    if count == Some(0) {
+    if count.unwrap_or(specs.len() as u64) == 0 {
         return Err(errors::add_no_partition());
     }
     let count = count.map_or(specs.len(), |n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -223,7 +224,7 @@ fn add(
     note_written(&mut new, specs);
     new.partitions.extend(match specs.is_empty() {
         true => numbered(before..before + count),
-        false => written(table, old, specs)?,
+        false => written(table, old, specs, errors::wrong_number_of_subpartitions)?,
     });
     finish(table, new)
 }
@@ -236,10 +237,10 @@ fn drop_partitions(
     if !is_divided(old) {
         return Err(errors::only_on_range_list("DROP"));
     }
-    let gone = positions(old, names, "DROP")?;
-    if gone.len() == old.partitions.len() {
+    if names.len() >= old.partitions.len() {
         return Err(errors::cannot_drop_all_partitions());
     }
+    let gone = positions(old, names, "DROP")?;
     let mut new = Partitioning::clone(old);
     for at in gone.iter().rev() {
         new.partitions.remove(*at);
@@ -282,6 +283,7 @@ fn reorganize(
     if names.len() > old.partitions.len() {
         return Err(errors::reorganize_into_more());
     }
+    let new_partitions = written(table, old, specs, errors::mismatched_subpartitions)?;
     let gone = positions(old, names, "REORGANIZE")?;
     let (first, last) = (gone[0], gone[gone.len() - 1]);
     let is_values = specs.iter().any(|s| s.values != PartitionValues::None);
@@ -291,14 +293,25 @@ fn reorganize(
     if last - first + 1 != gone.len() {
         return Err(errors::reorganize_not_adjacent());
     }
-    let new_partitions = written(table, old, specs)?;
-    check_range(table, old, last, new_partitions.last())?;
+    let end = new_partitions.last().cloned();
     let mut new = Partitioning::clone(old);
     note_written(&mut new, specs);
     for at in gone.iter().rev() {
         new.partitions.remove(*at);
     }
     new.partitions.splice(first..first, new_partitions);
+    let new = finish(table, new)?;
+    check_range(table, old, last, end.as_ref())?;
+    Ok(new)
+}
+
+/// REORGANIZE PARTITION without parameters: as in MySQL the first partition alone is left, and has all rows.
+fn reorganize_all(table: &Table<'_>, old: &Partitioning) -> SqlResult<Arc<Partitioning>> {
+    if is_divided(old) || old.counted == Counted::Default {
+        return Err(errors::reorganize_without_parameters());
+    }
+    let mut new = Partitioning::clone(old);
+    new.partitions.truncate(1);
     finish(table, new)
 }
 

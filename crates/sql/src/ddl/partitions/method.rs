@@ -4,7 +4,8 @@
 //! function of the row alone, without the session's time zone, and gives integers.
 
 use esker_sql_catalog::catalog::{
-    ColumnDef, MAX_KEY_BYTES, PartitionKind, PartitionMethod, Partitioning, same_name,
+    ColumnDef, MAX_KEY_BYTES, MAX_KEY_PARTS, PartitionKind, PartitionMethod, Partitioning,
+    same_name,
 };
 use esker_sql_syntax::ast::{self, BinaryOp, Expr, UnaryOp};
 use esker_types::{SqlResult, SqlType, TypeKind, errors};
@@ -83,13 +84,18 @@ pub(super) fn define(
         ast::PartitionOn::Expr(source) => {
             check_functions(table, &source.expr, None)?;
             let mut expr = source.expr.clone();
-            name_columns(table, &mut expr);
+            name_columns(table, &mut expr)?;
             out.expr = expr_text(&expr)?;
             check_expr(table, &expr, &out.expr)?;
         }
         ast::PartitionOn::Columns(names) if names.is_empty() => {
             out.by_primary = true;
             out.columns = primary_columns(table)?;
+        }
+        ast::PartitionOn::Columns(names) if names.len() > MAX_KEY_PARTS => {
+            return Err(errors::too_many_partition_fields(
+                "list of partition fields",
+            ));
         }
         ast::PartitionOn::Columns(names) => {
             for (nth, name) in names.iter().enumerate() {
@@ -221,7 +227,11 @@ fn check_expr(table: &Table<'_>, expr: &Expr, text: &str) -> SqlResult<()> {
             false => Err(errors::partition_field_type(&column.name)),
         };
     }
-    if columns_of_stored(table.eval, table.name, columns, text)?.is_empty() {
+    let used = columns_of_stored(table.eval, table.name, columns, text)?.len();
+    if used > MAX_KEY_PARTS {
+        return Err(errors::too_many_partition_fields("partition function"));
+    }
+    if used == 0 {
         return Err(errors::constant_partition_function());
     }
     match ty.is_integer() {
@@ -230,24 +240,30 @@ fn check_expr(table: &Table<'_>, expr: &Expr, text: &str) -> SqlResult<()> {
     }
 }
 
-/// Gives columns the names that the table has for them.
-fn name_columns(table: &Table<'_>, expr: &mut Expr) {
-    let rename = |column: &mut ast::ColumnRef| {
-        let mut columns = table.built.columns.iter();
-        if let Some(found) = columns.find(|c| same_name(&c.name, &column.name.text)) {
-            column.name.text = (*found.name).into();
-        }
-    };
+/// Gives columns the names that the table has for them: 1054 for those of others.
+fn name_columns(table: &Table<'_>, expr: &mut Expr) -> SqlResult<()> {
     if let Expr::Column(column) = expr {
-        rename(column);
+        let own = |name: &Option<ast::Ident>, own| name.as_ref().is_none_or(|n| &*n.text == own);
+        let mut columns = table.built.columns.iter();
+        let found = columns.find(|c| !c.is_hidden() && same_name(&c.name, &column.name.text));
+        match found {
+            Some(found) if own(&column.table, table.name) && own(&column.schema, table.schema) => {
+                column.name.text = (*found.name).into();
+            }
+            _ => {
+                let written = [&column.schema, &column.table].into_iter().flatten();
+                let written = written.chain([&column.name]).map(|name| &*name.text);
+                let name = written.collect::<Vec<_>>().join(".");
+                return Err(errors::unknown_column(&name, "partition function"));
+            }
+        }
     }
     for part in expr.parts_mut() {
-        match part {
-            ast::PartMut::Expr(expr) => name_columns(table, expr),
-            ast::PartMut::Column(column) => rename(column),
-            ast::PartMut::Query(_) => {}
+        if let ast::PartMut::Expr(expr) = part {
+            name_columns(table, expr)?;
         }
     }
+    Ok(())
 }
 
 /// Only what MySQL allows; `of`: the kinds of columns that the function around takes.
@@ -288,6 +304,33 @@ fn check_functions(table: &Table<'_>, expr: &Expr, of: Option<&str>) -> SqlResul
             let (_, of) = known.ok_or_else(errors::partition_function_not_allowed)?;
             let mut args = call.args.iter();
             args.try_for_each(|arg| check_functions(table, arg, Some(of)))
+        }
+        _ => Err(errors::partition_function_not_allowed()),
+    }
+}
+
+/// 1564 for a constant that is made by more than MySQL allows.
+pub(super) fn check_operations(expr: &Expr) -> SqlResult<()> {
+    match expr {
+        Expr::Literal(_) | Expr::Column(_) => Ok(()),
+        Expr::Unary {
+            op: UnaryOp::Neg | UnaryOp::Plus,
+            expr,
+        } => check_operations(expr),
+        Expr::Binary {
+            op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::IntDiv | BinaryOp::Mod,
+            left,
+            right,
+        } => {
+            check_operations(left)?;
+            check_operations(right)
+        }
+        Expr::Call(call) => {
+            let name = call.name.text.to_ascii_lowercase();
+            match FUNCTIONS.iter().any(|(f, _)| *f == name) {
+                true => call.args.iter().try_for_each(check_operations),
+                false => Err(errors::partition_function_not_allowed()),
+            }
         }
         _ => Err(errors::partition_function_not_allowed()),
     }

@@ -28,6 +28,7 @@ pub(in crate::ddl) use manage::{Managed, manage};
 /// A table whose rest is finished.
 pub(in crate::ddl) struct Table<'a> {
     pub(in crate::ddl) eval: &'a EvalCtx<'a>,
+    pub(in crate::ddl) schema: &'a str,
     pub(in crate::ddl) name: &'a str,
     pub(in crate::ddl) built: &'a Built,
     pub(in crate::ddl) engine: StorageEngine,

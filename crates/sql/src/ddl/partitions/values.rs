@@ -17,6 +17,7 @@ use esker_types::cast::{to_column, write_text};
 use esker_types::{SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::Table;
+use super::method::check_operations;
 use crate::dml::bind_stored;
 use crate::printer::expr_text;
 
@@ -28,8 +29,10 @@ pub(super) fn bound(
 ) -> SqlResult<PartitionBound> {
     let row = |values: &[ast::PartitionValue]| {
         let width = method.columns.len().max(1);
-        if values.len() != width && (method.has_columns() || values.len() > 1) {
-            return Err(errors::inconsistent_column_list());
+        match (values.len() == width, method.has_columns(), method.kind) {
+            (true, ..) => {}
+            (false, false, PartitionKind::Range) => return Err(errors::several_range_values()),
+            _ => return Err(errors::inconsistent_column_list()),
         }
         let values = values.iter().enumerate();
         let values = values.map(|(nth, v)| value(table, method, &spec.name.text, nth, v));
@@ -187,6 +190,7 @@ fn column_named<'t>(table: &Table<'t>, name: &str) -> &'t ColumnDef {
 
 /// The value of a constant expression.
 fn constant(table: &Table<'_>, expr: &ast::Expr) -> SqlResult<(Value, SqlType)> {
+    check_operations(expr)?;
     let bound = bind_stored(table.eval, table.name, &[], &expr_text(expr)?);
     let bound = bound.map_err(|e| match e.code {
         1054 => {
