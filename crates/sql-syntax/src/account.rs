@@ -3,6 +3,7 @@
 //! Neighbours: `statement` dispatches here; `admin` has SET ROLE and SET PASSWORD.
 //! **Invariants**: passwords and hashes stay bytes.
 
+use esker_types::names::check_account;
 use esker_types::{SqlResult, errors};
 
 use super::ast::{
@@ -37,6 +38,7 @@ impl Parser<'_> {
             let text = "Malformed hostname (illegal symbol: '@')";
             self.defer(errors::unknown_error(text));
         }
+        check_account(&user, &host)?;
         Ok(Account::Named {
             user,
             host: host.into(),

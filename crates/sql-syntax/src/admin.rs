@@ -114,7 +114,7 @@ impl Parser<'_> {
 
     /// One item; a scope word before it holds for this item only, as in MySQL.
     pub(super) fn set_item(&mut self) -> SqlResult<SetItem> {
-        if let Some(name) = self.opt_user_var()? {
+        if let Some(name) = self.opt_assigned_var()? {
             self.expect_assign()?;
             return Ok(SetItem::UserVar {
                 name,

@@ -340,7 +340,7 @@ impl Parser<'_> {
             self.expect_any(&[Kw::LINES, Kw::ROWS])?;
         }
         if self.eat(Tok::LParen) && !self.eat(Tok::RParen) {
-            load.columns = self.list(|p| match p.opt_user_var()? {
+            load.columns = self.list(|p| match p.opt_assigned_var()? {
                 Some(var) => Ok(LoadTarget::Var(var)),
                 None => Ok(LoadTarget::Column(p.column_ref()?.name)),
             })?;

@@ -6,6 +6,7 @@
 //! errors here as there. No alternative is tried twice: `(` decides between query, row and expression
 //! by what it finds inside, so parsing is linear. `height` after a subexpression is its tree height.
 
+use esker_types::names::check_user_variable;
 use esker_types::temporal::{DateFlags, Parsed, ParsedKind, parse_datetime, parse_time};
 use esker_types::{SqlMode, SqlResult};
 
@@ -437,9 +438,11 @@ impl Parser<'_> {
             },
             Tok::LBrace => self.odbc(),
             Tok::At | Tok::AtName => {
-                let var = self.user_var()?;
+                let written = self.user_var_as_written()?.unwrap_or_default();
+                let var = written.to_lowercase().into();
                 self.note_variable();
                 if self.eat(Tok::Assign) {
+                    check_user_variable(&written)?;
                     let value = Box::new(self.expr()?);
                     self.deprecate(Deprecation::Assignment);
                     return Ok(Expr::Assign { var, value });

@@ -4,6 +4,7 @@
 //! **Invariants**: an error points at the first token that cannot continue the statement, as MySQL's
 //! does; recursion goes through [`Parser::nested`], so depth is bounded; `params` counts the `?` seen.
 
+use esker_types::names::check_user_variable;
 use esker_types::{SqlError, SqlMode, SqlResult, errors, names};
 
 use super::ast::{Ident, LockWait, ObjectName, Span};
@@ -522,15 +523,27 @@ impl<'a> Parser<'a> {
 
     /// `@name`, lower-cased, if it is there.
     pub(super) fn opt_user_var(&mut self) -> SqlResult<Option<Box<str>>> {
+        let name = self.user_var_as_written()?;
+        Ok(name.map(|name| name.to_lowercase().into()))
+    }
+
+    /// The same where the variable gets a value: 3061 for a name that none can have.
+    pub(super) fn opt_assigned_var(&mut self) -> SqlResult<Option<Box<str>>> {
+        let name = self.user_var_as_written()?;
+        name.iter().try_for_each(|name| check_user_variable(name))?;
+        Ok(name.map(|name| name.to_lowercase().into()))
+    }
+
+    pub(super) fn user_var_as_written(&mut self) -> SqlResult<Option<Box<str>>> {
         match self.cur.tok {
             Tok::AtName => {
                 let token = self.advance();
                 let raw = &self.src[token.start + 1..token.end];
-                Ok(Some(self.str_of(raw)?.to_lowercase().into()))
+                Ok(Some(self.str_of(raw)?.into()))
             }
             Tok::At => {
                 self.advance();
-                Ok(Some(self.ident_or_text()?.to_lowercase().into()))
+                Ok(Some(self.ident_or_text()?))
             }
             _ => Ok(None),
         }

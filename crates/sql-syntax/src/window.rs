@@ -59,7 +59,7 @@ impl Parser<'_> {
                 self.expect(Tok::Comma)?;
                 call.args.push(match self.at(Kw::NULL) {
                     true => self.expr_at(Level::Primary)?,
-                    false => self.stable_integer()?,
+                    false => self.expr_at(Level::Prefix)?,
                 });
             }
             Kw::LEAD | Kw::LAG => {

@@ -6,6 +6,11 @@
 use crate::errors;
 use crate::{SqlError, SqlResult};
 
+/// Longest name of a user, in characters.
+const MAX_USER_CHARS: usize = 32;
+/// Longest name of a host, in characters.
+const MAX_HOST_CHARS: usize = 255;
+
 /// Longest name of a schema object, in characters.
 pub const MAX_NAME_CHARS: usize = 64;
 
@@ -43,4 +48,22 @@ pub fn check_table(name: &str) -> SqlResult<()> {
 /// 1166, 1059.
 pub fn check_column(name: &str) -> SqlResult<()> {
     check(name, errors::wrong_column_name)
+}
+
+/// 1470, of an account.
+pub fn check_account(user: &str, host: &str) -> SqlResult<()> {
+    let check = |what, name: &str, most| match name.chars().count() <= most {
+        true => Ok(()),
+        false => Err(errors::account_name_too_long(what, name, most)),
+    };
+    check("user", user, MAX_USER_CHARS)?;
+    check("host", host, MAX_HOST_CHARS)
+}
+
+/// 3061, of a user variable that is set.
+pub fn check_user_variable(name: &str) -> SqlResult<()> {
+    match is_bad(name) || name.chars().count() > MAX_NAME_CHARS {
+        true => Err(errors::illegal_user_variable(name)),
+        false => Ok(()),
+    }
 }

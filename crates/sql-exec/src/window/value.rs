@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use esker_sql_catalog::exec_error::ExecResult;
-use esker_sql_plan::bind::{WindowFunc, whole_number};
+use esker_sql_plan::bind::WindowFunc;
 use esker_sql_plan::expr::eval::convert;
 use esker_sql_plan::plan::{CallPlan, WindowRun};
 use esker_types::errors::wrong_arguments;
@@ -23,17 +23,16 @@ use crate::ExecEnv;
 /// 1210 for what is no number of rows.
 pub(super) fn numbers(window: &WindowRun, env: &ExecEnv<'_>) -> ExecResult<Vec<u64>> {
     let number = |call: &CallPlan| -> ExecResult<u64> {
-        let (name, least) = match call.func {
-            WindowFunc::Ntile => ("ntile", 1),
-            WindowFunc::NthValue => ("nth_value", 1),
-            WindowFunc::Lag => ("lag", 0),
-            _ => ("lead", 0),
+        let name = match call.func {
+            WindowFunc::Ntile => "ntile",
+            WindowFunc::NthValue => "nth_value",
+            WindowFunc::Lag => "lag",
+            _ => "lead",
         };
         let Some(number) = &call.number else {
             return Ok(1);
         };
-        let n = whole_number(&number.eval(&[], env)?);
-        let n = n.filter(|n| *n >= least);
+        let n = call.func.rows_of(&number.eval(&[], env)?);
         Ok(n.ok_or_else(|| wrong_arguments(name))?)
     };
     window.calls.iter().map(number).collect()

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
+use esker_types::collation::Coercibility;
 use esker_types::func::aggregate;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, OrderKey, Volatility};
@@ -261,6 +262,14 @@ fn name_of(text: &str) -> Arc<str> {
     }
 }
 
+/// What is left of an alias that is too long, with MySQL's words for it.
+fn cut_alias(env: &BindEnv<'_>, alias: &ast::Ident) -> Option<ast::Ident> {
+    let (end, _) = alias.text.char_indices().nth(MAX_NAME_CHARS)?;
+    let text = format!("Leading spaces are removed from name '{}'", alias.text);
+    env.ctx.warn(Level::Warning, 1466, text);
+    Some(ast::Ident::new(&alias.text[..end]))
+}
+
 /// Binds the select list.
 pub(super) fn bind_items(
     env: &BindEnv<'_>,
@@ -300,17 +309,14 @@ pub(super) fn bind_items(
                 }
             }
             ast::SelectItem::Expr { expr, alias, text } => {
-                if let Some(alias) = alias
-                    && alias.text.chars().count() > MAX_NAME_CHARS
-                {
-                    return Err(errors::name_too_long(&alias.text));
-                }
+                let cut = alias.as_ref().and_then(|alias| cut_alias(env, alias));
+                let alias = cut.as_ref().or(alias.as_ref());
                 let bound = bind_expr(env, scope, expr)?;
                 let column = match (&bound.kind, expr) {
                     (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
                     _ => None,
                 };
-                let mut meta = item_meta(scope, expr, &bound, column, alias.as_ref(), text);
+                let mut meta = item_meta(scope, expr, &bound, column, alias, text);
                 if let (ast::Expr::UserVar(name), TypeKind::Decimal) = (expr, &meta.ty.kind)
                     && let Some((_, shown)) = env.vars.get(name)
                 {
@@ -425,6 +431,23 @@ fn sent_type(ty: &SqlType) -> SqlType {
     SqlType { kind, ..ty.clone() }
 }
 
+/// As in MySQL a program's variable that is negative is a very large number.
+fn as_unsigned(variable: Expr) -> Expr {
+    let ty = SqlType::bigint(true).with_nullable(true);
+    let kind = match variable.kind {
+        ExprKind::Const(Value::Int(v)) => ExprKind::Const(Value::UInt(v as u64)),
+        ExprKind::Param(_) if variable.ty.is_integer() && !variable.ty.unsigned => {
+            ExprKind::Cast(Box::new(variable), "".into())
+        }
+        _ => return variable,
+    };
+    Expr {
+        kind,
+        ty,
+        coer: Coercibility::Numeric,
+    }
+}
+
 /// Binds LIMIT.
 pub fn bind_limit(env: &BindEnv<'_>, limit: Option<&ast::Limit>) -> SqlResult<Option<LimitSpec>> {
     let Some(limit) = limit else { return Ok(None) };
@@ -433,7 +456,10 @@ pub fn bind_limit(env: &BindEnv<'_>, limit: Option<&ast::Limit>) -> SqlResult<Op
         ast::Expr::Param(nth) => {
             let param = literal::bind_param(env, *nth);
             env.meets(&param, &SqlType::bigint(true));
-            Ok(param)
+            match env.of_program {
+                true => Ok(as_unsigned(param)),
+                false => Ok(param),
+            }
         }
         _ => Err(errors::undeclared_variable("LIMIT")),
     };

@@ -260,12 +260,12 @@ fn own_function(
     };
     if let Some(n) = &number {
         env.meets(n, &SqlType::bigint(true));
-        let least = u64::from(!matches!(func, WindowFunc::Lag | WindowFunc::Lead));
-        let wrong_literal = match n.as_const() {
-            Some(v) => whole_number(v).is_none_or(|v| v < least),
-            None => false,
+        let is_wrong = match &n.kind {
+            ExprKind::Const(v) => func.rows_of(v).is_none() && !env.describe_only,
+            ExprKind::Param(_) | ExprKind::UserVar(_) => false,
+            _ => true,
         };
-        if wrong_literal && !env.describe_only {
+        if is_wrong {
             return Err(errors::wrong_arguments(name));
         }
     }
@@ -289,6 +289,14 @@ fn own_function(
         ty,
     };
     Ok((call, coer))
+}
+
+impl WindowFunc {
+    /// The number of rows that a value is to a function that wants one.
+    pub fn rows_of(&self, v: &esker_types::Value) -> Option<u64> {
+        let least = u64::from(!matches!(self, Self::Lag | Self::Lead));
+        whole_number(v).filter(|n| (least..=i64::MAX as u64).contains(n))
+    }
 }
 
 /// A number that counts rows.

@@ -318,7 +318,7 @@ impl Parser<'_> {
 
     /// A variable that a value goes to: `@name`, a variable of the body, `NEW.column`.
     pub(super) fn target(&mut self) -> SqlResult<Target> {
-        if let Some(name) = self.opt_user_var()? {
+        if let Some(name) = self.opt_assigned_var()? {
             return Ok(Target::User(name));
         }
         let name = self.ident()?;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use esker_types::names::check_length;
 use esker_types::{SqlResult, errors};
 
 use super::super::ast::{
@@ -175,6 +176,7 @@ fn declare(scope: &mut ProgramScope, list: Vec<Parameter>) -> SqlResult<()> {
             return Err(errors::duplicate_parameter(&parameter.name));
         }
         let name = parameter.name.text;
+        check_length(&name)?;
         let slot = scope.slot(&name, Some(parameter.ty))?;
         scope.names().variables.push((name, slot));
     }

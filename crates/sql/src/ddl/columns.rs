@@ -252,8 +252,34 @@ fn check_on_update(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<
 }
 
 /// TEXT, BLOB, JSON and geometry columns, whose defaults must be expressions.
-fn has_no_literal_default(ty: &SqlType) -> bool {
+pub(super) fn has_no_literal_default(ty: &SqlType) -> bool {
     is_blob(ty) || ty.kind == TypeKind::Json || ty.is_geometry()
+}
+
+/// 1101
+pub(super) fn no_literal_default(column: &str) -> SqlError {
+    let text = format!("BLOB, TEXT, GEOMETRY or JSON column '{column}' can't have a default value");
+    SqlError::new(1101, "42000", text)
+}
+
+/// The literal that an expression is, but for a plus before it.
+pub(super) fn as_literal(expr: &ast::Expr) -> Option<&ast::Expr> {
+    match expr {
+        ast::Expr::Literal(_) => Some(expr),
+        ast::Expr::Unary {
+            op: UnaryOp::Plus,
+            expr,
+        } => as_literal(expr),
+        _ => None,
+    }
+}
+
+/// `DATE '…'` and its kin, which MySQL takes for no default.
+pub(super) fn is_moment(expr: &ast::Expr) -> bool {
+    matches!(
+        expr,
+        ast::Expr::Literal(Literal::Date(_) | Literal::Time(_) | Literal::Timestamp(_))
+    )
 }
 
 /// TEXT and BLOB columns.
@@ -288,14 +314,12 @@ pub(super) fn build_default(
                 };
             }
             if has_no_literal_default(ty) {
-                let text = format!(
-                    "BLOB, TEXT, GEOMETRY or JSON column '{name}' can't have a default value"
-                );
+                let error = no_literal_default(name);
                 let is_empty = matches!(&value, Value::Str(s) if s.is_empty());
                 if ctx.sql_mode.is_strict() || !is_empty || !is_blob(ty) {
-                    return Err(SqlError::new(1101, "42000", text));
+                    return Err(error);
                 }
-                ctx.warn(Level::Warning, 1101, text);
+                ctx.warn(Level::Warning, error.code, error.message);
                 return Ok(match ty.nullable {
                     true => DefaultDef::Value(Value::Null),
                     false => DefaultDef::None,

@@ -79,7 +79,7 @@ pub fn define(
         .ok_or_else(|| errors::unknown_database(&name.schema))?;
     let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
     for (meta, origin) in query.iter().zip(origins) {
-        check_column(&meta.name)?;
+        check_column(&meta.name).map_err(|_| errors::wrong_column_name(&meta.name))?;
         draft.take_selected(selected(meta, origin.as_ref(), ctx.eval.sql_mode))?;
     }
     if let Some(column) = draft

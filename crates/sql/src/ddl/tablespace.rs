@@ -17,6 +17,7 @@ use esker_sql_syntax::ast::{
     TableOption, TablespaceAction, TablespaceOptions, TablespaceStatement,
 };
 use esker_types::json::{self, JsonRef};
+use esker_types::names::check_length;
 use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::draft_finish::Built;
@@ -284,8 +285,9 @@ fn check_engine(name: &str, statement: &TablespaceStatement) -> SqlResult<()> {
     Err(errors::option_not_supported(text))
 }
 
-/// 3119
+/// 1059, 3119
 fn check_name(name: &str) -> SqlResult<()> {
+    check_length(name)?;
     let text = if RESERVED.contains(&name) {
         format!("InnoDB: `{name}` is a reserved tablespace name.")
     } else if name.starts_with("innodb_") {

@@ -18,11 +18,6 @@ use super::{Session, SessionContext};
 use crate::binlog::AccountEvent;
 use crate::show::{Table, t};
 
-/// Longest user name, characters.
-const MAX_USER: usize = 32;
-/// Longest host, characters.
-const MAX_HOST: usize = 255;
-
 /// 1396: with what is wrong with these accounts.
 pub(crate) fn failed(operation: &str, names: &[String]) -> SqlError {
     let why = match operation {
@@ -79,7 +74,6 @@ impl Session {
             let roles = self.context.new_default_roles(statement, list)?;
             for spec in &statement.users {
                 let name = self.context.named(&spec.account);
-                check_name(&name.0, &name.1)?;
                 let change = PasswordChange::new(&self.context, "CREATE USER", now);
                 if let Some(at) = position(list, &name) {
                     if !statement.if_exists {
@@ -252,7 +246,6 @@ impl Session {
         self.change_accounts(AccountEvent::AsWritten, |list| {
             for (from, to) in pairs {
                 let (from, to) = (self.context.named(from), self.context.named(to));
-                check_name(&to.0, &to.1)?;
                 let fail = || failed("RENAME USER", &[shown(&from.0, &from.1)]);
                 if position(list, &to).is_some() {
                     return Err(fail());
@@ -459,23 +452,6 @@ fn set_password_option(policy: &mut Policy, option: &PasswordOption) -> SqlResul
         PasswordOption::LockDays(None) => policy.login_lock.time = LockTime::Unbounded,
     }
     Ok(())
-}
-
-fn check_name(user: &str, host: &str) -> SqlResult<()> {
-    /// How much of the name the error repeats, characters.
-    const SHOWN: usize = 70;
-    let check = |what: &str, name: &str, most: usize| {
-        if name.chars().count() <= most {
-            return Ok(());
-        }
-        let name: String = name.chars().take(SHOWN).collect();
-        let text = format!(
-            "String '{name}' is too long for {what} name (should be no longer than {most})"
-        );
-        Err(SqlError::new(1470, "HY000", text))
-    };
-    check("user", user, MAX_USER)?;
-    check("host", host, MAX_HOST)
 }
 
 fn refuse_unsupported(s: &UserStatement) -> SqlResult<()> {

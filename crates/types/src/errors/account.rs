@@ -67,3 +67,13 @@ pub fn table_rejected(kind: &str, name: &str) -> SqlError {
 pub fn role_not_granted(role: impl Display, to: impl Display) -> SqlError {
     SqlError::new(3530, "HY000", format!("{role} is not granted to {to}"))
 }
+
+/// 1470; `what`: user or host.
+pub fn account_name_too_long(what: &str, name: &str, most: usize) -> SqlError {
+    /// How much of the name the error repeats, characters.
+    const SHOWN: usize = 70;
+    let name: String = name.chars().take(SHOWN).collect();
+    let text =
+        format!("String '{name}' is too long for {what} name (should be no longer than {most})");
+    SqlError::new(1470, "HY000", text)
+}

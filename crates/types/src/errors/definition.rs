@@ -49,7 +49,16 @@ pub fn wrong_table_name(name: &str) -> SqlError {
 
 /// 1166
 pub fn wrong_column_name(name: &str) -> SqlError {
+    /// How much of the name the error repeats, bytes.
+    const SHOWN: usize = 100;
+    let name = &name[..name.floor_char_boundary(SHOWN)];
     SqlError::new(1166, "42000", format!("Incorrect column name '{name}'"))
+}
+
+/// 3061
+pub fn illegal_user_variable(name: &str) -> SqlError {
+    let text = format!("User variable name '{name}' is illegal");
+    SqlError::new(3061, "42000", text)
 }
 
 /// 3939: a CHECK constraint, a foreign key and a unique index may share a name.

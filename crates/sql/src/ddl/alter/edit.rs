@@ -649,6 +649,19 @@ impl<'a> Edit<'a> {
         if def.generated.is_some() {
             return Err(errors::wrong_usage("DEFAULT and generated column"));
         }
+        // As in MySQL, a literal in parentheses is no expression here.
+        let literal = match default {
+            ast::ColumnDefault::Literal(e) => Some(e),
+            ast::ColumnDefault::Expr(e) => columns::as_literal(&e.expr),
+            ast::ColumnDefault::Now(_) => None,
+        };
+        if literal.is_some_and(|e| !columns::is_moment(e))
+            && columns::has_no_literal_default(&def.ty)
+        {
+            return Err(columns::no_literal_default(&def.name));
+        }
+        let literal = literal.cloned().map(ast::ColumnDefault::Literal);
+        let default = literal.as_ref().unwrap_or(default);
         def.default = columns::build_default(self.ctx.eval, Some(default), &def.ty, &def.name)?;
         Ok(())
     }
