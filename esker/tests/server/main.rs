@@ -6,6 +6,7 @@ mod attributes;
 mod backup;
 mod binlog;
 mod binlog_events;
+mod binlog_settings;
 mod binlog_statements;
 mod clients;
 mod common;

@@ -45,8 +45,6 @@ const TOO_MANY_DATABASES: u8 = 254;
 /// Most databases that are listed.
 const MAX_DATABASES: usize = 16;
 
-/// In [`Settings::flags2`]: `autocommit = 0`.
-pub const NOT_AUTOCOMMIT: u32 = 0x8_0000;
 /// In [`Settings::flags2`]: `foreign_key_checks = 0`.
 pub const NO_FOREIGN_KEY_CHECKS: u32 = 0x400_0000;
 /// In [`Settings::flags2`]: `unique_checks = 0`.

@@ -151,9 +151,10 @@ impl Session {
     /// The settings that a statement of this session depends on. `explicit_defaults` matters to definitions; readers
     /// could not set it within a transaction.
     fn settings(&self, databases: &[String], explicit_defaults: Option<bool>) -> Vec<u8> {
+        // autocommit is not among them: every event is in a transaction of its own, and a consumer that took it over
+        // would have one open behind a statement that commits nothing.
         let mut flags2 = 0;
         let mut flag = |bit, is_set: bool| flags2 |= if is_set { bit } else { 0 };
-        flag(query::NOT_AUTOCOMMIT, !self.vars.autocommit);
         flag(
             query::NO_FOREIGN_KEY_CHECKS,
             self.vars.log.flags.no_foreign_key_checks,
