@@ -38,3 +38,29 @@ fn autocommit_stays_with_the_session() {
         assert_eq!(settings.flags2, Some(0), "{text}");
     }
 }
+
+/// What follows a statement of another zone in the log of a consumer.
+#[test]
+fn statements_name_the_zone_even_if_it_is_that_of_the_system() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; SET time_zone = '+05:00'; CREATE TABLE a (ts TIMESTAMP)");
+    c.run("SET time_zone = 'SYSTEM'; ALTER TABLE a MODIFY ts DATETIME");
+    c.run("CREATE TABLE b (a INT, ts TIMESTAMP DEFAULT '2020-06-01 00:00:00')");
+    c.run("CREATE TABLE e SELECT * FROM b; CREATE VIEW v AS SELECT 1");
+    c.run("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DISABLE DO SET @a = 1");
+    statements(&mut c);
+    for (part, zone) in [
+        ("CREATE TABLE a", "+05:00"),
+        ("ALTER TABLE a", "SYSTEM"),
+        ("CREATE TABLE b", "SYSTEM"),
+        ("CREATE TABLE `e`", "SYSTEM"),
+        (" VIEW ", "SYSTEM"),
+        (" EVENT ", "SYSTEM"),
+    ] {
+        let found = logged(dir.path(), part);
+        assert_eq!(found.len(), 1, "{part}: {found:?}");
+        assert_eq!(found[0].1.time_zone.as_deref(), Some(zone), "{part}");
+    }
+}

@@ -77,7 +77,7 @@ impl Session {
         def.temporary = false;
         let own = self.context.named_in_log(&create.name);
         let text = definition(&def, &own, create.if_not_exists);
-        self.logged(text.as_bytes(), &[], true)
+        self.logged_table(text.as_bytes())
     }
 
     /// CREATE and ALTER VIEW with everything that depends on who says it: other servers shall not take whoever replays

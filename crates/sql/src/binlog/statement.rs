@@ -30,6 +30,19 @@ use crate::session::{Session, SessionContext};
 /// Bytes that settings mostly take.
 const USUAL_SETTINGS_BYTES: usize = 64;
 
+/// What an event is about, which decides what of its session it depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Rows.
+    Rows,
+    /// The table that the rows behind it fill. Readers can set nothing about defaults within its transaction.
+    Filled,
+    /// CREATE and ALTER TABLE.
+    Table,
+    /// Any other statement.
+    Other,
+}
+
 /// A statement as the binary log is to have it.
 #[derive(Debug, Clone, Default)]
 pub struct LoggedStatement {
@@ -127,7 +140,7 @@ impl Session {
             let beginning = Beginning {
                 time,
                 schema: self.context.database.clone(),
-                settings: self.settings(&[], None),
+                settings: self.settings(&[], About::Rows),
             };
             *self.capture.beginning() = Some(beginning);
         }
@@ -148,9 +161,9 @@ impl Session {
         u32::try_from(micros.div_euclid(1_000_000)).unwrap_or(0)
     }
 
-    /// The settings that a statement of this session depends on. `explicit_defaults` matters to definitions; readers
-    /// could not set it within a transaction.
-    fn settings(&self, databases: &[String], explicit_defaults: Option<bool>) -> Vec<u8> {
+    /// The settings that a statement of this session depends on. Readers keep those of the statement before for what is
+    /// not said, so the zone is named, even as SYSTEM, wherever it may matter: not with rows, which are in UTC.
+    fn settings(&self, databases: &[String], about: About) -> Vec<u8> {
         // autocommit is not among them: every event is in a transaction of its own, and a consumer that took it over
         // would have one open behind a statement that commits nothing.
         let mut flags2 = 0;
@@ -184,12 +197,13 @@ impl Session {
                 self.vars.collation_connection.0,
                 log.server_collation.map_or(0, |c| c.0),
             )),
-            time_zone: log.names_zone.then(zone),
+            time_zone: (about != About::Rows || log.names_zone).then(zone),
             updated_databases: databases.to_vec(),
-            explicit_defaults,
+            explicit_defaults: matches!(about, About::Table | About::Other)
+                .then_some(log.explicit_defaults),
             utf8mb4_collation: Some(log.utf8mb4_collation.0),
-            require_primary_key: explicit_defaults
-                .and_then(|_| self.requires_primary_key().then_some(true)),
+            require_primary_key: (about != About::Rows && self.requires_primary_key())
+                .then_some(true),
             ..Settings::default()
         };
         let mut bytes = Vec::with_capacity(USUAL_SETTINGS_BYTES);
@@ -221,7 +235,7 @@ impl Session {
     pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
         self.begin_capture();
         if self.logs_about(Some(schema)) {
-            let settings = self.settings(&[], None);
+            let settings = self.settings(&[], About::Filled);
             let event = self.query_event(schema, definition.as_bytes(), &settings, true);
             self.capture.push_statement(&event);
         }
@@ -317,28 +331,29 @@ impl Session {
         databases: &[String],
         uses: bool,
     ) -> Option<LoggedStatement> {
-        self.logged_about(self.context.database.as_deref(), text, databases, uses)
+        let (schema, about) = (self.context.database.as_deref(), About::Other);
+        self.logged_about((schema, about), text, databases, uses)
     }
 
     /// The same for a statement about a database, whatever the default database is: the event has it as its default
     /// database, for those who look at some databases only.
-    fn logged_about(
+    pub(super) fn logged_about(
         &self,
-        about: Option<&str>,
+        (schema, about): (Option<&str>, About),
         text: &[u8],
         databases: &[String],
         uses: bool,
     ) -> Option<LoggedStatement> {
         let mark = self.applied_mark();
-        if !self.logs_about(about) {
+        if !self.logs_about(schema) {
             self.context.use_gtid_unlogged();
             return mark.map(|mark| LoggedStatement {
                 mark: Some(mark),
                 ..LoggedStatement::default()
             });
         }
-        let settings = self.settings(databases, Some(self.vars.log.explicit_defaults));
-        let schema = about.unwrap_or("");
+        let settings = self.settings(databases, about);
+        let schema = schema.unwrap_or("");
         let head = Head {
             what: What::Statement,
             commit_micros: self.context.instance.now_micros().max(0) as u64,
@@ -359,6 +374,12 @@ impl Session {
             events: self.query_event(schema, text, &settings, uses),
             mark,
         })
+    }
+
+    /// CREATE or ALTER TABLE for the log, behind the default database; `None` if it is not logged.
+    pub(super) fn logged_table(&self, text: &[u8]) -> Option<LoggedStatement> {
+        let about = (self.context.database.as_deref(), About::Table);
+        self.logged_about(about, text, &[], true)
     }
 
     /// A statement with its default database as an event; `uses`: that matters.
@@ -384,12 +405,16 @@ impl Session {
     pub(crate) fn logged_as_written(&self, statement: &Statement) -> Option<LoggedStatement> {
         match statement {
             Statement::CreateDatabase { name, .. } | Statement::DropDatabase { name, .. } => {
-                self.logged_about(Some(&name.text), &self.statement_text, &[], false)
+                let about = (Some(&*name.text), About::Other);
+                self.logged_about(about, &self.statement_text, &[], false)
             }
             Statement::AlterDatabase { name, .. } => {
                 let named = name.as_ref().map(|name| &*name.text);
                 let about = named.or(self.context.database.as_deref());
-                self.logged_about(about, &self.statement_text, &[], false)
+                self.logged_about((about, About::Other), &self.statement_text, &[], false)
+            }
+            Statement::CreateTable(_) | Statement::AlterTable(_) => {
+                self.logged_table(&self.statement_text)
             }
             _ => self.logged(&self.statement_text, &[], true),
         }
