@@ -64,3 +64,25 @@ fn statements_name_the_zone_even_if_it_is_that_of_the_system() {
         assert_eq!(found[0].1.time_zone.as_deref(), Some(zone), "{part}");
     }
 }
+
+/// Where the server writes the definition: in the zone that is logged with it.
+#[test]
+fn defaults_are_in_the_zone_that_goes_with_the_statement() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; SET time_zone = '+05:00'");
+    c.run("CREATE TEMPORARY TABLE a (id INT, ts TIMESTAMP DEFAULT '2020-06-01 00:00:00')");
+    c.run("CREATE TABLE b SELECT * FROM a; CREATE TABLE l LIKE a");
+    c.run("CREATE TABLE s (ts TIMESTAMP DEFAULT '2020-06-01 00:00:00') SELECT 1 AS id");
+    c.run("SET sql_generate_invisible_primary_key = ON");
+    c.run("CREATE TABLE k (ts TIMESTAMP DEFAULT '2020-06-01 00:00:00')");
+    statements(&mut c);
+    for table in ["`b`", "`l`", "`s`", "`k`"] {
+        let found = logged(dir.path(), &format!("CREATE TABLE {table} "));
+        assert_eq!(found.len(), 1, "{table}: {found:?}");
+        let (text, settings) = &found[0];
+        assert_eq!(settings.time_zone.as_deref(), Some("+05:00"), "{text}");
+        assert!(text.contains("DEFAULT '2020-06-01 00:00:00'"), "{text}");
+    }
+}

@@ -16,7 +16,7 @@ use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
 use esker_engine::{Seq, Txn};
-use esker_sql_catalog::catalog::Catalog;
+use esker_sql_catalog::catalog::{Catalog, TableDef, show_create_table};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
@@ -232,9 +232,11 @@ impl Session {
 
     /// CREATE TABLE … SELECT is about to fill its table: logged as the CREATE TABLE that makes it, and its rows.
     /// The definition does not say in which database, so that is the default one of the statement.
-    pub(crate) fn begin_filling(&mut self, schema: &Arc<str>, definition: &str) {
+    pub(crate) fn begin_filling(&mut self, table: &TableDef) {
         self.begin_capture();
+        let schema = &*table.schema;
         if self.logs_about(Some(schema)) {
+            let definition = show_create_table(table, &self.vars.time_zone);
             let settings = self.settings(&[], About::Filled);
             let event = self.query_event(schema, definition.as_bytes(), &settings, true);
             self.capture.push_statement(&event);

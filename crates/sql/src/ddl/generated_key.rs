@@ -189,7 +189,7 @@ pub(super) fn log_definition(
         Some(database) if *database == *def.schema => quoted(&def.name),
         _ => format!("{}.{}", quoted(&def.schema), quoted(&def.name)),
     };
-    let text = definition(def, &name, create.if_not_exists);
+    let text = definition(def, &name, create.if_not_exists, &ctx.eval.time_zone);
     ctx.logged = Some(logged.reworded(text.as_bytes())?);
     Ok(())
 }

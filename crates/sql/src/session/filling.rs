@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
-use esker_sql_catalog::catalog::{TableDef, show_create_table};
-use esker_sql_catalog::codec::UTC;
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{CreateTable, Replication, Statement};
@@ -50,8 +49,7 @@ impl Session {
     }
 
     fn begin_to_fill(&mut self, table: NewTable) -> Result<(), ExecError> {
-        let definition = show_create_table(&table.def, &UTC);
-        self.begin_filling(&table.def.schema.clone(), &definition);
+        self.begin_filling(&table.def);
         self.capture.end_statement(&mut self.txn)?;
         self.filling = Some(table);
         Ok(())

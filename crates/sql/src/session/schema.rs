@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
-use esker_sql_catalog::catalog::{ColumnDef, show_create_table};
-use esker_sql_catalog::codec::UTC;
+use esker_sql_catalog::catalog::ColumnDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_plan::bind::{LockReason, Params};
@@ -272,8 +271,7 @@ impl Session {
         })?;
         let insert = Compiled::Insert(Box::new(insert));
         if !create.temporary {
-            let definition = show_create_table(&table.def, &UTC);
-            self.begin_filling(&table.def.schema.clone(), &definition);
+            self.begin_filling(&table.def);
         }
         let done = self.calling(insert.targets(), insert.beside(), |session| {
             session.execute_change(params, Mode::Thread, |env| insert.run(env))
