@@ -86,3 +86,29 @@ fn defaults_are_in_the_zone_that_goes_with_the_statement() {
         assert!(text.contains("DEFAULT '2020-06-01 00:00:00'"), "{text}");
     }
 }
+
+/// As MySQL does for the same statements: a replica would keep a 1 that another session has set.
+#[test]
+fn definitions_of_tables_say_whether_they_need_a_primary_key() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; SET sql_require_primary_key = 1");
+    c.run("CREATE TABLE a (a INT PRIMARY KEY); SET sql_require_primary_key = 0");
+    c.run("CREATE TABLE b (a INT); ALTER TABLE b ADD b INT; CREATE TABLE c SELECT 1 AS a");
+    c.run("CREATE INDEX i ON b (a); DROP TABLE b");
+    statements(&mut c);
+    for (part, said) in [
+        ("CREATE DATABASE d", None),
+        ("CREATE TABLE a", Some(true)),
+        ("CREATE TABLE b", Some(false)),
+        ("ALTER TABLE b", Some(false)),
+        ("CREATE TABLE `c`", Some(false)),
+        ("CREATE INDEX i", None),
+        ("DROP TABLE `b`", None),
+    ] {
+        let found = logged(dir.path(), part);
+        assert_eq!(found.len(), 1, "{part}: {found:?}");
+        assert_eq!(found[0].1.require_primary_key, said, "{part}");
+    }
+}

@@ -202,8 +202,8 @@ impl Session {
             explicit_defaults: matches!(about, About::Table | About::Other)
                 .then_some(log.explicit_defaults),
             utf8mb4_collation: Some(log.utf8mb4_collation.0),
-            require_primary_key: (about != About::Rows && self.requires_primary_key())
-                .then_some(true),
+            require_primary_key: matches!(about, About::Filled | About::Table)
+                .then(|| self.requires_primary_key()),
             ..Settings::default()
         };
         let mut bytes = Vec::with_capacity(USUAL_SETTINGS_BYTES);
