@@ -153,12 +153,19 @@ impl Session {
         });
     }
 
+    /// When the statement has begun, microseconds since the epoch.
+    fn statement_micros(&self) -> i64 {
+        let begun = || self.context.statement_micros.get();
+        self.vars.fixed_now.unwrap_or_else(begun)
+    }
+
     fn statement_seconds(&self) -> u32 {
-        let micros = self
-            .vars
-            .fixed_now
-            .unwrap_or_else(|| self.context.statement_micros.get());
-        u32::try_from(micros.div_euclid(1_000_000)).unwrap_or(0)
+        u32::try_from(self.statement_micros().div_euclid(1_000_000)).unwrap_or(0)
+    }
+
+    /// The fraction of that second.
+    fn statement_fraction(&self) -> u32 {
+        self.statement_micros().rem_euclid(1_000_000) as u32
     }
 
     /// The settings that a statement of this session depends on. Readers keep those of the statement before for what is
@@ -199,6 +206,8 @@ impl Session {
             )),
             time_zone: (about != About::Rows || log.names_zone).then(zone),
             updated_databases: databases.to_vec(),
+            // What CURRENT_TIMESTAMP(6) is in the rows of a column that is added.
+            micros: (about == About::Table).then(|| self.statement_fraction()),
             explicit_defaults: matches!(about, About::Table | About::Other)
                 .then_some(log.explicit_defaults),
             utf8mb4_collation: Some(log.utf8mb4_collation.0),

@@ -117,6 +117,21 @@ fn definitions_mean_what_they_meant_at_the_source() {
 }
 
 #[test]
+fn columns_that_are_added_have_the_time_of_the_source() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    // One time has a fraction for certain, the other is of the clock.
+    c.run("INSERT INTO d.t VALUES (1, 1); SET timestamp = 1600000000.123456");
+    c.run("ALTER TABLE d.t ADD x TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6), ADD y DATETIME(3) DEFAULT (NOW(3))");
+    assert!(c.value("SELECT x FROM d.t").ends_with(".123456"));
+    c.run(
+        "SET timestamp = DEFAULT; ALTER TABLE d.t ADD z DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6)",
+    );
+    same(&mut c, &replica, &["SELECT x, y, z FROM d.t"]);
+}
+
+#[test]
 fn rows_that_ignore_lets_go_are_in_no_event() {
     let dir = tempfile::tempdir().expect("folder");
     let (source, replica) = pair(dir.path());
