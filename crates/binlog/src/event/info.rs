@@ -19,6 +19,7 @@ fn flags(rows: &Rows<'_>) -> String {
         (rows.ends_statement, " STMT_END_F"),
         (rows.flags.no_foreign_key_checks, " NO_FOREIGN_KEY_CHECKS_F"),
         (rows.flags.relaxed_unique_checks, " RELAXED_UNIQUE_CHECKS_F"),
+        (rows.flags.sql_foreign_keys, " USE_SQL_FOREIGN_KEY_F"),
     ];
     let set = names.iter().filter(|(is_set, _)| *is_set);
     let set: String = set.map(|(_, name)| *name).collect();

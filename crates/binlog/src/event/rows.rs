@@ -25,6 +25,8 @@ const STATEMENT_END: u16 = 1;
 const NO_FOREIGN_KEY_CHECKS: u16 = 2;
 /// `unique_checks = 0`.
 const RELAXED_UNIQUE_CHECKS: u16 = 4;
+/// The session's SQL layer has done what foreign keys demand (MySQL from 9.6 on).
+const SQL_FOREIGN_KEYS: u16 = 16;
 /// Where the flags stand in the body.
 const FLAGS_AT: usize = 6;
 /// Length of nothing, itself included.
@@ -102,6 +104,8 @@ pub struct RowFlags {
     pub no_foreign_key_checks: bool,
     /// `unique_checks = 0`.
     pub relaxed_unique_checks: bool,
+    /// Foreign keys were checked, and what they change in other tables is in events of its own.
+    pub sql_foreign_keys: bool,
 }
 
 /// Begins the body of an event; `after` is there for updates only.
@@ -119,6 +123,9 @@ pub fn begin(
     }
     if flags.relaxed_unique_checks {
         bits |= RELAXED_UNIQUE_CHECKS;
+    }
+    if flags.sql_foreign_keys {
+        bits |= SQL_FOREIGN_KEYS;
     }
     out.u16(bits);
     out.u16(NO_EXTRA);
@@ -304,6 +311,7 @@ impl<'a> Rows<'a> {
             flags: RowFlags {
                 no_foreign_key_checks: flags & NO_FOREIGN_KEY_CHECKS != 0,
                 relaxed_unique_checks: flags & RELAXED_UNIQUE_CHECKS != 0,
+                sql_foreign_keys: flags & SQL_FOREIGN_KEYS != 0,
             },
             kind,
             before,

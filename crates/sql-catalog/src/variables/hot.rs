@@ -316,6 +316,8 @@ impl SessionVars {
                 flags: RowFlags {
                     no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
                     relaxed_unique_checks: !v.named("unique_checks").is_on(),
+                    // What foreign keys change here is not logged: a consumer does it again.
+                    sql_foreign_keys: false,
                 },
                 server_collation: Collation::by_name(v.named("collation_server").as_text()),
                 utf8mb4_collation: Collation::by_name(

@@ -34,6 +34,8 @@ mod checks_tests;
 #[cfg(test)]
 mod defect_tests;
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod source_tables_tests;
 #[cfg(test)]
 mod stranger_tests;

@@ -112,9 +112,10 @@ impl RowStatement<'_> {
         env: &mut DmlEnv<'_>,
     ) -> Result<(), ExecError> {
         for (at, rows) in &self.rows {
-            env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
+            let flags = rows.flags;
+            env.foreign_key_checks = !(flags.no_foreign_key_checks || flags.sql_foreign_keys);
             if let Some(mut capture) = env.log.get() {
-                capture.set_flags(rows.flags);
+                capture.set_flags(flags);
             }
             let changes = rows.rows(&self.maps[*at].1);
             for change in changes.map_err(errors::corrupt_event)? {

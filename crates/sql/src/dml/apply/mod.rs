@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
 //!   they come. Only a column that the event does not know of draws numbers. Generated columns are computed again,
-//!   cascades are carried out again, for events do not have them.
+//!   cascades are carried out again, for events do not have them, unless their flags say so (MySQL from 9.6 on).
 //! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
 //!   goes, and what is gone is no error.
 
