@@ -261,8 +261,10 @@ impl Parser<'_> {
         }
     }
 
-    /// `ALGORITHM [=] word`, `LOCK [=] word`.
+    /// `ALGORITHM [=] word`, `LOCK [=] word`. How a server makes a change is its own affair: another one may have to
+    /// make it in another way, and would refuse it.
     pub(super) fn algorithm_or_lock(&mut self, options: &mut DdlOptions) -> SqlResult<bool> {
+        let start = self.cur.start;
         let Some(kw) = self.eat_any(&[Kw::ALGORITHM, Kw::LOCK]) else {
             return Ok(false);
         };
@@ -289,6 +291,8 @@ impl Parser<'_> {
         } else {
             options.lock = value;
         }
+        let end = self.prev_end;
+        self.unlogged.push(Span { start, end });
         Ok(true)
     }
 
