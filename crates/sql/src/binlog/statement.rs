@@ -60,6 +60,11 @@ fn unreadable(e: &esker_binlog::Error) -> SqlError {
 }
 
 impl LoggedStatement {
+    /// Is there something to log? If not, it says no more than which transaction of another server it is.
+    pub(crate) fn is_logged(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The same in other words.
     pub(crate) fn reworded(self, text: &[u8]) -> SqlResult<Self> {
         let bytes = [&*self.head, &*self.events].concat();

@@ -239,6 +239,11 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
 }
 
 impl<'a> DdlCtx<'a> {
+    /// Will the binary log have the statement's words?
+    fn is_logged(&self) -> bool {
+        self.logged.as_ref().is_some_and(LoggedStatement::is_logged)
+    }
+
     /// Begins the change of the catalog, which takes the statement along to the log.
     fn change(&mut self) -> SqlResult<Change<'a>> {
         let mut change = self.catalog.change();

@@ -22,7 +22,7 @@ use esker_types::{EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value,
 
 use super::values::assign;
 
-pub(crate) use validate::validate;
+pub(crate) use validate::{check_repeatable, validate};
 
 /// A table's own expressions, bound.
 #[derive(Debug, Default)]

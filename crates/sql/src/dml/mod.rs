@@ -62,8 +62,8 @@ pub(crate) use change_fired::ChangedRow;
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::{duplicate_entry, duplicate_number};
 pub(crate) use exprs::{
-    HIDDEN_PREFIX, TableExprs, bind_stored, columns_of_stored, defaults_of_stored, generated_value,
-    type_of_key_part, type_of_stored, validate,
+    HIDDEN_PREFIX, TableExprs, bind_stored, check_repeatable, columns_of_stored,
+    defaults_of_stored, generated_value, type_of_key_part, type_of_stored, validate,
 };
 pub use insert::{CompiledInsert, CompiledLoad};
 pub(crate) use insert::{InsertSteps, StoreStep, as_counter, auto_value};

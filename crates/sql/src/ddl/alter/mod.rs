@@ -24,7 +24,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{StorageEngine, TableDef, same_name};
+use esker_sql_catalog::catalog::{ColumnDef, StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
@@ -39,7 +39,7 @@ use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
 use super::{DdlCtx, DdlDone, checks, doc_id, exchange, partitions, table, tablespace, trigger};
-use crate::dml::validate;
+use crate::dml::{check_repeatable, validate};
 
 use altered::{Altered, Made, Numbers};
 pub(super) use edit::AlterContext;
@@ -337,6 +337,10 @@ fn check_result(
         &built.checks,
         built.kept_checks,
     )?;
+    if ctx.is_logged() {
+        let is_new = |column: &ColumnDef| old.columns.iter().all(|had| had.id != column.id);
+        check_repeatable(ctx.eval, &name.name, &built.columns, is_new)?;
+    }
     if old.temporary {
         return Ok(());
     }

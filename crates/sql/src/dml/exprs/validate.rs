@@ -4,7 +4,7 @@
 //! definition is kept. **Invariant**: every refusal has the number that MySQL gives it.
 
 use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef};
-use esker_sql_plan::expr::Expr;
+use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_types::{EvalCtx, SqlError, SqlResult, errors};
 
 use super::{Binder, hidden_index_name};
@@ -52,6 +52,52 @@ fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
     let column = &columns[read];
     let is_computed = column.generated.is_some() || matches!(column.default, DefaultDef::Expr(_));
     is_computed && read >= at
+}
+
+/// Functions whose values another server cannot know.
+const NOT_REPEATABLE: [&str; 9] = [
+    "current_user",
+    "rand",
+    "random_bytes",
+    "session_user",
+    "sysdate",
+    "system_user",
+    "user",
+    "uuid",
+    "uuid_short",
+];
+
+/// May the rows of a table get the defaults of new columns on a replica again? `is_new` tells these columns.
+///
+/// # Errors
+/// 1674: they would be others there.
+pub(crate) fn check_repeatable(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    is_new: impl Fn(&ColumnDef) -> bool,
+) -> SqlResult<()> {
+    let binder = Binder::new(ctx, table, columns);
+    for column in columns.iter().filter(|column| is_new(column)) {
+        let DefaultDef::Expr(text) = &column.default else {
+            continue;
+        };
+        let mut differs = false;
+        binder.bind(text)?.visit(&mut |e| {
+            differs |= match &e.kind {
+                ExprKind::Func(call) => NOT_REPEATABLE.contains(&call.def.name),
+                // In which order the rows come is not said.
+                ExprKind::SeededRand(..) => true,
+                _ => false,
+            };
+        });
+        if differs {
+            let text = "Statement is unsafe because it uses a system function that may return a different value on \
+                        the replica.";
+            return Err(SqlError::new(1674, "HY000", text));
+        }
+    }
+    Ok(())
 }
 
 /// 3768, 3767.
