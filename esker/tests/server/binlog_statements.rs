@@ -139,6 +139,25 @@ fn rows_get_no_new_column_that_a_replica_cannot_repeat() {
     c.run(&format!("SET sql_log_bin = 0; {}", add("UUID()")));
 }
 
+/// Compared with MySQL 9.7: a table of an engine without transactions, and its rows, are no one transaction there.
+#[test]
+fn tables_in_memory_are_not_filled_where_they_are_made() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d");
+    let create = "CREATE TABLE m ENGINE = MEMORY SELECT 1 AS a";
+    assert_eq!(c.code(create), Some(1786));
+    assert_eq!(c.code("SELECT * FROM m"), Some(1146));
+    c.run("CREATE TEMPORARY TABLE own ENGINE = MEMORY SELECT 1 AS a");
+    c.run(&format!(
+        "SET sql_log_bin = 0; {create}; SET sql_log_bin = 1"
+    ));
+    assert_eq!(c.value("SELECT a FROM m"), "1");
+    let both = "CREATE TABLE s START TRANSACTION AS SELECT 1 AS a";
+    assert_eq!(c.code(both), Some(3979));
+}
+
 /// The setting does not go with the statement, so its words say what it did.
 #[test]
 fn a_generated_primary_key_is_written_out() {

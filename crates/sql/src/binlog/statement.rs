@@ -16,7 +16,7 @@ use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
 use esker_engine::{Seq, Txn};
-use esker_sql_catalog::catalog::{Catalog, TableDef, show_create_table};
+use esker_sql_catalog::catalog::{Catalog, StorageEngine, TableDef, show_create_table};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
@@ -242,6 +242,24 @@ impl Session {
             (true, true) => self.seal_as(What::Empty, None),
             (true, false) => Ok(()),
         }
+    }
+
+    /// May CREATE TABLE … SELECT fill this table? With GTIDs it has to be one transaction in the log, which a replica
+    /// of MySQL refuses where the engine has none (3979).
+    ///
+    /// # Errors
+    /// 1786.
+    pub(crate) fn admit_filling(&self, table: &TableDef) -> SqlResult<()> {
+        let mode = self.context.instance.globals.named("gtid_mode");
+        let has_gtids = mode.as_text().starts_with("ON");
+        if table.engine == StorageEngine::InnoDb
+            || !has_gtids
+            || !self.logs_about(Some(&table.schema))
+        {
+            return Ok(());
+        }
+        let text = "Statement violates GTID consistency: CREATE TABLE ... SELECT.";
+        Err(SqlError::new(1786, "HY000", text))
     }
 
     /// CREATE TABLE … SELECT is about to fill its table: logged as the CREATE TABLE that makes it, and its rows.

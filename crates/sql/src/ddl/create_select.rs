@@ -37,11 +37,16 @@ const INT_DIGITS: u32 = 9;
 /// The name of the new table, locked; None: there is a table already, which was noted.
 ///
 /// # Errors
-/// 1050, 1049, 1044, 3978 with foreign keys.
+/// 1050, 1049, 1044, 3978 with foreign keys, 3979 with START TRANSACTION before a query.
 pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableName>, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
     names::check_table(&name, ctx.user)?;
     create::check_supported(create)?;
+    if create.starts_transaction && create.query.is_some() {
+        let text =
+            "START TRANSACTION clause cannot be used with CREATE TABLE ... AS SELECT statement.";
+        return Err(SqlError::new(3979, "HY000", text).into());
+    }
     if !create.foreign_keys.is_empty() {
         let text = "Foreign key creation is not allowed with CREATE TABLE as SELECT and CREATE TABLE with START \
                     TRANSACTION statement.";

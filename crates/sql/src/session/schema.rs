@@ -271,6 +271,7 @@ impl Session {
         })?;
         let insert = Compiled::Insert(Box::new(insert));
         if !create.temporary {
+            self.admit_filling(&table.def)?;
             self.begin_filling(&table.def);
         }
         let done = self.calling(insert.targets(), insert.beside(), |session| {
