@@ -2,7 +2,8 @@
 //!
 //! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`; `filter` says of
 //! which databases), `statement` (heads, and statements logged as text), `definition` (which schema statements are,
-//! and in which words), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `unlogged`
+//! and in which words), `emptied` (tables that a start
+//! has emptied), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `unlogged`
 //! (GTIDs of a server without binary log), `service`
 //! (the binary log of an instance), `writer` (the thread that follows the durable log and writes files), `two_phase`
 //! (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what statements and
@@ -21,6 +22,7 @@ mod cache;
 mod capture;
 mod definition;
 mod dump;
+mod emptied;
 mod events;
 mod figures;
 mod filter;

@@ -60,6 +60,12 @@ fn unreadable(e: &esker_binlog::Error) -> SqlError {
 }
 
 impl LoggedStatement {
+    /// Of an event and what is said of it.
+    pub(super) fn of(head: Vec<u8>, events: Vec<u8>) -> Self {
+        let mark = None;
+        Self { head, events, mark }
+    }
+
     /// Is there something to log? If not, it says no more than which transaction of another server it is.
     pub(crate) fn is_logged(&self) -> bool {
         !self.events.is_empty()

@@ -135,17 +135,23 @@ fn empty(change: &mut Change<'_>, catalog: &Catalog, old: &TableDef) -> SqlResul
 }
 
 /// At a start, before there are sessions: rows of MEMORY tables are gone. A table that a prepared transaction has
-/// locked keeps its rows, which that transaction may go on to change; `locks` is an empty set.
+/// locked keeps its rows, which that transaction may go on to change; `locks` is an empty set. `log` hears of each
+/// table before it is empty: if the server goes down in between, the next start does both again.
 ///
 /// # Errors
-/// Of the engine; the rows are still there then.
-pub fn empty_memory_tables(catalog: &Catalog, locks: &mut LockSet) -> SqlResult<()> {
+/// Of the engine and of `log`; the rows are still there then.
+pub fn empty_memory_tables(
+    catalog: &Catalog,
+    locks: &mut LockSet,
+    log: impl Fn(&TableDef) -> SqlResult<()>,
+) -> SqlResult<()> {
     let snapshot = catalog.snapshot().clone();
     let is_memory = |t: &&Arc<TableDef>| t.engine == StorageEngine::Memory;
     let mut change = catalog.change();
     let mut emptied = 0;
     for table in snapshot.tables().filter(is_memory) {
         if locks.try_acquire(&table.mdl, MdlMode::Exclusive, MdlDuration::Statement) {
+            log(table)?;
             empty(&mut change, catalog, table)?;
             emptied += 1;
         } else {

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use esker_engine::{Engine, EngineConfig, ForceRecovery, RecoveryMode};
 use esker_sql_catalog::accounts::store::Stored;
 use esker_sql_catalog::accounts::{self, Account, Accounts, Plugin};
-use esker_sql_catalog::catalog::{Catalog, StorageEngine};
+use esker_sql_catalog::catalog::{Catalog, StorageEngine, TableDef};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{Globals, Notes, Setting, StartValues, VarValue};
 use esker_sql_exec::TempSpace;
@@ -289,7 +289,8 @@ impl Instance {
         }
         // Prepared transactions have the locks of their tables.
         self.xids();
-        if let Err(e) = ddl::empty_memory_tables(&self.catalog, &mut self.new_lock_set()) {
+        let log = |table: &TableDef| self.log_emptied(table);
+        if let Err(e) = ddl::empty_memory_tables(&self.catalog, &mut self.new_lock_set(), log) {
             tracing::warn!("MEMORY tables keep their rows: {}", e.message);
         }
     }
