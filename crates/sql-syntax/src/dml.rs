@@ -80,7 +80,7 @@ impl Parser<'_> {
         let value = matches!(self.kw(), Kw::VALUES | Kw::VALUE);
         if value && !self.peek_is(Kw::ROW) {
             self.advance();
-            insert.source = InsertSource::Values(self.list(Self::value_row)?);
+            insert.source = InsertSource::Values(self.value_rows(false)?);
             return self.row_alias(insert);
         }
         if self.at(Kw::VALUES)
@@ -115,11 +115,7 @@ impl Parser<'_> {
     fn row_constructors(&mut self) -> Option<Vec<Vec<Expr>>> {
         let mut ahead = self.clone();
         ahead.advance();
-        let row = |p: &mut Self| {
-            p.expect_kw(Kw::ROW)?;
-            p.value_row()
-        };
-        let rows = ahead.list(row).ok()?;
+        let rows = ahead.value_rows(true).ok()?;
         let goes_on = matches!(
             ahead.kw(),
             Kw::UNION | Kw::EXCEPT | Kw::INTERSECT | Kw::ORDER | Kw::LIMIT

@@ -197,11 +197,7 @@ impl Parser<'_> {
             Kw::VALUES => {
                 self.is_outermost = false;
                 self.advance();
-                let rows = self.list(|p| {
-                    p.expect_kw(Kw::ROW)?;
-                    p.value_row()
-                })?;
-                Ok(QueryBody::Values(rows))
+                Ok(QueryBody::Values(self.value_rows(true)?))
             }
             Kw::TABLE => {
                 self.is_outermost = false;
@@ -212,13 +208,29 @@ impl Parser<'_> {
         }
     }
 
-    /// `(expr | DEFAULT, …)`, possibly empty.
-    pub(super) fn value_row(&mut self) -> SqlResult<Vec<Expr>> {
+    /// `(expr, …), …` of VALUES, each behind ROW if they are `named`.
+    pub(super) fn value_rows(&mut self, named: bool) -> SqlResult<Vec<Vec<Expr>>> {
+        let mut width = 0;
+        self.list(|p| {
+            if named {
+                p.expect_kw(Kw::ROW)?;
+            }
+            let row = p.value_row(width)?;
+            width = row.len();
+            Ok(row)
+        })
+    }
+
+    /// `(expr | DEFAULT, …)`, possibly empty; `width` of them are expected.
+    fn value_row(&mut self, width: usize) -> SqlResult<Vec<Expr>> {
         self.expect(Tok::LParen)?;
-        if self.eat(Tok::RParen) {
-            return Ok(Vec::new());
+        let mut row = Vec::with_capacity(width);
+        if !self.is(Tok::RParen) {
+            row.push(self.expr_or_default()?);
+            while self.eat(Tok::Comma) {
+                row.push(self.expr_or_default()?);
+            }
         }
-        let row = self.list(Self::expr_or_default)?;
         self.expect(Tok::RParen)?;
         Ok(row)
     }
