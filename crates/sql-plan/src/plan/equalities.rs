@@ -18,8 +18,9 @@ pub(super) struct Equalities {
 }
 
 impl Equalities {
-    /// Adds to conjuncts the equalities of columns of different tables that follow from them.
-    pub fn complete(conds: &mut Vec<Expr>, map: &SlotMap) -> Self {
+    /// Adds to conjuncts the equalities of columns that follow from them: of different tables, so that any may come
+    /// first, and of one, because what is joined to it later is compared with only one of them.
+    pub fn complete(conds: &mut Vec<Expr>) -> Self {
         let mut classes: Vec<Vec<Expr>> = Vec::new();
         for cmp in conds.iter().filter_map(equal_integers) {
             let mut class = vec![cmp.left.clone(), cmp.right.clone()];
@@ -42,8 +43,7 @@ impl Equalities {
             equalities.class_of.extend(slots.map(|slot| (slot, nth)));
             for (at, a) in class.iter().enumerate() {
                 for b in &class[at + 1..] {
-                    let is_new = !conds.iter().any(|c| equates(c, a, b));
-                    if is_new && map.tables_of(a) != map.tables_of(b) {
+                    if !conds.iter().any(|c| equates(c, a, b)) {
                         conds.push(equality(a, b));
                     }
                 }

@@ -121,7 +121,7 @@ impl Joiner<'_> {
             .flat_map(|c| implied(c, &self.map))
             .collect();
         group.conds.extend(further);
-        group.equalities = Equalities::complete(&mut group.conds, &self.map);
+        group.equalities = Equalities::complete(&mut group.conds);
         if group.units.len() > 1 {
             let ranges = ImpliedRanges::complete(&mut group.conds);
             self.implied.replace(ranges);
