@@ -221,13 +221,13 @@ fn plan_block(
         strategy: Strategy::Serial,
         estimates,
     };
-    // Rows that are to be changed are wanted as they are stored.
+    cost.looked_at += rows_of_subqueries(&plan);
+    // Rows that are to be changed are wanted as they are stored, with their keys; tasks know columns alone.
     let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
     if block.tables.iter().all(is_read) {
         needed::prune(&mut plan);
+        strategy::decide(&mut plan, env.parallel_rows);
     }
-    cost.looked_at += rows_of_subqueries(&plan);
-    strategy::decide(&mut plan, env.parallel_rows);
     Ok((Root::Block(Arc::new(plan)), locking, cost))
 }
 
