@@ -94,6 +94,7 @@ pub struct SetStep {
 }
 
 /// A bound SELECT.
+#[derive(Clone)]
 pub struct Block {
     /// EXPLAIN's id.
     pub id: u32,
@@ -206,6 +207,7 @@ pub enum JoinType {
 }
 
 /// Grouping.
+#[derive(Clone)]
 pub struct GroupBy {
     /// Keys, over table columns; empty for one group of everything.
     pub keys: Vec<Expr>,
@@ -247,7 +249,7 @@ impl AggCall {
 }
 
 /// The window functions of a block.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Windows {
     /// Windows, each once.
     pub specs: Vec<Window>,

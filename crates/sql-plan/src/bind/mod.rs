@@ -101,6 +101,7 @@ pub use recursive::{RecursiveBody, RecursiveTable};
 pub use rights::column_denied;
 pub use rights::{Need, Restricted};
 pub use select::bind_limit;
+pub(crate) use subquery::move_up;
 pub use view::within_view;
 pub use window::whole_number;
 
@@ -230,6 +231,10 @@ pub struct BindEnv<'a> {
     /// Somewhere around it is a subquery.
     is_in_subquery: Cell<bool>,
     next_subquery: Cell<u32>,
+    /// Bound queries of subqueries, by number: the planner may join them.
+    subqueries: RefCell<HashMap<u32, Rc<BoundQuery>>>,
+    /// Blocks that were planned a second time, with subqueries joined.
+    planned_again: Cell<u32>,
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
     fold_calls: CallStates,
@@ -266,6 +271,9 @@ const MAX_NESTING: u32 = 1000;
 const QUERY_NESTING: u32 = 8;
 /// Most query blocks of a statement with its common table expressions put where they are named.
 const MAX_BLOCKS: u32 = 16_384;
+
+/// Most blocks of a statement that are planned in two forms.
+const MAX_PLANNED_AGAIN: u32 = 64;
 
 /// After so many expressions a long statement asks whether it may go on.
 const EXPRS_PER_LOOK: u32 = 1024;
@@ -325,6 +333,8 @@ impl<'a> BindEnv<'a> {
             place: Cell::new(QueryPlace::Statement),
             is_in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
+            subqueries: RefCell::default(),
+            planned_again: Cell::new(0),
             next_select: Cell::new(0),
             nesting: Cell::default(),
             fold_calls: CallStates::default(),
@@ -472,6 +482,23 @@ impl<'a> BindEnv<'a> {
         let id = self.next_subquery.get();
         self.next_subquery.set(id + 1);
         id
+    }
+
+    /// Keeps what was bound of a subquery.
+    pub(crate) fn keep_subquery(&self, id: u32, bound: Rc<BoundQuery>) {
+        self.subqueries.borrow_mut().insert(id, bound);
+    }
+
+    /// What was bound of a subquery.
+    pub(crate) fn subquery(&self, id: u32) -> Option<Rc<BoundQuery>> {
+        self.subqueries.borrow().get(&id).cloned()
+    }
+
+    /// May one more block be planned a second time? Blocks in blocks would be planned twice as often at each level.
+    pub(crate) fn may_plan_again(&self) -> bool {
+        let planned = self.planned_again.get();
+        self.planned_again.set(planned + 1);
+        planned < MAX_PLANNED_AGAIN
     }
 
     /// Number of the next SELECT, from 1 (EXPLAIN's `id`).

@@ -61,6 +61,7 @@ pub struct ScopeColumn {
 }
 
 /// A table in scope.
+#[derive(Clone)]
 pub struct ScopeTable {
     /// Schema of the name, empty for derived tables.
     pub schema: Arc<str>,

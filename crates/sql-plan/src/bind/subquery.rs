@@ -11,7 +11,7 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::block::Volatility;
+use super::block::{BoundQuery, Volatility};
 use super::query::bind_query;
 use super::scope::{AggRule, Scope};
 use super::window::WindowRule;
@@ -24,7 +24,7 @@ fn bind_inner(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     query: &ast::Query,
-) -> SqlResult<Arc<QueryPlan>> {
+) -> SqlResult<(Rc<BoundQuery>, Arc<QueryPlan>)> {
     if query.into.is_some() {
         return Err(errors::misplaced_into());
     }
@@ -35,7 +35,9 @@ fn bind_inner(
         scope.note_reach(bound.reach - 1);
     }
     scope.note_volatility(bound.volatility);
-    plan_bound(env, &Rc::new(bound))
+    let bound = Rc::new(bound);
+    let plan = plan_bound(env, &bound)?;
+    Ok((bound, plan))
 }
 
 fn make(
@@ -70,7 +72,7 @@ pub(super) fn bind_operand(
     {
         return Ok(reduced);
     }
-    let plan = bind_inner(env, scope, query)?;
+    let (_, plan) = bind_inner(env, scope, query)?;
     let columns = plan.columns.iter().map(|c| (c.ty.clone(), c.coercibility));
     let columns: Vec<_> = columns.collect();
     let id = env.subquery_id();
@@ -159,7 +161,7 @@ fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResu
 }
 
 /// What was read `levels` levels up is of this level now.
-pub(super) fn move_up(e: &mut Expr, levels: u16) {
+pub(crate) fn move_up(e: &mut Expr, levels: u16) {
     match &mut e.kind {
         ExprKind::Outer { depth, slot } if *depth == levels => e.kind = ExprKind::Column(*slot),
         ExprKind::Outer { depth, .. } => *depth -= levels,
@@ -182,13 +184,15 @@ pub(super) fn bind_exists(
     scope: &Scope<'_>,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
-    let plan = match selects_all_of_nothing(query) {
+    let (bound, plan) = match selects_all_of_nothing(query) {
         true => bind_inner(env, scope, &selecting_one(query))?,
         false => bind_inner(env, scope, query)?,
     };
     let ty = crate::expr::bool_type(false);
+    let id = env.subquery_id();
+    env.keep_subquery(id, bound);
     Ok(make(
-        env.subquery_id(),
+        id,
         plan,
         SubqueryForm::Exists,
         ty,
@@ -281,7 +285,7 @@ fn bind_compare(
         } => members,
         one => vec![one],
     };
-    let plan = bind_inner(env, scope, query)?;
+    let (bound, plan) = bind_inner(env, scope, query)?;
     if plan.columns.len() != left.len() {
         return Err(errors::operand_columns(left.len()));
     }
@@ -312,11 +316,7 @@ fn bind_compare(
         all,
         single,
     };
-    Ok(make(
-        env.subquery_id(),
-        plan,
-        form,
-        ty,
-        Coercibility::Numeric,
-    ))
+    let id = env.subquery_id();
+    env.keep_subquery(id, bound);
+    Ok(make(id, plan, form, ty, Coercibility::Numeric))
 }

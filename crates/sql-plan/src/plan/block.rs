@@ -18,7 +18,7 @@ use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
     Source, StageRows, Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown,
-    strategy, window,
+    semi_join, strategy, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -32,6 +32,9 @@ const UNKNOWN_LIMIT: f64 = 100.0;
 const GROUPED: f64 = 0.3;
 /// Rounds assumed of a recursive query.
 const ASSUMED_ROUNDS: f64 = 10.0;
+
+/// Rows that a block with subqueries has to look at before it is tried to join these: less is not worth a second plan.
+const WORTH_JOINING: f64 = 1000.0;
 
 /// What a query costs and gives.
 struct Estimate {
@@ -139,7 +142,27 @@ fn plan_recursive(env: &BindEnv<'_>, body: &RecursiveBody) -> SqlResult<(Root, b
     Ok((Root::Recursive(Box::new(plan)), locking, cost))
 }
 
+/// Plans a block, with subqueries of WHERE as they are or joined, whatever is cheaper.
 fn plan_block(
+    env: &BindEnv<'_>,
+    block: &Block,
+    further: Vec<Expr>,
+) -> SqlResult<(Root, bool, Estimate)> {
+    let asking = plan_as_written(env, block, further.clone())?;
+    if asking.2.looked_at < WORTH_JOINING {
+        return Ok(asking);
+    }
+    match semi_join::joined(env, block) {
+        Some(joined) if env.may_plan_again() => {
+            let joining = plan_as_written(env, &joined, further)?;
+            let is_better = semi_join::is_better(&joining.0, &asking.0);
+            Ok(if is_better { joining } else { asking })
+        }
+        _ => Ok(asking),
+    }
+}
+
+fn plan_as_written(
     env: &BindEnv<'_>,
     block: &Block,
     further: Vec<Expr>,

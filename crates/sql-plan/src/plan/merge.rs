@@ -21,7 +21,7 @@ use crate::bind::{
 use crate::expr::{Expr, ExprKind, fold};
 
 /// Most tables of a block; more are not joined by merging.
-const MOST_TABLES: usize = 61;
+pub(super) const MOST_TABLES: usize = 61;
 /// Most operators of a block's expressions; merging `a + a` of `a + a` of … would double them each time.
 const MOST_OPERATORS: usize = 10_000;
 
