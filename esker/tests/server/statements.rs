@@ -261,6 +261,33 @@ fn a_killed_connection_is_not_answered() {
     assert_eq!(own.code("KILL CONNECTION_ID()"), Some(1317));
 }
 
+/// RELEASE ends the connection behind the reply, which waits for the commit like every other, and drops what follows.
+#[test]
+fn a_commit_that_releases_is_answered_first() {
+    let (server, _dir) = server();
+    let mut other = server.connect();
+    other.run("CREATE TABLE d.t (a INT)");
+    for (a, sql) in [
+        "COMMIT RELEASE",
+        "SET completion_type = 'RELEASE'; COMMIT",
+        "COMMIT AND NO CHAIN RELEASE; INSERT INTO d.t VALUES (100)",
+        "ROLLBACK RELEASE",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut c = server.connect();
+        c.run(&format!("BEGIN; INSERT INTO d.t VALUES ({a})"));
+        c.run(sql);
+        let ended = c.query("SELECT 1", &mut |_| ());
+        assert!(matches!(ended, Err(ClientError::Io(_))), "{sql}: {ended:?}");
+    }
+    assert_eq!(
+        other.value("SELECT GROUP_CONCAT(a ORDER BY a) FROM d.t"),
+        "0,1,2"
+    );
+}
+
 /// GET_LOCK that is killed, or late, is an error; so is a wait that would close a cycle.
 #[test]
 fn waits_for_user_locks_end() {

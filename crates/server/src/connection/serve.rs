@@ -352,7 +352,7 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
             return Err(Gone);
         }
         conn.flush().await?;
-        if is_last {
+        if is_last || session.is_released() {
             return Ok(());
         }
         session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));

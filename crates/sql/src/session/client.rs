@@ -84,6 +84,8 @@ pub(crate) struct ClientFlags {
     pub(crate) multi_statements: bool,
     pub(super) local_files: bool,
     pub(super) interactive: bool,
+    /// COMMIT or ROLLBACK RELEASE: the reply is the connection's last.
+    pub(super) is_released: bool,
 }
 
 impl ClientFlags {
@@ -93,6 +95,7 @@ impl ClientFlags {
             multi_statements: client.multi_statements,
             local_files: client.local_files,
             interactive: client.interactive,
+            is_released: false,
         }
     }
 }

@@ -31,6 +31,11 @@ impl Session {
         self.context.process.is_cut_off()
     }
 
+    /// Does the connection end with the reply (COMMIT RELEASE)?
+    pub fn is_released(&self) -> bool {
+        self.client.is_released
+    }
+
     /// Host as accounts see it.
     pub fn host(&self) -> &str {
         &self.context.host

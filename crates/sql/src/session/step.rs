@@ -138,6 +138,9 @@ impl Session {
             }
             Ok(Done::Ok(info, commit)) => {
                 running.work = Work::Finished;
+                if self.client.is_released {
+                    running.end();
+                }
                 if !self.diagnostics.is_shown() {
                     self.context.row_count.set(info.affected_rows as i64);
                 }

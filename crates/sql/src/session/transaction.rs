@@ -288,7 +288,7 @@ impl Session {
             })?;
         }
         if completion.release.unwrap_or(self.vars.release) {
-            self.context.process.kill(true);
+            self.client.is_released = true;
         }
         Ok(())
     }
