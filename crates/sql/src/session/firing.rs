@@ -331,7 +331,8 @@ impl Session {
     fn apart<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
         let ids = (
             self.context.last_insert_id.get(),
-            self.context.insert_id.get(),
+            // It is for the statement around.
+            self.context.insert_id.replace(0),
         );
         let aside = self.diagnostics.put_aside();
         let calling = self.program.calling.take();

@@ -165,7 +165,7 @@ impl CompiledInsert {
     }
 
     /// 1364 for columns without a value and without a default, before any row is made.
-    fn check_defaults(&self, env: &DmlEnv<'_>) -> SqlResult<()> {
+    pub(super) fn check_defaults(&self, env: &DmlEnv<'_>) -> SqlResult<()> {
         self.unassigned
             .iter()
             .filter(|&&col| self.wants_value(col))

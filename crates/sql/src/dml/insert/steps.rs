@@ -132,6 +132,10 @@ impl CompiledInsert {
     ) -> Result<Option<Vec<Value>>, ExecError> {
         self.resumed(env, steps, |run, steps| {
             (run.env.check_killed)()?;
+            // Only a BEFORE trigger may still give a column its value.
+            if steps.row_number == 0 && self.relaxed.is_none() {
+                self.check_defaults(run.env)?;
+            }
             let is_there = match &self.rows {
                 Rows::Values(rows) => match rows.get(steps.row_number as usize) {
                     None => false,
