@@ -73,7 +73,12 @@ impl Session {
         };
         if let Some(state) = signal.state {
             raised.condition.state = state;
-            (raised.code, raised.message) = default_of(&state);
+            let (code, message) = default_of(&state);
+            raised.code = code;
+            // What is passed on has its text already.
+            if !signal.resignal {
+                raised.message = message;
+            }
             is_warning = state.starts_with(b"01");
         }
         for (item, value) in &signal.items {
