@@ -178,7 +178,47 @@ pub fn time_zone(text: &str) -> SqlResult<TimeZone> {
     parse_time_zone(text)
 }
 
+/// The variables that a stored program brings along, and what follows from them.
+struct OfProgram {
+    sql_mode: SqlMode,
+    charset_client: Charset,
+    collation_connection: Collation,
+    results: Option<Collation>,
+}
+
+impl OfProgram {
+    fn derive(v: &SessionValues) -> Self {
+        let charset = |name| Charset::by_name(v.named(name).as_text());
+        let connection = Collation::by_name(v.named("collation_connection").as_text())
+            .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
+        Self {
+            sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
+            charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
+            collation_connection: connection,
+            // The login and SET NAMES choose the collation too, and the client is told the same one.
+            results: charset("character_set_results")
+                .filter(|c| *c != Charset::Binary)
+                .map(|c| match connection.charset() == c {
+                    true => connection,
+                    false => Collation::default_of(c),
+                }),
+        }
+    }
+}
+
 impl SessionVars {
+    /// The same, but for what a stored program has brought along.
+    pub fn in_program(&self, v: &SessionValues) -> Self {
+        let brought = OfProgram::derive(v);
+        Self {
+            sql_mode: brought.sql_mode,
+            charset_client: brought.charset_client,
+            collation_connection: brought.collation_connection,
+            results: brought.results,
+            ..self.clone()
+        }
+    }
+
     /// The steps of generated numbers.
     pub fn auto_step(&self) -> AutoStep {
         AutoStep {
@@ -222,16 +262,14 @@ impl SessionVars {
         let number = |name| v.named(name).as_u64();
         let seconds = |name| Duration::from_secs(number(name));
         let isolation = v.named("transaction_isolation").as_text().to_owned();
-        let charset = |name| Charset::by_name(v.named(name).as_text());
+        let brought = OfProgram::derive(v);
         let fixed_now = match v.named("timestamp") {
             super::VarValue::Double(d) if *d > 0.0 => Some((*d * 1e6).round() as i64),
             _ => None,
         };
         let limit_ms = number("max_execution_time");
-        let connection = Collation::by_name(v.named("collation_connection").as_text())
-            .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
         Ok(Self {
-            sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
+            sql_mode: brought.sql_mode,
             autocommit: v.named("autocommit").is_on(),
             isolation: match isolation.as_str() {
                 "READ-UNCOMMITTED" => Level::ReadUncommitted,
@@ -243,17 +281,11 @@ impl SessionVars {
             chain: v.named("completion_type").as_text() == "CHAIN",
             release: v.named("completion_type").as_text() == "RELEASE",
             time_zone: time_zone(v.named("time_zone").as_text())?,
-            charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
-            collation_connection: connection,
+            charset_client: brought.charset_client,
+            collation_connection: brought.collation_connection,
             block_encryption: BlockMode::by_name(v.named("block_encryption_mode").as_text())
                 .unwrap_or_default(),
-            // The login and SET NAMES choose the collation too, and the client is told the same one.
-            results: charset("character_set_results")
-                .filter(|c| *c != Charset::Binary)
-                .map(|c| match connection.charset() == c {
-                    true => connection,
-                    false => Collation::default_of(c),
-                }),
+            results: brought.results,
             auto_increment_increment: number("auto_increment_increment"),
             auto_increment_offset: number("auto_increment_offset"),
             auto_increment_interval: match v.named("esker_auto_increment_persistent").is_on() {

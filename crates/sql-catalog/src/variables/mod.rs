@@ -46,6 +46,12 @@ pub static VARS: LazyLock<Vec<&'static VarDef>> = LazyLock::new(|| {
     all
 });
 
+/// Where each variable is in [`VARS`].
+static PLACES: LazyLock<HashMap<&'static str, VarId>> = LazyLock::new(|| {
+    let ids = VarId::all().map(|id| (id.def().name, id));
+    ids.collect()
+});
+
 /// Index of a variable in [`VARS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarId(u16);
@@ -61,9 +67,7 @@ impl VarId {
             true => Cow::Owned(name.to_ascii_lowercase()),
             false => Cow::Borrowed(name),
         };
-        VARS.binary_search_by(|def| def.name.cmp(&*lower))
-            .map(|i| Self(i as u16))
-            .map_err(|_| unknown(name))
+        PLACES.get(&*lower).copied().ok_or_else(|| unknown(name))
     }
 
     /// The definition.

@@ -455,6 +455,7 @@ impl Session {
             self.context.rebind();
         }
         self.vars = vars;
+        self.program.forget_outer_vars();
         self.note_vars();
         Ok(())
     }

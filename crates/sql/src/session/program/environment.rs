@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::ProgramSettings;
-use esker_sql_catalog::variables::{VarId, VarValue};
+use esker_sql_catalog::variables::{SessionVars, VarId, VarValue};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
 use super::super::context::Actor;
@@ -22,11 +22,17 @@ pub(super) struct Environment {
     database: Option<Arc<str>>,
     /// Settings as they were outside: a program may set them again.
     variables: Vec<(VarId, VarValue)>,
+    /// The hot copies outside, if they are other ones inside and no variable was set there.
+    vars: Option<SessionVars>,
     /// Bindings outside and inside.
     binding: (u64, u64),
 }
 
 impl Environment {
+    pub(super) fn forget_vars(&mut self) {
+        self.vars = None;
+    }
+
     /// Does the program act as somebody else?
     pub(super) fn has_actor(&self) -> bool {
         self.actor.is_some()
@@ -50,6 +56,7 @@ impl Session {
             actor: actor.map(|actor| self.context.swap_actor(actor)),
             database: self.context.database.replace(schema.clone()),
             variables: Vec::with_capacity(KEPT.len() + 1),
+            vars: None,
             binding: (outside, 0),
         });
         if let Err(e) = self.adopt(settings) {
@@ -85,10 +92,14 @@ impl Session {
                 environment.variables.push(before);
             }
         }
-        match is_changed {
-            true => self.refresh_vars(),
-            false => Ok(()),
+        if is_changed {
+            let inside = self.vars.in_program(&self.values);
+            let outside = std::mem::replace(&mut self.vars, inside);
+            if let Some(environment) = self.program.outer.last_mut() {
+                environment.vars = Some(outside);
+            }
         }
+        Ok(())
     }
 
     /// Lifts sql_select_limit for the procedure that is entered: it is for the caller's queries, as what the procedure
@@ -124,9 +135,12 @@ impl Session {
             }
         }
         let inside = self.context.binding;
-        if is_changed {
-            self.refresh_vars()
-                .expect("values that were in force before the program");
+        match environment.vars {
+            Some(vars) => self.vars = vars,
+            None if is_changed => self
+                .refresh_vars()
+                .expect("values that were in force before the program"),
+            None => {}
         }
         match inside == environment.binding.1 {
             true => self.context.binding = environment.binding.0,

@@ -77,6 +77,13 @@ impl ProgramState {
         !self.outer.is_empty()
     }
 
+    /// A variable was set: the hot copies of what is outside have to be derived anew.
+    pub(super) fn forget_outer_vars(&mut self) {
+        for environment in &mut self.outer {
+            environment.forget_vars();
+        }
+    }
+
     /// Is what runs a part of a statement, with whose end it will be committed?
     pub(super) fn is_nested(&self) -> bool {
         !self.inside.is_empty()
