@@ -28,6 +28,10 @@ pub(super) const WIDE_ENTRY_BYTES: u32 = 200;
 
 /// A point lookup in a small table: memtables, filters, the path down the levels.
 pub(super) const SEEK: f64 = 5.0;
+/// Running a correlated subquery once, beside the rows that it looks at.
+pub(super) const SUBQUERY_RUN: f64 = 25.0;
+/// Taking a row into a derived table or a set of distinct rows: its key is made, hashed and copied.
+pub(super) const KEPT_ROW: f64 = 15.0;
 /// Seeks per entry of an index that is not covering: neighbours in the index lie anywhere in the clustered tree.
 pub(super) const LOOKUPS_PER_ENTRY: f64 = 2.0;
 /// Seeks to count a range from metadata: only the extents at its ends are read.

@@ -22,9 +22,9 @@ use esker_types::cmp::CmpKind;
 
 use super::block::rows_out;
 use super::conds::split;
-use super::cost::SEEK;
+use super::cost::{KEPT_ROW, SEEK, SUBQUERY_RUN};
 use super::merge::{MOST_TABLES, is_repeatable};
-use super::{AccessKind, BlockPlan, JoinMethod, Node, Root, Source};
+use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, Source};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind,
     Volatility, move_up,
@@ -89,17 +89,19 @@ pub(super) fn is_better(joining: &Root, asking: &Root) -> bool {
     }
 }
 
-/// What a block costs: rows that are read, and openings of indexes and of subqueries.
+/// What a block costs: rows that are read and kept, and openings of indexes and of subqueries.
 fn effort(block: &BlockPlan) -> f64 {
     let rows = rows_out(&block.source).max(1.0);
     let mut subqueries = 0.0;
     block.each_expr(&mut |expr| {
-        expr.visit(&mut |e| match &e.kind {
-            ExprKind::Subquery(query) if query.correlated => {
-                subqueries += rows * (SEEK + query.plan.cost_rows);
+        expr.visit(&mut |e| {
+            if let ExprKind::Subquery(query) = &e.kind {
+                let plan = &query.plan;
+                subqueries += match query.correlated {
+                    true => rows * (SUBQUERY_RUN + plan.cost_rows),
+                    false => plan.cost_rows + plan.rows * KEPT_ROW,
+                };
             }
-            ExprKind::Subquery(query) => subqueries += query.plan.cost_rows,
-            _ => {}
         });
     });
     subqueries + effort_of_joins(&block.source)
@@ -110,7 +112,9 @@ fn effort_of_joins(node: &Node) -> f64 {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(input, _) => effort_of_joins(input),
         Node::Scan(scan) => match &scan.source {
-            Source::Derived(plan) | Source::Shared(_, plan) => plan.cost_rows,
+            Source::Derived(plan) | Source::Shared(_, plan) => {
+                plan.cost_rows + rows_kept(plan) * KEPT_ROW
+            }
             Source::Base { access, .. } if !matches!(access.kind, AccessKind::Full) => {
                 SEEK + scan.rows_in
             }
@@ -123,6 +127,14 @@ fn effort_of_joins(node: &Node) -> f64 {
                 _ => left + right,
             }
         }
+    }
+}
+
+/// Rows that a derived table is filled with, before those that are the same are left out.
+fn rows_kept(plan: &QueryPlan) -> f64 {
+    match &plan.root {
+        Root::Block(block) => block.estimates.kept,
+        _ => plan.rows,
     }
 }
 
