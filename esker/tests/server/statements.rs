@@ -282,9 +282,18 @@ fn a_commit_that_releases_is_answered_first() {
         let ended = c.query("SELECT 1", &mut |_| ());
         assert!(matches!(ended, Err(ClientError::Io(_))), "{sql}: {ended:?}");
     }
+    // A program ends there.
+    other.run("CREATE PROCEDURE d.p() BEGIN INSERT INTO d.t VALUES (7); COMMIT RELEASE; INSERT INTO d.t VALUES (8); END");
+    let mut c = server.connect();
+    c.run("SET autocommit = 0");
+    assert_eq!(c.code("CALL d.p()"), Some(1317));
+    assert!(matches!(
+        c.query("SELECT 1", &mut |_| ()),
+        Err(ClientError::Io(_))
+    ));
     assert_eq!(
         other.value("SELECT GROUP_CONCAT(a ORDER BY a) FROM d.t"),
-        "0,1,2"
+        "0,1,2,7"
     );
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_sql_catalog::catalog::RoutineDef;
-use esker_sql_catalog::exec_error::{ExecError, INTERRUPTED};
+use esker_sql_catalog::exec_error::{ExecError, INTERRUPTED, interrupted};
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
 use esker_sql_exec::Reserved;
 use esker_types::{Level, SqlError, SqlType, Value, Warning, errors};
@@ -190,6 +190,9 @@ impl Session {
         }
         loop {
             self.context.check()?;
+            if self.client.is_released {
+                return Err(interrupted().into());
+            }
             let Some(frame) = machine.frames.last() else {
                 return Ok(self.machine_ends(machine));
             };
