@@ -297,6 +297,35 @@ fn a_commit_that_releases_is_answered_first() {
     );
 }
 
+/// Below REPEATABLE READ rows that a subquery of WHERE leaves out stay free, whether it is asked or joined.
+#[test]
+fn rows_that_a_subquery_leaves_out_are_not_locked() {
+    let (server, _dir) = server();
+    let mut a = server.connect();
+    a.run(
+        "USE d;
+         CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT);
+         CREATE TABLE u (a INT);
+         INSERT INTO t WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r WHERE i < 300) SELECT i, i, 0 FROM r;
+         INSERT INTO u SELECT id * 2 FROM t;
+         ANALYZE TABLE t, u;
+         SET transaction_isolation = 'READ-COMMITTED'",
+    );
+    let mut b = server.connect();
+    b.run("USE d; SET transaction_isolation = 'READ-COMMITTED'");
+    for sql in [
+        "UPDATE t SET b = b + 1 WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)",
+        "DELETE FROM t WHERE a IN (SELECT a FROM u)",
+        "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a) FOR UPDATE",
+    ] {
+        a.run("BEGIN");
+        a.run(sql);
+        let free = b.value("SELECT COUNT(*) FROM (SELECT id FROM t FOR UPDATE SKIP LOCKED) q");
+        assert_eq!(free, "150", "{sql}");
+        a.run("ROLLBACK");
+    }
+}
+
 /// GET_LOCK that is killed, or late, is an error; so is a wait that would close a cycle.
 #[test]
 fn waits_for_user_locks_end() {

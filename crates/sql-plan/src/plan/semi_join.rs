@@ -20,11 +20,11 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_types::SqlType;
 use esker_types::cmp::CmpKind;
 
-use super::block::rows_out;
+use super::block::{limit_value, rows_out};
 use super::conds::split;
 use super::cost::{KEPT_ROW, SEEK, SUBQUERY_RUN};
 use super::merge::{MOST_TABLES, is_repeatable};
-use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, Source};
+use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind,
     Volatility, move_up,
@@ -33,6 +33,16 @@ use crate::expr::{Cmp, CmpOp, Expr, ExprKind, Subquery, SubqueryForm, Test, rowk
 
 /// By what factor joining has to be cheaper: a scan that asks may be parallel, and estimates of joins are rougher.
 const GAIN: f64 = 1.5;
+
+/// Rows that are asked about for each one that LIMIT wants.
+const ASKED_PER_ROW: f64 = 4.0;
+/// The alias of a joined subquery is this, its number, and `>`.
+const ALIAS: &str = "<subquery";
+
+/// Is it the scan of a joined subquery?
+pub(super) fn is_joined(scan: &ScanPlan) -> bool {
+    scan.alias.starts_with(ALIAS)
+}
 
 /// A subquery that is joined.
 struct Joined {
@@ -55,7 +65,12 @@ struct Key {
 /// The block with its subqueries joined; `None` if there is none that can be.
 pub(super) fn joined(env: &BindEnv<'_>, block: &Block) -> Option<Block> {
     let filter = block.filter.as_ref()?;
-    if block.join.is_none() || block.straight_join || !block.windows.calls.is_empty() {
+    // What runs again for other rows would fill its joined subqueries again.
+    if block.join.is_none()
+        || block.straight_join
+        || !block.windows.calls.is_empty()
+        || block_reads_outside(block)
+    {
         return None;
     }
     let mut conds = Vec::new();
@@ -84,14 +99,49 @@ pub(super) fn joined(env: &BindEnv<'_>, block: &Block) -> Option<Block> {
 /// Is the plan with joined subqueries better than the one that asks them?
 pub(super) fn is_better(joining: &Root, asking: &Root) -> bool {
     match (joining, asking) {
-        (Root::Block(joining), Root::Block(asking)) => effort(joining) * GAIN < effort(asking),
+        (Root::Block(joining), Root::Block(asking)) => {
+            locks_by_key(&joining.source) && effort(joining) * GAIN < effort(asking)
+        }
         _ => false,
+    }
+}
+
+/// Are rows that are locked found by a key? A condition that a scan evaluates decides before its row is locked for
+/// good, or gives the lock back below REPEATABLE READ; a join comes later.
+fn locks_by_key(node: &Node) -> bool {
+    match node {
+        Node::Once | Node::Nothing(_) => true,
+        Node::Filter(input, _) => locks_by_key(input),
+        Node::Join(join) => locks_by_key(&join.left) && locks_by_key(&join.right),
+        Node::Scan(scan) => match &scan.source {
+            Source::Base { access, .. } => {
+                scan.lock.is_none() || !matches!(access.kind, AccessKind::Full)
+            }
+            _ => true,
+        },
+    }
+}
+
+/// Rows of a block's joins that are asked about; a LIMIT without an order needs the first of them only.
+fn rows_asked(block: &BlockPlan) -> f64 {
+    let rows = rows_out(&block.source).max(1.0);
+    let ends_early = block.order.is_empty()
+        && block.group.is_none()
+        && !block.distinct
+        && !block.calc_found_rows;
+    let number = |e: &Expr| limit_value(e).map_or(f64::INFINITY, |n| n as f64);
+    match &block.limit {
+        Some(limit) if ends_early => {
+            let wanted = number(&limit.count) + limit.offset.as_ref().map_or(0.0, number);
+            rows.min(wanted * ASKED_PER_ROW)
+        }
+        _ => rows,
     }
 }
 
 /// What a block costs: rows that are read and kept, and openings of indexes and of subqueries.
 fn effort(block: &BlockPlan) -> f64 {
-    let rows = rows_out(&block.source).max(1.0);
+    let rows = rows_asked(block);
     let mut subqueries = 0.0;
     block.each_expr(&mut |expr| {
         expr.visit(&mut |e| {
@@ -216,7 +266,7 @@ impl Joined {
             meta: column.clone(),
             invisible: true,
         });
-        let alias = format!("<subquery{}>", inner.id).into();
+        let alias = format!("{ALIAS}{}>", inner.id).into();
         let kind = TableKind::Derived(Rc::clone(&self.rows));
         let table = ScopeTable::with_columns("".into(), alias, kind, columns.collect());
         let slots = (first..).take(self.keys.len());

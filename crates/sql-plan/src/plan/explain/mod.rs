@@ -23,6 +23,7 @@ use esker_types::{SqlType, TypeKind, Value};
 pub use parallel::{Outside, ParallelEstimate, SERIAL, Shared};
 
 use super::profile::Profile;
+use super::semi_join::is_joined;
 use super::stats::key_len;
 use super::{
     AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
@@ -452,6 +453,8 @@ fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inn
                 out.push(Inner {
                     kind: if scan.lateral {
                         "DEPENDENT DERIVED"
+                    } else if is_joined(scan) {
+                        "MATERIALIZED"
                     } else {
                         "DERIVED"
                     },
@@ -609,7 +612,10 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
             }
         }
         Source::Derived(plan) | Source::Shared(_, plan) => {
-            line.table = Some(format!("<derived{}>", first_id(plan)));
+            line.table = Some(match is_joined(scan) {
+                true => scan.alias.to_string(),
+                false => format!("<derived{}>", first_id(plan)),
+            });
             if !scan.conds.is_empty() {
                 add_extra(&mut line, "Using where");
             }
