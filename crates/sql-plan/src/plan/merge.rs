@@ -341,7 +341,7 @@ fn is_fixed(node: &JoinNode, table: usize) -> bool {
 }
 
 /// Every expression over the rows of a block.
-fn exprs(block: &Block) -> impl Iterator<Item = &Expr> {
+pub(super) fn exprs(block: &Block) -> impl Iterator<Item = &Expr> {
     let mut ons = Vec::new();
     if let Some(join) = &block.join {
         join.conditions(&mut ons);

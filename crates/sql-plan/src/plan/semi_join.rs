@@ -23,7 +23,7 @@ use esker_types::cmp::CmpKind;
 use super::block::{limit_value, rows_out};
 use super::conds::split;
 use super::cost::{KEPT_ROW, SEEK, SUBQUERY_RUN};
-use super::merge::{MOST_TABLES, is_repeatable};
+use super::merge::{MOST_TABLES, exprs, is_repeatable};
 use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind,
@@ -423,19 +423,10 @@ fn column_name(block: &Block, e: &Expr) -> Option<Arc<str>> {
 
 /// Does any part of the block read a row outside?
 fn block_reads_outside(block: &Block) -> bool {
-    let mut exprs: Vec<&Expr> = block.filter.iter().chain(&block.output).collect();
-    exprs.extend(block.having.iter());
-    if let Some(join) = &block.join {
-        join.conditions(&mut exprs);
-    }
-    if let Some(group) = &block.group {
-        exprs.extend(&group.keys);
-        exprs.extend(group.aggs.iter().flat_map(|agg| &agg.args));
-    }
     let is_open = |table: &ScopeTable| match &table.kind {
         TableKind::Derived(query) => query.reach > 0,
         TableKind::Base(_) | TableKind::Virtual(_) => false,
         TableKind::Json(_) | TableKind::Recursive(_) | TableKind::Row => true,
     };
-    block.tables.iter().any(is_open) || exprs.into_iter().any(reads_outside)
+    block.tables.iter().any(is_open) || exprs(block).any(reads_outside)
 }

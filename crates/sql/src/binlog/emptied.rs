@@ -23,7 +23,7 @@ impl Instance {
             Some(settings) => settings.filter().leaves_out(&table.schema),
             None => true,
         };
-        if is_left_out || !self.binlog.is_on() || self.globals.named("read_only").is_on() {
+        if is_left_out || !self.binlog.is_on() || self.globals.is_read_only() {
             return Ok(());
         }
         self.emptied(table).commit_alone(&self.catalog).map(|_| ())
