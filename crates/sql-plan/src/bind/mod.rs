@@ -494,7 +494,7 @@ impl<'a> BindEnv<'a> {
         self.subqueries.borrow().get(&id).cloned()
     }
 
-    /// May one more block be planned a second time? Blocks in blocks would be planned twice as often at each level.
+    /// May one more block be planned a second time? One in another is planned again with each that is around it.
     pub(crate) fn may_plan_again(&self) -> bool {
         let planned = self.planned_again.get();
         self.planned_again.set(planned + 1);
