@@ -226,6 +226,20 @@ fn every_column_type_at_its_limits() {
             c.query_drop(upsert).await.expect("upsert");
             assert_eq!(c.last_insert_id(), Some(1));
         }
+        // Rows of a query tell of no number that they have found.
+        c.query_drop("INSERT INTO u (v) SELECT 7 ON DUPLICATE KEY UPDATE v = 8")
+            .await
+            .expect("upsert");
+        assert_eq!(c.last_insert_id(), None);
+        c.query_drop("CREATE TRIGGER b BEFORE INSERT ON u FOR EACH ROW SET @seen = NEW.v")
+            .await
+            .expect("trigger");
+        c.query_drop(
+            "INSERT INTO u (v) VALUES (8) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)",
+        )
+        .await
+        .expect("upsert");
+        assert_eq!(c.last_insert_id(), Some(1));
         let got: Vec<Row> = c
             .exec(format!("SELECT {names} FROM t ORDER BY id"), ())
             .await

@@ -31,7 +31,7 @@ pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Ex
         Literal::Str {
             bytes,
             charset: None,
-        } => string(bytes, env.ctx.collation_connection),
+        } => string(bytes, env.literal_collation()),
         Literal::Hex {
             bytes,
             charset: None,
@@ -372,7 +372,7 @@ fn decimal_type(ty: &DataType) -> SqlResult<SqlType> {
 fn character_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
     let collation = match &ty.charset {
         Some(name) => charset_named(name)?.default_collation(),
-        None => env.ctx.collation_connection,
+        None => env.literal_collation(),
     };
     let collation = if ty.binary {
         collation.bin_of()

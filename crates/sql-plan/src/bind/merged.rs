@@ -27,7 +27,7 @@ use super::query::{define_ctes, table_as_select};
 use super::rights::{Need, Restricted};
 use super::scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 use super::select::bind_items;
-use super::view::{as_seen_outside, invalid, query_of, within_view};
+use super::view::{as_seen_outside, invalid, within_query_of};
 use super::{BindEnv, QueryPlace, TableSource, errors};
 use crate::expr::{Expr, ExprKind};
 
@@ -78,16 +78,11 @@ pub(super) fn merge(
     view: &Arc<ViewDef>,
     alias: Option<&str>,
 ) -> SqlResult<Option<Merged>> {
-    let inside = within_view(env, &view.schema, &view.name, || {
-        env.names.enter_view(view)?;
-        let inside = query_of(view).and_then(|query| {
-            let _level = env.enter_query()?;
-            env.within(QueryPlace::Derived, || {
-                bind_inside(env, need, &query, scope.width())
-            })
-        });
-        env.names.leave_view();
-        inside
+    let inside = within_query_of(env, view, |query| {
+        let _level = env.enter_query()?;
+        env.within(QueryPlace::Derived, || {
+            bind_inside(env, need, query, scope.width())
+        })
     });
     let inside = inside.map_err(|e| as_seen_outside(view, e))?;
     if inside.columns.len() != view.columns.len() {

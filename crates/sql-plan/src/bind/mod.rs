@@ -226,6 +226,8 @@ pub struct BindEnv<'a> {
     reads: RefCell<Vec<(esker_sql_catalog::catalog::TableId, bool)>>,
     /// Views whose queries are being bound, the outermost first.
     views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
+    /// The collation of literals in the view that is being bound.
+    literals: Cell<Option<Collation>>,
     /// Where the query being bound stands.
     place: Cell<QueryPlace>,
     /// Somewhere around it is a subquery.
@@ -330,6 +332,7 @@ impl<'a> BindEnv<'a> {
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
+            literals: Cell::new(None),
             place: Cell::new(QueryPlace::Statement),
             is_in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
@@ -351,6 +354,13 @@ impl<'a> BindEnv<'a> {
         env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());
         env
+    }
+
+    /// The collation of literals, and of CAST to CHAR without another: the session's, in a view that of the session
+    /// that created it.
+    pub(crate) fn literal_collation(&self) -> Collation {
+        let of_view = self.literals.get();
+        of_view.unwrap_or(self.ctx.collation_connection)
     }
 
     /// The statement assigns a user variable: what reads it from here on gets text of this collation.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::ViewDef;
 use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult};
 
 use super::from::from_query;
@@ -28,17 +29,12 @@ pub(super) fn table(
     view: &Arc<ViewDef>,
     alias: Option<&str>,
 ) -> SqlResult<ScopeTable> {
-    let bound = within_view(env, &view.schema, &view.name, || {
-        env.names.enter_view(view)?;
-        let bound = query_of(view).and_then(|query| {
-            let _level = env.enter_query()?;
-            let name = alias.unwrap_or(&view.name);
-            env.locks.within_view((&view.schema, name), || {
-                env.within(QueryPlace::Derived, || bind_query(env, &query, None, None))
-            })
-        });
-        env.names.leave_view();
-        bound
+    let bound = within_query_of(env, view, |query| {
+        let _level = env.enter_query()?;
+        let name = alias.unwrap_or(&view.name);
+        env.locks.within_view((&view.schema, name), || {
+            env.within(QueryPlace::Derived, || bind_query(env, query, None, None))
+        })
     });
     let bound = bound.map_err(|e| as_seen_outside(view, e))?;
     if bound.columns.len() != view.columns.len() {
@@ -90,7 +86,23 @@ pub fn within_view<T>(
     result
 }
 
-pub(super) fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
+/// Runs `bind`, which binds the stored query of a view, where its names and literals are those of its creator.
+pub(super) fn within_query_of<T>(
+    env: &BindEnv<'_>,
+    view: &ViewDef,
+    bind: impl FnOnce(&ast::Query) -> SqlResult<T>,
+) -> SqlResult<T> {
+    within_view(env, &view.schema, &view.name, || {
+        env.names.enter_view(view)?;
+        let around = env.literals.replace(Collation::by_name(&view.charset.1));
+        let bound = query_of(view).and_then(|query| bind(&query));
+        env.literals.set(around);
+        env.names.leave_view();
+        bound
+    })
+}
+
+fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
     let options = ParseOptions {
         sql_mode: sql_mode_of(&view.sql_mode),
         ..ParseOptions::default()

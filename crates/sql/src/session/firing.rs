@@ -58,6 +58,8 @@ pub(super) struct Firing {
     used: Vec<Vec<TableId>>,
     /// Those of a table, by it and the version of its definition; a statement takes them out while it runs.
     kept: HashMap<(TableId, u64), Vec<Fired>>,
+    /// What the innermost of these statements has told LAST_INSERT_ID(…) in its steps so far.
+    told_insert_id: Option<u64>,
 }
 
 /// The triggers of each table that a statement changes.
@@ -161,7 +163,9 @@ impl Session {
         let mut triggers = taken.collect::<SqlResult<Triggers>>()?;
         let done = self.as_statement(|session| {
             session.firing.used.push(used);
+            let around = session.firing.told_insert_id.take();
             let done = run(session, &mut triggers);
+            session.firing.told_insert_id = around;
             session.firing.used.truncate(depth);
             done
         });
@@ -179,7 +183,16 @@ impl Session {
         params: &[Value],
         step: impl FnOnce(&mut DmlEnv<'_>) -> Result<R, ExecError>,
     ) -> Result<R, ExecError> {
-        self.execute_change(params, Mode::Thread, step)
+        let mut told = self.firing.told_insert_id;
+        let done = self.execute_change(params, Mode::Thread, |env| {
+            let diagnostics = &env.ctx.diagnostics;
+            diagnostics.told_insert_id.set(told);
+            let done = step(env);
+            told = diagnostics.told_insert_id.get();
+            done
+        });
+        self.firing.told_insert_id = told;
+        done
     }
 
     fn insert_firing(

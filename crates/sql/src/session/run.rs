@@ -335,9 +335,6 @@ impl Session {
         if vars.len() != columns.len() {
             return Err(errors::select_columns_differ());
         }
-        if rows.len() > 1 {
-            return Err(errors::too_many_rows());
-        }
         let count = rows.len() as u64;
         match rows.into_iter().next() {
             Some(row) => {
@@ -352,6 +349,10 @@ impl Session {
                 let text = "No data - zero rows fetched, selected, or processed".to_owned();
                 self.warn(esker_types::Level::Warning, 1329, text);
             }
+        }
+        if count > 1 {
+            // The variables have the values of the first row.
+            return Err(errors::too_many_rows());
         }
         let seq = self.end_statement(true)?;
         Ok(Done::Ok(

@@ -674,12 +674,12 @@ impl Run<'_, '_> {
         // A view that does not show the column does not tell of its numbers.
         let view = self.insert.view.as_ref();
         let shows_number = view.is_none_or(|v| table.auto_column.is_some_and(|col| v.shows(col)));
-        let insert_id = match self.insert.rows {
-            Rows::File => 0,
-            _ => {
-                let told = self.env.ctx.diagnostics.told_insert_id.get();
-                self.auto.first.or(told).unwrap_or(self.auto.last)
-            }
+        let told = self.env.ctx.diagnostics.told_insert_id.get();
+        let insert_id = match (&self.insert.rows, &self.insert.on_conflict) {
+            (Rows::File, _) => 0,
+            // Nobody hears of numbers that rows of a query have brought.
+            (Rows::Query(..), OnConflict::Update) => self.auto.first.or(told).unwrap_or(0),
+            _ => self.auto.first.or(told).unwrap_or(self.auto.last),
         };
         Ok(DmlDone {
             affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,

@@ -17,7 +17,7 @@ use super::run::{Attempt, Counts, QUERY_ROWS, Run, auto_value, decode_row};
 use super::{CompiledInsert, OnConflict, Rows};
 use crate::dml::change_fired::{ChangedRow, accepted, is_null_refused};
 use crate::dml::logged::Replaced;
-use crate::dml::values::unset_value;
+use crate::dml::values::{null_for, unset_value};
 use crate::dml::write::Conflict;
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
@@ -331,6 +331,9 @@ impl Run<'_, '_> {
                         insert.no_default(self.env.ctx, col)?;
                     }
                     unset_value(&column.ty)
+                }
+                Value::Null if insert.ignore && matches!(insert.rows, Rows::Query(..)) => {
+                    null_for(self.env.ctx, column, true)?
                 }
                 value => accepted(self.env.ctx, (column, value), &self.row[col], self.lenient)?,
             };

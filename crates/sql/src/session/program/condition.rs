@@ -204,6 +204,7 @@ impl Session {
                     // It is told beside what is there.
                     let e = errors::wrong_condition_number();
                     self.diagnostics.record(&self.vars, &e);
+                    self.context.row_count.set(-1);
                     return Ok(ok(0));
                 };
                 for (target, item) in items {

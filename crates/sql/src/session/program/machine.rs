@@ -360,6 +360,8 @@ impl Session {
         }
         self.program.gives_out_params = false;
         let affected_rows = u64::try_from(self.context.row_count.get()).unwrap_or(0);
+        // Whatever the program's last statement was, CALL has a count of its own.
+        self.context.row_count.set(affected_rows as i64);
         let info = OkInfo {
             affected_rows,
             ..OkInfo::default()

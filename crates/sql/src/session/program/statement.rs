@@ -112,7 +112,9 @@ impl Session {
     fn rows_of(&mut self, machine: &mut Machine, done: Done) -> Result<Option<Rows>, ExecError> {
         let (columns, mut work) = match done {
             Done::Ok(info, seq) => {
-                self.context.row_count.set(info.affected_rows as i64);
+                if !self.diagnostics.is_shown() {
+                    self.context.row_count.set(info.affected_rows as i64);
+                }
                 machine.depends_on = machine.depends_on.max(seq);
                 return Ok(None);
             }
@@ -148,9 +150,7 @@ impl Session {
         if columns.len() != into.len() {
             return Err(errors::select_columns_differ().into());
         }
-        if rows.len() > 1 {
-            return Err(errors::too_many_rows().into());
-        }
+        let count = rows.len();
         let Some(row) = rows.into_iter().next() else {
             let e = errors::no_data();
             self.warn(Level::Warning, e.code, e.message);
@@ -159,6 +159,10 @@ impl Session {
         let frame = machine.frames.last_mut().expect("its program runs");
         for ((to, value), column) in into.iter().zip(row).zip(columns.iter()) {
             self.assign(frame, to, (value, column.ty.clone()))?;
+        }
+        if count > 1 {
+            // The variables have the values of the first row.
+            return Err(errors::too_many_rows().into());
         }
         self.context.row_count.set(1);
         Ok(())
@@ -171,8 +175,11 @@ impl Session {
         sql: &Sql,
     ) -> Result<OpenCursor, ExecError> {
         let frame = machine.frames.last().expect("its program runs");
+        // ROW_COUNT() stays that of the statement before.
+        let count = self.context.row_count.get();
         let done = self.run_in_frame(frame, sql)?;
         let rows = self.rows_of(machine, done)?;
+        self.context.row_count.set(count);
         let rows = rows.ok_or_else(errors::cursor_is_not_open)?;
         Ok(OpenCursor {
             columns: rows.columns,
