@@ -49,7 +49,7 @@ mod window;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{TableDef, TableId};
+use esker_sql_catalog::catalog::{IndexDef, TableDef, TableId};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
@@ -60,7 +60,7 @@ use crate::bind::{
     AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
 };
 use crate::bind::{Elements, JsonTable};
-use crate::expr::{Expr, Match};
+use crate::expr::{CmpOp, Expr, ExprKind, Match, SubqueryForm};
 
 pub use block::plan_bound;
 pub use block::{rows_looked_at, rows_out};
@@ -123,19 +123,15 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if scans(&block.source))
     }
 
-    /// Does a stored table of the outermost block have to be read from one end to the other, because
-    /// no condition uses a key (sql_safe_updates)? A small table may be read whole all the same.
+    /// Does a table whose rows are to be changed have to be read from one end to the other, because no condition uses a
+    /// key (sql_safe_updates)? A small table may be read whole all the same.
     pub fn reads_without_key(&self) -> bool {
         fn whole(node: &Node) -> bool {
             match node {
                 Node::Once | Node::Nothing(_) => false,
                 Node::Filter(input, _) => whole(input),
                 Node::Join(join) => whole(&join.left) || whole(&join.right),
-                Node::Scan(scan) => matches!(
-                    &scan.source,
-                    Source::Base { access, candidates, .. }
-                        if matches!(access.kind, AccessKind::Full) && candidates.is_empty()
-                ),
+                Node::Scan(scan) => scan.key_slot.is_some() && scan.is_without_key(),
             }
         }
         matches!(&self.root, Root::Block(block) if whole(&block.source))
@@ -440,6 +436,39 @@ pub struct ScanPlan {
     pub rows_in: f64,
     /// See `rows_in`.
     pub rows_out: f64,
+}
+
+impl ScanPlan {
+    /// Is a stored table read from one end to the other, and no condition asks for values of a key?
+    fn is_without_key(&self) -> bool {
+        let Source::Base {
+            def,
+            access,
+            candidates,
+        } = &self.source
+        else {
+            return false;
+        };
+        let is_key = |slot: u32| {
+            let at = self.columns.iter().find(|(_, known)| *known == slot);
+            at.is_some_and(|(col, _)| {
+                let first = |index: &IndexDef| index.parts.first().map(|part| part.col);
+                def.indexes.iter().any(|index| first(index) == Some(*col))
+            })
+        };
+        // The values of a subquery are looked up, whether it is joined or asked.
+        let is_asked = |cond: &Expr| match &cond.kind {
+            ExprKind::Subquery(query) => match &query.form {
+                SubqueryForm::Compare { left, op, all, .. } => {
+                    *op == CmpOp::Eq && !all && left.iter().filter_map(Expr::as_column).any(is_key)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        let is_full = matches!(access.kind, AccessKind::Full);
+        is_full && candidates.is_empty() && !self.conds.iter().any(is_asked)
+    }
 }
 
 /// What a scan reads.

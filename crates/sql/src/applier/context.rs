@@ -10,6 +10,7 @@ use esker_binlog::apply::PartKind;
 use esker_binlog::event::query::{self, Settings};
 use esker_binlog::event::variables::{UserValue, Variable};
 use esker_types::collation::{Charset, Collation};
+use esker_types::func::LOCALES;
 use esker_types::{SqlMode, SqlResult, errors};
 
 /// auto_increment_increment and auto_increment_offset where the event does not say.
@@ -97,6 +98,9 @@ pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
     );
     let zone = settings.time_zone.as_deref().unwrap_or("SYSTEM");
     let _ = write!(sql, ", time_zone = '{}'", zone.replace(['\'', '\\'], ""));
+    let locale = usize::from(settings.lc_time_names.unwrap_or(0));
+    let locale = LOCALES.get(locale).unwrap_or(&LOCALES[0]);
+    let _ = write!(sql, ", lc_time_names = '{locale}'");
     sql
 }
 
@@ -167,6 +171,7 @@ mod tests {
             sql_mode: Some(SqlMode::ANSI_QUOTES.0 | 1 << 28),
             charset: Some((8, 8, 9999)),
             time_zone: Some("+02:00".to_owned()),
+            lc_time_names: Some(4),
             require_primary_key: Some(true),
             ..Settings::default()
         };
@@ -178,6 +183,7 @@ mod tests {
             "character_set_client = latin1",
             "collation_server = utf8mb4_0900_ai_ci",
             "time_zone = '+02:00'",
+            "lc_time_names = 'de_DE'",
             "default_collation_for_utf8mb4 = utf8mb4_general_ci",
             "explicit_defaults_for_timestamp = 1",
             "sql_require_primary_key = 1, sql_generate_invisible_primary_key = 0",
@@ -186,6 +192,7 @@ mod tests {
         }
         let usual = set_statement(&Settings::default(), KeyCheck::default());
         assert!(usual.contains("time_zone = 'SYSTEM'") && !usual.contains("collation_server"));
+        assert!(usual.contains("lc_time_names = 'en_US'"));
         for (check, required, generated) in [
             (KeyCheck::On, 1, 0),
             (KeyCheck::Off, 0, 0),

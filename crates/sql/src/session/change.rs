@@ -598,7 +598,7 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
         return Ok(());
     }
     let text = "You are using safe update mode and you tried to update a table without a WHERE \
-                that uses a KEY column";
+                that uses a KEY column. ";
     Err(esker_types::SqlError::new(1175, "HY000", text))
 }
 

@@ -90,6 +90,15 @@ impl Diagnostics {
         self.warn_with(vars, entry, condition_of(e));
     }
 
+    /// Forgets the last condition that is this one.
+    pub(super) fn forget_last(&mut self, condition: &Warning) {
+        let is_it = |w: &Warning| w.code == condition.code && w.message == condition.message;
+        if let Some(at) = self.conditions.iter().rposition(is_it) {
+            self.conditions.remove(at);
+            self.total -= 1;
+        }
+    }
+
     /// Adds what kernels have raised.
     pub(super) fn add(&mut self, vars: &SessionVars, raised: Raised) {
         let (mut conditions, mut total) = (raised.kept, raised.count);

@@ -340,6 +340,7 @@ impl Session {
 
     fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
         let name = id.def().name;
+        self.remember_option(id);
         if id.def().scope != Scope::Global {
             match name {
                 "last_insert_id" | "identity" | "insert_id" | "rand_seed1" | "rand_seed2" => {

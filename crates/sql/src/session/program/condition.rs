@@ -84,6 +84,9 @@ impl Session {
         for (item, value) in &signal.items {
             self.set_item(&mut raised, *item, value, params)?;
         }
+        if signal.resignal && signal.state.is_none() && !is_warning {
+            self.forget_handled();
+        }
         match is_warning {
             true => {
                 self.warn_signalled(raised);
@@ -105,6 +108,13 @@ impl Session {
             message: warning.message.clone(),
         };
         Ok((raised, warning.level != Level::Error))
+    }
+
+    /// What is passed on with other words takes the place of what the handler handles.
+    fn forget_handled(&mut self) {
+        if let Some(handled) = self.program.handled.clone() {
+            self.diagnostics.forget_last(&handled.raised);
+        }
     }
 
     fn warn_signalled(&mut self, raised: Raised) {

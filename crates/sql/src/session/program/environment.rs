@@ -16,6 +16,20 @@ use super::super::{Session, SessionContext};
 /// Settings that a program keeps from when it was created.
 const KEPT: [&str; 3] = ["sql_mode", "character_set_client", "collation_connection"];
 
+/// Options that a function or trigger sets for itself only: those that MySQL keeps as bits.
+const OPTIONS: [&str; 10] = [
+    "foreign_key_checks",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_buffer_result",
+    "sql_log_off",
+    "sql_notes",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_warnings",
+    "unique_checks",
+];
+
 /// What a session goes back to behind a program.
 pub(super) struct Environment {
     actor: Option<Actor>,
@@ -165,6 +179,27 @@ impl Session {
         self.program.into = None;
         self.program.handled = None;
         self.program.gives_out_params = false;
+    }
+
+    /// A variable is about to be set: where a function or trigger does so, options are remembered.
+    pub(in super::super) fn remember_option(&mut self, id: VarId) {
+        if self.program.is_nested() && OPTIONS.contains(&id.def().name) {
+            let before = self.values.get(id).clone();
+            self.program.options.push((id, before));
+        }
+    }
+
+    /// A function or trigger has ended: options are again what they were outside. `around`: those that the program
+    /// around it has set.
+    pub(super) fn restore_options(&mut self, around: Vec<(VarId, VarValue)>) -> SqlResult<()> {
+        let set = std::mem::replace(&mut self.program.options, around);
+        if set.is_empty() {
+            return Ok(());
+        }
+        for (id, before) in set.into_iter().rev() {
+            self.values.put(id, before);
+        }
+        self.refresh_vars()
     }
 
     /// Gives a variable a value; what it had.

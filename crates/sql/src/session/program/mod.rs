@@ -29,6 +29,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{RoutineDef, RoutineKey, TableId};
+use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::{SqlType, Value, Warning};
 
 use crate::program::Program;
@@ -65,6 +66,8 @@ pub(super) struct ProgramState {
     loaded: HashMap<(Arc<str>, RoutineKey), Loaded>,
     /// Programs inside of statements that run, the innermost last.
     inside: Vec<Inside>,
+    /// What options that the innermost of these has set were outside, the last one first to go back.
+    options: Vec<(VarId, VarValue)>,
     /// The change that runs calls stored functions: the tables that it uses.
     pub(super) calling: Option<Vec<TableId>>,
     /// The result set that follows has the OUT parameters of a prepared CALL.

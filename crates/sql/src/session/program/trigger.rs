@@ -101,13 +101,15 @@ impl Session {
         self.program.inside.push(inside);
         // It sees no savepoint of what is around it, and leaves none of its own.
         let around = self.swap_savepoints(Vec::new());
+        let options_around = std::mem::take(&mut self.program.options);
         let ran = self.run_to_end(machine);
         self.swap_savepoints(around);
         self.program.inside.pop();
         while self.program.outer.len() >= depth {
             self.leave_program();
         }
-        ran
+        let restored = self.restore_options(options_around);
+        ran.and(restored)
     }
 
     fn run_to_end(&mut self, machine: &mut Machine) -> SqlResult<()> {
