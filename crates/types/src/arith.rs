@@ -274,13 +274,18 @@ fn decimal_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlT
     };
     let most = MAX_PRECISION.max(u32::from(scale));
     let digits = digits.clamp(u32::from(scale).max(1), most);
+    let both_unsigned = a.is_unsigned() && b.is_unsigned();
     // A remainder has the dividend's sign; an unsigned type shows one digit more.
     let (unsigned, digits) = match op {
         BinOp::Mod => (
             a.is_unsigned(),
             (digits + u32::from(a.is_unsigned())).min(most),
         ),
-        _ => (a.is_unsigned() && b.is_unsigned(), digits),
+        // The sign takes the place of a digit.
+        BinOp::Sub if both_unsigned && facts.no_unsigned_subtraction => {
+            (false, (digits - 1).max(u32::from(scale).max(1)))
+        }
+        _ => (both_unsigned, digits),
     };
     SqlType {
         unsigned,
@@ -469,6 +474,9 @@ fn decimal_op(
     };
     match result {
         Ok(None) => division_by_zero(ctx),
+        Ok(Some(d)) if op == BinOp::Sub && ty.unsigned && d.is_negative() => {
+            Err(out_of_range(ty, text))
+        }
         Ok(Some(d)) => Ok(Value::Decimal(at_scale(d, ty.decimals))),
         Err(DecimalOverflow) => Err(out_of_range(ty, text)),
     }

@@ -212,6 +212,11 @@ impl SqlType {
         )
     }
 
+    /// ENUM, SET.
+    pub fn is_label(&self) -> bool {
+        matches!(self.kind, TypeKind::Enum(_) | TypeKind::Set(_))
+    }
+
     /// GEOMETRY, POINT and their kin.
     pub fn is_geometry(&self) -> bool {
         matches!(self.kind, TypeKind::Geometry(_))

@@ -17,9 +17,10 @@ use esker_types::{SqlResult, SqlType};
 
 use super::block::{AggCall, OrderKey};
 use super::call::arg_types;
-use super::expr::{bind_all, bind_expr, numeric_operand};
+use super::expr::{bind_all, bind_expr};
 use super::scope::{AggRule, Scope};
 use super::subquery::move_up;
+use super::text_numbers::{Wanted, as_text, bind_bits, bind_number};
 use super::{BindEnv, errors, json};
 use crate::expr::{Expr, ExprKind, walk};
 
@@ -172,7 +173,13 @@ fn bind_parts(
     // What chooses or counts values takes them as they are.
     let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
     let args = match chooses {
-        true => bind_all(env, scope, &call.args)?,
+        true => {
+            let args = bind_all(env, scope, &call.args)?;
+            match name {
+                "any_value" => args.into_iter().map(as_text).collect(),
+                _ => args,
+            }
+        }
         false => {
             let bind = |(nth, arg)| match name {
                 "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {
@@ -180,9 +187,12 @@ fn bind_parts(
                     false => bind_expr(env, scope, arg),
                 },
                 "bit_and" | "bit_or" | "bit_xor" => {
-                    Ok(json::integer(arg, numeric_operand(env, scope, arg)?))
+                    Ok(json::integer(arg, bind_bits(env, scope, arg)?))
                 }
-                _ => Ok(json::number(arg, numeric_operand(env, scope, arg)?)),
+                _ => {
+                    let number = bind_number(env, scope, arg, Wanted::Double)?;
+                    Ok(json::number(arg, number))
+                }
             };
             call.args
                 .iter()

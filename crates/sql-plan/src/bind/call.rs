@@ -17,8 +17,9 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 use super::block::Volatility;
 use super::chosen::{self, NoDate};
 use super::clause::Clause;
-use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
+use super::expr::{bind_all, bind_condition, bind_expr, number_literal};
 use super::scope::{AggRule, Scope};
+use super::text_numbers::{Wanted, bind_bits, bind_number};
 use super::{BindEnv, aggregates, compare, errors, json, parameter, print, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, StoredCall, StoredFunction, fold};
 
@@ -229,9 +230,14 @@ fn bind_arguments(
     args: &[ast::Expr],
 ) -> SqlResult<Vec<Expr>> {
     let bind = |(nth, arg)| match takes_number(function, nth) {
-        true => numeric_operand(env, scope, arg),
-        false if json::takes_json_value(function, nth) => json::bind_json_value(env, scope, arg),
-        false => bind_expr(env, scope, arg),
+        Some(Takes::Number(wanted)) => bind_number(env, scope, arg, wanted),
+        Some(Takes::Bits) => bind_bits(env, scope, arg),
+        Some(Takes::Written) => match number_literal(arg) {
+            Some(number) => Ok(number),
+            None => bind_expr(env, scope, arg),
+        },
+        None if json::takes_json_value(function, nth) => json::bind_json_value(env, scope, arg),
+        None => bind_expr(env, scope, arg),
     };
     let mut bound: Vec<Expr> = args
         .iter()
@@ -254,24 +260,51 @@ fn bind_arguments(
     Ok(bound)
 }
 
-/// Does a function compute with a number, or judge a boolean, in its `nth` argument (from 0)?
-fn takes_number(function: &str, nth: usize) -> bool {
+/// What a function wants of an argument with which it computes, or which it judges.
+enum Takes {
+    /// A number.
+    Number(Wanted),
+    /// 64 bits, or a binary string.
+    Bits,
+    /// The argument as it is; a hexadecimal literal is a number.
+    Written,
+}
+
+/// What a function wants of its `nth` argument (from 0), if it computes with it.
+fn takes_number(function: &str, nth: usize) -> Option<Takes> {
+    use Wanted::{Decimal, Double, Integer};
     let starts = |prefix: &str| function.starts_with(prefix);
-    match function {
-        "if" | "elt" | "make_set" | "export_set" | "format" | "from_unixtime" => nth == 0,
-        "repeat" | "left" | "right" => nth == 1,
-        "st_x" | "st_y" | "st_latitude" | "st_longitude" | "st_srid" => nth == 1,
-        "abs" | "acos" | "asin" | "atan" | "atan2" | "bin" | "bit_count" | "ceil" | "ceiling"
-        | "char" | "cos" | "cot" | "degrees" | "exp" | "floor" | "from_days" | "inet_ntoa"
-        | "interval" | "ln" | "log" | "log10" | "log2" | "makedate" | "maketime" | "mod"
-        | "oct" | "period_add" | "period_diff" | "point" | "pow" | "power" | "radians" | "rand"
-        | "round" | "sec_to_time" | "sign" | "sin" | "space" | "sqrt" | "tan" | "truncate" => true,
-        _ if starts("date_add_") || starts("date_sub_") => nth == 1,
-        _ if starts("timestampadd_") => nth == 0,
-        _ if starts("st_") && function.ends_with("fromtext") => nth == 1,
-        _ if starts("st_") && function.ends_with("fromwkb") => nth == 1,
-        _ => starts("char_using_"),
-    }
+    let wanted = match (function, nth) {
+        ("if" | "format", 0) => Double,
+        ("elt" | "make_set" | "export_set", 0) | ("repeat" | "left" | "right", 1) => Integer,
+        ("from_unixtime", 0) | ("maketime", 2) | ("sec_to_time", _) => Decimal,
+        ("round" | "truncate" | "lpad" | "rpad" | "week" | "yearweek" | "format" | "sha2", 1)
+        | ("substr" | "substring" | "mid" | "insert" | "conv", 1 | 2)
+        | ("locate" | "position" | "substring_index", 2)
+        | ("export_set", 4) => Integer,
+        ("bit_count", _) => return Some(Takes::Bits),
+        ("st_x" | "st_y" | "st_latitude" | "st_longitude" | "st_srid", 1)
+        | ("bin" | "oct" | "interval" | "point", _)
+        | ("conv", 0) => return Some(Takes::Written),
+        (
+            "char" | "from_days" | "inet_ntoa" | "makedate" | "maketime" | "period_add"
+            | "period_diff" | "rand" | "space",
+            _,
+        ) => Integer,
+        (
+            "abs" | "acos" | "asin" | "atan" | "atan2" | "ceil" | "ceiling" | "cos" | "cot"
+            | "degrees" | "exp" | "floor" | "ln" | "log" | "log10" | "log2" | "mod" | "pow"
+            | "power" | "radians" | "round" | "sign" | "sin" | "sqrt" | "tan" | "truncate",
+            _,
+        ) => Double,
+        _ if starts("char_using_") => Integer,
+        (_, 1) if starts("date_add_") || starts("date_sub_") => return Some(Takes::Written),
+        (_, 0) if starts("timestampadd_") => return Some(Takes::Written),
+        (_, 1) if starts("st_") && function.ends_with("fromtext") => return Some(Takes::Written),
+        (_, 1) if starts("st_") && function.ends_with("fromwkb") => return Some(Takes::Written),
+        _ => return None,
+    };
+    Some(Takes::Number(wanted))
 }
 
 /// A call of a name that no function of the registry has: the stored function of the current database.

@@ -12,8 +12,9 @@ use esker_types::collation::{self, Coercibility, Collation};
 use esker_types::temporal::MAX_FSP;
 use esker_types::{SqlMode, SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
-use super::expr::{bind_any, bind_expr, negation, number_literal};
+use super::expr::{bind_any, bind_expr, folded, negation, number_literal};
 use super::scope::Scope;
+use super::text_numbers::{Wanted, bind_side, number_of, read_once};
 use super::{BindEnv, Params, errors, json, numbers, parameter, subquery};
 use crate::expr::{
     Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, bool_type, fold, walk,
@@ -51,13 +52,17 @@ fn operand(e: &Expr) -> Operand<'_> {
     }
 }
 
-/// [`adapt_value`], and error 1525 for a text compared with a date that it is not.
+/// [`adapt_value`], and error 1525 for a text compared with a date that it is not; in a strict change of rows 1292.
 fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()> {
     adapt_value(env, constant, column, false);
-    match &constant.kind {
-        ExprKind::Const(value) => cmp::check_date_constant(env.ctx, value, &column.ty),
-        _ => Ok(()),
-    }
+    let ExprKind::Const(value) = &constant.kind else {
+        return Ok(());
+    };
+    let strict = &env.ctx.diagnostics.strict_write;
+    let around = strict.replace(env.changes_strictly.get());
+    let checked = cmp::check_date_constant(env.ctx, value, &column.ty);
+    strict.set(around);
+    checked
 }
 
 /// Has the constant a say in the comparison's collation? COLLATE has; CAST and CONVERT ... USING as much as a column.
@@ -309,7 +314,13 @@ fn bind_pair(
     left: &ast::Expr,
     right: &ast::Expr,
 ) -> SqlResult<(Expr, Expr)> {
-    let (mut l, mut r) = (bind_any(env, scope, left)?, bind_any(env, scope, right)?);
+    let (mut l, mut r) = (bind_side(env, scope, left)?, bind_side(env, scope, right)?);
+    if r.ty.is_numeric() {
+        l = number_of(scope, l, Wanted::Double);
+    } else if l.ty.is_numeric() {
+        r = number_of(scope, r, Wanted::Double);
+    }
+    (l, r) = (folded(env, scope, l), folded(env, scope, r));
     if l.ty.kind == TypeKind::Json {
         r = json::as_truth(env, scope, right, r)?;
     } else if r.ty.kind == TypeKind::Json {
@@ -465,7 +476,10 @@ pub(super) fn bind_between(
     negated: bool,
 ) -> SqlResult<Expr> {
     let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
-    let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
+    let (again, mut high) = bind_pair(env, scope, arg, high_ast)?;
+    if matches!(again.kind, ExprKind::Number(..)) {
+        bound = again;
+    }
     let beside = |other: &Expr| {
         let both = moment_of(&[bound.clone(), other.clone()]);
         both.unwrap_or_else(|| bound.ty.clone())
@@ -510,6 +524,9 @@ pub(super) fn bind_between(
     let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
     settle(env, &mut low, low_kind)?;
     settle(env, &mut high, high_kind)?;
+    if (low_kind, high_kind) == (CmpKind::Double, CmpKind::Double) {
+        bound = read_once(bound);
+    }
     let nullable = bound.ty.nullable || low.ty.nullable || high.ty.nullable;
     let between = Between {
         arg: bound,
@@ -586,11 +603,16 @@ pub(super) fn bind_in(
     list: &[ast::Expr],
     negated: bool,
 ) -> SqlResult<Expr> {
-    let mut bound = bind_any(env, scope, arg)?;
+    let mut bound = bind_side(env, scope, arg)?;
+    let takes_numbers = bound.ty.is_numeric();
     let mut members = Vec::with_capacity(list.len());
     for member in list {
         let mut one = match number_literal(member) {
-            Some(number) if bound.ty.is_numeric() => number,
+            Some(number) if takes_numbers => number,
+            _ if takes_numbers => {
+                let operand = bind_side(env, scope, member)?;
+                folded(env, scope, number_of(scope, operand, Wanted::Double))
+            }
             _ => bind_any(env, scope, member)?,
         };
         if bound.ty.is_integer() || list.len() == 1 {
@@ -598,6 +620,13 @@ pub(super) fn bind_in(
         }
         members.push(one);
     }
+    if members.iter().all(|m| m.ty.is_numeric()) {
+        bound = match number_literal(arg) {
+            Some(number) => number,
+            None => number_of(scope, bound, Wanted::Double),
+        };
+    }
+    bound = folded(env, scope, bound);
     if let Some(moment) = moment_of(&members)
         && (moment.kind != TypeKind::Time || members.len() == 1)
     {
@@ -632,6 +661,9 @@ pub(super) fn bind_in(
     }
     let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
     let sorted = sort_members(env, &members, &kinds).map(Box::new);
+    if kinds.iter().all(|kind| *kind == CmpKind::Double) {
+        bound = read_once(bound);
+    }
     let list = InList {
         arg: bound,
         kinds,

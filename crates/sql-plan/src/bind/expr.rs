@@ -17,9 +17,10 @@ use super::aliases::AliasUse;
 use super::block::Volatility;
 use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
+use super::text_numbers::{Wanted, bind_bits, bind_number, bind_operand, number_of};
 use super::{
-    BindEnv, call, compare, errors, fulltext, json, json_table, literal, moments, parameter, print,
-    subquery,
+    BindEnv, call, compare, errors, fulltext, json, json_table, literal, parameter, print,
+    subquery, text_numbers,
 };
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold, walk};
 
@@ -40,7 +41,7 @@ pub fn bind_expr(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlR
 /// # Errors
 /// As [`bind_expr`].
 pub fn bind_condition(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
-    let bound = numeric_operand(env, scope, expr)?;
+    let bound = bind_number(env, scope, expr, Wanted::Double)?;
     match bound.ty.kind {
         TypeKind::Json => json::condition(env, bound),
         _ => Ok(bound),
@@ -93,7 +94,10 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             let arg = Box::new(match test {
                 IsTest::Null => match compare::bind_tested_side(env, scope, expr)? {
                     Some(side) => side,
-                    None => numeric_operand(env, scope, expr)?,
+                    None => match number_literal(expr) {
+                        Some(number) => number,
+                        None => bind_expr(env, scope, expr)?,
+                    },
                 },
                 IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
             });
@@ -337,12 +341,17 @@ fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
 }
 
 fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
-    let operand = || numeric_operand(env, scope, arg);
     let (op, arg) = match op {
         // A plus says nothing, and asks for no number.
         UnaryOp::Plus => return bind_expr(env, scope, arg),
-        UnaryOp::Neg => (UnOp::Neg, json::number(arg, operand()?)),
-        UnaryOp::BitNot => (UnOp::BitNot, json::integer(arg, operand()?)),
+        UnaryOp::Neg => {
+            let operand = bind_number(env, scope, arg, Wanted::Double)?;
+            (UnOp::Neg, json::number(arg, operand))
+        }
+        UnaryOp::BitNot => {
+            let operand = bind_bits(env, scope, arg)?;
+            (UnOp::BitNot, json::integer(arg, operand))
+        }
     };
     let ty = arith::unary_type(op, &arg.ty, arg.as_const());
     let sign = if op == UnOp::Neg { '-' } else { '~' };
@@ -353,21 +362,6 @@ fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> 
         ty,
         coer: Coercibility::Numeric,
     })
-}
-
-/// What a number or a boolean is wanted of: hexadecimal literals are numbers there.
-pub(super) fn numeric_operand(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    arg: &ast::Expr,
-) -> SqlResult<Expr> {
-    if let Some(number) = number_literal(arg) {
-        return Ok(number);
-    }
-    match moments::bind_choice(env, scope, arg, false)? {
-        Some(number) => Ok(number),
-        None => bind_expr(env, scope, arg),
-    }
 }
 
 /// A hexadecimal or bit literal without introducer as a number.
@@ -422,19 +416,7 @@ fn arithmetic(
     right: &ast::Expr,
 ) -> SqlResult<Expr> {
     let op = kernel(op);
-    let mut args = [
-        operand_of(op, left, numeric_operand(env, scope, left)?),
-        operand_of(op, right, numeric_operand(env, scope, right)?),
-    ];
-    // Beside a binary string a hexadecimal literal is one, too.
-    let is_binary = |e: &Expr| e.ty.is_string() && e.ty.collation.is_binary();
-    if matches!(op, BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor) {
-        if is_binary(&args[0]) && number_literal(right).is_some() {
-            args[1] = bind_expr(env, scope, right)?;
-        } else if is_binary(&args[1]) && number_literal(left).is_some() {
-            args[0] = bind_expr(env, scope, left)?;
-        }
-    }
+    let mut args = operands(env, scope, op, [left, right])?;
     let [a, b] = &args;
     env.meets(a, &b.ty);
     env.meets(b, &a.ty);
@@ -455,6 +437,49 @@ fn arithmetic(
         ty,
         coer,
     })
+}
+
+/// Operands as what the operator computes with: numbers, or binary strings.
+fn operands(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    op: BinOp,
+    written: [&ast::Expr; 2],
+) -> SqlResult<[Expr; 2]> {
+    let [left, right] = written;
+    let bound = [
+        bind_operand(env, scope, left)?,
+        bind_operand(env, scope, right)?,
+    ];
+    // Beside a binary string a hexadecimal literal is one, too.
+    let mut literals = written.map(number_literal);
+    let is_binary = |e: &Expr| e.ty.is_string() && e.ty.collation.is_binary();
+    let is_column = [0, 1].map(|nth: usize| literals[nth].is_none() && is_binary(&bound[nth]));
+    let stays = match op {
+        BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor if bound.iter().all(is_binary) => {
+            [is_column[0] || is_column[1]; 2]
+        }
+        BinOp::ShiftLeft | BinOp::ShiftRight => [is_column[0], false],
+        _ => [false; 2],
+    };
+    let wanted = match op {
+        BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor | BinOp::ShiftLeft | BinOp::ShiftRight => {
+            Wanted::Bits
+        }
+        BinOp::IntDiv => Wanted::Decimal,
+        BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod => Wanted::Double,
+    };
+    let mut nth = 0;
+    Ok(bound.map(|operand| {
+        let (at, number) = (nth, literals[nth].take());
+        nth += 1;
+        let operand = match number {
+            _ if stays[at] => operand,
+            Some(number) => number,
+            None => number_of(scope, operand, wanted),
+        };
+        operand_of(op, written[at], folded(env, scope, operand))
+    }))
 }
 
 /// Before there are values, a parameter in a calculation is taken for a number of the other operand's kind.
@@ -492,11 +517,9 @@ fn bind_cast(
     let mut arg = match number_literal(arg) {
         Some(number) if ty.is_numeric() => number,
         _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
-        _ if ty.is_integer() => match moments::bind_choice(env, scope, arg, true)? {
-            Some(number) => number,
-            None => bind_expr(env, scope, arg)?,
-        },
-        _ if ty.is_numeric() => numeric_operand(env, scope, arg)?,
+        _ if ty.is_integer() => text_numbers::bind_cast_to_integer(env, scope, arg)?,
+        _ if ty.kind == TypeKind::Decimal => bind_number(env, scope, arg, Wanted::Decimal)?,
+        _ if ty.is_numeric() => bind_number(env, scope, arg, Wanted::Double)?,
         _ => bind_expr(env, scope, arg)?,
     };
     parameter::cast_as_moment(env, written, &mut arg, &ty);

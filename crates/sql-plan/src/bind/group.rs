@@ -21,6 +21,7 @@ use super::dependencies::{self, Source};
 use super::expr::bind_expr;
 use super::scope::Scope;
 use super::select::Output;
+use super::text_numbers::as_text;
 use super::{BindEnv, errors};
 use crate::expr::{Expr, ExprKind, walk};
 
@@ -265,6 +266,18 @@ struct Moved<'k> {
     key_base: u32,
     aggs: &'k [AggCall],
     rollup: Option<u32>,
+}
+
+/// Labels that are keys of GROUP BY … WITH ROLLUP are selected as texts.
+pub(super) fn rolled_labels_as_texts(scope: &Scope<'_>, outputs: &mut [Output], keys: &[Expr]) {
+    let rolled = scope.aliases.rolled.borrow();
+    for (nth, output) in outputs.iter_mut().enumerate() {
+        let is_key = keys.iter().any(|key| walk::same(key, &output.expr));
+        if is_key && rolled.iter().all(|(at, _)| *at != nth) {
+            let expr = std::mem::replace(&mut output.expr, Expr::null());
+            output.expr = as_text(expr);
+        }
+    }
 }
 
 impl Moved<'_> {

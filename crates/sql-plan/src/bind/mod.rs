@@ -1,7 +1,7 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean), `clause` (where they stand) and `aliases` (those of the select list),
-//! `literal`, `expr`, `compare` and `numbers` (its operands), `moments` (in calculations), `call`, `parameter` and
+//! `literal`, `expr`, `compare` and `numbers` (its operands), `text_numbers` (in calculations), `call`, `parameter` and
 //! `chosen` (as its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key parts), `fulltext`
 //! (MATCH), `default` (of a column), `subquery` (expressions) · `from` (tables and joins), `partitions` (PARTITION
 //! (…)), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and `dependencies` (functional),
@@ -40,7 +40,6 @@ mod json_table;
 mod literal;
 mod locks;
 mod merged;
-mod moments;
 mod numbers;
 mod order;
 mod parameter;
@@ -53,6 +52,7 @@ mod rights;
 mod scope;
 mod select;
 mod subquery;
+mod text_numbers;
 pub mod types;
 mod view;
 pub mod virt;
@@ -214,6 +214,8 @@ pub struct BindEnv<'a> {
     assigned: RefCell<HashMap<String, Collation>>,
     /// The statement changes rows: warnings of values may be errors when it runs.
     pub changes_rows: Cell<bool>,
+    /// It changes them in strict mode, without IGNORE.
+    pub changes_strictly: Cell<bool>,
     /// How rows of stored tables are locked.
     pub locks: LockRules,
     /// Estimated rows from which on several threads read.
@@ -326,6 +328,7 @@ impl<'a> BindEnv<'a> {
             calls: Cell::new(false),
             assigned: RefCell::default(),
             changes_rows: Cell::new(false),
+            changes_strictly: Cell::new(false),
             locks: LockRules::default(),
             parallel_rows: u64::MAX,
             trace: None,
@@ -351,6 +354,7 @@ impl<'a> BindEnv<'a> {
         env.parallel_rows = self.parallel_rows;
         env.trace = self.trace;
         env.changes_rows.set(self.changes_rows.get());
+        env.changes_strictly.set(self.changes_strictly.get());
         env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());
         env

@@ -14,8 +14,9 @@ use super::block::OrderKey;
 use super::clause::Clause;
 use super::expr::{bind_expr, with_aliases};
 use super::group::calls_grouping;
-use super::scope::{AggRule, Scope};
+use super::scope::{AggRule, Grouping, Scope};
 use super::select::Output;
+use super::text_numbers::as_text;
 use super::{BindEnv, errors};
 use crate::expr::Expr;
 
@@ -118,7 +119,10 @@ pub(super) fn bind_order_by(
             return Err(errors::aggregate_order(nth + 1));
         }
         keys.push(OrderKey {
-            expr,
+            expr: match scope.grouping.get() {
+                Grouping::RolledUp if !expr.has_aggregate() => as_text(expr),
+                _ => expr,
+            },
             desc: item.desc,
         });
         named.push(selected);

@@ -62,9 +62,10 @@ fn write(scope: &Scope<'_>, e: &Expr, out: &mut String) {
             out.push_str(sign);
             out.push(')');
         }
-        ExprKind::Cast(arg, _) | ExprKind::Convert(arg) | ExprKind::Recollate(arg) => {
-            write(scope, arg, out);
-        }
+        ExprKind::Cast(arg, _)
+        | ExprKind::Convert(arg)
+        | ExprKind::Recollate(arg)
+        | ExprKind::Number(arg, _) => write(scope, arg, out),
         ExprKind::Subquery(_) => out.push_str("(subquery)"),
         _ => out.push('…'),
     }

@@ -149,6 +149,18 @@ pub(crate) enum AggRule {
     Nested,
 }
 
+/// How a query block groups its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Grouping {
+    /// It has no GROUP BY.
+    #[default]
+    None,
+    /// By keys.
+    ByKeys,
+    /// WITH ROLLUP.
+    RolledUp,
+}
+
 /// Names of one query block.
 pub struct Scope<'p> {
     /// Tables, in FROM order.
@@ -191,6 +203,8 @@ pub struct Scope<'p> {
     pub(crate) aliases: Aliases,
     /// Constants that are keys of GROUP BY … WITH ROLLUP: what is made of them is rolled up, too.
     pub(crate) rolled_constants: RefCell<Vec<Expr>>,
+    /// How the block groups its rows, as far as it says so.
+    pub(crate) grouping: Cell<Grouping>,
     /// Calculations with constants stay as they are written: such a key is bound.
     pub(crate) stays_written: Cell<bool>,
     /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
@@ -236,6 +250,7 @@ impl<'p> Scope<'p> {
             windows: WindowScope::default(),
             aliases: Aliases::default(),
             rolled_constants: RefCell::default(),
+            grouping: Cell::default(),
             stays_written: Cell::new(false),
             values_base: None,
             width: Cell::new(0),

@@ -22,7 +22,7 @@ use super::expr::{bind_expr, with_aliases};
 use super::filter::bind_filter;
 use super::from::bind_from;
 use super::hint::apply_hints;
-use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
+use super::scope::{AggRule, ColumnAt, CteEntry, Grouping, Scope};
 use super::window::{self, WindowRule};
 use super::{BindEnv, Need, errors, fulltext, group, literal, order};
 use crate::expr::{Expr, ExprKind};
@@ -104,6 +104,11 @@ pub(super) fn bind_select(
     scope.agg_rule.set(AggRule::Allowed);
     window::declare(&scope, &select.windows)?;
     scope.windows.rule.set(WindowRule::Allowed);
+    scope.grouping.set(match select.group_by.is_empty() {
+        true => Grouping::None,
+        false if select.rollup => Grouping::RolledUp,
+        false => Grouping::ByKeys,
+    });
     if select.rollup {
         let constants = group::constant_keys(env, &scope, select);
         *scope.rolled_constants.borrow_mut() = constants;
@@ -114,6 +119,7 @@ pub(super) fn bind_select(
     let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
     if select.rollup {
         group::note_rolled_up(&scope, &outputs, &keys);
+        group::rolled_labels_as_texts(&scope, &mut outputs, &keys);
     }
     scope.agg_rule.set(AggRule::Allowed);
     let mut having = match &select.having {

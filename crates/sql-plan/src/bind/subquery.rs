@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::block::{BoundQuery, Volatility};
 use super::query::bind_query;
 use super::scope::{AggRule, Scope};
+use super::text_numbers::as_text;
 use super::window::WindowRule;
 use super::{BindEnv, QueryPlace, compare, errors, expr};
 use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
@@ -78,7 +79,13 @@ pub(super) fn bind_operand(
     let id = env.subquery_id();
     let value = |(nth, (ty, coer)): (usize, (SqlType, Coercibility))| {
         let form = SubqueryForm::Scalar { column: nth };
-        make(id, Arc::clone(&plan), form, ty.with_nullable(true), coer)
+        as_text(make(
+            id,
+            Arc::clone(&plan),
+            form,
+            ty.with_nullable(true),
+            coer,
+        ))
     };
     let mut values: Vec<_> = columns.into_iter().enumerate().map(value).collect();
     match values.len() {

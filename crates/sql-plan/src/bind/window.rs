@@ -25,6 +25,7 @@ use super::errors::{self, window as wrong};
 use super::expr::{bind_expr, text_length};
 use super::frame::{bind_frame, check_frame};
 use super::scope::{AggRule, Scope};
+use super::text_numbers::as_text;
 use crate::expr::{Expr, ExprKind, walk};
 
 /// What errors call a window without a name.
@@ -195,6 +196,7 @@ fn bind_parts(
         .map(|a| bind_expr(env, scope, a))
         .collect::<SqlResult<_>>()?;
     if let Some(def) = aggregate {
+        let args: Vec<Expr> = args.into_iter().map(as_text).collect();
         let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
         let types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
         let (mut ty, coer) = (signature.ret, signature.coercibility);

@@ -169,6 +169,10 @@ impl Expr {
                 Ok(cast::cast(env.ctx, &v, &arg.ty, &self.ty, name)?)
             }
             ExprKind::Convert(arg) => self.convert_from(arg, row, env),
+            ExprKind::Number(arg, how) => {
+                let v = arg.eval_ref(row, env)?;
+                Ok(cast::to_number(env.ctx, &v, *how, &self.ty)?)
+            }
             ExprKind::UserVar(name) => Ok(env.vars.get(name).map_or(Value::Null, |(v, _)| v)),
             ExprKind::Assign(name, value) => {
                 let v = value.eval(row, env)?;

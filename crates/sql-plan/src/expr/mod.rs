@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{RoutineDef, TableDef};
 use esker_types::arith::{BinOp, UnOp};
+use esker_types::cast::TextNumber;
 use esker_types::cmp::CmpKind;
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::fulltext::MatchMode;
@@ -187,6 +188,8 @@ pub enum ExprKind {
     Cast(Box<Expr>, Box<str>),
     /// Implicit conversion to the expression's type (result of CASE, UNION columns, …).
     Convert(Box<Expr>),
+    /// The number of the expression's type, a DOUBLE, BIGINT or DECIMAL, that an operand stands for.
+    Number(Box<Expr>, TextNumber),
     /// RAND(seed) with a constant seed: the call's number and the seed; one sequence per statement.
     SeededRand(u32, Box<Expr>),
     /// The volatile operand of a CASE, which is computed once for all of its WHENs.

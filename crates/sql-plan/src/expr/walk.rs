@@ -27,6 +27,7 @@ macro_rules! operands {
             | ExprKind::Not(e)
             | ExprKind::Cast(e, _)
             | ExprKind::Convert(e)
+            | ExprKind::Number(e, _)
             | ExprKind::Recollate(e)
             | ExprKind::SeededRand(_, e)
             | ExprKind::Is { arg: e, .. } => vec![e],
@@ -241,6 +242,7 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Cast(..), ExprKind::Cast(..)) | (ExprKind::Convert(_), ExprKind::Convert(_)) => {
             a.ty == b.ty
         }
+        (ExprKind::Number(_, x), ExprKind::Number(_, y)) => x == y && a.ty == b.ty,
         (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
         | (ExprKind::Window(a), ExprKind::Window(b))
         | (ExprKind::Key(a), ExprKind::Key(b)) => a == b,

@@ -149,9 +149,10 @@ fn is_strict(e: &Expr, map: &SlotMap, tables: TableSet) -> bool {
         ExprKind::Column(_) => map.tables_of(e) & tables != 0,
         ExprKind::Arith(a) => a.args.iter().any(|a| is_strict(a, map, tables)),
         ExprKind::Unary(u) => is_strict(&u.arg, map, tables),
-        ExprKind::Cast(e, _) | ExprKind::Convert(e) | ExprKind::Recollate(e) => {
-            is_strict(e, map, tables)
-        }
+        ExprKind::Cast(e, _)
+        | ExprKind::Convert(e)
+        | ExprKind::Recollate(e)
+        | ExprKind::Number(e, _) => is_strict(e, map, tables),
         ExprKind::Func(call) => {
             call.def.flags.has(FuncFlags::NULL_IN_NULL_OUT)
                 && call.args.iter().any(|a| is_strict(a, map, tables))

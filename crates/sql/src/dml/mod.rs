@@ -141,6 +141,8 @@ pub struct DmlDone {
 /// Compiles an INSERT, REPLACE, UPDATE or DELETE.
 pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     env.changes_rows.set(true);
+    env.changes_strictly
+        .set(env.ctx.sql_mode.is_strict() && !is_ignoring(stmt));
     env.locks.read_for(sources_of(stmt));
     match stmt {
         Statement::Insert(insert) => {
@@ -151,6 +153,16 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
         _ => Err(SqlError::not_supported(
             "this statement as a change of rows",
         )),
+    }
+}
+
+/// Does it say IGNORE?
+fn is_ignoring(stmt: &Statement) -> bool {
+    match stmt {
+        Statement::Insert(insert) => insert.ignore,
+        Statement::Update(update) => update.ignore,
+        Statement::Delete(delete) => delete.ignore,
+        _ => false,
     }
 }
 

@@ -25,8 +25,8 @@ pub use column_time::is_zero_date;
 pub use explicit::cast;
 pub(crate) use explicit::out_of_range;
 pub use number::{
-    IntStatus, literal_bytes_to_u64, parse_f64, parse_int, round_f64, to_bool, to_decimal, to_f64,
-    to_i64, to_int, to_u64,
+    IntStatus, TextNumber, literal_bytes_to_u64, parse_f64, parse_int, round_f64, to_bool,
+    to_decimal, to_f64, to_i64, to_int, to_number, to_u64,
 };
 pub(crate) use temporal::to_moment_of_text;
 pub use temporal::{date_flags, first_day_of_year, to_clock, to_date, to_datetime, to_time, today};

@@ -11,8 +11,9 @@ use crate::ctx::EvalCtx;
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::SqlResult;
 use crate::json::{self, JsonRef};
+use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateTime, Time};
-use crate::value::ValueRef;
+use crate::value::{Value, ValueRef};
 
 /// What reading an integer met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +224,73 @@ pub fn to_decimal<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<De
         ValueRef::Json(doc) => json::convert::to_decimal(ctx, JsonRef::new(doc), "")?,
         v => temporal_decimal(v).unwrap_or_default(),
     })
+}
+
+/// How a text is read where a number is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextNumber {
+    /// What is behind the number is told of (1292).
+    Loud,
+    /// Nothing is told, but where a DECIMAL is wanted and there is none (1366).
+    Silent,
+    /// It is a moment: `2020-01-01 10:11:12` is 20200101101112.
+    Moment,
+}
+
+/// A value as the number of type `to`: a DOUBLE, a BIGINT or a DECIMAL. Other values than texts are told of as ever.
+pub fn to_number(ctx: &EvalCtx, v: &Value, how: TextNumber, to: &SqlType) -> SqlResult<Value> {
+    let digits;
+    let text = match (v, how) {
+        (Value::Null, _) => return Ok(Value::Null),
+        (Value::Str(text), TextNumber::Silent) => text.as_slice(),
+        (Value::Str(text), TextNumber::Moment) => {
+            digits = moment_digits(text);
+            digits.as_slice()
+        }
+        _ => return loud_number(ctx, v, to),
+    };
+    Ok(match &to.kind {
+        TypeKind::Double => Value::Double(parse_f64(text).0),
+        TypeKind::Decimal => {
+            let (number, status) = Decimal::parse(text);
+            if status == ParseStatus::Bad {
+                let text = "Incorrect DECIMAL value: '0' for column '' at row -1";
+                ctx.raise(1366, "HY000", text)?;
+            }
+            Value::Decimal(number)
+        }
+        // A fraction of a second rounds the number, not the moment.
+        _ if how == TextNumber::Moment => {
+            integer(i128::from(Decimal::parse(text).0.to_i64().0), to)
+        }
+        _ => integer(parse_int(text).0, to),
+    })
+}
+
+fn loud_number(ctx: &EvalCtx, v: &Value, to: &SqlType) -> SqlResult<Value> {
+    Ok(match &to.kind {
+        TypeKind::Double => Value::Double(to_f64(ctx, v)?),
+        TypeKind::Decimal => Value::Decimal(to_decimal(ctx, v)?),
+        _ => integer(to_int(ctx, v)?, to),
+    })
+}
+
+/// 64 bits, or a BIGINT that is clamped.
+fn integer(n: i128, to: &SqlType) -> Value {
+    match to.unsigned {
+        true => Value::UInt(n as u64),
+        false => Value::Int(i64::try_from(n).unwrap_or(i64::MAX)),
+    }
+}
+
+/// The digits of a date or time that is written out, with sign and point.
+fn moment_digits(text: &[u8]) -> Vec<u8> {
+    let is_part = |(at, b): &(usize, &u8)| match b {
+        b'-' => *at == 0,
+        b => b.is_ascii_digit() || **b == b'.',
+    };
+    let parts = text.iter().enumerate().filter(is_part);
+    parts.map(|(_, b)| *b).collect()
 }
 
 /// Is the value true? (NULL is not.)

@@ -34,7 +34,7 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
         });
     };
     let mut merged = types.fold(first.clone(), |a, b| merge(&a, b));
-    if matches!(merged.kind, TypeKind::Enum(_) | TypeKind::Set(_)) && args.len() > 1 {
+    if merged.is_label() {
         merged = string_type(u64::from(text_chars(&merged)), merged.collation);
     }
     // An expression's DECIMAL has a sign.

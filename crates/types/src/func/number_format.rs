@@ -129,8 +129,9 @@ fn format(c: &Call) -> SqlResult<Value> {
             usize::from(decimals),
         )
     } else {
+        // Of a double only the digits that tell it from others; behind them are zeros.
         let rounded = round_double(c.real(0)?, i128::from(decimals), true);
-        format!("{rounded:.*}", usize::from(decimals))
+        pad_decimals(format!("{rounded}"), usize::from(decimals))
     };
     string(separate(&plain, style(c)))
 }

@@ -327,6 +327,7 @@ impl Compiler<'_> {
                 Some((self.converted(arg, &expr.ty, kind)?, kind))
             }
             ExprKind::Func(call) => self.length(call),
+            ExprKind::Number(..) => None,
             _ => Some((self.condition(expr)?, BOOLEAN)),
         }
     }

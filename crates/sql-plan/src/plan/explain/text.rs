@@ -233,7 +233,9 @@ impl<'n> Names<'n> {
                 let ty = esker_sql_catalog::catalog::type_text(&e.ty);
                 format!("cast({} as {ty})", self.text(arg))
             }
-            ExprKind::Convert(arg) | ExprKind::Recollate(arg) => self.text(arg),
+            ExprKind::Convert(arg) | ExprKind::Recollate(arg) | ExprKind::Number(arg, _) => {
+                self.text(arg)
+            }
             ExprKind::Kept(kept) => self.text(&kept.expr),
             ExprKind::SeededRand(_, seed) => format!("rand({})", self.text(seed)),
             ExprKind::Aggregate(_) => "<aggregate>".into(),

@@ -81,6 +81,12 @@ pub(crate) fn as_counter(value: &Value) -> u64 {
 }
 
 /// A stored AUTO_INCREMENT value as the protocol gives it to clients.
+/// The type of the texts that labels are stored as which no table has: those of MIN and MAX.
+fn text_type(from: &ColumnMeta) -> Option<SqlType> {
+    let is_computed = from.ty.is_label() && from.table.is_empty();
+    is_computed.then(|| SqlType::varchar(from.ty.length, from.ty.collation))
+}
+
 fn as_insert_id(value: &Value) -> u64 {
     match value {
         Value::Int(v) => *v as u64,
@@ -314,8 +320,13 @@ impl Run<'_, '_> {
             self.source[slot] = values[place].clone();
         }
         for ((&col, value), from) in insert.columns.iter().zip(values).zip(types) {
-            let value = self.assign(col, std::mem::take(value), &from.ty, row_number)?;
-            self.row[col] = value;
+            let (value, text) = (std::mem::take(value), text_type(from));
+            let value = match (value, &text) {
+                (Value::Label(_, label), Some(_)) => Value::Str(label.into()),
+                (value, _) => value,
+            };
+            let from = text.as_ref().unwrap_or(&from.ty);
+            self.row[col] = self.assign(col, value, from, row_number)?;
         }
         self.apply_default_exprs()
     }

@@ -11,9 +11,8 @@ use crate::cmp::sort_cmp;
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::errors;
-use crate::func::ret::text_chars;
 use crate::func::{ArgType, RetCtx, Signature};
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::SqlType;
 use crate::value::Value;
 
 pub(super) const DEFS: &[AggDef] = &[
@@ -48,22 +47,12 @@ fn ret_any(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
-/// Labels of ENUM and SET are compared as text, and text they become.
+/// Labels of ENUM and SET are compared as text.
 fn ret_extreme(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Signature> {
-    if args[0].ty.is_geometry() {
-        return Err(errors::wrong_arguments(name));
+    match args[0].ty.is_geometry() {
+        true => Err(errors::wrong_arguments(name)),
+        false => ret_any(args, ctx),
     }
-    let mut sig = ret_any(args, ctx)?;
-    if matches!(sig.ret.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
-        let collation = sig.ret.collation;
-        let length = text_chars(&sig.ret);
-        sig.ret = SqlType {
-            length,
-            collation,
-            ..SqlType::new(TypeKind::Char)
-        };
-    }
-    Ok(sig)
 }
 
 struct Extreme {
@@ -96,15 +85,14 @@ impl Extreme {
         if v.is_null() {
             return;
         }
-        let text;
-        let v = match v {
-            Value::Label(_, label) if self.ret.is_string() => {
-                text = Value::Str(label.to_vec());
-                &text
+        let order = match (v, &self.best) {
+            (_, Value::Null) => self.wanted,
+            (Value::Label(_, label), Value::Label(_, best)) => {
+                self.ret.collation.compare(label, best)
             }
-            v => v,
+            (v, best) => sort_cmp(v, best, &self.ret),
         };
-        if self.best.is_null() || sort_cmp(v, &self.best, &self.ret) == self.wanted {
+        if order == self.wanted {
             self.best.clone_from(v);
             self.longest = self.longest.max(v.text_len());
         }

@@ -135,7 +135,7 @@ impl AggDef {
         match self.name {
             "group_concat" | "json_arrayagg" | "json_objectagg" | "st_collect" => true,
             "min" | "max" | "any_value" => {
-                types.ret.is_string() || types.ret.kind == TypeKind::Json
+                types.ret.is_string() || types.ret.is_label() || types.ret.kind == TypeKind::Json
             }
             "bit_and" | "bit_or" | "bit_xor" => types.ret.is_string(),
             _ => false,
