@@ -229,7 +229,11 @@ impl Player<'_> {
                     }
                 }
                 // This server writes none of them.
-                PartKind::IntVar | PartKind::Rand | PartKind::UserVar | PartKind::Refused => {
+                PartKind::IntVar
+                | PartKind::Rand
+                | PartKind::UserVar
+                | PartKind::FileBlock { .. }
+                | PartKind::Refused => {
                     return Err("an event that only other servers write".to_owned());
                 }
             }

@@ -15,7 +15,7 @@
 use super::boundary::{Delimiter, position_behind, starts_with};
 use super::mariadb::{self, MariaGtid};
 use super::{
-    Clock, Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape, compressed,
+    Clock, Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape, compressed, load,
 };
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
@@ -27,8 +27,12 @@ use crate::{Error, Result, damaged};
 /// Types that have no name in [`EventType`], for nobody here writes them.
 mod number {
     pub(super) const INT_VAR: u8 = 5;
+    pub(super) const APPEND_BLOCK: u8 = 9;
+    pub(super) const DELETE_FILE: u8 = 11;
     pub(super) const RAND: u8 = 13;
     pub(super) const USER_VAR: u8 = 14;
+    pub(super) const BEGIN_LOAD_QUERY: u8 = 17;
+    pub(super) const EXECUTE_LOAD_QUERY: u8 = 18;
     pub(super) const WRITE_ROWS_V1: u8 = 23;
     pub(super) const DELETE_ROWS_V1: u8 = 25;
     pub(super) const TRANSACTION_CONTEXT: u8 = 36;
@@ -172,6 +176,13 @@ impl Assembler {
             INT_VAR => self.part(header, PartKind::IntVar, body)?,
             RAND => self.part(header, PartKind::Rand, body)?,
             USER_VAR => self.part(header, PartKind::UserVar, body)?,
+            kind @ (BEGIN_LOAD_QUERY | APPEND_BLOCK) => {
+                let begins = kind == BEGIN_LOAD_QUERY;
+                self.part(header, PartKind::FileBlock { begins }, load::block(body)?)?;
+            }
+            // The statement that it was for is not in the log.
+            DELETE_FILE => self.part(header, PartKind::FileBlock { begins: true }, &[])?,
+            EXECUTE_LOAD_QUERY => return self.query(header, &load::statement(body)?),
             kind @ WRITE_ROWS_V1..=DELETE_ROWS_V1 => {
                 let change = [RowKind::Write, RowKind::Update, RowKind::Delete];
                 let change = change[usize::from(kind - WRITE_ROWS_V1)];

@@ -127,7 +127,10 @@ impl Filters {
                 }
                 PartKind::Rows { .. } => !dropped.contains(&Reader::new(body).uint(6)?),
                 PartKind::Query => self.allows_statement(&Query::parse(body)?, touched),
-                PartKind::IntVar | PartKind::Rand | PartKind::UserVar => continue,
+                PartKind::IntVar
+                | PartKind::Rand
+                | PartKind::UserVar
+                | PartKind::FileBlock { .. } => continue,
                 PartKind::Refused => true,
             };
             keeps[begin..=at].fill(is_kept);

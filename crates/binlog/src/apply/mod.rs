@@ -2,8 +2,8 @@
 //! may run beside whom.
 //!
 //! In flow order: an [`EventSource`] yields checked events, [`assemble`] gathers them into [`Group`]s (`boundary` says
-//! what delimits them, `mariadb` reads what only MariaDB writes, `compressed` what it compresses), [`filter`] says
-//! which of them concern this replica,
+//! what delimits them, `mariadb` reads what only MariaDB writes, `compressed` what it compresses, `load` what LOAD DATA
+//! is as a statement), [`filter`] says which of them concern this replica,
 //! [`coordinator`] decides which worker gets a group and when, [`progress`] knows what has been applied, [`state`] is
 //! its form in the database. Neighbours: `sql`'s applier runs groups in sessions and commits a channel's state in the
 //! record of each transaction; the relay log implements [`EventSource`]. Reasons: `docs/decisions/applier.md`.
@@ -18,6 +18,7 @@ pub(crate) mod boundary;
 mod compressed;
 pub mod coordinator;
 pub mod filter;
+mod load;
 pub(crate) mod mariadb;
 pub mod progress;
 pub mod state;
@@ -110,6 +111,11 @@ pub enum PartKind {
     Rand,
     /// A user variable of it.
     UserVar,
+    /// A piece of the file that the next statement, a LOAD DATA, reads; behind the file's number.
+    FileBlock {
+        /// The first one.
+        begins: bool,
+    },
     /// An event that cannot be applied; its body says why. It counts only if the group is wanted and new here.
     Refused,
 }

@@ -113,6 +113,8 @@ impl Run<'_> {
         let (group, shared) = (self.group, self.shared);
         let mut open = Open::default();
         open.statement.checks_user = shared.settings.checks_user.as_ref();
+        // Bounded by the group's bytes.
+        let mut file: Option<Vec<u8>> = None;
         for part in &group.parts {
             let body = group.body(part);
             match part.kind {
@@ -129,7 +131,17 @@ impl Run<'_> {
                 }
                 PartKind::Query => {
                     self.rows(&mut open)?;
-                    self.query(part)?;
+                    self.hand.session.load_applied_file(file.take());
+                    let done = self.query(part);
+                    self.hand.session.load_applied_file(None);
+                    done?;
+                }
+                PartKind::FileBlock { begins } => {
+                    let file = file.get_or_insert_default();
+                    if begins {
+                        file.clear();
+                    }
+                    file.extend_from_slice(body);
                 }
                 PartKind::IntVar | PartKind::Rand | PartKind::UserVar => {
                     if self.shared.settings.row_format {

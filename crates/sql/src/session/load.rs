@@ -6,6 +6,8 @@
 //!   locked.
 //! - As with every change, an error leaves none of the statement's rows behind.
 
+use std::sync::Arc;
+
 use esker_engine::EngineError;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, Outcome, Step};
@@ -43,7 +45,31 @@ impl FileSource for ServerFile {
     }
 }
 
+/// A file that has come with a statement of another server.
+struct AppliedFile {
+    bytes: Arc<[u8]>,
+    at: usize,
+}
+
+impl FileSource for AppliedFile {
+    fn read(
+        &mut self,
+        piece: &mut Vec<u8>,
+        _check_killed: &dyn Fn() -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let rest = &self.bytes[self.at..];
+        piece.extend_from_slice(&rest[..rest.len().min(PIECE_BYTES)]);
+        self.at += piece.len();
+        Ok(())
+    }
+}
+
 impl Session {
+    /// The file that the next LOAD DATA of another server reads, whatever it calls it.
+    pub(crate) fn load_applied_file(&mut self, file: Option<Vec<u8>>) {
+        self.applied_file = file.map(Arc::from);
+    }
+
     /// Runs the LOAD DATA LOCAL that has asked for its file.
     ///
     /// # Panics
@@ -97,16 +123,20 @@ impl Session {
         load: &LoadData,
         file: Option<&mut dyn FileSource>,
     ) -> Result<Done, ExecError> {
-        self.may_load(load)?;
+        let applied = self.applied_file.clone();
+        if applied.is_none() {
+            self.may_load(load)?;
+        }
         if !self.context.is_temporary(&load.table) {
             self.check_writable()?;
         }
         self.use_transaction();
         let compiled = self.compiled_load(load)?;
-        match file {
-            Some(file) => self.run_load(&compiled, file),
-            None if load.local => Ok(Done::NeedFile(load.path.clone())),
-            None => {
+        match (file, applied) {
+            (Some(file), _) => self.run_load(&compiled, file),
+            (None, Some(bytes)) => self.run_load(&compiled, &mut AppliedFile { bytes, at: 0 }),
+            (None, None) if load.local => Ok(Done::NeedFile(load.path.clone())),
+            (None, None) => {
                 let mut file = ServerFile {
                     file: open_file(&Places::of(&self.context.instance.globals), &load.path)?,
                     name: load.path.clone(),

@@ -223,6 +223,8 @@ pub struct Session {
     running: Option<Running>,
     /// The transaction of another server that is being applied.
     applying: Option<Applying>,
+    /// The file that came with the statement of it that runs.
+    applied_file: Option<Arc<[u8]>>,
     /// How the events of BINLOG statements are written; `None`: no format description came.
     replayed: Option<Checksum>,
     /// What the client hears with the next OK.
@@ -309,6 +311,7 @@ impl Session {
             temp,
             running: None,
             applying: None,
+            applied_file: None,
             replayed: None,
             tracker: StateTracker::default(),
             spare_text: Vec::new(),

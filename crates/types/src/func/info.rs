@@ -215,7 +215,10 @@ fn ret_name_const(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     if args.iter().any(|arg| arg.value.is_none()) {
         return Err(errors::wrong_arguments("NAME_CONST"));
     }
-    ret_second(args)
+    // It stands for a variable, which may be NULL.
+    let mut signature = ret_second(args)?;
+    signature.ret.nullable = true;
+    Ok(signature)
 }
 
 fn ret_second(args: &[ArgType]) -> SqlResult<Signature> {
