@@ -155,7 +155,11 @@ pub fn constant_as_column(
         TypeKind::Bit => is_number,
         _ if column.is_string() => {
             let same = from.collation.is_binary() == column.collation.is_binary();
-            return (same && matches!(constant, Value::Str(_))).then(|| constant.clone());
+            return match constant {
+                Value::Str(_) if same => Some(constant.clone()),
+                Value::Label(_, text) if same => Some(Value::Str(text.to_vec())),
+                _ => None,
+            };
         }
         _ => false,
     };

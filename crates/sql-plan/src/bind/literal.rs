@@ -205,15 +205,14 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
         Params::Typed(values, types) => {
             let nth = nth as usize;
             let value = values.get(nth).cloned().unwrap_or_default();
-            let bound = value_expr(env, value);
-            match types.get(nth) {
-                // A variable's collation counts for as much as a column's.
-                Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
-                    coer: Coercibility::of_column(ty),
+            match (types.get(nth), value) {
+                // Where a number is wanted it is that of the label.
+                (Some(ty), label @ Value::Label(..)) if ty.is_label() => Expr {
+                    kind: ExprKind::Const(label),
                     ty: ty.clone().with_nullable(true),
-                    ..bound
+                    coer: Coercibility::of_column(ty),
                 },
-                _ => bound,
+                (ty, value) => typed(value_expr(env, value), ty),
             }
         }
         Params::Types(types) => {
@@ -230,6 +229,19 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
                 coer,
             }
         }
+    }
+}
+
+/// A constant with the type of the variable that it is the value of.
+fn typed(bound: Expr, ty: Option<&SqlType>) -> Expr {
+    match ty {
+        // A variable's collation counts for as much as a column's.
+        Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
+            coer: Coercibility::of_column(ty),
+            ty: ty.clone().with_nullable(true),
+            ..bound
+        },
+        _ => bound,
     }
 }
 
