@@ -8,6 +8,7 @@ use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{ColumnRef, Expr, Ident, Literal, SysVar, UnaryOp, VarScope};
 use super::deprecated::Deprecation;
+use super::expr::{call1, call2};
 use super::keyword::Kw;
 use super::lexer::{Tok, Token};
 use super::literal;
@@ -174,10 +175,10 @@ impl Parser<'_> {
         if self.program.is_some() {
             if let Some(local) = self.local_operand(&first) {
                 self.note_variable();
-                return Ok(local);
+                return self.arrow_of_variable(local);
             }
             if let Some(column) = self.row_operand(&first)? {
-                return Ok(column);
+                return self.arrow_of_variable(column);
             }
         }
         let column = self.column_after(first)?;
@@ -185,18 +186,41 @@ impl Parser<'_> {
     }
 
     fn json_arrow(&mut self, column: ColumnRef) -> SqlResult<Expr> {
+        Ok(match self.opt_arrow()? {
+            None => Expr::Column(column),
+            Some((path, unquote)) => Expr::JsonArrow {
+                column,
+                path,
+                unquote,
+            },
+        })
+    }
+
+    /// A variable of a program, or a column of its row; behind an arrow there is a call of it.
+    fn arrow_of_variable(&mut self, variable: Expr) -> SqlResult<Expr> {
+        let Some((path, unquote)) = self.opt_arrow()? else {
+            return Ok(variable);
+        };
+        let path = Expr::Literal(Literal::Str {
+            bytes: path.into_boxed_bytes().into_vec(),
+            charset: None,
+        });
+        let found = call2("json_extract", variable, path);
+        Ok(match unquote {
+            true => call1("json_unquote", found),
+            false => found,
+        })
+    }
+
+    /// `->'path'`, or `->>'path'`, which unquotes.
+    fn opt_arrow(&mut self) -> SqlResult<Option<(Box<str>, bool)>> {
         let unquote = match self.cur.tok {
             Tok::Arrow => false,
             Tok::ArrowText => true,
-            _ => return Ok(Expr::Column(column)),
+            _ => return Ok(None),
         };
         self.advance();
-        let path = self.string_text()?;
-        Ok(Expr::JsonArrow {
-            column,
-            path,
-            unquote,
-        })
+        Ok(Some((self.string_text()?, unquote)))
     }
 
     /// A column reference.

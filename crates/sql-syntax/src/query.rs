@@ -140,7 +140,8 @@ impl Parser<'_> {
         };
         let first = self.intersections(first)?;
         let mut rest = Vec::new();
-        if self.early_into.is_some() {
+        // Queries inside of this one may have them.
+        if self.into_ok && self.early_into.is_some() {
             self.refuse_into(&[Kw::UNION, Kw::EXCEPT, Kw::INTERSECT])?;
         }
         while let Some(kw) = self.eat_any(&[Kw::UNION, Kw::EXCEPT]) {

@@ -48,7 +48,9 @@ impl Session {
         if let Statement::Call { name, args } = &*sql.statement {
             return self.call_inside(machine, sql, (name, args));
         }
-        let stores = !sql.into.is_empty() && self.vars.sql_mode.is_strict();
+        // A user variable takes any value: there a bad one is only warned of.
+        let has_type = |to: &Destination| !matches!(to, Destination::User(_));
+        let stores = sql.into.iter().any(has_type) && self.vars.sql_mode.is_strict();
         let before = std::mem::replace(&mut self.program.stores, stores);
         let flow = self.run_and_store(machine, sql);
         self.program.stores = before;
