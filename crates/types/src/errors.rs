@@ -472,6 +472,13 @@ pub fn out_of_range_for_column(ctx: &EvalCtx<'_>, column: &str, row: u64) -> Sql
     ctx.raise(1264, "22003", text)
 }
 
+/// 1621
+pub fn read_only_in_session(variable: impl Display) -> SqlError {
+    let text =
+        format!("SESSION variable '{variable}' is read-only. Use SET GLOBAL to assign the value");
+    SqlError::new(1621, "HY000", text)
+}
+
 /// 1649
 pub fn unknown_locale(name: impl Display) -> SqlError {
     SqlError::new(1649, "HY000", format!("Unknown locale: '{name}'"))

@@ -423,6 +423,8 @@ fn pools_reset_connections() {
         c.query_drop("SET @mine = 1, sql_mode = ''; BEGIN; INSERT INTO t VALUES (1)")
             .await
             .expect("state");
+        let mut other = connect(&server).await;
+        c.query_drop("DO GET_LOCK('reset', 0)").await.expect("lock");
         drop(c);
         let mut c = pool.get_conn().await.expect("connection");
         assert_eq!(c.id(), id, "the same connection");
@@ -431,6 +433,9 @@ fn pools_reset_connections() {
             .await
             .expect("state");
         assert_eq!(state, Some((None, false, "d".into(), 0)));
+        let is_free = "SELECT IS_FREE_LOCK('reset')";
+        let free: Option<u8> = other.query_first(is_free).await.expect("lock");
+        assert_eq!(free, Some(1));
 
         for (user, password) in [("old", "0ld"), ("new", "n3w")] {
             let to = ChangeUserOpts::default()
@@ -438,6 +443,7 @@ fn pools_reset_connections() {
                 .with_pass(Some(password.into()))
                 .with_db_name(Some("information_schema".into()));
             c.query_drop("SET @mine = 1").await.expect("variable");
+            c.query_drop("DO GET_LOCK('reset', 0)").await.expect("lock");
             c.change_user(to).await.expect("change user");
             let now: Option<(Option<u8>, String, String)> = c
                 .query_first("SELECT @mine, CURRENT_USER(), DATABASE()")
@@ -449,6 +455,8 @@ fn pools_reset_connections() {
                 "information_schema".into(),
             );
             assert_eq!(now, Some(expected));
+            let free: Option<u8> = other.query_first(is_free).await.expect("lock");
+            assert_eq!(free, Some(1));
         }
 
         let mut killer = connect(&server).await;

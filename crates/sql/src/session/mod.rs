@@ -328,6 +328,11 @@ impl Session {
     pub fn reset(&mut self) {
         self.rollback_transaction();
         self.locks.release_all();
+        let instance = &self.context.instance;
+        instance
+            .registry
+            .user_locks
+            .release_all(self.context.process.id);
         self.close_all_statements();
         self.handlers.clear();
         self.drop_temporary_tables();

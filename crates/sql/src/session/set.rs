@@ -58,6 +58,8 @@ const RESTRICTED: &[&str] = &[
     "sql_log_bin",
     "sql_require_primary_key",
 ];
+/// Those that a session has from its beginning to its end.
+const OF_NEW_SESSIONS: &[&str] = &["max_allowed_packet", "net_buffer_length"];
 /// Those that whoever applies what others have logged may set as well.
 const OF_APPLIERS: &[&str] = &[
     "original_commit_timestamp",
@@ -131,6 +133,12 @@ impl Session {
             Some(VarScope::Session) | None => {
                 match id.def().name {
                     "gtid_next" => self.context.admit_gtid_next(given.as_ref())?,
+                    name if OF_NEW_SESSIONS.contains(&name) => {
+                        if let Some(given) = &given {
+                            value::from_value(id.def(), given)?;
+                        }
+                        return Err(errors::read_only_in_session(name));
+                    }
                     name if OF_APPLIERS.contains(&name) => self.context.require_applier()?,
                     name if RESTRICTED.contains(&name) => self.context.require_restricted()?,
                     _ => {}
