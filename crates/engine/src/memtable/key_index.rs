@@ -8,13 +8,15 @@
 //!
 //! A key that is not there, as of every row that is inserted, would cost a node of each generation. So the upper bits
 //! of a slot's pointer, which addresses leave free, are a filter of its chain: one bit of sixteen, chosen by the hash,
-//! for each node (Leis et al., "Morsel-Driven Parallelism", SIGMOD 2014, section 4.2).
+//! for each node (Leis et al., "Morsel-Driven Parallelism", SIGMOD 2014, section 4.2). Rows that come in the order of
+//! their keys are spared the slots as well: their prefix is greater than all that have been added.
 //!
 //! **Invariants**
 //! - A key has one node here, the first that was linked for it.
 //! - Versions of one key come one after the other (row locks in the commit pipeline, key shards in recovery, one thread
 //!   in a write set). So a node is added before any version of its key becomes visible to a snapshot, and a search that
 //!   ends without a match has proven that the key is not there.
+//! - No node has a prefix above `greatest`, which rises before the node is in its slot.
 //! - A slot's filter has the bits of all nodes of its chain: both change in one exchange. Links between nodes have no
 //!   filter.
 //! - Nodes and generations are published with release and read with acquire, and stay until the list is cleared or
@@ -57,6 +59,8 @@ pub(super) struct KeyIndex {
     current: AtomicUsize,
     /// Nodes in all generations.
     added: AtomicU64,
+    /// The greatest prefix of a key that was added.
+    greatest: AtomicU64,
 }
 
 impl KeyIndex {
@@ -65,11 +69,15 @@ impl KeyIndex {
             generations: [const { OnceLock::new() }; GENERATIONS],
             current: AtomicUsize::new(0),
             added: AtomicU64::new(0),
+            greatest: AtomicU64::new(0),
         }
     }
 
     /// Adds the node of a key, complete and in the list.
-    pub(super) fn add(&self, node: NodeRef, key: &[u8]) {
+    pub(super) fn add(&self, node: NodeRef, key: &[u8], prefix: u64) {
+        if prefix > self.greatest.load(Ordering::Relaxed) {
+            self.greatest.fetch_max(prefix, Ordering::Release);
+        }
         let added = self.added.fetch_add(1, Ordering::Relaxed);
         let mut generation = self.current.load(Ordering::Acquire);
         if added >= capacity_through(generation) && generation + 1 < GENERATIONS {
@@ -106,6 +114,9 @@ impl KeyIndex {
 
     /// Finds the node of a key.
     pub(super) fn find(&self, key: &[u8], prefix: u64) -> Lookup {
+        if prefix > self.greatest.load(Ordering::Acquire) {
+            return Lookup::Absent;
+        }
         let hash = hash(key);
         for generation in (0..=self.current.load(Ordering::Acquire)).rev() {
             // Not made yet: nothing was added to it.
@@ -154,6 +165,7 @@ impl KeyIndex {
         }
         self.current = AtomicUsize::new(0);
         self.added = AtomicU64::new(0);
+        self.greatest = AtomicU64::new(0);
     }
 }
 

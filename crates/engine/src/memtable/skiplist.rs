@@ -311,7 +311,7 @@ impl SkipList {
             if self.try_link(node, 0, &splice) {
                 self.raise(node, place, &mut splice);
                 if is_newest {
-                    self.index.add(node, place.key);
+                    self.index.add(node, place.key, place.prefix);
                 }
                 return true;
             }
