@@ -13,6 +13,7 @@
 //!   durable so far (`docs/decisions/reader-rule.md`). A transaction about which a decision is being logged is shown
 //!   as prepared, which it is until then.
 
+use esker_types::hex::lower_hex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,11 +50,10 @@ fn decode(bytes: &[u8]) -> Option<Xid> {
 
 /// The identifier as XA statements take it: `X'6731',X'6231',1`.
 pub(crate) fn literal(xid: &Xid) -> String {
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
     format!(
         "X'{}',X'{}',{}",
-        hex(&xid.gtrid),
-        hex(&xid.bqual),
+        lower_hex(&xid.gtrid),
+        lower_hex(&xid.bqual),
         xid.format
     )
 }

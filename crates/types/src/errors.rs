@@ -19,6 +19,7 @@ use std::fmt::Display;
 use crate::collation::Charset;
 use crate::ctx::EvalCtx;
 use crate::error::{SqlError, SqlResult};
+use crate::hex::upper_hex;
 
 pub use account::*;
 pub use definition::*;
@@ -157,7 +158,7 @@ pub fn unknown_charset(name: impl Display) -> SqlError {
 
 /// 1300: `bytes` begin with some that are no character.
 pub fn invalid_characters(charset: Charset, bytes: &[u8]) -> SqlError {
-    let shown: String = bytes.iter().take(3).map(|b| format!("{b:02X}")).collect();
+    let shown = upper_hex(&bytes[..bytes.len().min(3)]);
     invalid_text(charset.name(), &shown)
 }
 

@@ -13,6 +13,7 @@ mod condition;
 mod declare;
 mod routine;
 
+use esker_types::hex::upper_hex;
 use esker_types::trigger::TriggerEvent;
 use esker_types::{SqlResult, errors};
 
@@ -281,8 +282,7 @@ impl Parser<'_> {
             }
             if std::str::from_utf8(&value).is_err() {
                 out.push_str(&String::from_utf8_lossy(&self.src[copied..begin]));
-                let digits = value.iter().map(|byte| format!("{byte:02X}"));
-                out.push_str(&format!(" X'{}'", digits.collect::<String>()));
+                out.push_str(&format!(" X'{}'", upper_hex(&value)));
                 copied = behind;
             }
         }

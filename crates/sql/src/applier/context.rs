@@ -11,6 +11,7 @@ use esker_binlog::event::query::{self, Settings};
 use esker_binlog::event::variables::{UserValue, Variable};
 use esker_types::collation::{Charset, Collation};
 use esker_types::func::LOCALES;
+use esker_types::hex::lower_hex;
 use esker_types::{SqlMode, SqlResult, errors};
 
 /// auto_increment_increment and auto_increment_offset where the event does not say.
@@ -146,10 +147,7 @@ fn literal(value: &UserValue<'_>) -> SqlResult<String> {
                 Charset::Binary => "X'".to_owned(),
                 charset => format!("_{} X'", charset.name()),
             };
-            for byte in *text {
-                // Writing into a String does not fail.
-                let _ = write!(sql, "{byte:02x}");
-            }
+            sql.push_str(&lower_hex(text));
             sql.push('\'');
             if known.charset() != Charset::Binary {
                 sql.push_str(" COLLATE ");

@@ -14,6 +14,7 @@ use esker_engine::{LockInfo, LockMode, Locked, RangeKind, TreeId};
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::UTC;
 use esker_types::cast::write_text;
+use esker_types::hex::upper_hex;
 use esker_types::{Value, ValueRef};
 
 use super::{Viewer, text};
@@ -193,9 +194,7 @@ fn key_text<'k>(table: &TableDef, index: &'k IndexDef, key: &'k [u8]) -> (String
 fn with_rest(mut values: String, rest: &[u8]) -> String {
     if !rest.is_empty() {
         values.push_str(if values.is_empty() { "0x" } else { ", 0x" });
-        for byte in rest {
-            let _ = write!(values, "{byte:02X}");
-        }
+        values.push_str(&upper_hex(rest));
     }
     values
 }

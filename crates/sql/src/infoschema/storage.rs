@@ -5,12 +5,12 @@
 //! rows only to users with the PROCESS privilege.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use esker_engine::compact::{CompactionKind, CompactionStats};
 use esker_engine::extent::HasMeta;
 use esker_engine::{BytesUsed, StallCause, TreeId};
 use esker_types::Value;
+use esker_types::hex::upper_hex;
 use esker_vfs::machine;
 
 use super::{Viewer, disk, optional, text, yes_no};
@@ -247,19 +247,11 @@ fn extents(viewer: &Viewer) -> Vec<Vec<Value>> {
                 meta.smallest_seq,
                 meta.largest_seq,
             ]));
-            row.extend([&meta.first, &meta.last].map(|position| text(hex(&position.key))));
+            row.extend([&meta.first, &meta.last].map(|position| text(upper_hex(&position.key))));
             row.push(yes_no(extent.is_quarantined()));
             row.push(Value::UInt(extent.tombstones_skipped()));
             rows.push(row);
         }
     }
     rows
-}
-
-/// As HEX() shows it.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut shown, byte| {
-        let _ = write!(shown, "{byte:02X}");
-        shown
-    })
 }

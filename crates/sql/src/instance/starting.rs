@@ -14,6 +14,7 @@ use esker_sql_catalog::catalog::{Catalog, StorageEngine, TableDef};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_catalog::variables::{Globals, Notes, Setting, StartValues, VarValue};
 use esker_sql_exec::TempSpace;
+use esker_types::hex::lower_hex;
 use esker_types::{SqlResult, errors};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
@@ -317,7 +318,7 @@ impl Instance {
         // RFC 9562 version 4.
         b[6] = b[6] & 0x0f | 0x40;
         b[8] = b[8] & 0x3f | 0x80;
-        let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
+        let hex = lower_hex(&b);
         let uuid = format!(
             "{}-{}-{}-{}-{}",
             &hex[..8],

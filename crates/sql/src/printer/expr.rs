@@ -12,6 +12,7 @@ use esker_sql_syntax::ast::{
 };
 use esker_types::collation::Charset;
 use esker_types::func::aggregate;
+use esker_types::hex::lower_hex;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::canonical::is_stored;
@@ -585,10 +586,7 @@ impl<'a> Printer<'a> {
         if let Some(charset) = charset {
             let _ = write!(self.out, "_{charset} ");
         }
-        self.push("0x");
-        for b in bytes {
-            let _ = write!(self.out, "{b:02x}");
-        }
+        let _ = write!(self.out, "0x{}", lower_hex(bytes));
     }
 
     fn temporal(&mut self, word: &str, bytes: &[u8]) {

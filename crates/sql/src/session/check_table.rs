@@ -16,6 +16,7 @@ use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::engine_error;
 use esker_types::SqlResult;
 use esker_types::cast::write_text;
+use esker_types::hex::lower_hex;
 
 use super::SessionContext;
 
@@ -229,10 +230,8 @@ fn shown_key(index: &IndexDef, key: &[u8]) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let mut text = String::from("0x");
-    for byte in bytes.iter().take(SHOWN_BYTES) {
-        text.push_str(&format!("{byte:02x}"));
-    }
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let mut text = format!("0x{}", lower_hex(shown));
     if bytes.len() > SHOWN_BYTES {
         text.push_str("...");
     }

@@ -21,6 +21,7 @@ use esker_sql_catalog::mdl::MdlDuration;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
 use esker_types::collation::Collation;
+use esker_types::hex::upper_hex;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use super::rows::RowSource;
@@ -472,8 +473,7 @@ impl SessionContext {
             let mut data = xid.gtrid;
             data.extend_from_slice(&xid.bqual);
             if convert {
-                let hex: String = data.iter().map(|b| format!("{b:02X}")).collect();
-                data = format!("0x{hex}").into_bytes();
+                data = format!("0x{}", upper_hex(&data)).into_bytes();
             }
             vec![
                 Value::Int(xid.format as i64),

@@ -8,6 +8,7 @@ use esker_sql_catalog::accounts::policy::{LockTime, Policy, Transport};
 use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
+use esker_types::hex::upper_hex;
 
 use super::{Table, shown, t};
 use crate::session::{Session, account_failed, shown_account};
@@ -31,8 +32,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
         secret if secret.is_empty() => String::new(),
         _ if own && !sees_all => " AS <secret>".to_owned(),
         secret if session.values.named("print_identified_with_as_hex").is_on() => {
-            let hex: String = secret.iter().map(|b| format!("{b:02X}")).collect();
-            format!(" AS 0x{hex}")
+            format!(" AS 0x{}", upper_hex(&secret))
         }
         secret => format!(" AS {}", quoted(&String::from_utf8_lossy(&secret))),
     };
@@ -59,8 +59,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
 pub(crate) fn secret(account: &Account) -> Vec<u8> {
     match account.plugin {
         Plugin::Native if !account.auth.is_empty() => {
-            let hex: String = account.auth.iter().map(|b| format!("{b:02X}")).collect();
-            format!("*{hex}").into_bytes()
+            format!("*{}", upper_hex(&account.auth)).into_bytes()
         }
         _ => account.auth.clone(),
     }

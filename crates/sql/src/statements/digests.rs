@@ -4,6 +4,7 @@
 //! **Invariants**: a digest stays the same object until the table is emptied, which raises the generation: a session
 //! that kept digests of an earlier one forgets them. Time spent here is paid by every statement.
 
+use esker_types::hex::lower_hex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -124,7 +125,7 @@ impl Digest {
     /// The hash that stands for the text, in hexadecimal digits.
     pub(crate) fn hash(&self) -> Option<String> {
         let hash = Sha256::digest(self.text.as_ref()?.as_bytes());
-        Some(hash.iter().map(|b| format!("{b:02x}")).collect())
+        Some(lower_hex(&hash))
     }
 }
 

@@ -15,6 +15,7 @@ use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::errors;
+use crate::hex::lower_hex;
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -30,10 +31,6 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("uuid_to_bin", 1, 2, TOTAL, binary::<16>, uuid_to_bin),
     def("bin_to_uuid", 1, 2, TOTAL, text::<36>, bin_to_uuid),
 ];
-
-fn lower_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
 
 fn digest<D: Digest>(c: &Call) -> SqlResult<Value> {
     let mut digest = D::new();

@@ -9,6 +9,7 @@ use super::call::{Call, string};
 use super::ret::{session_text, system_text, text, uint, uint_null};
 use super::{FuncDef, PURE, SESSION, def};
 use crate::error::{SqlError, SqlResult};
+use crate::hex::lower_hex;
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -156,8 +157,7 @@ fn digest_of(c: &Call) -> SqlResult<Option<String>> {
 
 fn statement_digest(c: &Call) -> SqlResult<Value> {
     Ok(digest_of(c)?.map_or(Value::Null, |text| {
-        let hash = Sha256::digest(text.as_bytes());
-        Value::str(hash.iter().map(|b| format!("{b:02x}")).collect::<String>())
+        Value::str(lower_hex(&Sha256::digest(text.as_bytes())))
     }))
 }
 

@@ -14,6 +14,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_sql_syntax::ast;
 use esker_types::cast::{to_column, write_text};
+use esker_types::hex::upper_hex;
 use esker_types::{SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::Table;
@@ -145,10 +146,7 @@ fn push_bytes(bytes: &[u8], out: &mut String) {
         out.push_str("_binary ''");
         return;
     }
-    out.push_str("_binary 0x");
-    for byte in bytes {
-        let _ = write!(out, "{byte:02X}");
-    }
+    let _ = write!(out, "_binary 0x{}", upper_hex(bytes));
 }
 
 fn push_text(value: &Value, ty: &SqlType, out: &mut String) {

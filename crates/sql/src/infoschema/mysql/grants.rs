@@ -9,6 +9,7 @@ use esker_sql_catalog::accounts::policy::{LockTime, LoginLock, Transport};
 use esker_sql_catalog::accounts::{Account, GrantScope, Plugin, Privileges};
 use esker_types::Value;
 use esker_types::ctx::NoSession;
+use esker_types::hex::upper_hex;
 
 use super::super::objects::created;
 use super::super::{Viewer, optional, text};
@@ -179,10 +180,7 @@ fn user(viewer: &Viewer, account: &Account) -> Vec<Value> {
 /// The secret as `authentication_string` has it.
 fn secret(plugin: Plugin, stored: &[u8]) -> Vec<u8> {
     match plugin {
-        Plugin::Native if !stored.is_empty() => {
-            let hex: String = stored.iter().map(|b| format!("{b:02X}")).collect();
-            format!("*{hex}").into_bytes()
-        }
+        Plugin::Native if !stored.is_empty() => format!("*{}", upper_hex(stored)).into_bytes(),
         _ => stored.to_vec(),
     }
 }
