@@ -219,7 +219,7 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
             let any = || SqlType::varchar(21_845, env.ctx.collation_connection);
             let ty = types.get(nth as usize).cloned().unwrap_or_else(any);
             let coer = match ty.is_string() {
-                true if env.of_program => Coercibility::Implicit,
+                _ if env.of_program => Coercibility::of_column(&ty),
                 true => Coercibility::Coercible,
                 false => Coercibility::Numeric,
             };

@@ -38,6 +38,9 @@ pub(crate) enum Destination {
 pub(crate) struct Formula {
     pub(crate) expr: Expr,
     pub(crate) sources: Vec<Source>,
+    /// Its number among the statements and expressions of the program, for what a session keeps; `None`: it reads a
+    /// slot without a type, and is bound anew every time.
+    pub(crate) number: Option<u32>,
 }
 
 /// An SQL statement with the sources of its parameters.
@@ -48,7 +51,7 @@ pub(crate) struct Sql {
     /// Where the variables go that SELECT … INTO and GET DIAGNOSTICS set.
     pub(crate) into: Vec<Destination>,
     pub(crate) text: Box<str>,
-    /// Its number among the statements of the program, for the plan that a session keeps.
+    /// Its number among the statements and expressions of the program, for the plan that a session keeps.
     pub(crate) number: u32,
 }
 
@@ -128,8 +131,8 @@ pub(crate) struct Program {
     pub(crate) cursors: Vec<Sql>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) handlers: Vec<HandlerDef>,
-    /// Number of its SQL statements.
-    pub(crate) statements: u32,
+    /// Number of its SQL statements and expressions.
+    pub(crate) plans: u32,
     pub(crate) traits: BodyTraits,
 }
 

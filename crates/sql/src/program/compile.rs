@@ -54,7 +54,7 @@ impl Program {
                 handlers: Vec::new(),
             }],
             handlers: Vec::new(),
-            statements: 0,
+            plans: 0,
             traits: body.traits,
         };
         let mut compiler = Compiler {
@@ -380,17 +380,28 @@ impl Compiler<'_> {
 
     // Operands.
 
-    fn formula(&self, formula: &ast::Formula) -> SqlResult<Formula> {
+    fn formula(&mut self, formula: &ast::Formula) -> SqlResult<Formula> {
+        let sources = self.sources(&formula.places)?;
+        let has_type = |source: &Source| match source {
+            Source::Local(slot) => self.program.slots[*slot].ty.is_some(),
+            Source::New(_) | Source::Old(_) => true,
+        };
+        let is_kept = sources.iter().all(has_type);
         Ok(Formula {
             expr: formula.expr.clone(),
-            sources: self.sources(&formula.places)?,
+            sources,
+            number: is_kept.then(|| self.next_plan()),
         })
+    }
+
+    fn next_plan(&mut self) -> u32 {
+        self.program.plans += 1;
+        self.program.plans - 1
     }
 
     fn sql(&mut self, sql: &ast::SqlStep) -> SqlResult<Sql> {
         known_variables(&sql.statement)?;
-        let number = self.program.statements;
-        self.program.statements += 1;
+        let number = self.next_plan();
         let into = targets(&sql.statement);
         let into = into.iter().map(|target| self.destination(target));
         Ok(Sql {

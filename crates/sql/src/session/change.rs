@@ -25,7 +25,7 @@ use esker_types::{SqlType, TypeKind, Value, errors};
 use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
 use super::hints;
-use super::names::Purpose;
+use super::names::{Purpose, SessionNames};
 use super::plans::{KeyedQuery, Plan, PlanKey};
 use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
 use super::shapes;
@@ -54,17 +54,23 @@ pub(super) enum Keep {
 }
 
 /// User variables that tell whether they were asked for: their types are bound into a plan.
-struct Watched<'a> {
+pub(super) struct Watched<'a> {
     vars: &'a dyn UserVars,
     asked: Cell<bool>,
 }
 
 impl<'a> Watched<'a> {
-    fn new(vars: &'a dyn UserVars) -> Self {
+    pub(super) fn new(vars: &'a dyn UserVars) -> Self {
         Self {
             vars,
             asked: Cell::new(false),
         }
+    }
+
+    /// May what was bound be used again? Only if no variable's value is in it, and it reads no more than `tables`,
+    /// which running it locks.
+    pub(super) fn is_lasting(&self, names: &SessionNames<'_>, tables: usize) -> bool {
+        !self.asked.get() && !names.variables.get() && names.tables.get() == tables
     }
 }
 
@@ -133,11 +139,9 @@ impl Session {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));
             let plan = plan_query(&env, query)?;
-            let names = &scope.names;
-            let is_lasting = !vars.asked.get() && !names.variables.get();
             let tables = plan
                 .keyed_tables()
-                .filter(|tables| is_lasting && names.tables.get() == tables.len());
+                .filter(|tables| vars.is_lasting(&scope.names, tables.len()));
             Ok(tables.map(|tables| Arc::new(KeyedQuery { plan, tables })))
         });
         // What is wrong with it is told where it is planned to run.
@@ -314,9 +318,7 @@ impl Session {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));
             let compiled = dml::compile(&env, statement)?;
-            let lasting = !vars.asked.get()
-                && !scope.names.variables.get()
-                && scope.names.tables.get() == compiled.targets().len()
+            let lasting = vars.is_lasting(&scope.names, compiled.targets().len())
                 && compiled.foreign_keys().missing().is_empty();
             let waits = env.blocks.get() || env.calls.get();
             let keep = match (waits, lasting) {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{Catalog, TableDef};
 use esker_sql_exec::short::{GeneralPath, Scratch, ShortSelect};
+use esker_sql_plan::expr::Expr;
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::Statement;
@@ -217,6 +218,9 @@ impl Kept {
     }
 }
 
+/// A bound expression of a stored program, which reads no table; `None`: it has to be bound for each use.
+pub(super) type KeptExpr = Option<Arc<Expr>>;
+
 /// The plan of a text.
 struct TextPlan {
     /// The whole key, for hashes may collide.
@@ -240,6 +244,8 @@ pub(super) enum PlanKey {
 #[derive(Default)]
 pub(super) struct Plans {
     prepared: BTreeMap<u32, Kept>,
+    /// Expressions of programs, with the binding that they were made for.
+    exprs: BTreeMap<u32, (KeptExpr, u64)>,
     texts: HashMap<u64, TextPlan, AsIsHasher>,
     text_bytes: usize,
     /// Hashes of texts that came once, by their low bits.
@@ -290,6 +296,17 @@ impl Plans {
     ) {
         self.prepared
             .insert(id, Kept::new(plan, binding, catalog, params));
+    }
+
+    /// An expression of a program; `None`: it was not bound under this binding yet.
+    pub(super) fn expr(&self, id: u32, binding: u64) -> Option<KeptExpr> {
+        let (expr, made_for) = self.exprs.get(&id)?;
+        (*made_for == binding).then(|| expr.clone())
+    }
+
+    /// Keeps an expression. Their number is bounded by that of the programs.
+    pub(super) fn keep_expr(&mut self, id: u32, expr: KeptExpr, binding: u64) {
+        self.exprs.insert(id, (expr, binding));
     }
 
     /// Looks a text up by its digest.
@@ -378,7 +395,10 @@ impl Plans {
     /// The tables of this plan have changed, or its statement is gone.
     pub(super) fn forget(&mut self, key: PlanKey) {
         match key {
-            PlanKey::Prepared(id) => drop(self.prepared.remove(&id)),
+            PlanKey::Prepared(id) => {
+                self.prepared.remove(&id);
+                self.exprs.remove(&id);
+            }
             PlanKey::Text(hash) => self.forget_text(hash),
         }
     }

@@ -17,9 +17,11 @@ use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, StatementEnv, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
+use esker_sql_plan::expr::Expr as BoundExpr;
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target};
 use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
+use esker_types::ctx::Raised;
 use esker_types::{SqlError, SqlResult, SqlType, Value, errors};
 
 use super::explain::RunningPlan;
@@ -389,25 +391,40 @@ impl Session {
             let bound = bind_expr(&env, &Scope::new(), expr)?;
             Ok((bound, env.calls.get().then(|| env.tables_read())))
         })?;
-        let states = SubqueryStates::default();
-        let compute = |env: &StatementEnv<'_>| {
-            env.ctx.diagnostics.strict_write.set(strict);
-            let executor = env.executor(&states);
-            bound.eval(&[], &env.env(&executor))
-        };
         let (value, raised) = match calls {
-            None => {
-                let (value, raised) = self.execute(Mode::Thread, false, params, compute);
-                (value?, raised)
-            }
+            None => self.compute(&bound, params)?,
             Some(used) => self.whole(|session| {
+                let compute = |env: &StatementEnv<'_>| compute(&bound, strict, env);
                 let (value, raised) = session.execute_calling(used, params, compute);
                 Ok((value?, raised))
             })?,
         };
+        self.conclude(raised)?;
+        Ok((value, bound.ty))
+    }
+
+    /// Evaluates a bound expression that calls no stored function.
+    pub(super) fn evaluate_bound(
+        &mut self,
+        bound: &BoundExpr,
+        params: &[Value],
+    ) -> Result<(Value, SqlType), ExecError> {
+        let (value, raised) = self.compute(bound, params)?;
+        self.conclude(raised)?;
+        Ok((value, bound.ty.clone()))
+    }
+
+    fn compute(&self, bound: &BoundExpr, params: &[Value]) -> Result<(Value, Raised), ExecError> {
+        let strict = self.program.strict;
+        let compute = |env: &StatementEnv<'_>| compute(bound, strict, env);
+        let (value, raised) = self.execute(Mode::Thread, false, params, compute);
+        Ok((value?, raised))
+    }
+
+    fn conclude(&mut self, raised: Raised) -> SqlResult<()> {
         self.context.pace.failure()?;
         self.diagnostics.add(&self.vars, raised);
-        Ok((value, bound.ty))
+        Ok(())
     }
 
     /// Keeps the rows for which a condition over a table's columns holds (SHOW … WHERE).
@@ -445,6 +462,14 @@ impl Session {
         table.rows = kept?;
         Ok(())
     }
+}
+
+/// The value of a bound expression; in strict mode bad values are errors.
+fn compute(bound: &BoundExpr, strict: bool, env: &StatementEnv<'_>) -> ExecResult<Value> {
+    env.ctx.diagnostics.strict_write.set(strict);
+    let states = SubqueryStates::default();
+    let executor = env.executor(&states);
+    bound.eval(&[], &env.env(&executor))
 }
 
 /// Does the statement ask how many warnings or errors the one before has had? It begins a diagnostics area of its own.

@@ -140,6 +140,7 @@ impl Session {
                     let formula = Formula {
                         expr: arg.clone(),
                         sources: sql.sources.clone(),
+                        number: None,
                     };
                     self.value_for(frame, &formula)?
                 }
@@ -296,7 +297,7 @@ impl Session {
             self.forget_programs();
         }
         Ok(Loaded {
-            first_plan: self.prepared.reserve_ids(program.statements),
+            first_plan: self.prepared.reserve_ids(program.plans),
             def: def.clone(),
             program,
             binding: None,
@@ -305,7 +306,7 @@ impl Session {
 
     fn forget_programs(&mut self) {
         for loaded in std::mem::take(&mut self.program.loaded).into_values() {
-            for number in 0..loaded.program.statements {
+            for number in 0..loaded.program.plans {
                 let id = loaded.first_plan.wrapping_add(number);
                 self.plans.forget(PlanKey::Prepared(id));
             }

@@ -53,7 +53,7 @@ impl Session {
         settings: ProgramSettings,
     ) -> TriggerProgram {
         TriggerProgram {
-            first_plan: self.prepared.reserve_ids(program.statements),
+            first_plan: self.prepared.reserve_ids(program.plans),
             program,
             schema,
             settings,

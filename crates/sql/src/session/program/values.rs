@@ -6,11 +6,16 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_plan::bind::{Params, Scope, bind_expr};
+use esker_sql_plan::expr::{Expr as BoundExpr, ExprKind};
 use esker_sql_syntax::ast::Expr;
 use esker_types::cast::{to_bool, to_column};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value};
 
 use super::super::Session;
+use super::super::change::Watched;
+use super::super::names::Purpose;
+use super::super::plans::KeptExpr;
 use super::super::set::is_plain;
 use super::machine::Frame;
 use crate::program::{Destination, Formula, Source};
@@ -49,6 +54,14 @@ impl Frame {
         {
             self.values[*slot] = Value::Null;
         }
+    }
+
+    /// Values of parameters whose types are known.
+    fn values(&self, sources: &[Source]) -> Vec<Value> {
+        sources
+            .iter()
+            .map(|source| self.source(*source).0)
+            .collect()
     }
 
     /// Parameters of a statement, and their types.
@@ -100,17 +113,57 @@ impl Session {
         if let (Expr::Param(0), [source]) = (&formula.expr, formula.sources.as_slice()) {
             return Ok(frame.source(*source));
         }
-        let (params, types) = frame.params(&formula.sources);
-        self.program.types = Some(Arc::from(types));
         let strict = self.program.strict;
         self.program.strict |= self.is_strict_around();
+        let value = self.formula_strictly(frame, formula);
+        self.program.strict = strict;
+        value
+    }
+
+    fn formula_strictly(
+        &mut self,
+        frame: &Frame,
+        formula: &Formula,
+    ) -> Result<(Value, SqlType), ExecError> {
+        if let Some(id) = formula.number.map(|n| frame.first_plan.wrapping_add(n))
+            && let Some(bound) = self.kept_expr(id, frame, formula)
+        {
+            return self.evaluate_bound(&bound, &frame.values(&formula.sources));
+        }
+        let (params, types) = frame.params(&formula.sources);
+        self.program.types = Some(Arc::from(types));
         let value = match is_plain(&formula.expr) {
             true => self.evaluate(&formula.expr, &params),
             false => self.evaluate_alone(&formula.expr, &params),
         };
-        self.program.strict = strict;
         self.program.types = None;
         value
+    }
+
+    /// The expression, bound for all values of its variables; `None`: it has to be bound for these.
+    fn kept_expr(&mut self, id: u32, frame: &Frame, formula: &Formula) -> KeptExpr {
+        let binding = self.context.binding;
+        if let Some(known) = self.plans.expr(id, binding) {
+            return known;
+        }
+        let (_, types) = frame.params(&formula.sources);
+        // A NOT NULL column of NEW may be NULL as long as triggers run.
+        let types: Arc<[SqlType]> = types.into_iter().map(|ty| ty.with_nullable(true)).collect();
+        self.program.types = Some(types.clone());
+        let bound = self.bind_quietly(Purpose::Run, |scope| {
+            let vars = Watched::new(scope.vars);
+            let env = scope.env_with(&vars, Params::Types(&types));
+            let bound = bind_expr(&env, &Scope::new(), &formula.expr)?;
+            let is_lasting =
+                vars.is_lasting(&scope.names, 0) && !env.blocks.get() && !env.calls.get();
+            let reads = |e: &BoundExpr| matches!(e.kind, ExprKind::Subquery(_));
+            Ok((is_lasting && !bound.any(&mut |e| reads(e))).then(|| Arc::new(bound)))
+        });
+        self.program.types = None;
+        // What is wrong with it is told where it is bound for its values.
+        let kept = bound.ok()?;
+        self.plans.keep_expr(id, kept.clone(), binding);
+        kept
     }
 
     /// The value of an expression that may read tables, as a statement of its own.
