@@ -338,7 +338,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::ON)?;
         let target = self.grant_target()?;
         self.expect_kw(Kw::TO)?;
-        let users = self.list(Self::new_user_spec)?;
+        let users = self.list(Self::account)?;
         let grant_option = self.with_option(Kw::GRANT)?;
         if self.eat_kw(Kw::AS) {
             self.account()?;
@@ -401,7 +401,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::ON)?;
         let target = self.grant_target()?;
         self.expect_kw(Kw::FROM)?;
-        let users = self.list(Self::new_user_spec)?;
+        let users = self.list(Self::account)?;
         Ok(Grant::Privileges {
             privileges,
             target,

@@ -198,8 +198,8 @@ fn the_privilege_is_asked_for() {
     let server = server(dir.path(), &[]);
     let mut root = server.connect();
     root.run(
-        "CREATE USER u@localhost; GRANT SELECT ON d.* TO u@localhost;
-         CREATE EVENT d.e ON SCHEDULE AT '2037-01-01' DO SET @a = 1",
+        "CREATE USER u@localhost, w@localhost; GRANT SELECT ON d.* TO u@localhost;
+         CREATE DEFINER = w@localhost EVENT d.e ON SCHEDULE AT '2037-01-01' DO SET @a = 1",
     );
     let connect = || {
         esker_server::client::Client::connect("127.0.0.1", server.port, "u", "", None)

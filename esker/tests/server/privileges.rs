@@ -410,8 +410,47 @@ fn who_has_system_user_is_changed_by_those_who_have_it() {
         assert_eq!(admin.code(sql), Some(1227), "{sql}");
     }
     admin.run("ALTER USER low IDENTIFIED BY 'x'; REVOKE ALL, GRANT OPTION FROM low; DROP USER low");
+    // Neither does anybody else make somebody one of them, or change what one of them has defined.
+    root.run(
+        "GRANT ROLE_ADMIN ON *.* TO admin; GRANT EVENT ON d.* TO admin; CREATE ROLE plain;
+         CREATE EVENT d.by_root ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+    );
+    for sql in [
+        "GRANT high TO admin",
+        "REVOKE high FROM admin",
+        "ALTER EVENT d.by_root COMMENT 'x'",
+        "DROP EVENT d.by_root",
+    ] {
+        assert_eq!(admin.code(sql), Some(1227), "{sql}");
+    }
+    admin.run("GRANT plain TO admin");
     root.run("GRANT SYSTEM_USER ON *.* TO admin");
-    admin.run("DROP USER high");
+    admin.run("GRANT high TO plain; ALTER EVENT d.by_root COMMENT 'x'; DROP EVENT d.by_root; DROP USER high");
+}
+
+#[test]
+fn current_user_in_a_view_is_whose_rights_the_view_has() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER reader; GRANT SELECT, DELETE ON d.* TO reader; CREATE TABLE d.own (who VARCHAR(64), v INT);
+         INSERT INTO d.own VALUES ('root@localhost', 1), ('reader@%', 2);
+         CREATE VIEW d.of_definer AS SELECT v, CURRENT_USER() AS c FROM d.own WHERE who = CURRENT_USER();
+         CREATE SQL SECURITY INVOKER VIEW d.of_invoker AS SELECT v, CURRENT_USER AS c FROM d.own WHERE who = CURRENT_USER;
+         CREATE VIEW d.of_both AS SELECT * FROM d.of_invoker",
+    );
+    let mut reader = connect_as(&server, "reader");
+    assert_eq!(
+        reader.lines("SELECT *, CURRENT_USER() FROM d.of_definer"),
+        ["1|root@localhost|reader@%"]
+    );
+    assert_eq!(reader.lines("SELECT * FROM d.of_invoker"), ["2|reader@%"]);
+    assert_eq!(
+        reader.lines("SELECT * FROM d.of_both"),
+        ["1|root@localhost"]
+    );
+    reader.run("DELETE FROM d.of_definer");
+    assert_eq!(root.lines("SELECT v FROM d.own"), ["2"]);
 }
 
 #[test]
@@ -431,6 +470,7 @@ fn dynamic_privileges_are_told_apart() {
     one("FLUSH_PRIVILEGES", "FLUSH PRIVILEGES");
     one("CREATE ROLE", "CREATE ROLE IF NOT EXISTS made");
     one("REPLICATION CLIENT", "SHOW REPLICA STATUS");
+    server.connect().run("CREATE USER other");
     check(
         &server,
         &["CREATE VIEW ON d.*"],
@@ -445,7 +485,16 @@ fn dynamic_privileges_are_told_apart() {
                 Some(1227),
             ),
             ("CREATE DEFINER = other VIEW d.x AS SELECT 1", None),
+            ("CREATE DEFINER = nobody VIEW d.y AS SELECT 1", Some(1227)),
         ],
+    );
+    check(
+        &server,
+        &[
+            "CREATE VIEW ON d.*",
+            "SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER ON *.*",
+        ],
+        &[("CREATE DEFINER = nobody VIEW d.y AS SELECT 1", None)],
     );
 }
 

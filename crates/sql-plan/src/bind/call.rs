@@ -86,7 +86,14 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
     if call.name.is("grouping") {
         return bind_grouping(env, scope, &call.args);
     }
-    bind_function(env, scope, &call.name.text, &call.args)
+    let bound = bind_function(env, scope, &call.name.text, &call.args)?;
+    Ok(match env.names.account_in_view() {
+        Some(account) if call.name.is("current_user") => Expr {
+            kind: ExprKind::Const(Value::Str(account.into_bytes())),
+            ..bound
+        },
+        _ => bound,
+    })
 }
 
 /// NAME_CONST takes constants as they are written, also with a sign or a collation.

@@ -131,6 +131,10 @@ pub trait Names {
     }
     /// The view's query is bound.
     fn leave_view(&self) {}
+    /// Whose rights the names of a view have, if they are those of one: its CURRENT_USER().
+    fn account_in_view(&self) -> Option<String> {
+        None
+    }
     /// May the statement do `need` with the table? For what is known only when the table was resolved for something
     /// else. 1142 when not.
     fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {

@@ -220,8 +220,8 @@ pub enum Grant {
         privileges: Vec<Privilege>,
         /// On what.
         target: GrantTarget,
-        /// To or from whom (GRANT of MySQL 5.7 style may carry a password).
-        users: Vec<UserSpec>,
+        /// To or from whom.
+        users: Vec<Account>,
         /// WITH GRANT OPTION.
         grant_option: bool,
     },

@@ -1,6 +1,6 @@
 //! What the parts of statements become.
 
-use super::{ok, query, select};
+use super::{ok, parsed, query, select};
 use crate::ast::*;
 
 fn names(table: &TableRef) -> String {
@@ -694,7 +694,7 @@ fn accounts() {
         [("SELECT", 2), ("REPLICATION SLAVE", 0), ("BACKUP_ADMIN", 0)]
     );
     assert!(matches!(target, GrantTarget::Schema(d) if d.is("d")));
-    assert!(grant_option && users[0].account == named("u", "%"));
+    assert!(grant_option && users[0] == named("u", "%"));
     assert!(matches!(
         grant("GRANT ALL PRIVILEGES ON *.* TO u"),
         Grant::Privileges {
@@ -703,6 +703,8 @@ fn accounts() {
         }
     ));
     assert!(matches!(grant("GRANT r, s@h TO u"), Grant::Roles { roles, .. } if roles.len() == 2));
+    // As until MySQL 5.7.
+    assert!(parsed("GRANT SELECT ON *.* TO u IDENTIFIED BY 'x'").is_err());
     let revoke = ok("REVOKE ALL PRIVILEGES, GRANT OPTION FROM u");
     assert!(matches!(revoke, Statement::Revoke(r, _) if matches!(*r, Grant::All { .. })));
     let alter = ok("ALTER USER USER() IDENTIFIED BY 'x'");

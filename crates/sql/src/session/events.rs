@@ -80,7 +80,8 @@ impl Session {
             Some(schedule) => Some(self.schedule_of(schedule, params)?),
             None => None,
         };
-        self.context.require_in("EVENT", &name.schema)?;
+        self.context
+            .require_change_event(&name.schema, &name.name)?;
         let rename = self.context.event_rename(alter, &name)?;
         self.context.check_event_body(clauses, &name.schema)?;
         let text = match params {

@@ -33,10 +33,7 @@ impl Session {
                 if add {
                     self.context.check_granted_exists(&asked, &scope)?;
                 }
-                let names: Vec<_> = users
-                    .iter()
-                    .map(|u| self.context.named(&u.account))
-                    .collect();
+                let names: Vec<_> = users.iter().map(|a| self.context.named(a)).collect();
                 let by = self.context.grantor();
                 self.change_grants(&names, &scope, way, |account| {
                     let missing = match add {

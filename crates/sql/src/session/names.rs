@@ -430,6 +430,12 @@ impl Names for SessionNames<'_> {
         self.privileges.borrow_mut().pop();
     }
 
+    fn account_in_view(&self) -> Option<String> {
+        let privileges = self.privileges.borrow();
+        let access = privileges.last()?;
+        Some(format!("{}@{}", access.user, access.host))
+    }
+
     fn stored_function(
         &self,
         schema: &str,

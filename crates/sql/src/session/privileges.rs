@@ -64,10 +64,11 @@ impl SessionContext {
                     users,
                     grant_option,
                 } => match self.asked(privileges, target, *grant_option, Way::of(statement)) {
-                    Ok(_) => named(&mut users.iter().map(|u| &u.account)),
+                    Ok(_) => named(&mut users.iter()),
                     Err(_) => Ok(()),
                 },
-                Grant::Roles { users, .. } | Grant::Proxy { users, .. } => named(&mut users.iter()),
+                Grant::Roles { roles, users, .. } => named(&mut roles.iter().chain(users)),
+                Grant::Proxy { users, .. } => named(&mut users.iter()),
                 Grant::All { users } if self.require("CREATE USER").is_ok() => {
                     named(&mut users.iter())
                 }
@@ -86,6 +87,14 @@ impl SessionContext {
             return Ok(());
         }
         self.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
+        if self
+            .instance
+            .accounts()
+            .exact(&definer.0, &definer.1)
+            .is_none()
+        {
+            self.require_any(&["SUPER", "ALLOW_NONEXISTENT_DEFINER"])?;
+        }
         self.check_not_above(std::slice::from_ref(definer))
     }
 }
@@ -414,6 +423,15 @@ impl SessionContext {
         Ok(())
     }
 
+    /// What an account with SYSTEM_USER has defined is changed by those only who have it.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn check_definer_not_above(&self, definer: &(Box<str>, Box<str>)) -> SqlResult<()> {
+        let (user, host) = definer;
+        self.check_not_above(&[(user.to_string(), host.to_string())])
+    }
+
     /// Database and name of an object that a statement names.
     pub(crate) fn full_name<'a>(&'a self, name: &'a ObjectName) -> SqlResult<(&'a str, &'a str)> {
         let schema = match &name.schema {
@@ -544,10 +562,16 @@ impl SessionContext {
         self.require_named(&["DROP"], name)?;
         let (schema, view) = self.full_name(name)?;
         match self.instance.catalog.view(schema, view) {
-            Some(view) => {
-                let (user, host) = &view.definer;
-                self.check_not_above(&[(user.to_string(), host.to_string())])
-            }
+            Some(view) => self.check_definer_not_above(&view.definer),
+            None => Ok(()),
+        }
+    }
+
+    /// Who alters or drops an event needs EVENT, and SYSTEM_USER as well if the event's definer has it.
+    pub(super) fn require_change_event(&self, schema: &str, name: &str) -> SqlResult<()> {
+        self.require_in("EVENT", schema)?;
+        match self.instance.catalog.event(schema, name) {
+            Some(event) => self.check_definer_not_above(&event.settings.definer),
             None => Ok(()),
         }
     }
@@ -584,8 +608,8 @@ impl SessionContext {
                 self.require_to_drop_trigger(&drop.name)
             }
             Statement::DropProgram(drop) if drop.kind == "EVENT" => {
-                let (schema, _) = self.full_name(&drop.name)?;
-                self.require_in("EVENT", schema)
+                let (schema, name) = self.full_name(&drop.name)?;
+                self.require_change_event(schema, name)
             }
             Statement::DropProgram(drop) => self.require_drop(drop),
             Statement::DropView(drop) => {

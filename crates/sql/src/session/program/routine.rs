@@ -243,8 +243,7 @@ impl SessionContext {
     /// 1370; 1227 where its definer has SYSTEM_USER and the account has not.
     fn require_change(&self, def: &RoutineDef) -> SqlResult<()> {
         self.require_routine("ALTER ROUTINE", def)?;
-        let (user, host) = &def.settings.definer;
-        self.check_not_above(&[(user.to_string(), host.to_string())])
+        self.check_definer_not_above(&def.settings.definer)
     }
 
     /// Checks a privilege on a routine.
