@@ -125,6 +125,15 @@ impl RangeSpec {
         self.pred.tests()
     }
 
+    /// How many leading key parts are equal to one value each.
+    pub(crate) fn equal_parts(&self) -> usize {
+        let mut parts = 0;
+        while self.pred.pins(parts) {
+            parts += 1;
+        }
+        parts
+    }
+
     /// How many leading key parts the conditions speak about.
     pub(crate) fn leading_parts(&self) -> usize {
         let mut parts = 0;
@@ -174,6 +183,14 @@ impl Pred {
             Pred::Part(_, PartTest::In(members)) => members.len(),
             Pred::Part(..) => 1,
             Pred::And(preds) | Pred::Or(preds) => preds.iter().map(Pred::tests).sum(),
+        }
+    }
+
+    fn pins(&self, part: usize) -> bool {
+        match self {
+            Pred::Part(p, PartTest::Cmp(op, ..)) => *p == part && *op == CmpOp::Eq,
+            Pred::And(preds) => preds.iter().any(|p| p.pins(part)),
+            Pred::Any | Pred::None | Pred::Or(_) | Pred::Part(..) => false,
         }
     }
 

@@ -45,6 +45,11 @@ impl Target<'_> {
         };
         if !constant {
             let parts = spec.leading_parts();
+            if parts > 0 && spec.equal_parts() == parts {
+                // A value that has to be converted first, as a text that is compared with numbers.
+                let is_for_many = !independent || !self.alone;
+                return self.rows_by(self.sample(env, nth, is_for_many), nth, parts);
+            }
             let chosen = conds
                 .iter()
                 .map(stats::selectivity)
@@ -89,20 +94,27 @@ impl Target<'_> {
         {
             return self.one_range_rows(nth, &KeyRange::prefix(key));
         }
-        self.rows_per_key(env, nth, operands.len())
+        let is_outer = |e: &Expr| matches!(e.kind, ExprKind::Outer { .. });
+        let is_correlated = operands.iter().any(|o| o.expr.any(&mut |e| is_outer(e)));
+        let sample = self.sample(env, nth, is_correlated || !self.alone);
+        self.rows_by(sample, nth, operands.len())
     }
 
-    /// A sample of an index, where what it says is worth its price: in joins.
-    pub(super) fn sample(&self, env: &BindEnv<'_>, nth: usize) -> Option<Arc<IndexSample>> {
-        match self.alone {
-            true => None,
-            false => env.names.sample(self.def, nth, self.rows),
-        }
+    /// A sample of an index, where what it says is worth its price: if the index is looked into for many rows, as by
+    /// joins and correlated subqueries.
+    fn sample(&self, env: &BindEnv<'_>, nth: usize, is_for_many: bool) -> Option<Arc<IndexSample>> {
+        is_for_many
+            .then(|| env.names.sample(self.def, nth, self.rows))
+            .flatten()
     }
 
     /// Rows with one value of an index's first `parts` parts.
     pub(super) fn rows_per_key(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
-        let sampled = self.sample(env, nth).and_then(|s| s.per_prefix(parts));
+        self.rows_by(self.sample(env, nth, !self.alone), nth, parts)
+    }
+
+    fn rows_by(&self, sample: Option<Arc<IndexSample>>, nth: usize, parts: usize) -> f64 {
+        let sampled = sample.and_then(|s| s.per_prefix(parts));
         let of = self.def.indexes[nth].parts.len();
         sampled.unwrap_or_else(|| stats::rows_per_key(self.rows, parts, of))
     }
