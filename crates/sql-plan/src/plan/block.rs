@@ -15,18 +15,16 @@ use esker_types::{SqlResult, Value};
 use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
+use super::ordered::{comes_ordered, ordered_join, ordered_path};
 use super::{
-    AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, StageRows, Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown,
-    semi_join, strategy, window,
+    BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, Source, StageRows,
+    Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown, semi_join, strategy,
+    window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
 };
 use crate::expr::{Expr, ExprKind};
-
-/// Rows assumed wanted when LIMIT is not known yet.
-const UNKNOWN_LIMIT: f64 = 100.0;
 
 /// Groups assumed of a row.
 const GROUPED: f64 = 0.3;
@@ -57,13 +55,15 @@ pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<Qu
 }
 
 /// Plans a query whose rows have to meet further conditions, over the rows of its block.
+/// Plans a query, of whose rows only those are wanted for which conditions over its columns hold; they are evaluated
+/// again.
 fn plan_filtered(
     env: &BindEnv<'_>,
     query: &Rc<BoundQuery>,
     further: Vec<Expr>,
 ) -> SqlResult<Arc<QueryPlan>> {
     let (root, locking, cost) = match &query.body {
-        Body::Block(block) => plan_block(env, block, further)?,
+        Body::Block(block) => plan_block(env, block, pushdown::into_block(&further, block))?,
         Body::SetOps {
             first,
             rest,
@@ -71,10 +71,17 @@ fn plan_filtered(
             limit,
             calc_found_rows,
         } => {
-            let first = plan_bound(env, first)?;
+            let merges = rest.iter().any(|step| !step.all);
+            let further = if limit.is_none() { further } else { Vec::new() };
+            let plan_member = |member: &Rc<BoundQuery>| {
+                let conds = (&further, &query.columns, &member.columns);
+                let pushed = pushdown::into_member(conds.0, conds.1, conds.2, merges);
+                plan_filtered(env, member, pushed)
+            };
+            let first = plan_member(first)?;
             let mut steps = Vec::with_capacity(rest.len());
             for step in rest {
-                steps.push((step.op, step.all, plan_bound(env, &step.right)?));
+                steps.push((step.op, step.all, plan_member(&step.right)?));
             }
             let all = || std::iter::once(&first).chain(steps.iter().map(|(_, _, q)| q));
             let locking = all().any(|q| q.locking);
@@ -208,6 +215,7 @@ fn plan_as_written(
         filter,
         derived,
         pinned: HashMap::new(),
+        row_by_row: false,
         counted_ranges: CountedRanges::default(),
         implied: RefCell::default(),
     };
@@ -313,13 +321,17 @@ fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(
             return Ok(node);
         }
     }
-    let planned = joiner.plan()?;
-    let (node, rows) = (planned.node, planned.rows);
+    let mut planned = joiner.plan()?;
     let one_pass = block.group.is_none() && block.windows.calls.is_empty();
-    if one_pass && !order.is_empty() && comes_ordered(&joiner, &node, order) {
-        order.clear();
+    if one_pass && !order.is_empty() {
+        if comes_ordered(&joiner, &planned.node, order) {
+            order.clear();
+        } else if let Some(ordered) = ordered_join(&mut joiner, order, &planned)? {
+            order.clear();
+            planned = ordered;
+        }
     }
-    Ok((node, rows))
+    Ok((planned.node, planned.rows))
 }
 
 /// One stored table: an order may come from an index, MIN and MAX from its end.
@@ -351,49 +363,6 @@ fn plan_single(
         return Ok(Some((planned.node, planned.rows)));
     }
     Ok(None)
-}
-
-/// A path that makes the sort unnecessary and is worth it.
-fn ordered_path(
-    block: &Block,
-    joiner: &Joiner<'_>,
-    target: &Target<'_>,
-    order: &[OrderKey],
-    conds: &[Expr],
-) -> Option<Path> {
-    let known = |e: &Expr| joiner.is_known(e, 0);
-    let chosen = target.best(joiner.env, conds, &known);
-    let sort = |rows: f64| rows * (0.5 + 0.1 * rows.max(2.0).log2());
-    // With LIMIT an ordered path stops early, if the conditions let enough rows through.
-    let wanted = match &block.limit {
-        None => f64::INFINITY,
-        Some(l) => {
-            let n = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);
-            n(&l.count) + l.offset.as_ref().map_or(0.0, n)
-        }
-    };
-    let wanted = if block.calc_found_rows || block.distinct {
-        f64::INFINITY
-    } else {
-        wanted
-    };
-    let by_form = &super::stats::selectivity;
-    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
-    let through = |path: &Path| match path.access.kind {
-        AccessKind::Full => selective,
-        _ => selective.max(0.1).sqrt(),
-    };
-    let sorted_cost = chosen.cost + sort(chosen.rows);
-    let priced = target
-        .ordered_paths(joiner.env, order, conds, &known)
-        .into_iter()
-        .map(|path| {
-            let needed = wanted / through(&path).max(1e-6);
-            let part = (needed / path.rows.max(1.0)).min(1.0);
-            (path.cost * part, path)
-        });
-    let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (cost <= sorted_cost).then_some(path)
 }
 
 /// `SELECT MIN(col)` or `MAX(col)` alone: the first row in the column's order.
@@ -444,39 +413,6 @@ fn extreme_path(
     // them that may be far.
     paths.retain(|p| conds.is_empty() || p.rows <= best.rows);
     paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))
-}
-
-/// Do the joined rows come in the order of `order`? The leftmost table's path decides.
-fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]) -> bool {
-    let Some(scan) = leftmost(node) else {
-        return false;
-    };
-    let Source::Base { access, .. } = &scan.source else {
-        return false;
-    };
-    let tables = &joiner.block.tables;
-    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else {
-        return false;
-    };
-    let Some(def) = tables[at].base_def() else {
-        return false;
-    };
-    let target = Target::new(joiner.block, at, def);
-    let path = target.path_of(access.clone());
-    // A point read gives one row, but each may meet many rows of other tables.
-    if matches!(access.kind, AccessKind::Point(_)) && tables.len() > 1 {
-        return false;
-    }
-    target.order_of(&path, order, &scan.conds) == Some(access.reverse)
-}
-
-fn leftmost(node: &Node) -> Option<&ScanPlan> {
-    match node {
-        Node::Scan(scan) => Some(scan),
-        Node::Filter(child, _) => leftmost(child),
-        Node::Join(join) => leftmost(&join.left),
-        Node::Once | Node::Nothing(_) => None,
-    }
 }
 
 /// Estimated rows an execution looks at.

@@ -64,6 +64,8 @@ pub(super) struct Joiner<'a> {
     pub derived: Vec<Option<Arc<QueryPlan>>>,
     /// A better path for a table, when the block wants an order from it.
     pub pinned: HashMap<usize, Path>,
+    /// Every row is joined on its own, so that rows come in the order of the first table and reading may end early.
+    pub row_by_row: bool,
     pub counted_ranges: CountedRanges,
     /// Ranges of columns that are equal to others.
     pub implied: RefCell<ImpliedRanges>,
@@ -96,19 +98,45 @@ pub(super) enum Method {
 impl Joiner<'_> {
     /// Plans everything; conditions that read no table stay at the top.
     pub fn plan(&self) -> SqlResult<Planned> {
+        match self.top_group() {
+            Some(group) => self.order(group, 0),
+            None => Ok(Planned {
+                node: Node::Nothing("Impossible WHERE"),
+                tables: 0,
+                rows: 0.0,
+                cost: 0.0,
+                ascending: None,
+            }),
+        }
+    }
+
+    /// The same with a table first and every row joined on its own; `None`: it may not be first.
+    pub fn plan_led_by(&mut self, table: usize) -> SqlResult<Option<Planned>> {
+        let Some(mut group) = self.top_group() else {
+            return Ok(None);
+        };
+        let leads = |unit: &Unit| matches!(unit.kind, UnitKind::Table(t) if t == table);
+        if !group.units.iter().any(|unit| leads(unit) && unit.deps == 0) {
+            return Ok(None);
+        }
+        for unit in group.units.iter_mut().filter(|unit| !leads(unit)) {
+            unit.deps |= 1 << table;
+        }
+        self.row_by_row = true;
+        let planned = self.order(group, 0);
+        self.row_by_row = false;
+        planned.map(Some)
+    }
+
+    /// What is to be ordered; `None` if a condition is never true.
+    fn top_group(&self) -> Option<Group> {
         let mut group = Group::default();
         let join = self.block.join.as_ref().expect("a block with tables");
         self.flatten(join, 0, &mut group);
         group.conds.extend(self.filter.iter().cloned());
         for cond in &group.conds {
             if fold::constant_boolean(cond) == Some(false) {
-                return Ok(Planned {
-                    node: Node::Nothing("Impossible WHERE"),
-                    tables: 0,
-                    rows: 0.0,
-                    cost: 0.0,
-                    ascending: None,
-                });
+                return None;
             }
         }
         group
@@ -128,7 +156,7 @@ impl Joiner<'_> {
         }
         self.obey_hints(&mut group);
         self.trace_tables(&group);
-        self.order(group, 0)
+        Some(group)
     }
 
     fn all_tables(&self, node: &JoinNode) -> TableSet {

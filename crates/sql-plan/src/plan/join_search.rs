@@ -289,6 +289,9 @@ impl Joiner<'_> {
         if computed {
             best.cost = f64::INFINITY;
         }
+        if self.row_by_row {
+            return best;
+        }
         let once = before.cost + alone.cost + alone.rows * cost::BUILD_ROW;
         if is_hashable {
             let cost = once + before.rows * cost::PROBE_ROW + rows * cost::COMPARE_BUFFERED_ROW;

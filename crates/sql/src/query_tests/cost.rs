@@ -143,6 +143,78 @@ fn subqueries_count_in_what_a_statement_looks_at() {
 }
 
 #[test]
+fn correlated_subqueries_ask_how_many_rows_a_key_has() {
+    let mut rig = tables();
+    rig.bench
+        .ok("CREATE TABLE parts (a INT, b INT, v INT, PRIMARY KEY (a, b))");
+    rig.bench
+        .ok("INSERT INTO parts SELECT id DIV 4, id % 4, v FROM big");
+    let sql = "SELECT (SELECT COUNT(v) FROM parts WHERE a = g) FROM few";
+    // Four rows for each of 150; the form of the key alone would suggest a hundred.
+    let cost = rig.plan(sql, &[]).expect(sql).cost_rows;
+    assert!((600.0..1500.0).contains(&cost), "{cost}");
+}
+
+#[test]
+fn the_first_rows_of_a_join_come_by_the_index_of_their_order() {
+    let rig = tables();
+    let sql = |order: &str| {
+        format!("SELECT big.id, kind FROM big JOIN few ON few.g = big.g ORDER BY {order}")
+    };
+    let lines = rig.explain(&sql("d DESC LIMIT 5"));
+    assert!(lines[0].starts_with("big index d"), "{lines:?}");
+    assert!(lines[1].starts_with("few eq_ref"), "{lines:?}");
+    assert!(!lines.concat().contains("filesort"), "{lines:?}");
+    // A sum has no index.
+    let sorted = rig.rows(&sql("d + INTERVAL 0 DAY DESC LIMIT 5"));
+    assert_eq!(rig.rows(&sql("d DESC LIMIT 5")), sorted);
+    let skipped = rig.rows(&sql("d + INTERVAL 0 DAY DESC LIMIT 7, 5"));
+    assert_eq!(rig.rows(&sql("d DESC LIMIT 7, 5")), skipped);
+    // All rows are wanted, most are skipped, or few of many are kept.
+    for all in ["d DESC", "d DESC LIMIT 5900, 5"] {
+        let lines = rig.explain(&sql(all));
+        assert!(lines.concat().contains("filesort"), "{all}: {lines:?}");
+    }
+    let few = "SELECT id FROM big JOIN few ON few.g = big.g WHERE few.g = 3 ORDER BY d LIMIT 30";
+    let lines = rig.explain(few);
+    assert!(lines.concat().contains("filesort"), "{lines:?}");
+}
+
+#[test]
+fn texts_are_looked_up_among_numbers() {
+    let mut rig = tables();
+    rig.bench.ok("CREATE TABLE texts (t VARCHAR(20))");
+    rig.bench
+        .ok("INSERT INTO texts VALUES ('5'), ('7.0'), ('7x'), ('1e1'), ('2.5'), ('x'), (NULL), ('99999999999')");
+    let join = "FROM texts JOIN big ON big.id = texts.t";
+    let lines = rig.explain(&format!("SELECT v {join}"));
+    assert!(lines[1].starts_with("big range PRIMARY"), "{lines:?}");
+    let found = rig.rows(&format!("SELECT CONCAT(big.id, '=', t) {join} ORDER BY t"));
+    assert_eq!(found, ["10=1e1", "5=5", "7=7.0", "7=7x", "0=x"]);
+}
+
+#[test]
+fn conditions_on_a_union_reach_the_indexes_of_its_members() {
+    let rig = tables();
+    let cost = |sql: &str| rig.plan(sql, &[]).expect(sql).cost_rows;
+    for set in ["UNION ALL", "UNION", "EXCEPT", "INTERSECT"] {
+        let union = format!("(SELECT id, g FROM big {set} SELECT id, v FROM big) u");
+        assert!(cost(&format!("SELECT * FROM {union}")) >= 12000.0);
+        let one = format!("SELECT * FROM {union} WHERE u.id = 7");
+        assert!(cost(&one) < 100.0, "{one}");
+    }
+    // Below a LIMIT it would choose other rows.
+    let limited = "(SELECT id FROM big UNION ALL SELECT g FROM few LIMIT 9) u";
+    assert!(cost(&format!("SELECT * FROM {limited} WHERE u.id = 7")) >= 6000.0);
+    // What the union makes a text is compared as one.
+    let mixed = "(SELECT id FROM big UNION ALL SELECT 'x' FROM few) u";
+    assert_eq!(
+        rig.value(&format!("SELECT COUNT(*) FROM {mixed} WHERE u.id = '7.0'")),
+        "0"
+    );
+}
+
+#[test]
 fn a_filtered_table_without_a_tie_makes_no_rows_fewer() {
     let mut rig = tables();
     rig.bench

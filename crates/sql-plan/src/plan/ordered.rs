@@ -1,0 +1,141 @@
+//! ORDER BY without a sort: a table that is read in the order of an index, alone or first in a join.
+//!
+//! With LIMIT reading ends at the last row that is wanted, so an order that costs more as a whole may cost less: of
+//! 150,000 orders with their customers the newest 20 take 20 steps back in the index of their dates and 20 lookups,
+//! where the cheapest join reads and sorts all. The price is that of the whole, in proportion to the rows that are
+//! wanted.
+//!
+//! Neighbours: `block` asks; `access::order` knows the order of a path, `join_order` plans joins that begin with a
+//! table.
+//! **Invariant**: rows that are joined one by one come in the order of the first table's rows.
+
+use esker_types::SqlResult;
+
+use super::access::{Path, Target};
+use super::block::limit_value;
+use super::join_order::{Joiner, Planned};
+use super::{AccessKind, Node, ScanPlan, Source};
+use crate::bind::{Block, OrderKey};
+use crate::expr::Expr;
+
+/// Rows assumed wanted when LIMIT is not known yet.
+const UNKNOWN_LIMIT: f64 = 100.0;
+/// By what factor an ordered join has to be cheaper: rows that are wanted may all come late.
+const GAIN: f64 = 2.0;
+
+/// A path that makes the sort unnecessary and is worth it.
+pub(super) fn ordered_path(
+    block: &Block,
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    order: &[OrderKey],
+    conds: &[Expr],
+) -> Option<Path> {
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let chosen = target.best(joiner.env, conds, &known);
+    // With LIMIT an ordered path stops early, if the conditions let enough rows through.
+    let wanted = rows_wanted(block);
+    let by_form = &super::stats::selectivity;
+    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
+    let through = |path: &Path| match path.access.kind {
+        AccessKind::Full => selective,
+        _ => selective.max(0.1).sqrt(),
+    };
+    let sorted_cost = chosen.cost + sort_cost(chosen.rows);
+    let priced = target
+        .ordered_paths(joiner.env, order, conds, &known)
+        .into_iter()
+        .map(|path| {
+            let needed = wanted / through(&path).max(1e-6);
+            let part = (needed / path.rows.max(1.0)).min(1.0);
+            (path.cost * part, path)
+        });
+    let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (cost <= sorted_cost).then_some(path)
+}
+
+/// Joins that read a table in the order that LIMIT wants the first rows of, if that is cheaper than sorting what
+/// `sorting` gives: they end early.
+pub(super) fn ordered_join(
+    joiner: &mut Joiner<'_>,
+    order: &[OrderKey],
+    sorting: &Planned,
+) -> SqlResult<Option<Planned>> {
+    let block = joiner.block;
+    let wanted = rows_wanted(block);
+    if wanted.is_infinite() || block.tables.len() < 2 {
+        return Ok(None);
+    }
+    let mut most = (sorting.cost + sort_cost(sorting.rows)) / GAIN;
+    let mut best = None;
+    for (nth, table) in block.tables.iter().enumerate() {
+        let Some(def) = table.base_def() else {
+            continue;
+        };
+        let target = Target::new(block, nth, def);
+        let known = |e: &Expr| joiner.is_known(e, 0);
+        let paths = target.ordered_paths(joiner.env, order, &joiner.filter, &known);
+        let Some(path) = paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) else {
+            continue;
+        };
+        joiner.pinned.insert(nth, path);
+        let led = joiner.plan_led_by(nth)?;
+        joiner.pinned.remove(&nth);
+        let Some(led) = led else { continue };
+        let cost = led.cost * (wanted / led.rows.max(1.0)).min(1.0);
+        if cost < most && comes_ordered(joiner, &led.node, order) {
+            most = cost;
+            best = Some(led);
+        }
+    }
+    Ok(best)
+}
+
+/// Rows of a block's source that LIMIT needs; infinitely many where it needs all.
+fn rows_wanted(block: &Block) -> f64 {
+    match &block.limit {
+        Some(limit) if !block.calc_found_rows && !block.distinct => {
+            let number = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);
+            number(&limit.count) + limit.offset.as_ref().map_or(0.0, number)
+        }
+        _ => f64::INFINITY,
+    }
+}
+
+/// What sorting rows costs.
+fn sort_cost(rows: f64) -> f64 {
+    rows * (0.5 + 0.1 * rows.max(2.0).log2())
+}
+
+/// Do the joined rows come in the order of `order`? The leftmost table's path decides.
+pub(super) fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]) -> bool {
+    let Some(scan) = leftmost(node) else {
+        return false;
+    };
+    let Source::Base { access, .. } = &scan.source else {
+        return false;
+    };
+    let tables = &joiner.block.tables;
+    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else {
+        return false;
+    };
+    let Some(def) = tables[at].base_def() else {
+        return false;
+    };
+    let target = Target::new(joiner.block, at, def);
+    let path = target.path_of(access.clone());
+    // A point read gives one row, but each may meet many rows of other tables.
+    if matches!(access.kind, AccessKind::Point(_)) && tables.len() > 1 {
+        return false;
+    }
+    target.order_of(&path, order, &scan.conds) == Some(access.reverse)
+}
+
+fn leftmost(node: &Node) -> Option<&ScanPlan> {
+    match node {
+        Node::Scan(scan) => Some(scan),
+        Node::Filter(child, _) => leftmost(child),
+        Node::Join(join) => leftmost(&join.left),
+        Node::Once | Node::Nothing(_) => None,
+    }
+}
