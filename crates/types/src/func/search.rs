@@ -141,6 +141,11 @@ fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
+fn compares_as_text(ty: &SqlType) -> bool {
+    let is_label = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    is_label || ty.is_string() || ty.is_temporal()
+}
+
 /// FIELD compares as strings, in the first one's collation, when all are strings, as integers when all are, else as
 /// doubles.
 fn field(c: &Call) -> SqlResult<Value> {
@@ -151,7 +156,7 @@ fn field(c: &Call) -> SqlResult<Value> {
     let known = c.types.args.iter().filter(|t| t.kind != TypeKind::Null);
     let all = |f: fn(&SqlType) -> bool| known.clone().all(f);
     let mut found = None;
-    if all(|t| t.is_string() || t.is_temporal()) {
+    if all(compares_as_text) {
         let wanted = c.text(0);
         found = rest
             .clone()
