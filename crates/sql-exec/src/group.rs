@@ -185,8 +185,8 @@ impl Groups {
         if level < keys.len() {
             self.key.push(ROLLED_UP);
         }
-        let at = match self.by_key.get(&*self.key) {
-            Some(at) => *at as usize,
+        let at = match self.known() {
+            Some(at) => at,
             None => {
                 let mut values = keys.iter().map(|k| &**k);
                 let kept = plan.kept.iter().map(|s| &row[*s as usize]);
@@ -204,6 +204,15 @@ impl Groups {
         }
         self.args = args;
         Ok(())
+    }
+
+    /// The group of the present key, if there is one already. Without GROUP BY all rows have the same.
+    fn known(&self) -> Option<usize> {
+        if self.key.is_empty() && self.groups.len() == 1 {
+            debug_assert_eq!(self.by_key.get(&[][..]), Some(&0));
+            return Some(0);
+        }
+        self.by_key.get(&*self.key).map(|at| *at as usize)
     }
 
     /// Gives a row's values to an aggregate of a group.

@@ -161,11 +161,12 @@ impl RootExec {
             return Ok(found.then_some(&self.out[..]));
         }
         while self.tail.left > 0 || count_all {
-            if !self.produce(plan, env)? {
+            let is_given = self.tail.skip == 0 && self.tail.left > 0;
+            if !self.produce(plan, is_given, env)? {
                 break;
             }
             self.tail.found += 1;
-            if self.tail.skip == 0 && self.tail.left > 0 {
+            if is_given {
                 self.tail.left -= 1;
                 self.tail.given += 1;
                 return Ok(Some(&self.out));
@@ -261,7 +262,7 @@ impl RootExec {
                 later.close(env);
             }
         } else {
-            while self.produce(plan, env)? {
+            while self.produce(plan, true, env)? {
                 env.tick()?;
                 self.tail.found += 1;
                 order_key(order, &self.out, env, &mut key)?;
@@ -274,8 +275,9 @@ impl RootExec {
         Ok(())
     }
 
-    /// Puts the next row before ORDER BY and LIMIT into `out`.
-    fn produce(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> ExecResult<bool> {
+    /// Goes to the next row before ORDER BY and LIMIT, and puts it into `out` if it `is_given`: OFFSET passes over rows
+    /// whose select list nobody reads.
+    fn produce(&mut self, plan: &QueryPlan, is_given: bool, env: &ExecEnv<'_>) -> ExecResult<bool> {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
                 if state.later.is_none() {
@@ -284,8 +286,10 @@ impl RootExec {
                             return Ok(true);
                         }
                     } else if state.next_row(plan, block, env)? {
-                        let is_strict = self.stores && block.gives_directly();
-                        strictly(is_strict, env, || state.project(block, &mut self.out, env))?;
+                        if is_given {
+                            let is_strict = self.stores && block.gives_directly();
+                            strictly(is_strict, env, || state.project(block, &mut self.out, env))?;
+                        }
                         return Ok(true);
                     }
                     state.later = state.seen.drain(env)?;

@@ -45,6 +45,18 @@ struct Window {
     take: u64,
 }
 
+impl Window {
+    /// Most rows that are sorted for it. Of more, few are wanted: an index in their order may give them sooner, which a
+    /// plan weighs.
+    fn most_sorted(&self) -> usize {
+        let wanted = self.skip.saturating_add(self.take);
+        let most = wanted
+            .saturating_mul(SORTED_PER_WANTED)
+            .saturating_add(ALWAYS_SORTED);
+        most.min(MOST_GATHERED_ROWS as u64) as usize
+    }
+}
+
 impl Default for Window {
     fn default() -> Self {
         Window {
@@ -105,6 +117,9 @@ const KEPT_BYTES: usize = 256 * 1024;
 /// threads for them, answers for the memory and can be killed.
 const MOST_GATHERED_ROWS: usize = 10_000;
 const MOST_GATHERED_BYTES: usize = 1 << 20;
+/// Rows that are sorted for each one that LIMIT wants, and beside that.
+const SORTED_PER_WANTED: u64 = 8;
+const ALWAYS_SORTED: u64 = 64;
 
 impl ShortSelect {
     /// The definition of the index that is read.
@@ -183,6 +198,7 @@ impl ShortSelect {
                     by: *by,
                     desc: *desc,
                     distinct: *distinct,
+                    most: window.most_sorted(),
                 };
                 self.sorted(&sort, keys, txn, zone, buffers)?
             }
@@ -465,7 +481,7 @@ impl ShortSelect {
                 }
             });
             rows.push(values.map(ValueRef::to_owned).collect());
-            Ok(rows.len() < MOST_GATHERED_ROWS && bytes < MOST_GATHERED_BYTES)
+            Ok(rows.len() < sort.most && bytes < MOST_GATHERED_BYTES)
         })?;
         if stop.is_some() {
             return Ok(None);
@@ -506,7 +522,7 @@ impl ShortSelect {
                 _ => SortRow::NULL,
             };
             rows.push(SortRow { start, len });
-            Ok(rows.len() < MOST_GATHERED_ROWS && bytes.len() < MOST_GATHERED_BYTES)
+            Ok(rows.len() < sort.most && bytes.len() < MOST_GATHERED_BYTES)
         })?;
         if stop.is_some() {
             buffers.trim();
@@ -587,6 +603,8 @@ struct Sort<'a> {
     by: usize,
     desc: bool,
     distinct: bool,
+    /// Rows that are too many.
+    most: usize,
 }
 
 /// A row in place: in the clustered tree, or as far as an index entry tells it.

@@ -270,9 +270,18 @@ fn selects_that_are_planned_are_counted_by_reason() {
             "SELECT id FROM t WHERE k < 5 ORDER BY c, id",
         ),
         ("planned_values", "SELECT c FROM t WHERE id = 'x'"),
+        (
+            "by_key",
+            "SELECT id, k FROM t WHERE id < 50 ORDER BY k LIMIT 2",
+        ),
     ] {
         let before = counted(&mut root, name);
         root.ask(sql);
         assert_eq!(counted(&mut root, name), before + 1, "{name}: {sql}");
     }
+    // So many rows are not sorted for two of them without asking for a better way.
+    let before = counted(&mut root, "by_key");
+    root.ask("SELECT id, k FROM t WHERE id < 500 ORDER BY k LIMIT 2");
+    assert_eq!(counted(&mut root, "by_key"), before);
+    assert!(counted(&mut root, "planned_values") > 1);
 }
