@@ -38,6 +38,20 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// What clients are told of the column.
+    fn sent(&self) -> ColumnMeta {
+        let ty = match self.meta.table.is_empty() {
+            true if self.meta.stored_as == StoredAs::Widest => self.meta.ty.clone(),
+            true => sent_type(&self.expr.ty),
+            false => self.expr.ty.clone(),
+        };
+        ColumnMeta {
+            ty,
+            coercibility: self.expr.coer,
+            ..self.meta.clone()
+        }
+    }
+
     /// What names behind the select list find.
     fn named(&self, written: Option<&ast::Expr>) -> SelectName {
         let has_query = self
@@ -88,18 +102,7 @@ pub(super) fn bind_select(
         bind_from(env, Need::Read, &mut scope, &select.from)
     })?;
     let told = apply_hints(env, &mut scope, select.hints.as_deref());
-    let mut filter = match &select.filter {
-        Some(filter) => {
-            scope.clause.set(Clause::Where);
-            Some(bind_filter(env, &scope, filter)?)
-        }
-        None => None,
-    };
-    let of_partitions = std::mem::take(&mut scope.view_conditions);
-    if !of_partitions.is_empty() {
-        let all = filter.into_iter().chain(of_partitions).collect();
-        filter = Some(Expr::all_of(all));
-    }
+    let mut filter = bind_where(env, &mut scope, select.filter.as_ref())?;
     scope.clause.set(Clause::FieldList);
     scope.agg_rule.set(AggRule::Allowed);
     window::declare(&scope, &select.windows)?;
@@ -122,15 +125,7 @@ pub(super) fn bind_select(
         group::rolled_labels_as_texts(&scope, &mut outputs, &keys);
     }
     scope.agg_rule.set(AggRule::Allowed);
-    let mut having = match &select.having {
-        Some(having) => {
-            scope.clause.set(Clause::Having);
-            Some(with_aliases(&scope, AliasUse::Having, || {
-                bind_expr(env, &scope, having)
-            })?)
-        }
-        None => None,
-    };
+    let mut having = bind_having(env, &scope, select.having.as_ref())?;
     scope.windows.rule.set(WindowRule::Allowed);
     let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
     let grouped = aggregated || !select.group_by.is_empty();
@@ -177,18 +172,7 @@ pub(super) fn bind_select(
     }
     let locks = locks.by_table;
     let (reach, volatility) = (scope.outer_reach(), scope.volatility());
-    let columns = outputs
-        .iter()
-        .map(|o| ColumnMeta {
-            ty: match o.meta.table.is_empty() {
-                true if o.meta.stored_as == StoredAs::Widest => o.meta.ty.clone(),
-                true => sent_type(&o.expr.ty),
-                false => o.expr.ty.clone(),
-            },
-            coercibility: o.expr.coer,
-            ..o.meta.clone()
-        })
-        .collect();
+    let columns = outputs.iter().map(Output::sent).collect();
     let block = Block {
         id,
         join,
@@ -217,6 +201,39 @@ pub(super) fn bind_select(
         shared: None,
     };
     Ok(ordered_behind(bound, &ordered_by))
+}
+
+/// Binds WHERE, with the conditions that views have brought.
+fn bind_where(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    filter: Option<&ast::Expr>,
+) -> SqlResult<Option<Expr>> {
+    let filter = match filter {
+        Some(filter) => {
+            scope.clause.set(Clause::Where);
+            Some(bind_filter(env, scope, filter)?)
+        }
+        None => None,
+    };
+    let of_partitions = std::mem::take(&mut scope.view_conditions);
+    if of_partitions.is_empty() {
+        return Ok(filter);
+    }
+    let all = filter.into_iter().chain(of_partitions).collect();
+    Ok(Some(Expr::all_of(all)))
+}
+
+fn bind_having(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    having: Option<&ast::Expr>,
+) -> SqlResult<Option<Expr>> {
+    let Some(having) = having else {
+        return Ok(None);
+    };
+    scope.clause.set(Clause::Having);
+    with_aliases(scope, AliasUse::Having, || bind_expr(env, scope, having)).map(Some)
 }
 
 /// A block that is ordered by items of its select list which are to be computed once for each row, since they are
