@@ -74,8 +74,8 @@ fn plan_filtered(
             let merges = rest.iter().any(|step| !step.all);
             let further = if limit.is_none() { further } else { Vec::new() };
             let plan_member = |member: &Rc<BoundQuery>| {
-                let conds = (&further, &query.columns, &member.columns);
-                let pushed = pushdown::into_member(conds.0, conds.1, conds.2, merges);
+                let columns = (&*query.columns, &*member.columns);
+                let pushed = pushdown::into_member(&further, columns, merges);
                 plan_filtered(env, member, pushed)
             };
             let first = plan_member(first)?;

@@ -58,8 +58,7 @@ pub(super) fn into_block(conds: &[Expr], block: &Block) -> Vec<Expr> {
 /// become one, and a condition may tell apart what their collation does not.
 pub(super) fn into_member(
     conds: &[Expr],
-    whole: &[ColumnMeta],
-    member: &[ColumnMeta],
+    (whole, member): (&[ColumnMeta], &[ColumnMeta]),
     merges: bool,
 ) -> Vec<Expr> {
     let column = |place: u32, ty: &SqlType| {
@@ -79,7 +78,9 @@ fn have_same_values(a: &SqlType, b: &SqlType) -> bool {
         true => a.is_integer() == b.is_integer() && are_texts(a) == are_texts(b),
         false => a.kind == b.kind && a.decimals == b.decimals,
     };
-    are_alike && a.unsigned == b.unsigned && a.collation == b.collation
+    // As a text ZEROFILL has zeros before it.
+    let are_written_alike = a.unsigned == b.unsigned && a.zerofill == b.zerofill;
+    are_alike && are_written_alike && a.collation == b.collation
 }
 
 /// May an outer join null the table's columns?

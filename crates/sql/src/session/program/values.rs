@@ -150,7 +150,7 @@ impl Session {
         // A NOT NULL column of NEW may be NULL as long as triggers run.
         let types: Arc<[SqlType]> = types.into_iter().map(|ty| ty.with_nullable(true)).collect();
         self.program.types = Some(types.clone());
-        let bound = self.bind_quietly(Purpose::Run, |scope| {
+        let (bound, raised) = self.bind_apart(Purpose::Run, |scope| {
             let vars = Watched::new(scope.vars);
             let env = scope.env_with(&vars, Params::Types(&types));
             let bound = bind_expr(&env, &Scope::new(), &formula.expr)?;
@@ -160,8 +160,8 @@ impl Session {
             Ok((is_lasting && !bound.any(&mut |e| reads(e))).then(|| Arc::new(bound)))
         });
         self.program.types = None;
-        // What is wrong with it is told where it is bound for its values.
-        let kept = bound.ok()?;
+        // What is wrong with it is told where it is bound for its values; so is what binding warns of.
+        let kept = bound.ok()?.filter(|_| raised.count == 0);
         self.plans.keep_expr(id, kept.clone(), binding);
         kept
     }
