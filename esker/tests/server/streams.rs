@@ -683,6 +683,8 @@ fn mariadb_s_replicas_get_all_that_they_lack_or_an_error() {
     let server = Server::start(dir.path(), &["--log-bin=ON", "--server-id=7"]);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (1)");
+    // It waits until the files have all of it.
+    c.run("SHOW BINARY LOG STATUS");
     let ask = |state: &str| {
         let mut replica = consumer(&server);
         replica.run("SET @mariadb_slave_capability = 4");
