@@ -5,7 +5,7 @@
 //! **Invariant**: values come out as `esker_types` values in UTF-8 or raw bytes; nothing is
 //! trusted, temporal fields out of range are errors.
 
-use esker_types::{Date, DateTime, Time, Value};
+use esker_types::{Date, DateTime, Decimal, Time, Value};
 
 use crate::WireError;
 use crate::attributes::{self, Attribute};
@@ -68,7 +68,7 @@ pub fn decode(
         } else if is_null(nulls, i) {
             Value::Null
         } else {
-            read_value(&mut r, ty)?
+            typed(read_value(&mut r, ty)?, ty)
         };
         values.push(value);
     }
@@ -109,7 +109,17 @@ pub(crate) fn read_types(
     Ok(types)
 }
 
-/// A value of a type.
+/// The value of a parameter: numbers that come as texts are numbers. What follows one is left out, as in MySQL.
+fn typed(value: Value, ty: &ParamType) -> Value {
+    match (ty.code, value) {
+        (coltype::DECIMAL | coltype::NEWDECIMAL, Value::Str(text)) => {
+            Value::Decimal(Decimal::parse(&text).0)
+        }
+        (_, value) => value,
+    }
+}
+
+/// A value of a type, DECIMAL as a text.
 pub(crate) fn read_value(r: &mut Reader<'_>, ty: &ParamType) -> Result<Value, WireError> {
     let int = |signed: i64, unsigned: u64| {
         if ty.unsigned {

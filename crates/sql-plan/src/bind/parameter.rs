@@ -95,7 +95,7 @@ pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Exp
 /// A text for a parameter that is compared takes the type of what it is compared with: beside an integer it is a
 /// DECIMAL, beside a date NULL if it is none. A date that sql_mode allows in no column is one. A number is NULL, too,
 /// beside a date that it is not, but for a bound of BETWEEN (`is_bound`): there a text that is no time, or no date
-/// beside a DATE, is zero.
+/// beside a DATE, is zero. A date beside a YEAR is the number of its digits.
 ///
 /// True: it has become NULL, and is to be equal to nothing, not even NULL.
 ///
@@ -112,6 +112,11 @@ pub(super) fn compare_with(
         return Ok(false);
     };
     if matches!(env.params, Params::Typed(..)) {
+        return Ok(false);
+    }
+    if let (Value::Date(_) | Value::DateTime(_), TypeKind::Year) = (value, &other.kind) {
+        let number = cast::to_int(env.ctx, value)?;
+        *bound = Expr::constant(Value::Int(number as i64), SqlType::bigint(false));
         return Ok(false);
     }
     let null = || Expr::constant(Value::Null, other.clone().with_nullable(true));

@@ -20,6 +20,7 @@ use esker_sql_plan::bind::Params;
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{Query, Statement};
+use esker_types::temporal::digits_of;
 use esker_types::{SqlType, TypeKind, Value, errors};
 
 use super::counts::{Counter, command_of};
@@ -615,12 +616,12 @@ fn type_of(v: &Value, vars: &esker_sql_catalog::variables::SessionVars) -> SqlTy
         Value::Str(s) => SqlType::varchar(s.len() as u32, vars.collation_connection),
         Value::Json(_) => SqlType::new(TypeKind::Json),
         Value::Date(_) => SqlType::new(TypeKind::Date),
-        Value::Time(_) => SqlType {
-            decimals: 6,
+        Value::Time(time) => SqlType {
+            decimals: digits_of(time.microsecond()),
             ..SqlType::new(TypeKind::Time)
         },
-        Value::DateTime(_) => SqlType {
-            decimals: 6,
+        Value::DateTime(moment) => SqlType {
+            decimals: digits_of(moment.microsecond()),
             ..SqlType::new(TypeKind::DateTime)
         },
         Value::Bit(_, n) => SqlType {

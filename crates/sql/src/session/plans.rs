@@ -23,6 +23,7 @@ use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::Statement;
 use esker_sql_syntax::digest::Digest;
 use esker_types::Value;
+use esker_types::temporal::digits_of;
 use smallvec::SmallVec;
 
 use super::counts::{Counter, command_of};
@@ -154,8 +155,8 @@ pub(super) fn kind_of(value: &Value) -> ParamKind {
         Value::Decimal(d) => (4, d.precision().min(255) as u8, d.scale()),
         Value::Str(_) => (5, 0, 0),
         Value::Date(_) => (6, 0, 0),
-        Value::Time(_) => (7, 0, 0),
-        Value::DateTime(_) => (8, 0, 0),
+        Value::Time(t) => (7, 0, digits_of(t.microsecond())),
+        Value::DateTime(t) => (8, 0, digits_of(t.microsecond())),
         Value::Bit(_, bits) => (9, *bits, 0),
         Value::Label(..) => (10, 0, 0),
         Value::Json(_) => (11, 0, 0),
