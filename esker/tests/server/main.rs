@@ -4,6 +4,7 @@ mod accounts;
 mod at_start;
 mod attributes;
 mod backup;
+mod binary_protocol;
 mod binlog;
 mod binlog_events;
 mod binlog_settings;

@@ -248,6 +248,7 @@ async fn open_session<'s>(
             collation: Collation::by_id(response.collation),
             found_rows: response.capabilities & cap::FOUND_ROWS != 0,
             multi_statements: response.capabilities & cap::MULTI_STATEMENTS != 0,
+            several_prepared_results: response.capabilities & cap::PS_MULTI_RESULTS != 0,
             local_files: response.capabilities & cap::LOCAL_FILES != 0,
             interactive: response.capabilities & cap::INTERACTIVE != 0,
             attributes: response.attributes.clone(),

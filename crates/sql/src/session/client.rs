@@ -28,6 +28,8 @@ pub struct ClientInfo {
     pub found_rows: bool,
     /// COM_QUERY may hold several statements.
     pub multi_statements: bool,
+    /// COM_STMT_EXECUTE may have several results (CLIENT_PS_MULTI_RESULTS).
+    pub several_prepared_results: bool,
     /// The client can send files (CLIENT_LOCAL_FILES).
     pub local_files: bool,
     /// `interactive_timeout` instead of `wait_timeout`.
@@ -65,6 +67,7 @@ impl ClientInfo {
             collation: None,
             found_rows: false,
             multi_statements: false,
+            several_prepared_results: true,
             local_files: false,
             interactive: false,
             attributes: Vec::new(),
@@ -82,6 +85,7 @@ impl ClientInfo {
 pub(crate) struct ClientFlags {
     pub(crate) found_rows: bool,
     pub(crate) multi_statements: bool,
+    pub(super) several_prepared_results: bool,
     pub(super) local_files: bool,
     pub(super) interactive: bool,
     /// COMMIT or ROLLBACK RELEASE: the reply is the connection's last.
@@ -93,6 +97,7 @@ impl ClientFlags {
         Self {
             found_rows: client.found_rows,
             multi_statements: client.multi_statements,
+            several_prepared_results: client.several_prepared_results,
             local_files: client.local_files,
             interactive: client.interactive,
             is_released: false,

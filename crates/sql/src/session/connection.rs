@@ -47,11 +47,15 @@ impl Session {
         const IN_TRANS: u16 = 1;
         const AUTOCOMMIT: u16 = 2;
         const NO_BACKSLASH_ESCAPES: u16 = 512;
+        const METADATA_CHANGED: u16 = 1024;
         const PS_OUT_PARAMS: u16 = 4096;
         const IN_TRANS_READONLY: u16 = 8192;
         let mut bits = 0;
         if self.no_index_used {
             bits |= NO_INDEX_USED;
+        }
+        if self.columns_changed {
+            bits |= METADATA_CHANGED;
         }
         if self.program.gives_out_params {
             bits |= PS_OUT_PARAMS;

@@ -112,23 +112,19 @@ impl Session {
             rows: rows.into_iter(),
             _reserved: reserved,
         };
-        let prepared = self.prepared.find_mut(id, "mysqld_stmt_execute")?;
+        let prepared = self.prepared.find_mut(id)?;
         prepared.cursor = Some(cursor);
         Ok(depends_on)
     }
 
     fn cursor_mut(&mut self, id: u32) -> SqlResult<&mut Cursor> {
-        self.prepared
-            .find_mut(id, "mysqld_stmt_fetch")?
-            .cursor
-            .as_mut()
-            .ok_or_else(|| {
-                SqlError::new(
-                    1421,
-                    "HY000",
-                    format!("The statement ({id}) has no open cursor."),
-                )
-            })
+        self.prepared.find_mut(id)?.cursor.as_mut().ok_or_else(|| {
+            SqlError::new(
+                1421,
+                "HY000",
+                format!("The statement ({id}) has no open cursor."),
+            )
+        })
     }
 
     /// Columns of an open cursor.
@@ -139,7 +135,7 @@ impl Session {
         self.cursor_mut(id).map(|c| c.columns.clone())
     }
 
-    /// COM_STMT_FETCH: at most `limit` rows. False when the cursor is exhausted.
+    /// COM_STMT_FETCH: at most `limit` rows. False when there were fewer: the cursor is closed then.
     ///
     /// # Errors
     /// 1243, 1421.
@@ -147,13 +143,21 @@ impl Session {
         let cursor = self.cursor_mut(id)?;
         let columns = cursor.columns.clone();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut fetched = 0;
         for row in cursor.rows.by_ref().take(limit) {
+            fetched += 1;
             sink.begin_row();
             for (value, column) in row.iter().zip(columns.iter()) {
                 sink.value(value.as_ref(), &column.ty);
             }
             sink.end_row();
         }
-        Ok(cursor.rows.len() > 0)
+        let is_open = fetched == limit;
+        if !is_open {
+            self.prepared.find_mut(id)?.cursor = None;
+        }
+        // What the statement did to find them is not told again.
+        self.no_index_used = false;
+        Ok(is_open)
     }
 }

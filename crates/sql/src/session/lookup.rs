@@ -90,6 +90,10 @@ impl Session {
         params: usize,
     ) -> SqlResult<Description> {
         let in_transaction = self.in_transaction();
+        let shown = match statement {
+            Statement::Show(show) => crate::show::describe(self, show)?,
+            _ => Arc::default(),
+        };
         // Parameters have no type yet; text converts to everything.
         let unknown = SqlType::varchar(MAX_PARAMETER_CHARS, self.vars.collation_connection);
         let types = vec![unknown; params];
@@ -106,7 +110,7 @@ impl Session {
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 dml::compile(&env, statement).map(|_| Vec::new())
             }
-            _ => Ok(Vec::new()),
+            _ => Ok(shown.to_vec()),
         };
         let met = env.met_types();
         // A table that is being changed right now: the execution will wait for it.

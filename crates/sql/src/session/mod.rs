@@ -178,6 +178,8 @@ pub struct Batch {
 pub struct Session {
     /// The statement reads a table from end to end.
     no_index_used: bool,
+    /// The prepared statement that runs has not as many columns as it had.
+    columns_changed: bool,
     pub(crate) context: SessionContext,
     pub(crate) client: ClientFlags,
     pub(crate) values: SessionValues,
@@ -284,6 +286,7 @@ impl Session {
             context,
             client: flags,
             no_index_used: false,
+            columns_changed: false,
             values,
             values_before_hints: None,
             vars,

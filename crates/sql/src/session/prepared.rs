@@ -88,7 +88,9 @@ impl Session {
         }
         let description = self.describe(&parsed.stmt, parsed.params as usize)?;
         let instance = &self.context.instance;
-        let id = self.prepared.add(instance, text, parsed)?;
+        let id = self
+            .prepared
+            .add(instance, text, parsed, description.columns.len())?;
         Ok(Prepared {
             id,
             params: description.params,
@@ -101,7 +103,7 @@ impl Session {
     /// # Errors
     /// 1243.
     pub fn param_count(&self, id: u32) -> SqlResult<usize> {
-        let prepared = self.prepared.find(id, "mysqld_stmt_execute")?;
+        let prepared = self.prepared.find(id)?;
         Ok(prepared.params)
     }
 
@@ -117,7 +119,7 @@ impl Session {
     /// # Errors
     /// 1243.
     pub fn reset_statement(&mut self, id: u32) -> SqlResult<()> {
-        let prepared = self.prepared.find_mut(id, "mysqld_stmt_reset")?;
+        let prepared = self.prepared.find_mut(id)?;
         prepared.cursor = None;
         Ok(())
     }
@@ -163,7 +165,7 @@ impl Session {
         mode: Mode,
     ) -> Result<Done, ExecError> {
         let id = self.prepared.named(name, "EXECUTE")?;
-        let prepared = self.prepared.find(id, "EXECUTE")?;
+        let prepared = self.prepared.find(id)?;
         if prepared.params != vars.len() {
             return Err(errors::wrong_arguments("EXECUTE").into());
         }

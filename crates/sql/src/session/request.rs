@@ -135,6 +135,7 @@ impl Session {
         self.context.attributes.clear();
         self.leave_programs();
         self.no_index_used = false;
+        self.columns_changed = false;
         self.context.pace.set_deadline(None);
         self.count(Counter::Questions, 1);
         let running = match request {
@@ -146,20 +147,17 @@ impl Session {
                 self.read_statement(&mut running, text);
                 running
             }
-            Request::Execute { statement, params } => {
-                match self.prepared.find_mut(statement, "mysqld_stmt_execute") {
-                    Ok(prepared) => {
-                        prepared.cursor = None;
-                        let work = Work::Ready(prepared.statement.clone(), Some(statement));
-                        let (sql, tree) = (prepared.sql.clone(), prepared.statement.clone());
-                        self.begin_command("Execute", &sql);
-                        self.note_text(&tree, &sql);
-                        Running::new(std::mem::take(&mut self.spare_text), params, work)
-                            .without_text()
-                    }
-                    Err(e) => Running::failed(e),
+            Request::Execute { statement, params } => match self.prepared.find_mut(statement) {
+                Ok(prepared) => {
+                    prepared.cursor = None;
+                    let work = Work::Ready(prepared.statement.clone(), Some(statement));
+                    let (sql, tree) = (prepared.sql.clone(), prepared.statement.clone());
+                    self.begin_command("Execute", &sql);
+                    self.note_text(&tree, &sql);
+                    Running::new(std::mem::take(&mut self.spare_text), params, work).without_text()
                 }
-            }
+                Err(e) => Running::failed(e),
+            },
         };
         self.deprecations = None;
         self.running = Some(running);

@@ -30,6 +30,8 @@ pub(crate) struct PreparedStatement {
     pub(crate) statement: Arc<Statement>,
     /// Number of parameters.
     pub(crate) params: usize,
+    /// Number of columns that the client was told of; 0 where only the execution knows.
+    pub(super) columns: usize,
     /// Those that are numbers of LIMIT.
     limits: Vec<u32>,
     /// Rows behind an open cursor.
@@ -64,6 +66,9 @@ impl PreparedMemory {
 
 /// Rough bytes of a prepared statement beyond its text and its tree.
 const STATEMENT_BYTES: u64 = 512;
+
+/// What MySQL calls the commands of the protocol that name a statement by its id.
+const COMMAND: &str = "mysql_stmt_precheck";
 
 /// 1243.
 fn unknown_statement(id: &str, command: &str) -> SqlError {
@@ -126,6 +131,7 @@ impl PreparedStatements {
         instance: &Instance,
         text: Vec<u8>,
         parsed: Parsed,
+        columns: usize,
     ) -> SqlResult<u32> {
         let bytes = STATEMENT_BYTES + text.len() as u64 + parsed.tree_bytes;
         self.memory.add(bytes, instance.engine.memory())?;
@@ -138,6 +144,7 @@ impl PreparedStatements {
             sql: Arc::from(text),
             statement: Arc::new(parsed.stmt),
             params: parsed.params as usize,
+            columns,
             limits: parsed.limits,
             cursor: None,
             bytes,
@@ -158,22 +165,22 @@ impl PreparedStatements {
         self.by_id.get(&id)
     }
 
-    /// The same for `command`.
+    /// The same for a command of the protocol.
     ///
     /// # Errors
     /// 1243.
-    pub(super) fn find(&self, id: u32, command: &str) -> SqlResult<&PreparedStatement> {
+    pub(super) fn find(&self, id: u32) -> SqlResult<&PreparedStatement> {
         let found = self.by_id.get(&id);
-        found.ok_or_else(|| unknown_statement(&id.to_string(), command))
+        found.ok_or_else(|| unknown_statement(&id.to_string(), COMMAND))
     }
 
     /// The same, to change it.
     ///
     /// # Errors
     /// 1243.
-    pub(super) fn find_mut(&mut self, id: u32, command: &str) -> SqlResult<&mut PreparedStatement> {
+    pub(super) fn find_mut(&mut self, id: u32) -> SqlResult<&mut PreparedStatement> {
         let found = self.by_id.get_mut(&id);
-        found.ok_or_else(|| unknown_statement(&id.to_string(), command))
+        found.ok_or_else(|| unknown_statement(&id.to_string(), COMMAND))
     }
 
     /// Closes a statement; false: there is none.

@@ -119,8 +119,31 @@ impl Session {
         if let Some(e) = running.wait_error.take() {
             return Step::Done(self.fail(e));
         }
+        let prepared = match &running.work {
+            Work::Ready(_, prepared) => *prepared,
+            _ => None,
+        };
         let done = self.run_work(running, mode);
+        if let Some(id) = prepared {
+            self.compare_columns(id, &done);
+        }
         self.settle(running, done)
+    }
+
+    /// Has the prepared statement another number of columns than the client knows? It is told so, as in MySQL.
+    fn compare_columns(&mut self, id: u32, done: &Result<Done, ExecError>) {
+        let columns = match done {
+            Ok(Done::Rows(source)) => source.columns().len(),
+            Ok(Done::ShortRows(plan)) => plan.columns.len(),
+            _ => return,
+        };
+        if let Ok(prepared) = self.prepared.find_mut(id)
+            && prepared.columns != 0
+            && prepared.columns != columns
+        {
+            prepared.columns = columns;
+            self.columns_changed = true;
+        }
     }
 
     /// What follows from how the statement ended.

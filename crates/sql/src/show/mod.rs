@@ -41,6 +41,9 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
+/// The error where no database is selected.
+const NO_DATABASE: u16 = 1046;
+
 /// Longest text column of SHOW, characters.
 const TEXT: u32 = 1024;
 
@@ -118,8 +121,12 @@ impl Table {
         Self::typed(spec, shown, rows.into_iter().map(pick).collect())
     }
 
-    /// Appends ` (pattern)` to the first column's name.
-    fn title_with(&mut self, pattern: &str) {
+    /// Appends ` (pattern)` to the first column's name where MySQL does.
+    fn name_pattern(&mut self, what: &ShowWhat, pattern: &[u8]) {
+        if !matches!(what, ShowWhat::Databases | ShowWhat::Tables { .. }) {
+            return;
+        }
+        let pattern = String::from_utf8_lossy(pattern);
         let mut columns = self.columns.to_vec();
         columns[0].name = format!("{} ({pattern})", columns[0].name).into();
         self.columns = columns.into();
@@ -192,14 +199,47 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
                 }
             }
             table.rows = rows;
-            // MySQL puts the pattern into the heading of these two.
-            if matches!(show.what, ShowWhat::Databases | ShowWhat::Tables { .. }) {
-                table.title_with(&String::from_utf8_lossy(pattern));
-            }
+            table.name_pattern(&show.what, pattern);
         }
         Some(ShowFilter::Where(condition)) => session.filter_rows(&mut table, condition)?,
     }
     Ok(table)
+}
+
+/// The columns of SHOW, as COM_STMT_PREPARE tells them: none of those that MySQL does not run as queries, and none
+/// where something is missing, which the execution will tell.
+///
+/// # Errors
+/// 1046.
+pub(crate) fn describe(session: &mut Session, show: &Show) -> SqlResult<Arc<[ColumnMeta]>> {
+    let is_query = matches!(
+        show.what,
+        ShowWhat::Databases
+            | ShowWhat::Tables { .. }
+            | ShowWhat::OpenTables { .. }
+            | ShowWhat::TableStatus { .. }
+            | ShowWhat::Columns { .. }
+            | ShowWhat::Index { .. }
+            | ShowWhat::Variables(_)
+            | ShowWhat::Status(_)
+            | ShowWhat::Collation
+            | ShowWhat::CharacterSet
+            | ShowWhat::Triggers { .. }
+            | ShowWhat::Events { .. }
+            | ShowWhat::RoutineStatus(_)
+    );
+    if !is_query {
+        return Ok(Arc::default());
+    }
+    let mut table = match make(session, &show.what) {
+        Ok(table) => table,
+        Err(e) if e.code == NO_DATABASE => return Err(e),
+        Err(_) => return Ok(Arc::default()),
+    };
+    if let Some(ShowFilter::Like(pattern)) = &show.filter {
+        table.name_pattern(&show.what, pattern);
+    }
+    Ok(table.columns)
 }
 
 fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {

@@ -353,7 +353,9 @@ impl Session {
     }
 
     fn machine_ends(&mut self, machine: &mut Machine) -> Progress {
-        if !machine.placeholders.is_empty() {
+        // A client that takes one result only goes without them.
+        let is_told = self.client.several_prepared_results;
+        if is_told && !machine.placeholders.is_empty() {
             let (columns, row): (Vec<_>, Vec<_>) = machine.placeholders.drain(..).unzip();
             self.program.gives_out_params = true;
             return Progress::Rows(columns.into(), vec![row]);
