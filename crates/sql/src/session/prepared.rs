@@ -133,7 +133,9 @@ impl Session {
 
     /// PREPARE name FROM.
     pub(crate) fn prepare_named(&mut self, name: &str, source: &PrepareSource) -> SqlResult<()> {
-        if let Some(old) = self.prepared.take_name(name) {
+        if let Ok(old) = self.prepared.named(name, "PREPARE") {
+            self.check_is_idle(old)?;
+            self.prepared.take_name(name);
             self.close_statement(old);
         }
         let text = match source {
@@ -165,6 +167,7 @@ impl Session {
         mode: Mode,
     ) -> Result<Done, ExecError> {
         let id = self.prepared.named(name, "EXECUTE")?;
+        self.check_is_idle(id)?;
         let prepared = self.prepared.find(id)?;
         if prepared.params != vars.len() {
             return Err(errors::wrong_arguments("EXECUTE").into());
@@ -184,13 +187,25 @@ impl Session {
         let mut done = self.run_statement(&statement, &params, Some(id), mode)?;
         if let Done::Program(machine) = &mut done {
             machine.use_variables(vars);
+            self.program.is_executed_by(id);
         }
         Ok(done)
+    }
+
+    /// A CALL that runs is neither run nor prepared anew by what it calls.
+    fn check_is_idle(&self, id: u32) -> SqlResult<()> {
+        let text = "The prepared statement contains a stored routine call that refers to that same statement. It's not \
+                    allowed to execute a prepared statement in such a recursive manner";
+        match self.program.executes(id) {
+            true => Err(SqlError::new(1444, "HY000", text)),
+            false => Ok(()),
+        }
     }
 
     /// DEALLOCATE PREPARE.
     pub(crate) fn deallocate(&mut self, name: &str) -> SqlResult<()> {
         let id = self.prepared.named(name, "DEALLOCATE PREPARE")?;
+        self.check_is_idle(id)?;
         self.tracker.mark_any(&self.values);
         self.prepared.take_name(name);
         self.close_statement(id);

@@ -40,11 +40,21 @@ pub(super) struct Environment {
     vars: Option<SessionVars>,
     /// Bindings outside and inside.
     binding: (u64, u64),
+    /// The prepared CALL that EXECUTE has entered the program by.
+    prepared: Option<u32>,
 }
 
 impl Environment {
     pub(super) fn forget_vars(&mut self) {
         self.vars = None;
+    }
+
+    pub(super) fn note_prepared(&mut self, prepared: u32) {
+        self.prepared = Some(prepared);
+    }
+
+    pub(super) fn prepared(&self) -> Option<u32> {
+        self.prepared
     }
 
     /// Does the program act as somebody else?
@@ -72,6 +82,7 @@ impl Session {
             variables: Vec::with_capacity(KEPT.len() + 1),
             vars: None,
             binding: (outside, 0),
+            prepared: None,
         });
         if let Err(e) = self.adopt(settings) {
             self.leave_program();

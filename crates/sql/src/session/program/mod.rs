@@ -87,6 +87,19 @@ impl ProgramState {
         }
     }
 
+    /// EXECUTE of this prepared CALL has entered the innermost program.
+    pub(super) fn is_executed_by(&mut self, prepared: u32) {
+        if let Some(environment) = self.outer.last_mut() {
+            environment.note_prepared(prepared);
+        }
+    }
+
+    /// Does the prepared statement run?
+    pub(super) fn executes(&self, prepared: u32) -> bool {
+        let mut entered = self.outer.iter().map(Environment::prepared);
+        entered.any(|id| id == Some(prepared))
+    }
+
     /// Is what runs a part of a statement, with whose end it will be committed?
     pub(super) fn is_nested(&self) -> bool {
         !self.inside.is_empty()
