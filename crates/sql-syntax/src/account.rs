@@ -7,8 +7,8 @@ use esker_types::names::check_account;
 use esker_types::{SqlResult, errors};
 
 use super::ast::{
-    Account, Auth, AuthSecret, Grant, GrantTarget, Lenience, PasswordOption, Privilege, Require,
-    RoleList, Statement, UserAttribute, UserSpec, UserStatement,
+    Account, Auth, AuthSecret, Grant, GrantTarget, GrantedBy, Lenience, PasswordOption, Privilege,
+    Require, RoleList, Statement, UserAttribute, UserSpec, UserStatement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -340,17 +340,31 @@ impl Parser<'_> {
         self.expect_kw(Kw::TO)?;
         let users = self.list(Self::account)?;
         let grant_option = self.with_option(Kw::GRANT)?;
-        if self.eat_kw(Kw::AS) {
-            self.account()?;
-            return Ok(self.unsupported("GRANT ... AS"));
-        }
+        let by = match self.eat_kw(Kw::AS) {
+            true => Some(self.granted_by()?),
+            false => None,
+        };
         let grant = Grant::Privileges {
             privileges,
             target,
             users,
             grant_option,
+            by,
         };
         Ok(Statement::Grant(Box::new(grant)))
+    }
+
+    /// `user [WITH ROLE …]`.
+    fn granted_by(&mut self) -> SqlResult<GrantedBy> {
+        let user = self.account()?;
+        let roles = match self.eat_kw(Kw::WITH) {
+            true => {
+                self.expect_kw(Kw::ROLE)?;
+                Some(self.role_list(true)?)
+            }
+            false => None,
+        };
+        Ok(GrantedBy { user, roles })
     }
 
     pub(super) fn revoke(&mut self) -> SqlResult<Statement> {
@@ -407,6 +421,7 @@ impl Parser<'_> {
             target,
             users,
             grant_option: false,
+            by: None,
         })
     }
 

@@ -217,6 +217,20 @@ fn statements_want_what_they_use_and_no_more() {
     );
     check(
         &server,
+        &["LOCK TABLES ON d.*", "SELECT (a) ON d.t"],
+        &[
+            ("LOCK TABLES d.t WRITE", None),
+            ("UNLOCK TABLES", None),
+            ("LOCK TABLES d.u READ", Some(1142)),
+        ],
+    );
+    let child = "CREATE TABLE d.child (a INT, FOREIGN KEY (a) REFERENCES d.t (a))";
+    for (place, code) in [("(a) ON d.t", Some(1142)), ("ON d.t", None)] {
+        let grants = [&format!("REFERENCES {place}"), "CREATE ON d.*"];
+        check(&server, &grants, &[(child, code)]);
+    }
+    check(
+        &server,
         &["SELECT ON d.v"],
         &[
             ("SELECT a FROM d.v", None),
@@ -785,15 +799,16 @@ fn a_role_made_anew_is_another_one() {
     let (server, _dir) = server();
     let mut root = server.connect();
     root.run("CREATE USER low; CREATE ROLE r, s; GRANT r, s TO low; SET DEFAULT ROLE r, s TO low");
-    root.run("DROP ROLE r; CREATE ROLE r; RENAME USER s TO renamed; GRANT SELECT ON d.* TO r");
+    root.run("DROP ROLE r; CREATE ROLE r; GRANT SELECT ON d.* TO r");
+    assert_eq!(root.code("RENAME USER s TO renamed"), Some(3532));
     let mut low = connect_as(&server, "low");
     assert_eq!(low.code("SELECT * FROM d.t"), Some(1142));
-    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "`renamed`@`%`");
+    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "`s`@`%`");
     assert_eq!(
         root.lines("SHOW GRANTS FOR low")[1],
-        "GRANT `renamed`@`%` TO `low`@`%`"
+        "GRANT `s`@`%` TO `low`@`%`"
     );
-    root.run("DROP USER renamed; CREATE ROLE renamed");
+    root.run("DROP USER s; CREATE ROLE s");
     assert_eq!(root.lines("SHOW GRANTS FOR low").len(), 1);
 }
 
@@ -924,4 +939,25 @@ fn a_routine_that_was_there_is_not_granted_to_who_would_have_made_it() {
     low.run("CREATE PROCEDURE IF NOT EXISTS d.q() SELECT 2");
     assert_eq!(low.value("CALL d.q()"), "2");
     low.run("DROP PROCEDURE d.q");
+}
+
+#[test]
+fn nobody_lifts_his_restrictions_by_granting_as_another() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "SET GLOBAL partial_revokes = ON; CREATE USER boss, low; GRANT SELECT ON *.* TO boss WITH GRANT OPTION;
+         REVOKE SELECT ON mysql.* FROM boss",
+    );
+    let mut boss = connect_as(&server, "boss");
+    assert_eq!(
+        boss.code("GRANT SELECT ON *.* TO low AS root@localhost"),
+        Some(3836)
+    );
+    assert_eq!(boss.code("GRANT SELECT ON *.* TO low AS boss"), None);
+    let granted = [
+        "GRANT SELECT ON *.* TO `low`@`%`",
+        "REVOKE SELECT ON `mysql`.* FROM `low`@`%`",
+    ];
+    assert_eq!(root.lines("SHOW GRANTS FOR low"), granted);
 }

@@ -211,6 +211,15 @@ pub struct Privilege {
     pub columns: Vec<Ident>,
 }
 
+/// `AS user [WITH ROLE …]` of GRANT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedBy {
+    /// The account.
+    pub user: Account,
+    /// The roles that are active for it; `None` are those that are at its login.
+    pub roles: Option<RoleList>,
+}
+
 /// GRANT and REVOKE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
@@ -224,6 +233,8 @@ pub enum Grant {
         users: Vec<Account>,
         /// WITH GRANT OPTION.
         grant_option: bool,
+        /// AS: whose restrictions the grant has.
+        by: Option<GrantedBy>,
     },
     /// Roles.
     Roles {

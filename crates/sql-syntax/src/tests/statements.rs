@@ -681,6 +681,7 @@ fn accounts() {
         target,
         users,
         grant_option,
+        by: None,
     } = grant("GRANT SELECT (a, b), REPLICATION SLAVE, BACKUP_ADMIN ON d.* TO u WITH GRANT OPTION")
     else {
         panic!()
@@ -702,6 +703,12 @@ fn accounts() {
             ..
         }
     ));
+    assert!(matches!(
+        grant("GRANT SELECT ON *.* TO u WITH GRANT OPTION AS v WITH ROLE ALL EXCEPT r"),
+        Grant::Privileges { grant_option: true, by: Some(by), .. }
+            if by.user == named("v", "%") && matches!(&by.roles, Some(RoleList::All(roles)) if roles.len() == 1)
+    ));
+    assert!(parsed("GRANT r TO u AS v").is_err());
     assert!(matches!(grant("GRANT r, s@h TO u"), Grant::Roles { roles, .. } if roles.len() == 2));
     // As until MySQL 5.7.
     assert!(parsed("GRANT SELECT ON *.* TO u IDENTIFIED BY 'x'").is_err());

@@ -27,14 +27,19 @@ impl Session {
                 target,
                 users,
                 grant_option,
+                by,
             } => {
+                let by = match by {
+                    None => self.context.grantor(),
+                    Some(_) if *target != GrantTarget::Global => return Err(not_on_everything()),
+                    Some(by) => self.context.grantor_as(by)?,
+                };
                 let (asked, scope) = self.context.asked(privileges, target, *grant_option, way)?;
                 self.warn_of_passed(asked.passed.take());
                 if add {
                     self.context.check_granted_exists(&asked, &scope)?;
                 }
                 let names: Vec<_> = users.iter().map(|a| self.context.named(a)).collect();
-                let by = self.context.grantor();
                 self.change_grants(&names, &scope, way, |account| {
                     let missing = match add {
                         true => Ok(()),
@@ -153,6 +158,7 @@ impl SessionContext {
     ) -> SqlResult<(Asked, GrantScope)> {
         let scope = self.grant_scope(target)?;
         let asked = Asked::new(privileges, &scope, grant_option, way)?;
+        self.check_grantable_in(&scope, asked.whole)?;
         self.check_may_grant(&asked, &scope)?;
         Ok((asked, scope))
     }
@@ -178,6 +184,31 @@ impl SessionContext {
                 GrantScope::of_routine(kind, schema, name)
             }
         })
+    }
+
+    /// Nothing is granted on INFORMATION_SCHEMA, and on PERFORMANCE_SCHEMA only what one can do there.
+    ///
+    /// # Errors
+    /// 1044.
+    fn check_grantable_in(&self, scope: &GrantScope, asked: Privileges) -> SqlResult<()> {
+        const ROWS: [&str; 6] = [
+            "SELECT",
+            "INSERT",
+            "UPDATE",
+            "DELETE",
+            "DROP",
+            "LOCK TABLES",
+        ];
+        let (GrantScope::Schema(schema) | GrantScope::Table(schema, _)) = scope else {
+            return Ok(());
+        };
+        let is_system = |name: &str| schema.eq_ignore_ascii_case(name);
+        let is_refused = is_system("information_schema")
+            || is_system("performance_schema") && !Privileges::of(&ROWS).contains(asked);
+        match is_refused {
+            true => Err(self.no_schema(&self.access.host, schema)),
+            false => Ok(()),
+        }
     }
 
     /// Nobody gives what he may not give: the privileges and GRANT OPTION have to be there, each from wherever.
@@ -308,6 +339,12 @@ fn is_of_missing(e: &SqlError) -> bool {
     matches!(e.code, 1141 | 1147 | 1403)
 }
 
+/// 3835.
+fn not_on_everything() -> SqlError {
+    let text = "GRANT ... AS is currently supported only for global privileges.";
+    SqlError::new(3835, "HY000", text)
+}
+
 /// 1269.
 fn cannot_revoke_all() -> SqlError {
     let text = "Can't revoke all privileges for one or more of the requested users";
@@ -335,8 +372,8 @@ pub(super) struct Asked {
 
 impl Asked {
     /// # Errors
-    /// 1149 for unknown privileges, 1144, 1221 and 3619 for those that cannot be had on such a place. REVOKE takes an
-    /// unknown one on everything for a dynamic one that is not registered.
+    /// 1149 for unknown privileges, 1144, 1221 and 3619 for those that cannot be had on such a place. An unknown one
+    /// may be a dynamic one that is not registered: so it is to REVOKE on everything, and on any other place.
     fn new(list: &[Privilege], scope: &GrantScope, option: bool, way: Way) -> SqlResult<Self> {
         let mut asked = Self {
             whole: Privileges::NONE,
@@ -346,7 +383,7 @@ impl Asked {
             all: false,
             passed: Cell::default(),
         };
-        let mut passed = Vec::new();
+        let (mut passed, mut misplaced) = (Vec::new(), Vec::new());
         let most = match scope {
             GrantScope::Global => Privileges::ALL,
             GrantScope::Schema(_) => Privileges::ON_SCHEMA,
@@ -370,15 +407,15 @@ impl Asked {
                         passed.push(not_registered(name));
                         continue;
                     }
-                    None => return Err(errors::syntax_of_old()),
+                    None if *scope == GrantScope::Global => return Err(errors::syntax_of_old()),
+                    None => {
+                        misplaced.push(name);
+                        continue;
+                    }
                 },
             };
             if Privileges::DYNAMIC.meets(one) && *scope != GrantScope::Global {
-                let e = illegal_level(&p.name);
-                if !way.passes_missing() {
-                    return Err(e);
-                }
-                passed.push(e);
+                misplaced.push(&p.name);
                 continue;
             }
             if p.columns.is_empty() {
@@ -390,6 +427,13 @@ impl Asked {
             }
             let names = p.columns.iter().map(|c| c.text.clone()).collect();
             asked.columns.push((one, names));
+        }
+        if !misplaced.is_empty() {
+            let e = illegal_level(scope, &misplaced);
+            if !way.passes_missing() {
+                return Err(e);
+            }
+            passed.push(e);
         }
         asked.passed.set(passed);
         if most.contains(asked.whole) {
@@ -451,7 +495,7 @@ impl Asked {
         };
         for (privilege, names) in &self.columns {
             for name in names {
-                let place = GrantScope::Column(schema.clone(), table.clone(), name.to_string());
+                let place = column_scope(account, schema, table, name);
                 account.change_grant(&place, *privilege, false, add);
             }
         }
@@ -494,7 +538,7 @@ impl Asked {
                 return true;
             };
             names.iter().all(|name| {
-                let place = GrantScope::Column(schema.clone(), table.clone(), name.to_string());
+                let place = column_scope(account, schema, table, name);
                 account.held_at(&place).contains(*privilege)
             })
         };
@@ -537,6 +581,15 @@ impl Asked {
     }
 }
 
+/// A column, in the letters in which something is granted on it already.
+fn column_scope(account: &Account, schema: &str, table: &str, name: &str) -> GrantScope {
+    let is_it = |scope: &&GrantScope| matches!(scope, GrantScope::Column(s, t, c) if s == schema && t == table && same_name(c, name));
+    let found = account.grants.iter().map(|g| &g.scope).find(is_it);
+    found
+        .cloned()
+        .unwrap_or_else(|| GrantScope::Column(schema.into(), table.into(), name.into()))
+}
+
 /// 1141, 1147, 1403.
 fn missing_grant((user, host): (&str, &str), scope: &GrantScope) -> SqlError {
     match scope {
@@ -557,9 +610,13 @@ fn not_registered(privilege: &str) -> SqlError {
     SqlError::new(3929, "HY000", text)
 }
 
-/// 3619.
-fn illegal_level(privilege: &str) -> SqlError {
-    let text = format!("Illegal privilege level specified for {privilege}");
+/// 3619, which names the table or the routine, and on a database the privileges.
+fn illegal_level(scope: &GrantScope, privileges: &[&str]) -> SqlError {
+    let what = match scope {
+        GrantScope::Table(_, name) | GrantScope::Routine(_, _, name) => name.to_string(),
+        _ => privileges.join(","),
+    };
+    let text = format!("Illegal privilege level specified for {what}");
     SqlError::new(3619, "HY000", text)
 }
 

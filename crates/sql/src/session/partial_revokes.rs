@@ -8,6 +8,7 @@
 //! - Nobody gives, or takes from others, where he is restricted himself.
 
 use esker_sql_catalog::accounts::{Account, GrantScope, Privileges, Restrictions, Role, RoleName};
+use esker_sql_syntax::ast::{GrantedBy, RoleList};
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::SessionContext;
@@ -30,6 +31,38 @@ impl SessionContext {
         }
     }
 
+    /// The account that a GRANT acts as.
+    ///
+    /// # Errors
+    /// 3836: there is no such account, a role is not granted to it, or it may more than who acts as it.
+    pub(super) fn grantor_as(&self, by: &GrantedBy) -> SqlResult<Grantor> {
+        let name = self.named(&by.user);
+        let accounts = self.instance.accounts();
+        let account = accounts.exact(&name.0, &name.1).ok_or_else(no_grantor)?;
+        let active = match &by.roles {
+            None | Some(RoleList::Default) => account.default_roles.clone(),
+            Some(roles) => {
+                let held = account.roles.iter().map(|granted| granted.role.clone());
+                let chosen = self.chosen(roles, &name, held.collect());
+                chosen.map_err(|_| no_grantor())?
+            }
+        };
+        let access = accounts.access(&account, &active);
+        let restrictions = access.restrictions();
+        let is_within = |(schema, lost): (&str, Privileges)| {
+            restrictions.on(schema).contains(lost.and(access.global()))
+        };
+        let own = &self.access;
+        if !own.global().contains(access.global()) || !own.restrictions().iter().all(is_within) {
+            return Err(no_grantor());
+        }
+        Ok(Grantor {
+            restrictions,
+            name,
+            ..self.grantor()
+        })
+    }
+
     /// May `partial_revokes` have the value it has just got?
     ///
     /// # Errors
@@ -43,6 +76,13 @@ impl SessionContext {
                     be set to ON.";
         Err(SqlError::new(3896, "HY000", text))
     }
+}
+
+/// 3836.
+fn no_grantor() -> SqlError {
+    let text = "Either some of the authorization IDs in the AS clause are invalid or the current user lacks \
+                privileges to execute the statement.";
+    SqlError::new(3836, "HY000", text)
 }
 
 impl Grantor {

@@ -63,6 +63,7 @@ impl SessionContext {
                     target,
                     users,
                     grant_option,
+                    ..
                 } => match self.asked(privileges, target, *grant_option, Way::of(statement)) {
                     Ok(_) => named(&mut users.iter()),
                     Err(_) => Ok(()),
@@ -450,21 +451,21 @@ impl SessionContext {
         self.require_on(wanted, schema, table)
     }
 
-    /// A foreign key needs REFERENCES on the table it points to, or on columns of it.
+    /// A foreign key needs REFERENCES on the table it points to; on the columns is not enough, as in MySQL.
     fn require_parent(&self, key: &ForeignKey, child: &ObjectName) -> SqlResult<()> {
         let schema = match (&key.table.schema, &child.schema) {
             (Some(s), _) | (None, Some(s)) => &*s.text,
             (None, None) => self.current_schema()?,
         };
         let table = &*key.table.name.text;
-        let have = self.access.on_table_or_columns(schema, table);
+        let have = self.access.on_table(schema, table);
         match have.meets(Privileges::of(&["REFERENCES"])) {
             true => Ok(()),
-            false => Err(self.denied("REFERENCES", table)),
+            false => Err(self.denied("REFERENCES", &format!("{schema}.{table}"))),
         }
     }
 
-    /// LOCK TABLES.
+    /// LOCK TABLES: who may read a column may lock the table.
     ///
     /// # Errors
     /// 1044, 1046, 1142.
@@ -472,7 +473,7 @@ impl SessionContext {
         for lock in tables {
             let (schema, table) = self.full_name(&lock.name)?;
             self.require_in("LOCK TABLES", schema)?;
-            self.require_on(&["SELECT"], schema, table)?;
+            self.require_read(schema, table)?;
         }
         Ok(())
     }

@@ -241,7 +241,10 @@ impl SessionContext {
     }
 
     /// The roles of a list, which have to be among those that are held.
-    fn chosen(
+    ///
+    /// # Errors
+    /// 3530.
+    pub(super) fn chosen(
         &self,
         list: &RoleList,
         of: &RoleName,

@@ -251,6 +251,11 @@ impl Session {
                     return Err(fail());
                 }
                 let at = position(list, &from).ok_or_else(fail)?;
+                let is_granted = |a: &Account| a.roles.iter().any(|granted| granted.role == from);
+                if list.iter().any(is_granted) {
+                    let text = "Renaming of a role identifier is forbidden";
+                    return Err(SqlError::new(3532, "HY000", text));
+                }
                 (list[at].user, list[at].host) = to.clone();
                 roles::rename(list, &from, &to);
             }
