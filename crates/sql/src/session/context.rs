@@ -87,6 +87,8 @@ pub struct SessionContext {
     user_vars: RefCell<UserVariables>,
     /// What the client says of the statement: names and values.
     pub(super) attributes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// What USER() is where nobody has logged in.
+    pub(super) caller: Option<&'static str>,
     /// Stored functions that statements have called.
     pub(super) functions: RefCell<KnownFunctions>,
     /// Bytes worked on since it was asked what memory there is.
@@ -161,6 +163,7 @@ impl SessionContext {
             temporary: RefCell::default(),
             user_vars: RefCell::default(),
             attributes: Vec::new(),
+            caller: None,
             functions: RefCell::default(),
             worked: Cell::new(0),
             has_asked: Cell::new(false),
@@ -370,7 +373,10 @@ impl SessionInfo for SessionContext {
         self.database.as_deref()
     }
     fn user(&self) -> String {
-        format!("{}@{}", self.user, self.host)
+        match self.caller {
+            Some(caller) => caller.to_owned(),
+            None => format!("{}@{}", self.user, self.host),
+        }
     }
     fn current_user(&self) -> String {
         self.account.name()

@@ -17,6 +17,9 @@ use super::machine::{Frame, Machine};
 /// What the body goes by: names of procedures do not end in a space.
 const NAME: &str = "event ";
 
+/// USER() in the body, as in MySQL.
+const CALLER: &str = "event_scheduler@localhost";
+
 impl Session {
     /// Runs the body of an event to its end; its rows go nowhere.
     ///
@@ -25,6 +28,7 @@ impl Session {
     pub(crate) fn run_event(&mut self, def: &EventDef) -> SqlResult<()> {
         self.context.require_in("EVENT", &def.schema)?;
         self.use_database(&def.schema)?;
+        self.context.caller = Some(CALLER);
         let zone = Value::Str(def.time_zone.as_bytes().to_vec());
         let id = VarId::find("time_zone")?;
         self.values
