@@ -142,8 +142,11 @@ fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn compares_as_text(ty: &SqlType) -> bool {
-    let is_label = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
-    is_label || ty.is_string() || ty.is_temporal()
+    let has_text = matches!(
+        ty.kind,
+        TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json
+    );
+    has_text || ty.is_string() || ty.is_temporal()
 }
 
 /// FIELD compares as strings, in the first one's collation, when all are strings, as integers when all are, else as

@@ -111,6 +111,20 @@ pub(super) fn clock(c: &Call, i: usize) -> SqlResult<Option<Time>> {
     }
 }
 
+/// A number beyond the range of TIME whose digits are those of a moment.
+fn moment_of_number(c: &Call, number: &Value, i: usize) -> SqlResult<Option<DateTime>> {
+    const LAST_TIME: f64 = 8_385_959.0;
+    let is_number = matches!(
+        number,
+        Value::Int(_) | Value::UInt(_) | Value::Decimal(_) | Value::Double(_)
+    );
+    let quiet = c.ctx.quiet();
+    if !is_number || cast::to_f64(&quiet, number)? < LAST_TIME + 1.0 {
+        return Ok(None);
+    }
+    cast::to_datetime(&quiet, number, flags(c, i, DateFlags::NO_ZERO_DATE))
+}
+
 /// Argument `i` as a duration, and the date that came with it.
 pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentOrDuration>> {
     let moment = match &c.args[i] {
@@ -122,7 +136,10 @@ pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentO
                 .filter(|p| p.kind != ParsedKind::Time)
                 .map(|p| p.datetime)
         }
-        _ => None,
+        number => match moment_of_number(c, number, i)? {
+            Some(moment) => return Ok(Some((Some(moment), moment.time()))),
+            None => None,
+        },
     };
     Ok(cast::to_time(c.ctx, &c.args[i])?.map(|time| (moment, time)))
 }
