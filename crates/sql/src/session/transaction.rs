@@ -6,13 +6,14 @@
 //! - `explicit` is set from BEGIN to COMMIT or ROLLBACK; with autocommit off, a transaction is open from
 //!   its first statement on.
 //! - Metadata locks of a transaction go when it ends, after its row locks.
-//! - Savepoint names are case-insensitive; setting one again moves it to the end.
+//! - Savepoint names differ in neither case nor accents alone, as in MySQL; setting one again moves it to the end.
 
 use esker_engine::{SavepointId, Seq};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::variables::{Level, VarId, VarValue};
 use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::terms::Terms;
@@ -20,6 +21,11 @@ use super::{Counter, Session};
 
 /// Savepoints of a transaction: names are bounded, so this bounds their memory.
 const MAX_SAVEPOINTS: usize = 1 << 14;
+
+/// Do two names mean the same savepoint?
+fn is_same(a: &str, b: &str) -> bool {
+    Collation::UTF8MB3_GENERAL_CI.eq(a.as_bytes(), b.as_bytes())
+}
 
 /// Transaction state beside the engine's.
 #[derive(Default)]
@@ -308,23 +314,21 @@ impl Session {
             return Ok(());
         }
         self.use_transaction();
-        let name = name.to_lowercase();
-        self.state.savepoints.retain(|(n, _)| *n != name);
+        self.state.savepoints.retain(|(n, _)| !is_same(n, name));
         if self.state.savepoints.len() >= MAX_SAVEPOINTS {
             return Err(errors::out_of_memory("too many savepoints"));
         }
         let id = self.txn.savepoint();
         self.count(Counter::HandlerSavepoint, 1);
-        self.state.savepoints.push((name, id));
+        self.state.savepoints.push((name.to_owned(), id));
         Ok(())
     }
 
     fn find_savepoint(&self, name: &str) -> SqlResult<usize> {
-        let wanted = name.to_lowercase();
         self.state
             .savepoints
             .iter()
-            .position(|(n, _)| *n == wanted)
+            .position(|(n, _)| is_same(n, name))
             .ok_or_else(|| errors::does_not_exist("SAVEPOINT", name))
     }
 
