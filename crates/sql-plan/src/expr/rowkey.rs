@@ -99,43 +99,66 @@ fn encode_asc(value: &Value, collation: Collation, out: &mut Vec<u8>) {
 /// May two columns be compared through [`encode_for`]: do equal values of both have equal bytes?
 pub fn same_representation(a: &SqlType, b: &SqlType, kind: CmpKind) -> bool {
     let both = |f: fn(&SqlType) -> bool| f(a) && f(b);
+    let is_exact = |t: &SqlType| t.is_integer() || t.kind == TypeKind::Decimal;
     match kind {
         CmpKind::Int => both(SqlType::is_integer),
-        CmpKind::Decimal => both(|t| t.kind == TypeKind::Decimal),
-        CmpKind::Double => both(|t| matches!(t.kind, TypeKind::Double | TypeKind::Float)),
+        CmpKind::Decimal => is_exact(a) && is_exact(b),
+        CmpKind::Double => {
+            both(|t| matches!(t.kind, TypeKind::Double | TypeKind::Float))
+                || [a, b]
+                    .iter()
+                    .all(|t| is_exact(t) || t.kind == TypeKind::Double)
+        }
         CmpKind::Str(_) => both(SqlType::is_string) && a.collation.same_bytes(b.collation),
         CmpKind::Json => both(|t| t.kind == TypeKind::Json),
         CmpKind::Time => both(|t| t.kind == TypeKind::Time),
-        CmpKind::DateTime => {
-            both(|t| t.kind == TypeKind::Date)
-                || both(|t| matches!(t.kind, TypeKind::DateTime | TypeKind::Timestamp))
-        }
+        CmpKind::DateTime => both(|t| t.is_temporal() && t.kind != TypeKind::Time),
     }
 }
 
 /// Appends the key under which a value is found in the given domain; see [`same_representation`]. It says what is
 /// equal, not what is less: integers, as most keys of joins are, take no more bytes than they need.
 pub fn encode_for(value: &Value, kind: CmpKind, out: &mut Vec<u8>) {
-    match value {
-        Value::Int(v) if *v < 0 => {
+    match (value, kind) {
+        (Value::Int(_) | Value::UInt(_) | Value::Decimal(_), CmpKind::Double) => {
+            encode_asc(&Value::Double(double_of(value)), Collation::BINARY, out);
+        }
+        (Value::Int(v), CmpKind::Decimal) => {
+            out.push(NOT_NULL);
+            decimal_key(&Decimal::from_i128((*v).into(), 0), out);
+        }
+        (Value::UInt(v), CmpKind::Decimal) => {
+            out.push(NOT_NULL);
+            decimal_key(&Decimal::from_i128((*v).into(), 0), out);
+        }
+        (Value::Int(v), _) if *v < 0 => {
             out.push(BELOW_ZERO);
-            return put_number(!*v as u64, out);
+            put_number(!*v as u64, out);
         }
-        Value::Int(v) => {
+        (Value::Int(v), _) => {
             out.push(NOT_NULL);
-            return put_number(*v as u64, out);
+            put_number(*v as u64, out);
         }
-        Value::UInt(v) => {
+        (Value::UInt(v), _) => {
             out.push(NOT_NULL);
-            return put_number(*v, out);
+            put_number(*v, out);
         }
-        _ => {}
+        (Value::Date(d), CmpKind::DateTime) => {
+            encode_asc(&Value::DateTime(d.at_midnight()), Collation::BINARY, out);
+        }
+        (_, CmpKind::Str(collation)) => encode_asc(value, collation, out),
+        _ => encode_asc(value, Collation::BINARY, out),
     }
-    let collation = match kind {
-        CmpKind::Str(collation) => collation,
-        _ => Collation::BINARY,
-    };
-    encode_asc(value, collation, out);
+}
+
+/// A number as doubles compare it.
+fn double_of(value: &Value) -> f64 {
+    match value {
+        Value::Int(v) => *v as f64,
+        Value::UInt(v) => *v as f64,
+        Value::Decimal(d) => d.to_f64(),
+        _ => unreachable!("a number that is no double"),
+    }
 }
 
 /// The integer whose key from [`encode_for`] this is, if it is that of an integer of 64 bits with a sign. Keys of other

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::result::ColumnMeta;
-use esker_types::SqlType;
 use esker_types::cmp::CmpKind;
+use esker_types::{SqlType, TypeKind};
 
 use super::block::{limit_value, rows_out};
 use super::conds::split;
@@ -338,6 +338,8 @@ impl Key {
         let is_same = |ty: &SqlType| match self.kind {
             CmpKind::Str(collation) => collation == ty.collation,
             CmpKind::Json => false,
+            // Several exact numbers may be equal to one double.
+            CmpKind::Double => matches!(ty.kind, TypeKind::Double | TypeKind::Float),
             _ => true,
         };
         is_same(&self.inner.ty)
