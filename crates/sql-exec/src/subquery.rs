@@ -1,10 +1,12 @@
 //! Queries inside expressions: scalar, EXISTS, IN, ANY and ALL.
 //!
 //! Neighbours: expression evaluation calls [`evaluate`]; `root` runs the query; states live in
-//! [`SubqueryStates`](crate::SubqueryStates).
+//! [`SubqueryStates`](crate::SubqueryStates); `extreme` keeps the rows that decide an order.
 //! **Invariants**: a subquery that refers to no enclosing row and is not volatile runs once per
 //! statement; three-valued logic is MySQL's (`x IN (empty)` is false even for NULL); a state is out
 //! of the table while it is being used, so a query cannot meet its own state.
+
+mod extreme;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
 use super::spill::write_values;
 use crate::{ExecEnv, SubqueryStates};
+use extreme::Extreme;
 
 /// Running state of one subquery.
 pub struct SubqueryState {
@@ -424,6 +427,14 @@ impl SubqueryState {
             has_null: false,
             few_integers: None,
         };
+        if let Some(mut extreme) = Extreme::of(test) {
+            while let Some(row) = self.exec.next_of(&query.plan, inner)? {
+                extreme.add(&row[0], test, inner)?;
+            }
+            self.exec.reset(inner);
+            rows.rows = extreme.into_rows();
+            return Ok(rows);
+        }
         let mut key = Vec::new();
         while let Some(row) = self.exec.next_of(&query.plan, inner)? {
             let null = row.iter().any(Value::is_null);
