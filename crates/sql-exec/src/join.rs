@@ -3,8 +3,8 @@
 //! Neighbours: `node` dispatches here; the planner decided the method; `join_table` has the build side of a hash join;
 //! `disk_join` takes over one whose right side does not fit; `parallel` joins with a [`RightSide`] on several threads.
 //! **Invariants**: for every left row the right rows come in the right input's order; a left join gives a left row
-//! exactly once with nulls when nothing on the right meets `on`; NULL keys never match in a hash join unless compared
-//! with `<=>`.
+//! exactly once with nulls when nothing on the right meets `on`, an anti-join gives no other; NULL keys never match in
+//! a hash join unless compared with `<=>`.
 
 use std::sync::Arc;
 
@@ -115,6 +115,9 @@ impl JoinState {
             while self.right.next(plan, row, env)? {
                 if all_true(&plan.on, row, env)? {
                     self.matched = true;
+                    if plan.is_anti {
+                        break;
+                    }
                     return Ok(true);
                 }
             }

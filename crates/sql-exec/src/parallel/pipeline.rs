@@ -103,6 +103,9 @@ fn push(
             let mut matched = false;
             while right.next(join, row, env)? {
                 if all_true(&join.on, row, env)? {
+                    if join.is_anti {
+                        return Ok(true);
+                    }
                     matched = true;
                     step.rows += 1;
                     if !push(rest, row, env, arrival)? {

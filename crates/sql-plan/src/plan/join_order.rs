@@ -434,6 +434,12 @@ impl Joiner<'_> {
         let tables = before.tables | unit.tables;
         let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
+        let is_anti = match &unit.kind {
+            UnitKind::Table(_) => false,
+            UnitKind::Left { on, .. } => {
+                conds.iter().any(|c| self.wants_absent(c, on, unit.tables))
+            }
+        };
         let (kind, right, on, after) = match unit.kind {
             UnitKind::Table(t) => {
                 let (pushed, on) = match step.method {
@@ -475,6 +481,7 @@ impl Joiner<'_> {
             left: before.node,
             right: Arc::new(right.node),
             kind,
+            is_anti,
             on,
             method,
             build: None,

@@ -4,7 +4,8 @@
 //! stay), `semi_join` (subqueries of WHERE as joins), `conds` (splitting and placing conditions), `equalities` and
 //! `implied_ranges` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact` (conditions to key
 //! ranges), `stats` and `estimate` (selectivity, cardinality), `cost` (the cost model), `access` (access paths),
-//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `ordered` (ORDER BY by an index),
+//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `anti_join` (outer joins that
+//! want no match), `ordered` (ORDER BY by an index),
 //! `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts),
 //! `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
 //! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `trace` (what was considered,
@@ -16,6 +17,7 @@
 //! when an access path already implies it, unless the path is exact.
 
 mod access;
+mod anti_join;
 mod block;
 mod column_ranges;
 mod conds;
@@ -576,6 +578,9 @@ pub struct JoinPlan {
     pub right: Arc<Node>,
     /// Inner or left outer.
     pub kind: JoinType,
+    /// Anti-join: a condition above drops every left row that meets a right one, so the first one that it meets ends
+    /// the search. A join on disk may still give it.
+    pub is_anti: bool,
     /// Conditions of the join evaluated when both rows are there.
     pub on: Vec<Expr>,
     /// How the right input is searched.
