@@ -16,13 +16,8 @@ use esker_sql_plan::expr::FoundKeys;
 use esker_sql_plan::plan::ElementSearch;
 use esker_types::Value;
 
-use super::memory::{Purpose, charge, refund};
+use super::scan::Found;
 use crate::{ExecCtx, ExecEnv};
-
-/// What a kept key takes beyond its bytes.
-const KEY_BYTES: u64 = 32;
-/// Kept keys are charged in portions of so many bytes.
-const CHARGED_BYTES: u64 = 64 * 1024;
 
 /// Where keys are looked for.
 #[derive(Clone, Copy)]
@@ -30,32 +25,6 @@ pub(crate) struct Place<'a> {
     pub def: &'a TableDef,
     pub index: &'a IndexDef,
     pub view: View,
-}
-
-/// Keys as they are found.
-#[derive(Default)]
-struct Found {
-    keys: Vec<Box<[u8]>>,
-    /// Bytes that are not charged yet, and that are.
-    held: u64,
-    charged: u64,
-}
-
-impl Found {
-    fn add(&mut self, key: &[u8], env: &ExecEnv<'_>) -> ExecResult<()> {
-        self.held += key.len() as u64 + KEY_BYTES;
-        if self.held >= CHARGED_BYTES {
-            self.charge(env)?;
-        }
-        self.keys.push(key.into());
-        Ok(())
-    }
-
-    fn charge(&mut self, env: &ExecEnv<'_>) -> ExecResult<()> {
-        charge(env, self.held, Purpose::Hash)?;
-        self.charged += std::mem::take(&mut self.held);
-        Ok(())
-    }
 }
 
 /// Clustered keys of the rows that a search finds, in their order; `row` is what is read so far.
@@ -92,7 +61,7 @@ pub(crate) fn found_rows(
                 Wanted::Keys(elements) => rows_with(&elements, place, (exec, env))?,
             };
             // The next opening finds others.
-            refund(env, found.charged);
+            found.bytes.give_back(env);
             Ok(Arc::new(found.keys))
         }
     }
@@ -118,10 +87,7 @@ fn rows_with(
             found.add(codec.clustered_of(key, value)?, env)?;
         }
     }
-    found.charge(env)?;
-    found.keys.sort_unstable();
-    found.keys.dedup();
-    debug_assert_eq!(found.held, 0, "what is kept is charged");
+    found.finish(env)?;
     Ok(found)
 }
 
@@ -136,6 +102,6 @@ fn all_rows(place: Place<'_>, (exec, env): (&ExecCtx<'_>, &ExecEnv<'_>)) -> Exec
         exec.tick()?;
         found.add(key, env)?;
     }
-    found.charge(env)?;
+    found.finish(env)?;
     Ok(found)
 }

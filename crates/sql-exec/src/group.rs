@@ -3,6 +3,7 @@
 //! Neighbours: `root` feeds rows and reads grouped rows; the aggregate functions are `esker-types`'.
 //! Groups that do not fit are put off: what their rows give to aggregates goes to disk by the hash of
 //! the group's key, and each part is grouped alone when the groups in memory have been given.
+//! Rows whose equal keys follow each other are grouped as they come, one group at a time.
 //! **Invariants**: groups come in the order of their first row (with rollup: by key, each total after
 //! its details), whether they were put off or not; DISTINCT arguments reach an aggregate once per group;
 //! one group comes out for no rows only without GROUP BY.
@@ -494,6 +495,47 @@ impl Groups {
             row[plan.aggs[nth].slot as usize] = acc.finish(env)?;
         }
         Ok(true)
+    }
+
+    /// Streaming aggregation: fills `row` with the group of the rows that `input` gives next, whose equal keys follow
+    /// each other. `ahead` is the row with which a group begins that was read with the one before.
+    pub fn next_streamed(
+        &mut self,
+        plan: &GroupPlan,
+        row: &mut [Value],
+        ahead: &mut Option<Vec<Value>>,
+        input: &mut dyn FnMut(&mut [Value]) -> ExecResult<bool>,
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<bool> {
+        debug_assert!(plan.rollup.is_none(), "a total is of several groups");
+        self.reset(env);
+        match ahead.take() {
+            Some(first) => row.clone_from_slice(&first),
+            None if !input(row)? => return Ok(false),
+            None => {}
+        }
+        self.add(plan, row, env)?;
+        let own = self.key.clone();
+        while input(row)? {
+            self.set_key(plan, row, env)?;
+            if self.key != own {
+                *ahead = Some(row.to_vec());
+                break;
+            }
+            self.add(plan, row, env)?;
+        }
+        self.finish(plan, env)?;
+        self.next(plan, row, env)
+    }
+
+    /// Makes the key of a row's group.
+    fn set_key(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<()> {
+        self.key.clear();
+        for key in plan.telling_keys() {
+            let value = key.eval_ref(row, env)?;
+            rowkey::encode(&value, &key.ty, false, &mut self.key);
+        }
+        Ok(())
     }
 
     fn next_put_off(

@@ -91,7 +91,7 @@ enum CoveredFrom {
 pub(super) struct LockingScan {
     lock: LockSpec,
     /// The index, by position.
-    index: usize,
+    pub(super) index: usize,
     direction: Direction,
     ranges: std::vec::IntoIter<KeyRange>,
     range: Option<Range>,

@@ -64,6 +64,8 @@ struct BlockState {
     row: Vec<Value>,
     groups: Option<Groups>,
     grouped: bool,
+    /// Of rows that are grouped as they come: the first of the next group.
+    ahead: Option<Vec<Value>>,
     windows: Option<WindowRows>,
     /// DISTINCT, and what of it had to wait for the end.
     seen: DistinctRows,
@@ -402,6 +404,7 @@ impl BlockState {
             row: vec![Value::Null; plan.width as usize],
             groups: plan.group.as_ref().map(|_| Groups::default()),
             grouped: false,
+            ahead: None,
             windows: plan.windows.as_ref().map(|_| WindowRows::default()),
             seen: DistinctRows::default(),
             later: None,
@@ -426,6 +429,7 @@ impl BlockState {
             groups.reset(env);
         }
         self.grouped = false;
+        self.ahead = None;
         if let Some(windows) = &mut self.windows {
             windows.reset(env);
         }
@@ -518,7 +522,12 @@ impl BlockState {
             return self.node.next(&plan.source, &mut self.row, env);
         };
         let (node, row, grouped) = (&mut self.node, &mut self.row, &mut self.grouped);
+        let ahead = &mut self.ahead;
         let mut next = || {
+            if group.is_streaming {
+                let mut input = |row: &mut [Value]| node.next(&plan.source, row, env);
+                return groups.next_streamed(group, row, ahead, &mut input, env);
+            }
             if !*grouped {
                 while node.next(&plan.source, row, env)? {
                     groups.add(group, row, env)?;

@@ -2,7 +2,8 @@
 //!
 //! In flow order: this file (opening what the plan says, and going on to the next row), `lookups` (keys one after the
 //! other), `judge` (conditions on stored rows), `cover` (index entries that have all columns), `locked` (rows that are
-//! locked). Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
+//! locked), `found` (keys that are gathered first), `union` (several indexes), `walk` (ranges).
+//! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
 //! `locking` and `ExecCtx` lock.
 //! **Invariants**: a row is given only after every condition of the plan is true for the values given;
 //! with a lock, those values are the latest ones read while the lock was held; an index entry read
@@ -12,14 +13,16 @@
 //! (InnoDB's semi-consistent read).
 
 mod cover;
+mod found;
 mod judge;
 mod locked;
 mod lookups;
+mod union;
+mod walk;
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use esker_engine::{Cursor, Direction, View};
+use esker_engine::{Direction, View};
 use esker_sql_catalog::catalog::{AccessCounts, IndexDef, ReadCount, TableDef, Walk};
 use esker_sql_catalog::codec::{KeyRange, RowReader};
 use esker_sql_catalog::exec_error::{ExecResult, engine_error};
@@ -38,10 +41,13 @@ use super::spill::{RowBuffer, RowCursor};
 use super::{elements, fulltext};
 use crate::ExecEnv;
 pub(crate) use cover::Cover;
+pub(crate) use found::Found;
 pub(crate) use judge::{Verdict, assign, fill, meets};
 use judge::{count_read, judge, judge_filtered};
 use locked::{deciding, is_semi_consistent, lock_of};
 use lookups::Lookups;
+use union::LockingUnion;
+use walk::{RangeWalk, set_leading};
 
 /// State of a scan.
 #[derive(Default)]
@@ -53,6 +59,8 @@ pub(crate) struct ScanState {
     stored: Vec<u8>,
     cover: Cover,
     lookups: Lookups,
+    /// Of a locking scan that reads several indexes.
+    union: Option<Box<LockingUnion>>,
     /// What stored rows have to pass.
     filters: Vec<StoredRowFilter>,
     reads: ReadCount,
@@ -66,11 +74,7 @@ enum Input {
     Point,
     /// What begins with the last key of the lookups; their seeker stands before it.
     Sought,
-    Ranges {
-        ranges: Vec<KeyRange>,
-        at: usize,
-        cursor: Option<Box<Cursor>>,
-    },
+    Ranges(RangeWalk),
     /// Clustered keys that a full-text search has found, and the place of the next one.
     Found(FoundKeys, usize),
     /// Ranges whose rows are locked before they are looked at.
@@ -230,6 +234,10 @@ impl ScanState {
                 self.input = Input::Found(found, 0);
                 return Ok(());
             }
+            AccessKind::Union(union) => {
+                let walks = keys_of(plan, env, || union::walks(union, def, row, env))?;
+                return self.open_union(plan, def, walks, env);
+            }
             AccessKind::Ranges(spec) => {
                 let mut ranges = keys_of(plan, env, || spec.build(&index.codec, row, env))?;
                 let (walk, keys) = walk_of_ranges(index, &ranges, access.reverse);
@@ -249,11 +257,31 @@ impl ScanState {
                 scan.deciding = deciding(plan, def, access);
                 Input::Locking(Box::new(scan))
             }
-            None => Input::Ranges {
-                ranges,
-                at: 0,
-                cursor: None,
-            },
+            None => Input::Ranges(RangeWalk::new(ranges)),
+        };
+        Ok(())
+    }
+
+    /// Opens ranges of several indexes.
+    fn open_union(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        walks: Vec<(usize, Vec<KeyRange>)>,
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<()> {
+        if let Some(before) = self.union.take() {
+            before.give_back(env);
+        }
+        let exec = env.exec.expect("indexes are read");
+        self.input = match lock_of(plan, exec) {
+            None => Input::Found(union::found_rows(&walks, def, exec.view, (exec, env))?, 0),
+            Some(lock) => {
+                let union = self.union.insert(Box::new(LockingUnion::new(lock, walks)));
+                union
+                    .next_scan()
+                    .map_or(Input::Done, |scan| Input::Locking(Box::new(scan)))
+            }
         };
         Ok(())
     }
@@ -393,8 +421,7 @@ impl ScanState {
                     }
                 }
                 Input::Locking(_) => {
-                    let index = access.index;
-                    let Some(verdict) = self.take_next_locked(plan, def, index, row, env)? else {
+                    let Some(verdict) = self.take_next_locked(plan, def, row, env)? else {
                         self.reads.end_all();
                         return Ok(false);
                     };
@@ -422,31 +449,37 @@ impl ScanState {
                         self.take_stored(plan, def, view, None, row, env)?
                     }
                 }
-                Input::Ranges { ranges, at, cursor } => {
-                    if cursor.is_none() {
-                        let Some(range) = ranges.get(*at) else {
+                Input::Ranges(walk) => {
+                    if walk.is_taken {
+                        walk.leap(access.reverse);
+                    }
+                    if walk.cursor.is_none() {
+                        let Some(range) = walk.next_range() else {
                             return Ok(false);
                         };
-                        *at += 1;
                         let tree = &def.indexes[access.index].tree;
                         let direction = if access.reverse {
                             Direction::Backward
                         } else {
                             Direction::Forward
                         };
-                        let (lower, upper) = (range.lower(), range.upper());
-                        if is_empty(lower, upper) {
+                        if range.is_empty() {
                             continue;
                         }
+                        let (lower, upper) = (range.lower(), range.upper());
                         let opened = exec.txn().scan(tree, lower, upper, direction, view);
-                        *cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
+                        walk.cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
                     }
-                    let entry = cursor.as_mut().expect("just opened").next();
+                    let entry = walk.cursor.as_mut().expect("just opened").next();
                     let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
-                        *cursor = None;
+                        walk.cursor = None;
                         self.reads.end(1);
                         continue;
                     };
+                    if let Some(parts) = plan.first_of {
+                        let codec = &def.indexes[access.index].codec;
+                        set_leading(&mut walk.leading, codec, parts, key);
+                    }
                     if access.index == 0 {
                         set(&mut self.key, key);
                         if lock.is_none() && plan.row_slot.is_none() {
@@ -476,6 +509,9 @@ impl ScanState {
             };
             self.reads.add();
             if matches!(verdict, Verdict::Take) {
+                if let (Input::Ranges(walk), Some(_)) = (&mut self.input, plan.first_of) {
+                    walk.is_taken = true;
+                }
                 return Ok(true);
             }
         }
@@ -628,12 +664,4 @@ fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
 fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
     buffer.extend_from_slice(bytes);
-}
-
-/// A range whose end is not after its start.
-fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-    match (lower, upper) {
-        (Bound::Included(l), Bound::Excluded(u)) => l >= u,
-        _ => false,
-    }
 }

@@ -135,6 +135,14 @@ impl KeyRange {
         )
     }
 
+    /// Is its end not after its start?
+    pub fn is_empty(&self) -> bool {
+        match (&self.lower, &self.upper) {
+            (Bound::Included(lower), Bound::Excluded(upper)) => lower >= upper,
+            _ => false,
+        }
+    }
+
     /// Does it have the keys that begin with one prefix, and may this be told from its bounds alone?
     pub fn has_one_prefix(&self) -> bool {
         let (Bound::Included(lower), Bound::Excluded(upper)) = (&self.lower, &self.upper) else {

@@ -62,7 +62,7 @@ pub(super) fn target<'p>(
     let index = if stale { 0 } else { access.index };
     let ranges = match &access.kind {
         AccessKind::Ranges(spec) => spec.build(&def.indexes[index].codec, &[], env)?,
-        AccessKind::Match(_) | AccessKind::Elements(_) => return Ok(None),
+        AccessKind::Match(_) | AccessKind::Elements(_) | AccessKind::Union(_) => return Ok(None),
         _ => vec![KeyRange::ALL],
     };
     let spans = ranges

@@ -52,18 +52,20 @@ impl ScanState {
         &mut self,
         plan: &ScanPlan,
         def: &TableDef,
-        index: usize,
         row: &mut [Value],
         env: &ExecEnv<'_>,
     ) -> ExecResult<Option<Verdict>> {
         let exec = env.exec.expect("checked by the caller");
+        while let Input::Locking(scan) = &mut self.input
+            && !scan.advance(def, exec)?
+        {
+            let next = self.union.as_mut().and_then(|union| union.next_scan());
+            self.input = next.map_or(Input::Done, |scan| Input::Locking(Box::new(scan)));
+        }
         let Input::Locking(scan) = &mut self.input else {
             return Ok(None);
         };
-        if !scan.advance(def, exec)? {
-            self.input = Input::Done;
-            return Ok(None);
-        }
+        let index = scan.index;
         let clustered = match index {
             0 => &scan.key,
             _ => def.indexes[index]
@@ -84,6 +86,11 @@ impl ScanState {
         let mut verdict = Verdict::Drop;
         if self.read(def, View::Latest, exec)? {
             verdict = self.take_copied(plan, def, entry, row, env)?;
+        }
+        if let (Some(union), Verdict::Take) = (&mut self.union, &verdict)
+            && !union.is_new(&self.key, env)?
+        {
+            return Ok(Some(Verdict::Drop));
         }
         if let (Input::Locking(scan), true) = (&self.input, is_released(&verdict, exec)) {
             scan.release(def, &self.key, new, exec);

@@ -3,7 +3,7 @@
 //! Neighbours: the parser has sorted the hints out (`ast::hint`); `select` and the search for changed rows ask when
 //! their tables are bound; `access`, `merge` and `join_order` obey what is noted here.
 //! **Invariants**: a hint changes how rows are found, never which; a name that no table or index has is a warning. What
-//! the planner has no choice about (batched key access, index merges, semi-joins, …) is accepted and changes nothing.
+//! the planner has no choice about (batched key access, semi-joins, …) is accepted and changes nothing.
 
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct TableHints {
     pub unmerged: bool,
     /// How it is joined.
     pub join: Option<JoinHint>,
+    /// A disjunction does not read several of its indexes.
+    pub without_union: bool,
 }
 
 /// Tables of a block that come in this order, by alias.
@@ -145,6 +147,9 @@ fn apply_switch(
         }
         match (switch.kind, switch.on) {
             (HintKind::Merge, on) => table.told.unmerged = !on,
+            (HintKind::IndexMerge, on) if switch.indexes.is_empty() => {
+                table.told.without_union = !on
+            }
             (HintKind::Bnl | HintKind::HashJoin, false) => table.told.join = Some(JoinHint::Nested),
             (HintKind::Bnl | HintKind::HashJoin, true) if named.is_some() => {
                 table.told.join = Some(JoinHint::Hashed)

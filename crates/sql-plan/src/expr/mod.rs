@@ -534,6 +534,16 @@ impl Expr {
             }
         }
     }
+
+    /// Disjunction of conditions, of which there is one.
+    pub(crate) fn any_of(mut conds: Vec<Expr>) -> Self {
+        debug_assert!(!conds.is_empty(), "a disjunction has branches");
+        if conds.len() == 1 {
+            return conds.remove(0);
+        }
+        let nullable = conds.iter().any(|c| c.ty.nullable);
+        Self::condition(ExprKind::Or(conds), nullable)
+    }
 }
 
 /// The type of conditions: MySQL's INT(1).

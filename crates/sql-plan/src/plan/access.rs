@@ -8,10 +8,12 @@
 //! delivers rows in the order of ORDER BY; `ranges` makes key ranges.
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens. Parts: `rows` (cardinalities), `order` (of what a
-//! path gives).
+//! path gives), `union` (several indexes for one disjunction), `loose` (the first entries of groups).
 
+mod loose;
 mod order;
 mod rows;
+mod union;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -239,7 +241,8 @@ impl<'a> Target<'a> {
         known: &dyn Fn(&Expr) -> bool,
     ) -> Vec<Path> {
         let mut paths = vec![self.full(0)];
-        for (nth, forced) in self.candidates(IndexHintScope::Join) {
+        let candidates = self.candidates(IndexHintScope::Join);
+        for &(nth, forced) in &candidates {
             if let Some(mut path) = self.keyed(env, nth, conds, known) {
                 path.forced = forced;
                 paths.push(path);
@@ -247,6 +250,13 @@ impl<'a> Target<'a> {
             if nth > 0 && self.covers(nth) {
                 paths.push(self.full(nth));
             }
+        }
+        if !self.table.told.without_union {
+            let disjunctions = conds
+                .iter()
+                .filter(|cond| matches!(cond.kind, ExprKind::Or(_)));
+            paths
+                .extend(disjunctions.filter_map(|cond| self.merged(env, cond, known, &candidates)));
         }
         paths.extend(conds.iter().filter_map(|cond| self.searched(cond)));
         self.by_elements(env, conds, known, &mut paths);

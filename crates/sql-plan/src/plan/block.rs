@@ -14,7 +14,9 @@ use esker_types::{SqlResult, Value};
 
 use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
+use super::grouped::{grouped_path, is_streaming};
 use super::join_order::Joiner;
+use super::loose::loose_path;
 use super::ordered::{comes_ordered, ordered_join, ordered_path};
 use super::{
     BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, Source, StageRows,
@@ -226,6 +228,7 @@ fn plan_as_written(
         looked_at: rows_looked_at(&source),
         rows: limit.map_or(estimates.distinct, |n| estimates.distinct.min(n as f64)),
     };
+    let is_streaming = block.group.is_some() && is_streaming(&source);
     let group = block.group.as_ref().map(|g| GroupPlan {
         keys: g.keys.clone(),
         tells,
@@ -233,6 +236,7 @@ fn plan_as_written(
         aggs: g.aggs.clone(),
         rollup: g.rollup,
         implicit: g.implicit,
+        is_streaming,
         kept: kept_slots(block),
     });
     let windows = window::plan(block);
@@ -349,6 +353,20 @@ fn plan_single(
             scan.first_only = true;
         }
         return Ok(Some((node, 1.0)));
+    }
+    if let Some((path, parts)) = loose_path(block, joiner, target, &conds) {
+        joiner.pinned.insert(0, path);
+        let mut planned = joiner.plan()?;
+        if let Node::Scan(scan) = &mut planned.node {
+            scan.first_of = Some(parts);
+        }
+        return Ok(Some((planned.node, planned.rows)));
+    }
+    if let Some(path) = grouped_path(block, joiner, target, (order, &conds)) {
+        joiner.pinned.insert(0, path);
+        let planned = joiner.plan()?;
+        order.clear();
+        return Ok(Some((planned.node, planned.rows)));
     }
     if block.group.is_some() || !block.windows.calls.is_empty() || order.is_empty() {
         if conds.is_empty() {

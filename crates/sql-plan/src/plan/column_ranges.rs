@@ -108,7 +108,10 @@ fn of_access(def: &TableDef, access: &Access, parts: &[IndexPart]) -> Pred {
         Some(Pred::Part(part, test))
     };
     match &access.kind {
-        AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => Pred::Any,
+        AccessKind::Full
+        | AccessKind::Match(_)
+        | AccessKind::Elements(_)
+        | AccessKind::Union(_) => Pred::Any,
         AccessKind::Point(operands) | AccessKind::Ref(operands) => {
             Pred::And(operands.iter().enumerate().filter_map(of_operand).collect())
         }

@@ -48,8 +48,7 @@ fn split_or(cond: &Expr, branches: &[Expr], out: &mut Vec<Expr>) {
     out.extend(common);
     // A branch that had nothing else is true now, and with it the disjunction.
     if parts.iter().all(|p| !p.is_empty()) {
-        let branches = parts.into_iter().map(Expr::all_of).collect();
-        out.push(Expr::condition(ExprKind::Or(branches), cond.ty.nullable));
+        out.push(Expr::any_of(parts.into_iter().map(Expr::all_of).collect()));
     }
 }
 
@@ -85,7 +84,7 @@ pub(super) fn implied(cond: &Expr, map: &SlotMap) -> Vec<Expr> {
             }
             alone.push(Expr::all_of(conjuncts));
         }
-        Some(Expr::condition(ExprKind::Or(alone), cond.ty.nullable))
+        Some(Expr::any_of(alone))
     };
     (0..64)
         .filter(|t| tables >> t & 1 == 1)

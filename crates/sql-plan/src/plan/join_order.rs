@@ -608,7 +608,7 @@ impl Joiner<'_> {
                     .paths(self.env, &conds, &known)
                     .into_iter()
                     .filter(|p| !matches!(p.access.kind, super::AccessKind::Full))
-                    .map(|p| p.access.index)
+                    .flat_map(|p| p.access.indexes())
                     .collect();
                 let path = self.best_path(t, &target, &conds, seen);
                 rows_in = path.rows;
@@ -655,6 +655,7 @@ impl Joiner<'_> {
             row_slot: table.row_slot,
             lateral: table.lateral,
             first_only: false,
+            first_of: None,
             lock,
             rows_in,
             rows_out: estimate.rows.min(rows_in),

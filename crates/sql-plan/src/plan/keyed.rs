@@ -81,7 +81,8 @@ impl Walk {
             AccessKind::Full
             | AccessKind::Ranges(_)
             | AccessKind::Match(_)
-            | AccessKind::Elements(_) => return false,
+            | AccessKind::Elements(_)
+            | AccessKind::Union(_) => return false,
         };
         self.several += usize::from(matches!(access.kind, AccessKind::Ref(_)));
         self.tables.push(def.clone());

@@ -4,8 +4,8 @@
 //! stay), `semi_join` (subqueries of WHERE as joins), `conds` (splitting and placing conditions), `equalities` and
 //! `implied_ranges` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact` (conditions to key
 //! ranges), `stats` and `estimate` (selectivity, cardinality), `cost` (the cost model), `access` (access paths),
-//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `anti_join` (outer joins that
-//! want no match), `ordered` (ORDER BY by an index),
+//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `anti_join` (outer joins that want
+//! no match), `ordered` (ORDER BY by an index), `grouped` (streaming aggregation), `loose` (loose index scan),
 //! `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts),
 //! `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
 //! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `trace` (what was considered,
@@ -29,12 +29,14 @@ mod exact;
 pub mod explain;
 mod extremes;
 mod group_keys;
+mod grouped;
 mod implied_ranges;
 mod join_greedy;
 mod join_hints;
 mod join_order;
 mod join_search;
 mod keyed;
+mod loose;
 mod merge;
 mod needed;
 mod ordered;
@@ -350,6 +352,8 @@ pub struct GroupPlan {
     pub rollup: Option<u32>,
     /// No GROUP BY: one row even without input.
     pub implicit: bool,
+    /// Rows with equal keys follow each other: a group is given when the next one begins.
+    pub is_streaming: bool,
     /// Slots of the first row of a group that are read after grouping.
     pub kept: Vec<u32>,
 }
@@ -431,6 +435,8 @@ pub struct ScanPlan {
     pub row_slot: Option<u32>,
     /// Stop after the first row: MIN or MAX read from an end of the index.
     pub first_only: bool,
+    /// Loose index scan: of rows that are equal in so many leading key parts, more than the first need not be given.
+    pub first_of: Option<usize>,
     /// Row locks.
     pub lock: Option<LockSpec>,
     /// LATERAL: the derived table sees the row so far.
@@ -534,6 +540,16 @@ pub struct Access {
     pub covering: bool,
 }
 
+impl Access {
+    /// The indexes that are read, by position.
+    pub fn indexes(&self) -> Vec<usize> {
+        match &self.kind {
+            AccessKind::Union(union) => union.members.iter().map(|m| m.index).collect(),
+            _ => vec![self.index],
+        }
+    }
+}
+
 /// Which entries of an index.
 #[derive(Debug, Clone)]
 pub enum AccessKind {
@@ -549,6 +565,38 @@ pub enum AccessKind {
     Match(Arc<Match>),
     /// Rows that have one of some elements in the array of a multi-valued index.
     Elements(Arc<ElementSearch>),
+    /// Rows in ranges of several indexes, of which `index` is the first: index merge union.
+    Union(Arc<IndexUnion>),
+}
+
+/// Ranges of several indexes, whose rows are taken once each.
+#[derive(Debug)]
+pub struct IndexUnion {
+    /// One for each index.
+    pub members: Vec<UnionMember>,
+    /// A member's entries do not come in the order of their clustered keys, as EXPLAIN says it.
+    pub is_sorted: bool,
+}
+
+impl IndexUnion {
+    /// How EXPLAIN calls it.
+    pub(super) fn name(&self) -> &'static str {
+        match self.is_sorted {
+            true => "sort_union",
+            false => "union",
+        }
+    }
+}
+
+/// What an index merge union reads of one index.
+#[derive(Debug)]
+pub struct UnionMember {
+    /// Position in the table's `indexes`.
+    pub index: usize,
+    /// Which of its entries, computed when the scan opens.
+    pub ranges: ranges::RangeSpec,
+    /// Estimated entries.
+    pub rows: f64,
 }
 
 /// A search in a multi-valued index.

@@ -35,23 +35,34 @@ pub(super) fn ordered_path(
     let chosen = target.best(joiner.env, conds, &known);
     // With LIMIT an ordered path stops early, if the conditions let enough rows through.
     let wanted = rows_wanted(block);
-    let by_form = &super::stats::selectivity;
-    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
-    let through = |path: &Path| match path.access.kind {
-        AccessKind::Full => selective,
-        _ => selective.max(0.1).sqrt(),
-    };
     let sorted_cost = chosen.cost + sort_cost(chosen.rows);
     let priced = target
         .ordered_paths(joiner.env, order, conds, &known)
         .into_iter()
         .map(|path| {
-            let needed = wanted / through(&path).max(1e-6);
+            let needed = wanted / share_kept(joiner, target, conds, &path);
             let part = (needed / path.rows.max(1.0)).min(1.0);
             (path.cost * part, path)
         });
     let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (cost <= sorted_cost).then_some(path)
+}
+
+/// The share of a path's rows that is thought to meet the conditions.
+pub(super) fn share_kept(
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    conds: &[Expr],
+    path: &Path,
+) -> f64 {
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let by_form = &super::stats::selectivity;
+    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
+    let kept = match path.access.kind {
+        AccessKind::Full => selective,
+        _ => selective.max(0.1).sqrt(),
+    };
+    kept.max(1e-6)
 }
 
 /// Joins that read a table in the order that LIMIT wants the first rows of, if that is cheaper than sorting what
@@ -92,7 +103,7 @@ pub(super) fn ordered_join(
 }
 
 /// Rows of a block's source that LIMIT needs; infinitely many where it needs all.
-fn rows_wanted(block: &Block) -> f64 {
+pub(super) fn rows_wanted(block: &Block) -> f64 {
     match &block.limit {
         Some(limit) if !block.calc_found_rows && !block.distinct => {
             let number = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);

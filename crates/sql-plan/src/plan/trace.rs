@@ -288,6 +288,7 @@ impl Joiner<'_> {
             AccessKind::Point(_) => "eq_ref",
             AccessKind::Match(_) => "fulltext",
             AccessKind::Elements(_) => "range",
+            AccessKind::Union(_) => "index_merge",
         };
         let mut members: Members = vec![("access_type", text(kind)), ("index", text(&*index.name))];
         if let AccessKind::Ranges(spec) = &path.access.kind {

@@ -1,7 +1,7 @@
 //! Tests of queries from text to rows, which need everything from the parser to DML.
 //!
 //! `rig` runs the statements. By floor: `bind`, `aliases` (names and types) · `plan`, `cost`, `conds`, `equalities`,
-//! `group_keys`, `needed` (plans) · `exec`, `window`, `spill`, `profile` (running them) · `oracle`
+//! `group_keys`, `index_paths`, `needed` (plans) · `exec`, `window`, `spill`, `profile` (running them) · `oracle`
 //! (answers recorded from MySQL).
 //! Neighbours: `dml::testing` makes the tables.
 //! **Invariant**: what a test of a lower floor needs of an upper one stands here, not there.
@@ -13,6 +13,7 @@ mod cost;
 mod equalities;
 mod exec;
 mod group_keys;
+mod index_paths;
 mod needed;
 mod oracle;
 mod plan;

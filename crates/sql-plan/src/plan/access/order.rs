@@ -23,7 +23,7 @@ impl Target<'_> {
     ) -> Option<bool> {
         match path.access.kind {
             AccessKind::Point(_) => return Some(false),
-            AccessKind::Match(_) | AccessKind::Elements(_) => return None,
+            AccessKind::Match(_) | AccessKind::Elements(_) | AccessKind::Union(_) => return None,
             _ => {}
         }
         let index = &self.def.indexes[path.access.index];
@@ -113,20 +113,98 @@ impl Target<'_> {
         conds: &[Expr],
         known: &dyn Fn(&Expr) -> bool,
     ) -> Vec<Path> {
+        let candidates = self.candidates(IndexHintScope::OrderBy).into_iter();
+        let paths = candidates.flat_map(|(nth, _)| self.both_paths(env, nth, conds, known));
+        paths
+            .filter_map(|path| {
+                let reverse = self.order_of(&path, order, conds)?;
+                Some(path.in_order(reverse))
+            })
+            .collect()
+    }
+
+    /// Paths that give rows with equal keys together, and in the order of `leading`, which are some of the keys; with
+    /// each the rows of a group.
+    pub(in crate::plan) fn grouping_paths(
+        &self,
+        env: &BindEnv<'_>,
+        (leading, keys): (&[OrderKey], &[Expr]),
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<(Path, f64)> {
         let mut found = Vec::new();
-        for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
-            let paths = self
-                .keyed(env, nth, conds, known)
-                .into_iter()
-                .chain([self.full(nth)]);
-            for mut path in paths {
-                if let Some(reverse) = self.order_of(&path, order, conds) {
-                    path.access.reverse = reverse;
-                    path.access.for_order = true;
-                    found.push(path);
+        for (nth, _) in self.candidates(IndexHintScope::GroupBy) {
+            let Some((sequence, parts)) = self.in_index_order(nth, keys) else {
+                continue;
+            };
+            for path in self.both_paths(env, nth, conds, known) {
+                let Some(reverse) = self.order_of(&path, leading, conds) else {
+                    continue;
+                };
+                let parts_of = &self.def.indexes[nth].parts;
+                let further = sequence.iter().map(|(part, key)| OrderKey {
+                    expr: (*key).clone(),
+                    desc: parts_of.get(*part).is_some_and(|p| p.desc) != reverse,
+                });
+                let order: Vec<OrderKey> = leading.iter().cloned().chain(further).collect();
+                if self.order_of(&path, &distinct(order), conds) == Some(reverse) {
+                    let rows = self.rows_per_group(env, nth, parts);
+                    found.push((path.in_order(reverse), rows));
                 }
             }
         }
         found
     }
+
+    /// Keys in the order of an index's parts, and how many leading parts they reach over; `None` if one is no column.
+    fn in_index_order<'e>(
+        &self,
+        nth: usize,
+        keys: &'e [Expr],
+    ) -> Option<(Vec<(usize, &'e Expr)>, usize)> {
+        let parts = &self.def.indexes[nth].parts;
+        let mut placed = Vec::with_capacity(keys.len());
+        for key in keys {
+            let col = self.column_of(key)?;
+            let part = parts.iter().position(|part| part.col == col);
+            placed.push((part.unwrap_or(parts.len()), key));
+        }
+        placed.sort_by_key(|(part, _)| *part);
+        let within = placed.iter().filter(|(part, _)| *part < parts.len());
+        let reach = within.map(|(part, _)| part + 1).max()?;
+        Some((placed, reach))
+    }
+
+    /// Reading the part of an index that the conditions ask for, and all of it.
+    fn both_paths(
+        &self,
+        env: &BindEnv<'_>,
+        nth: usize,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> impl Iterator<Item = Path> {
+        let keyed = self.keyed(env, nth, conds, known);
+        keyed.into_iter().chain([self.full(nth)])
+    }
+}
+
+impl Path {
+    /// The path, taken for the order of its rows.
+    fn in_order(mut self, reverse: bool) -> Self {
+        self.access.reverse = reverse;
+        self.access.for_order = true;
+        self
+    }
+}
+
+/// Sort keys without those that an earlier one decides.
+fn distinct(order: Vec<OrderKey>) -> Vec<OrderKey> {
+    let mut kept: Vec<OrderKey> = Vec::with_capacity(order.len());
+    for key in order {
+        let is_known = |k: &OrderKey| k.expr.as_column() == key.expr.as_column();
+        if !kept.iter().any(is_known) {
+            kept.push(key);
+        }
+    }
+    kept
 }

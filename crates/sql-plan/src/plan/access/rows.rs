@@ -113,6 +113,16 @@ impl Target<'_> {
         self.rows_by(self.sample(env, nth, !self.alone), nth, parts)
     }
 
+    /// The same, where the table is read group by group.
+    pub(in crate::plan) fn rows_per_group(
+        &self,
+        env: &BindEnv<'_>,
+        nth: usize,
+        parts: usize,
+    ) -> f64 {
+        self.rows_by(self.sample(env, nth, true), nth, parts)
+    }
+
     fn rows_by(&self, sample: Option<Arc<IndexSample>>, nth: usize, parts: usize) -> f64 {
         let sampled = sample.and_then(|s| s.per_prefix(parts));
         let of = self.def.indexes[nth].parts.len();
@@ -180,7 +190,10 @@ impl Target<'_> {
     /// Does the path's estimate already count the condition?
     fn decides(&self, path: &Path, cond: &Expr) -> bool {
         let parts = match &path.access.kind {
-            AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => 0,
+            AccessKind::Full
+            | AccessKind::Match(_)
+            | AccessKind::Elements(_)
+            | AccessKind::Union(_) => 0,
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };

@@ -4,6 +4,7 @@
 //! **Invariants**: members have MySQL's names and order; one table stands alone, several in a
 //! `nested_loop` in the order in which they are read; numbers that MySQL writes as text are text.
 
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::ast::SetOp;
 
 use super::document::{self, Json, Members, text};
@@ -11,7 +12,7 @@ use super::text::Names;
 use super::{Explainee, Outside, ParallelEstimate, Shared, block_queries, first_id, scan_line};
 use crate::expr::Expr;
 use crate::plan::{
-    AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
+    Access, AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
     rows_looked_at,
 };
 
@@ -296,6 +297,43 @@ fn shared_out(estimate: ParallelEstimate) -> (&'static str, Json) {
     (name, Json::Object(members))
 }
 
+/// The key that a scan reads.
+fn key_members(
+    def: &TableDef,
+    access: &Access,
+    key: String,
+    length: Option<String>,
+    names: &Names<'_>,
+) -> Members {
+    let key = match &access.kind {
+        AccessKind::Union(union) => format!("{}({key})", union.name()),
+        _ => key,
+    };
+    let mut members = vec![("key", text(key))];
+    let index = &def.indexes[access.index];
+    let parts = match &access.kind {
+        AccessKind::Union(_) => None,
+        AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => {
+            Some(index.parts.len())
+        }
+        AccessKind::Point(o) | AccessKind::Ref(o) => Some(o.len()),
+        AccessKind::Ranges(spec) => Some(spec.leading_parts()),
+    };
+    if let Some(parts) = parts {
+        let used = index.parts.iter().take(parts);
+        let used = used.map(|p| text(&*def.columns[p.col].name)).collect();
+        members.push(("used_key_parts", Json::List(used)));
+    }
+    if let Some(length) = length {
+        members.push(("key_length", text(length)));
+    }
+    if let AccessKind::Point(operands) | AccessKind::Ref(operands) = &access.kind {
+        let refs = operands.iter().map(|o| text(names.reference(&o.expr)));
+        members.push(("ref", Json::List(refs.collect())));
+    }
+    members
+}
+
 fn table(
     node: &Node,
     scan: &ScanPlan,
@@ -319,25 +357,7 @@ fn table(
     let mut columns = Vec::new();
     if let Source::Base { def, access, .. } = &scan.source {
         if let Some(key) = line.key {
-            members.push(("key", text(key)));
-            let index = &def.indexes[access.index];
-            let parts = match &access.kind {
-                AccessKind::Full | AccessKind::Match(_) | AccessKind::Elements(_) => {
-                    index.parts.len()
-                }
-                AccessKind::Point(o) | AccessKind::Ref(o) => o.len(),
-                AccessKind::Ranges(spec) => spec.leading_parts(),
-            };
-            let used = index.parts.iter().take(parts);
-            let used = used.map(|p| text(&*def.columns[p.col].name)).collect();
-            members.push(("used_key_parts", Json::List(used)));
-            if let Some(length) = line.key_len {
-                members.push(("key_length", text(length)));
-            }
-            if let AccessKind::Point(operands) | AccessKind::Ref(operands) = &access.kind {
-                let refs = operands.iter().map(|o| text(names.reference(&o.expr)));
-                members.push(("ref", Json::List(refs.collect())));
-            }
+            members.extend(key_members(def, access, key, line.key_len, names));
         }
         columns = scan
             .columns

@@ -26,12 +26,13 @@ use super::profile::Profile;
 use super::semi_join::is_joined;
 use super::stats::key_len;
 use super::{
-    AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
-    Source,
+    AccessKind, BlockPlan, GroupPlan, IndexUnion, JoinMethod, KeyOperand, Node, QueryPlan, Root,
+    ScanPlan, SetOpsPlan, Source,
 };
 use crate::bind::{Elements, Membership};
 use crate::expr::{Expr, ExprKind};
 pub(super) use bounds::ranges;
+use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::SetOp;
 pub(super) use text::Names;
@@ -323,7 +324,8 @@ impl<'f> Rows<'f> {
         node_lines(&block.source, &names, self.outside, &mut lines);
         if let Some(first) = lines.first_mut() {
             let windows = block.windows.is_some();
-            if windows || block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
+            let is_kept = |g: &GroupPlan| !g.implicit && !g.is_streaming;
+            if windows || block.group.as_ref().is_some_and(is_kept) || block.distinct {
                 first.extra.push("Using temporary".into());
             }
             let sorted = block
@@ -520,6 +522,19 @@ fn add_extra(line: &mut Line, text: &str) {
     }
 }
 
+fn show_union(union: &IndexUnion, def: &TableDef, line: &mut Line) {
+    let (mut keys, mut lengths) = (Vec::new(), Vec::new());
+    for member in &union.members {
+        let index = &def.indexes[member.index];
+        keys.push(&*index.name);
+        lengths.push(key_len(def, index, member.ranges.leading_parts()).to_string());
+    }
+    line.access = Some("index_merge");
+    add_extra(line, &format!("Using {}({})", union.name(), keys.join(",")));
+    line.key = Some(keys.join(","));
+    line.key_len = Some(lengths.join(","));
+}
+
 fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
     let mut line = Line {
         table: Some(scan.alias.to_string()),
@@ -581,6 +596,7 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
                     line.access = Some("range");
                     line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());
                 }
+                AccessKind::Union(union) => show_union(union, def, &mut line),
             }
             if !scan.conds.is_empty() && !matches!(access.kind, AccessKind::Point(_)) {
                 add_extra(&mut line, "Using where");
@@ -588,7 +604,12 @@ fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
             if access.reverse {
                 add_extra(&mut line, "Backward index scan");
             }
-            if access.covering {
+            if let Some(parts) = scan.first_of {
+                line.access = Some("range");
+                line.key_len = Some(key_len(def, index, parts).to_string());
+                line.possible = line.possible.or_else(|| line.key.clone());
+                add_extra(&mut line, "Using index for group-by");
+            } else if access.covering {
                 add_extra(&mut line, "Using index");
             }
         }

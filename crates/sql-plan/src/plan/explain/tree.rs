@@ -5,6 +5,7 @@
 //! are looked at for it and below it, `rows` the estimate of what it gives. The conditions of a scan are evaluated
 //! while its rows are decoded, so both lines have the same times.
 
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_syntax::ast::SetOp;
 
 use super::bounds;
@@ -16,6 +17,7 @@ use crate::bind::{Elements, JoinType};
 use crate::expr::Expr;
 use crate::plan::block::limit_value;
 use crate::plan::profile::{Measured, Profile, Stage};
+use crate::plan::ranges::RangeSpec;
 use crate::plan::{
     AccessKind, BlockPlan, JoinMethod, JoinPlan, KeyOperand, Node, QueryPlan, Root, ScanPlan,
     SetOpsPlan, Source, WindowPlan, rows_looked_at,
@@ -324,6 +326,7 @@ impl Tree<'_> {
         let (line, details) = scan_text(scan, names);
         let line = self.push(depth, &line, Some((cost, scan.rows_in)), looked_at);
         line.details = details;
+        self.members(scan, depth + 1, names);
         self.note(node, depth + 1);
         // The first table of a block stands above all others of it.
         if let Some(estimate) = self.estimate.take() {
@@ -339,6 +342,57 @@ impl Tree<'_> {
             self.query(plan, depth + 1, up);
         }
     }
+}
+
+impl Tree<'_> {
+    /// The ranges that an index merge union reads.
+    fn members(&mut self, scan: &ScanPlan, depth: usize, names: &Names<'_>) {
+        let Source::Base { def, access, .. } = &scan.source else {
+            return;
+        };
+        let AccessKind::Union(union) = &access.kind else {
+            return;
+        };
+        for member in &union.members {
+            let index = &def.indexes[member.index];
+            let (over, ranges) = ranges_text(&member.ranges, def, index, names);
+            let line = format!(
+                "Index range scan on {} using {}{over}",
+                scan.alias, index.name
+            );
+            let line = self.push(
+                depth,
+                &line,
+                Some((member.rows, member.rows)),
+                Actual::Unmeasured,
+            );
+            line.details = vec![
+                ("table_name", text(&*scan.alias)),
+                ("schema_name", text(&*def.schema)),
+                ("access_type", text("index")),
+                ("index_name", text(&*index.name)),
+                ("covering", Json::Bool(false)),
+                ranges,
+                ("index_access_type", text("index_range_scan")),
+            ];
+        }
+    }
+}
+
+/// The ranges of an index, as a text and as a member of a document.
+fn ranges_text(
+    spec: &RangeSpec,
+    def: &TableDef,
+    index: &IndexDef,
+    names: &Names<'_>,
+) -> (String, (&'static str, Json)) {
+    let ranges = bounds::ranges(spec, def, index, names);
+    let over = match ranges.is_empty() {
+        true => String::new(),
+        false => format!(" over {}", bounds::joined(&ranges)),
+    };
+    let ranges = ranges.into_iter().map(text).collect();
+    (over, ("ranges", Json::List(ranges)))
 }
 
 fn word(op: SetOp, all: bool) -> &'static str {
@@ -402,11 +456,19 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
     details.push(("used_columns", Json::List(columns)));
     let index = &def.indexes[access.index];
     let reverse = if access.reverse { " (reverse)" } else { "" };
-    let is_index =
-        !matches!(access.kind, AccessKind::Full) || scan_line(scan, names).access == Some("index");
+    let is_index = !matches!(access.kind, AccessKind::Full)
+        || matches!(scan_line(scan, names).access, Some("index" | "range"));
     if !is_index {
         details.push(("access_type", text("table")));
         return (format!("Table scan on {}{reverse}", scan.alias), details);
+    }
+    if let AccessKind::Union(union) = &access.kind {
+        let (kind, line) = match union.is_sorted {
+            true => ("index_merge", "Sort-deduplicate by row ID"),
+            false => ("rowid_union", "Deduplicate rows sorted by row ID"),
+        };
+        details.push(("access_type", text(kind)));
+        return (line.to_owned(), details);
     }
     details.push(("access_type", text("index")));
     details.push(("index_name", text(&*index.name)));
@@ -425,6 +487,9 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
         each.collect::<Vec<_>>().join(", ")
     };
     let (how, which, kind) = match &access.kind {
+        AccessKind::Full if scan.first_of.is_some() => {
+            ("skip scan for grouping", String::new(), "index_skip_scan")
+        }
         AccessKind::Full => ("scan", String::new(), "index_scan"),
         AccessKind::Point(operands) => {
             covering = if access.covering {
@@ -450,15 +515,14 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
         }
         AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),
         AccessKind::Ranges(spec) => {
-            let ranges = bounds::ranges(spec, def, index, names);
-            let over = match ranges.is_empty() {
-                true => String::new(),
-                false => format!(" over {}", bounds::joined(&ranges)),
-            };
-            let ranges = ranges.into_iter().map(text).collect();
-            details.push(("ranges", Json::List(ranges)));
-            ("range scan", over, "index_range_scan")
+            let (over, ranges) = ranges_text(spec, def, index, names);
+            details.push(ranges);
+            match scan.first_of {
+                Some(_) => ("skip scan for grouping", over, "index_skip_scan"),
+                None => ("range scan", over, "index_range_scan"),
+            }
         }
+        AccessKind::Union(_) => unreachable!("it was told before"),
     };
     details.push(("index_access_type", text(kind)));
     let line = format!(

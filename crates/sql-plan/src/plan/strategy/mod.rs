@@ -108,6 +108,10 @@ fn of_block(block: &BlockPlan, parallel_rows: f64) -> Strategy {
 }
 
 fn parallel(block: &BlockPlan, parallel_rows: f64) -> Option<Strategy> {
+    // Groups that come one after the other are read until LIMIT has enough.
+    if block.group.as_ref().is_some_and(|group| group.is_streaming) {
+        return None;
+    }
     let probe = ProbePipeline::of(&block.source)?;
     let split = probe.split(&block.source, parallel_rows)?;
     if split == SplitPoint::Table && only_counts(block, &probe) {

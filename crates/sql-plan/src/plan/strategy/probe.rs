@@ -90,7 +90,8 @@ impl<'p> ProbePipeline<'p> {
             AccessKind::Point(_)
             | AccessKind::Ref(_)
             | AccessKind::Match(_)
-            | AccessKind::Elements(_) => return false,
+            | AccessKind::Elements(_)
+            | AccessKind::Union(_) => return false,
         };
         rows >= parallel_rows && is_plain(scan) && scan.conds.iter().all(is_parallel_safe)
     }
@@ -223,6 +224,7 @@ fn can_be_searched(node: &Node) -> bool {
 fn is_plain(scan: &ScanPlan) -> bool {
     scan.lock.is_none()
         && !scan.first_only
+        && scan.first_of.is_none()
         && !scan.lateral
         && scan.key_slot.is_none()
         && scan.row_slot.is_none()

@@ -1,0 +1,64 @@
+//! Walking through ranges of an index, with leaps over entries that begin as the last one did.
+//!
+//! Neighbours: `scan` opens a walk and judges its entries; the planner says of how many leading key parts the first
+//! entry is enough (a loose index scan).
+//! **Invariant**: a leap passes over entries alone whose leading parts are those of an entry that was taken.
+
+use std::ops::Bound;
+
+use esker_engine::Cursor;
+use esker_sql_catalog::codec::{KeyCodec, KeyRange, prefix_successor};
+
+/// Ranges that are read one after the other.
+pub(super) struct RangeWalk {
+    ranges: Vec<KeyRange>,
+    at: usize,
+    pub cursor: Option<Box<Cursor>>,
+    /// The leading parts of the last entry, of a loose index scan.
+    pub leading: Vec<u8>,
+    /// That entry was taken.
+    pub is_taken: bool,
+}
+
+impl RangeWalk {
+    pub fn new(ranges: Vec<KeyRange>) -> Self {
+        Self {
+            ranges,
+            at: 0,
+            cursor: None,
+            leading: Vec::new(),
+            is_taken: false,
+        }
+    }
+
+    /// The range that comes next.
+    pub fn next_range(&mut self) -> Option<&KeyRange> {
+        self.at += 1;
+        self.ranges.get(self.at - 1)
+    }
+
+    /// Goes on behind the entries that begin as the one that was taken.
+    pub fn leap(&mut self, reverse: bool) {
+        self.is_taken = false;
+        self.cursor = None;
+        self.at -= 1;
+        let range = &mut self.ranges[self.at];
+        let mut leading = std::mem::take(&mut self.leading);
+        match reverse {
+            true => range.upper = Bound::Excluded(leading),
+            false if prefix_successor(&mut leading) => range.lower = Bound::Included(leading),
+            // Nothing comes behind them.
+            false => self.at += 1,
+        }
+    }
+}
+
+/// Puts the first `parts` parts of a key into `leading`.
+pub(super) fn set_leading(leading: &mut Vec<u8>, codec: &KeyCodec, parts: usize, key: &[u8]) {
+    let mut len = 0;
+    for nth in 0..parts {
+        len += codec.part_len(nth, &key[len..]).unwrap_or(key.len() - len);
+    }
+    leading.clear();
+    leading.extend_from_slice(&key[..len]);
+}
