@@ -660,7 +660,8 @@ pub(super) fn bind_in(
         settle(env, member, *kind)?;
     }
     let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
-    let sorted = sort_members(env, &members, &kinds).map(Box::new);
+    let sorted = sort_members(env, &members, &kinds);
+    let sorted = sorted.map(|list| Box::new(list.keyed_for(&bound.ty)));
     if kinds.iter().all(|kind| *kind == CmpKind::Double) {
         bound = read_once(bound);
     }
@@ -718,6 +719,7 @@ fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Optio
         ty,
         values,
         has_null,
+        keys: None,
     })
 }
 

@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::{self, CmpKind};
 use esker_types::{SqlType, Value, cast};
 
 use super::eval::compare_values;
-use super::{Between, Cmp, CmpOp, EvalEnv, Expr, ExprKind, InList, Like, Test};
+use super::{Between, Cmp, CmpOp, EvalEnv, Expr, ExprKind, InList, Like, Test, rowkey};
 
 /// A boolean as a value: 1, 0 or NULL.
 pub(crate) fn value(boolean: Option<bool>) -> Value {
@@ -157,8 +158,33 @@ impl InList {
     }
 }
 
+/// Texts from which on a list has keys: to compare a text with that many costs more than to make its key.
+const MIN_KEYED_TEXTS: usize = 16;
+/// Room for the key of a text of usual length.
+const KEY_BYTES: usize = 64;
+
 impl super::SortedList {
+    /// With the keys of its members, if these are many texts, and `arg` has keys like theirs.
+    pub fn keyed_for(mut self, arg: &SqlType) -> Self {
+        let are_texts = matches!(self.kind, CmpKind::Str(_));
+        let is_long = self.values.len() >= MIN_KEYED_TEXTS;
+        if is_long && are_texts && rowkey::same_representation(arg, &self.ty, self.kind) {
+            let key_of = |value: &Value| {
+                let mut key = Vec::new();
+                rowkey::encode_for(value, self.kind, &mut key);
+                key.into_boxed_slice()
+            };
+            self.keys = Some(Arc::new(self.values.iter().map(key_of).collect()));
+        }
+        self
+    }
+
     fn find(&self, arg: &Value, ty: &SqlType, env: &EvalEnv<'_>) -> ExecResult<bool> {
+        if let Some(keys) = &self.keys {
+            let mut key = Vec::with_capacity(KEY_BYTES);
+            rowkey::encode_for(arg, self.kind, &mut key);
+            return Ok(keys.contains(&*key));
+        }
         let (mut low, mut high) = (0, self.values.len());
         while low < high {
             let mid = low + (high - low) / 2;

@@ -18,6 +18,7 @@ pub mod fold;
 pub mod rowkey;
 pub mod walk;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{RoutineDef, TableDef};
@@ -314,6 +315,8 @@ pub struct SortedList {
     pub values: Vec<Value>,
     /// The list had a NULL.
     pub has_null: bool,
+    /// Of a long list of texts: their keys, by which a text is found without comparing it with others.
+    pub keys: Option<Arc<HashSet<Box<[u8]>>>>,
 }
 
 /// `text [NOT] LIKE pattern ESCAPE c`.
