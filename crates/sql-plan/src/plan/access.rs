@@ -469,7 +469,9 @@ impl<'a> Target<'a> {
         }
         let spec = spec?;
         let rows = self.range_rows(env, nth, &spec, conds);
+        let further_seeks = spec.ranges().saturating_sub(1) as f64;
         let mut path = path(AccessKind::Ranges(Arc::new(spec)), rows);
+        path.cost += further_seeks * cost::NEAR_SEEK;
         if self.counted && are_one_range(self.def, nth, |col| self.slots[col], conds) {
             // Most of it is known without reading: only the extents at its ends are not.
             path.cost = path.cost.min(cost::COUNT_RANGE_SEEKS * self.seek());

@@ -9,6 +9,7 @@
 //! | full scan of `n` rows | `SEEK + n * CLUSTERED_ROW` |
 //! | covering index range, `n` entries of `w` bytes | `SEEK + n * (COVERING_ENTRY - discount(w))` |
 //! | index range with lookups | `SEEK + n * (COVERING_ENTRY + LOOKUPS_PER_ENTRY * SEEK)` |
+//! | `r` ranges of an index | as one, `+ (r - 1) * NEAR_SEEK` |
 //! | index nested loop join | `outer + outer_rows * cost of one opening` |
 //! | hash join | `outer + inner + inner_rows * BUILD_ROW + outer_rows * PROBE_ROW + rows * COMPARE_BUFFERED_ROW` |
 //! | buffered nested loop join | `outer + inner + inner_rows * BUILD_ROW + outer_rows * inner_rows * COMPARE_BUFFERED_ROW` |
@@ -36,7 +37,8 @@ pub(super) const KEPT_ROW: f64 = 15.0;
 pub(super) const LOOKUPS_PER_ENTRY: f64 = 2.0;
 /// Seeks to count a range from metadata: only the extents at its ends are read.
 pub(super) const COUNT_RANGE_SEEKS: f64 = 4.0;
-/// A lookup just behind the last one, as in an index nested loop join whose outer rows ascend by the key.
+/// A lookup just behind the last one: the next range of a scan, or an index nested loop join whose outer rows ascend by
+/// the key.
 pub(super) const NEAR_SEEK: f64 = 2.5;
 /// Skipping an entry between two such lookups.
 pub(super) const SKIP_ENTRY: f64 = 0.1;

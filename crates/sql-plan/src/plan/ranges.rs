@@ -125,6 +125,11 @@ impl RangeSpec {
         self.pred.tests()
     }
 
+    /// About how many ranges it makes.
+    pub(crate) fn ranges(&self) -> usize {
+        self.pred.ranges()
+    }
+
     /// How many leading key parts are equal to one value each.
     pub(crate) fn equal_parts(&self) -> usize {
         let mut parts = 0;
@@ -183,6 +188,16 @@ impl Pred {
             Pred::Part(_, PartTest::In(members)) => members.len(),
             Pred::Part(..) => 1,
             Pred::And(preds) | Pred::Or(preds) => preds.iter().map(Pred::tests).sum(),
+        }
+    }
+
+    fn ranges(&self) -> usize {
+        match self {
+            Pred::None => 0,
+            Pred::Part(_, PartTest::In(members)) => members.len(),
+            Pred::Any | Pred::Part(..) => 1,
+            Pred::And(preds) => preds.iter().map(Pred::ranges).max().unwrap_or(1),
+            Pred::Or(preds) => preds.iter().map(Pred::ranges).sum(),
         }
     }
 

@@ -185,3 +185,17 @@ fn an_anti_join_ends_with_the_first_match() {
     let last = "SELECT MAX(id) FROM t GROUP BY s";
     assert_eq!(rig.sorted(&joined("y.id IS NULL")), rig.sorted(last));
 }
+
+#[test]
+fn many_ranges_are_not_opened_for_every_row() {
+    let rig = tables();
+    let pairs: Vec<String> = (0..300)
+        .map(|i| format!("(x.a = {i} AND x.b = {})", i + 20))
+        .collect();
+    let sql = format!(
+        "SELECT COUNT(*) FROM t x JOIN t y ON y.n = x.n WHERE {}",
+        pairs.join(" OR ")
+    );
+    let lines = rig.explain(&sql);
+    assert!(lines[1].contains("join buffer"), "{lines:?}");
+}
