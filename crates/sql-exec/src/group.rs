@@ -524,6 +524,7 @@ impl Groups {
             }
             self.add(plan, row, env)?;
         }
+        debug_assert_eq!(self.groups.len(), 1, "the rows of one group were taken");
         self.finish(plan, env)?;
         self.next(plan, row, env)
     }

@@ -128,6 +128,7 @@ impl ScanState {
     /// Ends the scan: nothing of the tree is held any more.
     pub fn close(&mut self) {
         self.input = Input::Done;
+        self.union = None;
         self.lookups = Lookups::default();
         self.reads.settle();
     }

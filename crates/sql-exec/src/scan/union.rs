@@ -34,6 +34,7 @@ pub(super) struct LockingUnion {
 
 impl LockingUnion {
     pub fn new(lock: LockSpec, walks: Vec<Walk>) -> Self {
+        debug_assert!(walks.len() > 1, "a union is of several indexes");
         Self {
             lock,
             rest: walks.into_iter(),
@@ -54,7 +55,9 @@ impl LockingUnion {
             return Ok(false);
         }
         self.bytes.add(key, env)?;
-        Ok(self.given.insert(key.into()))
+        let is_new = self.given.insert(key.into());
+        debug_assert!(is_new, "it was looked for");
+        Ok(is_new)
     }
 
     pub fn give_back(self, env: &ExecEnv<'_>) {

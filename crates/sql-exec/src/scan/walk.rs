@@ -39,6 +39,11 @@ impl RangeWalk {
 
     /// Goes on behind the entries that begin as the one that was taken.
     pub fn leap(&mut self, reverse: bool) {
+        debug_assert!(
+            self.is_taken && self.at > 0,
+            "an entry of a range was taken"
+        );
+        debug_assert!(!self.leading.is_empty(), "keys have leading parts");
         self.is_taken = false;
         self.cursor = None;
         self.at -= 1;
@@ -59,6 +64,10 @@ pub(super) fn set_leading(leading: &mut Vec<u8>, codec: &KeyCodec, parts: usize,
     for nth in 0..parts {
         len += codec.part_len(nth, &key[len..]).unwrap_or(key.len() - len);
     }
+    debug_assert!(
+        0 < len && len <= key.len(),
+        "the key of an entry has all parts"
+    );
     leading.clear();
     leading.extend_from_slice(&key[..len]);
 }

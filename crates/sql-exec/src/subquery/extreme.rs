@@ -45,6 +45,7 @@ impl Extreme {
     }
 
     pub fn add(&mut self, value: &Value, test: &Test<'_>, env: &ExecEnv<'_>) -> ExecResult<()> {
+        debug_assert_eq!(test.columns.len(), 1, "rows are compared by one column");
         if value.is_null() {
             self.has_null = true;
             return Ok(());
