@@ -41,6 +41,8 @@ fn threads_of_a_channel_are_listed_and_can_be_killed() {
                    FROM performance_schema.threads WHERE name LIKE 'thread/sql/replica%' ORDER BY name";
     assert_eq!(c.lines(threads), [""; 0]);
     c.run("START REPLICA");
+    // A worker shows the statement that it applies.
+    catch_up(&replica, &contents(&mut there));
     all_wait(&mut c);
     let names = [
         "replica_io",
