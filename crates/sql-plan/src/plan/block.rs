@@ -56,7 +56,6 @@ pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<Qu
     plan
 }
 
-/// Plans a query whose rows have to meet further conditions, over the rows of its block.
 /// Plans a query, of whose rows only those are wanted for which conditions over its columns hold; they are evaluated
 /// again.
 fn plan_filtered(
