@@ -15,7 +15,7 @@ impl Parser<'_> {
     pub(super) fn show(&mut self) -> SqlResult<Statement> {
         self.expect_kw(Kw::SHOW)?;
         let what = self.show_what()?;
-        let filter = if filterable(&what) {
+        let filter = if what.is_filterable() {
             self.show_filter()?
         } else {
             None
@@ -369,24 +369,4 @@ impl Parser<'_> {
         }
         Ok(Some((0, first)))
     }
-}
-
-/// May LIKE or WHERE follow?
-fn filterable(what: &ShowWhat) -> bool {
-    matches!(
-        what,
-        ShowWhat::Databases
-            | ShowWhat::Tables { .. }
-            | ShowWhat::OpenTables { .. }
-            | ShowWhat::TableStatus { .. }
-            | ShowWhat::Columns { .. }
-            | ShowWhat::Index { .. }
-            | ShowWhat::Variables(_)
-            | ShowWhat::Status(_)
-            | ShowWhat::Collation
-            | ShowWhat::CharacterSet
-            | ShowWhat::Triggers { .. }
-            | ShowWhat::Events { .. }
-            | ShowWhat::RoutineStatus(_)
-    )
 }

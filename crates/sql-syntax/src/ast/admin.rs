@@ -384,6 +384,28 @@ pub enum ShowWhat {
     },
 }
 
+impl ShowWhat {
+    /// May LIKE or WHERE follow?
+    pub fn is_filterable(&self) -> bool {
+        matches!(
+            self,
+            Self::Databases
+                | Self::Tables { .. }
+                | Self::OpenTables { .. }
+                | Self::TableStatus { .. }
+                | Self::Columns { .. }
+                | Self::Index { .. }
+                | Self::Variables(_)
+                | Self::Status(_)
+                | Self::Collation
+                | Self::CharacterSet
+                | Self::Triggers { .. }
+                | Self::Events { .. }
+                | Self::RoutineStatus(_)
+        )
+    }
+}
+
 /// A member of `FLUSH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlushWhat {

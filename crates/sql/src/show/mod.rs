@@ -212,23 +212,8 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
 /// # Errors
 /// 1046.
 pub(crate) fn describe(session: &mut Session, show: &Show) -> SqlResult<Arc<[ColumnMeta]>> {
-    let is_query = matches!(
-        show.what,
-        ShowWhat::Databases
-            | ShowWhat::Tables { .. }
-            | ShowWhat::OpenTables { .. }
-            | ShowWhat::TableStatus { .. }
-            | ShowWhat::Columns { .. }
-            | ShowWhat::Index { .. }
-            | ShowWhat::Variables(_)
-            | ShowWhat::Status(_)
-            | ShowWhat::Collation
-            | ShowWhat::CharacterSet
-            | ShowWhat::Triggers { .. }
-            | ShowWhat::Events { .. }
-            | ShowWhat::RoutineStatus(_)
-    );
-    if !is_query {
+    // MySQL runs as queries those whose rows LIKE and WHERE may filter.
+    if !show.what.is_filterable() {
         return Ok(Arc::default());
     }
     let mut table = match make(session, &show.what) {
