@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::FuncTypes;
+use super::ret::check_text;
 use crate::cast;
 use crate::collation::{Collation, char_count, char_offset};
 use crate::ctx::{EvalCtx, MANY_BYTES};
@@ -53,6 +54,20 @@ impl<'a> Call<'a> {
             true => self.bytes(i),
             false => cast::to_str(&self.args[i], self.ty(i)),
         }
+    }
+
+    /// Argument `i` converted to `to`: a text in UTF-8, or bytes.
+    ///
+    /// # Errors
+    /// 3854 for what does not exist in its character set.
+    pub fn text_in(&self, i: usize, to: Collation) -> SqlResult<Cow<'a, [u8]>> {
+        let (text, ty) = (cast::to_str(&self.args[i], self.ty(i)), self.ty(i));
+        let is_text = ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+        if !is_text || ty.collation.charset() == to.charset() {
+            return Ok(text);
+        }
+        check_text(&text, ty.collation, to)?;
+        Ok(ty.collation.recode(text, to))
     }
 
     /// Argument `i` as bytes in its own character set.

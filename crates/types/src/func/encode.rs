@@ -5,12 +5,14 @@
 //! **Invariant**: what cannot be decoded gives NULL, with a warning where MySQL gives one.
 
 use super::call::{Call, int, string};
-use super::ret::{binary, collation_of, int as ret_int, string_type, text, text_chars};
+use super::ret::{
+    binary, check_convertible, collation_of, int as ret_int, string_type, text, text_chars,
+};
 use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::Work;
 use crate::error::SqlResult;
-use crate::sqltype::{SqlType, TypeKind};
+use crate::sqltype::SqlType;
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -166,7 +168,7 @@ fn to_base64(c: &Call) -> SqlResult<Value> {
 }
 
 fn ret_from_base64(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
-    let bytes = max_bytes(&args[0].ty).div_ceil(4) * 3;
+    let bytes = max_bytes(&args[0].ty) * 3 / 4;
     Ok(Signature::plain(string_type(bytes, Collation::BINARY)))
 }
 
@@ -330,10 +332,14 @@ fn parse_in_base(text: &[u8], base: u32, signed: bool) -> (u64, bool) {
 }
 
 fn ret_quote(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let (collation, coercibility) = match args[0].ty.kind {
-        TypeKind::Null => (ctx.collation_connection, Coercibility::Coercible),
-        _ => collation_of(&args[..1], ctx, "quote")?,
+    let (collation, coercibility) = match collation_of(&args[..1], ctx, "quote")? {
+        // Bytes, and NULL, become a text of the connection.
+        (collation, _) if collation.is_binary() => {
+            (ctx.collation_connection, Coercibility::Coercible)
+        }
+        found => found,
     };
+    check_convertible(&args[0], collation)?;
     let chars = u64::from(text_chars(&args[0].ty)) * 2 + 2;
     Ok(Signature {
         ret: string_type(chars, collation),
@@ -346,7 +352,7 @@ fn quote(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return string("NULL");
     }
-    let s = c.text(0);
+    let s = c.text_in(0, c.ret_collation())?;
     let mut out = Vec::with_capacity(s.len() + 2);
     out.push(b'\'');
     Work::new(c.ctx.session).pieces(&s, |piece| {

@@ -104,10 +104,9 @@ const EN_US: &Style = &Style {
 };
 
 fn ret_format(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let ty = &args[0].ty;
-    let plain = u64::from(text_chars(ty));
-    let separators = plain / 3 + 1 + u64::from(ty.decimals > 0);
-    let chars = plain + separators + MAX_DECIMALS as u64;
+    let plain = u64::from(text_chars(&args[0].ty));
+    // A sign and a decimal point are counted whether or not the number has them.
+    let chars = plain + plain / 3 + 2 + MAX_DECIMALS as u64;
     Ok(Signature::plain(string_type(
         chars,
         ctx.collation_connection,

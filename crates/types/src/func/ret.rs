@@ -129,9 +129,24 @@ pub(super) fn check_bytes(bytes: &[u8], from: Collation, to: Collation) -> SqlRe
     Err(not_convertible(bytes, from.charset(), to.charset()))
 }
 
+/// 3854 for a text that does not exist in the character set it is converted to.
+pub(super) fn check_text(text: &[u8], from: Collation, to: Collation) -> SqlResult<()> {
+    let (own, other) = (from.charset(), to.charset());
+    if own == other {
+        return Ok(());
+    }
+    if own == Charset::Binary {
+        return check_bytes(text, from, to);
+    }
+    if other.encode(text).is_ok() {
+        return Ok(());
+    }
+    Err(not_convertible(&own.encode_lossy(text), own, other))
+}
+
 /// 3854
 fn not_convertible(bytes: &[u8], from: Charset, to: Charset) -> SqlError {
-    let (shown, from, to) = (printable(bytes), from.name(), to.name());
+    let (shown, from, to) = (printable(bytes, from), from.name(), to.name());
     let message = format!("Cannot convert string '{shown}' from {from} to {to}");
     SqlError::new(3854, "HY000", message)
 }
@@ -141,24 +156,14 @@ pub fn check_constant(value: &Value, ty: &SqlType, to: Collation) -> SqlResult<(
     let (Value::Str(text), true) = (value, ty.is_string()) else {
         return Ok(());
     };
-    let (from, to) = (ty.collation.charset(), to.charset());
-    if from == to {
-        return Ok(());
-    }
-    if from == Charset::Binary {
-        return check_bytes(text, ty.collation, Collation::default_of(to));
-    }
-    if to.encode(text).is_ok() {
-        return Ok(());
-    }
-    Err(not_convertible(&from.encode_lossy(text), from, to))
+    check_text(text, ty.collation, to)
 }
 
-/// The first bytes of a text; those that are no ASCII characters as `\xNN`.
-fn printable(text: &[u8]) -> String {
+/// The first bytes of a text; those that are no ASCII characters of `charset` as `\xNN`.
+fn printable(text: &[u8], charset: Charset) -> String {
     const MOST_BYTES: usize = 6;
     let byte = |b: &u8| match b {
-        b' '..=b'~' => char::from(*b).to_string(),
+        b' '..=b'~' if charset.min_len() == 1 => char::from(*b).to_string(),
         b => format!("\\x{b:02X}"),
     };
     let mut shown: String = text.iter().take(MOST_BYTES).map(byte).collect();
@@ -263,6 +268,22 @@ pub fn like_args(
         coercibility,
         collation,
     })
+}
+
+/// A string of `chars` characters in the collation of the first argument, which those at `others` are converted to
+/// ([`Call::text_in`](super::Call::text_in)).
+pub fn like_first(
+    args: &[ArgType],
+    others: &[usize],
+    chars: u64,
+    ctx: &RetCtx,
+    name: &str,
+) -> SqlResult<Signature> {
+    let sig = like_args(args, &[0], chars, ctx, name)?;
+    for other in others.iter().filter_map(|i| args.get(*i)) {
+        check_convertible(other, sig.collation)?;
+    }
+    Ok(sig)
 }
 
 /// BIGINT of display width `W`; NULL only from a NULL argument.

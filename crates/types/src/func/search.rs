@@ -2,10 +2,9 @@
 //!
 //! Neighbours: `collation` decides what is equal; `string` cuts.
 //! **Invariant**: everything but FIELD, REPLACE, SUBSTRING_INDEX, LOCATE and INSTR compares in the operands' collation;
-//! FIELD does in its first operand's, LOCATE and INSTR in that of the text they look into, the others compare exactly,
-//! as in MySQL.
+//! FIELD does in its first operand's, LOCATE and INSTR in that of the text they look into, the others compare exactly
+//! in the character set of that text, as in MySQL.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -13,7 +12,7 @@ use memchr::memmem;
 use super::call::{Call, int, is_int, string};
 use super::ret::{
     any_nullable, check_convertible, collation_of, compared_in, int as ret_int, int_never_null,
-    int_null, like_args, string_type, text_chars,
+    int_null, like_first, string_type, text_chars,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
 use crate::ctx::Work;
@@ -45,24 +44,16 @@ pub(super) const DEFS: &[FuncDef] = &[
 ];
 
 fn instr(c: &Call) -> SqlResult<Value> {
-    let (text, wanted) = (c.text(0), wanted(c, 1));
     let collation = c.types.collation;
+    let (text, wanted) = (c.text(0), c.text_in(1, collation)?);
     let found = collation.find(&text, &wanted, 0, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
-}
-
-/// Argument `i` as a text, or bytes, of the kind that it is looked for in.
-fn wanted<'a>(c: &Call<'a>, i: usize) -> Cow<'a, [u8]> {
-    let text = c.text(i);
-    match c.ty(i).is_string() {
-        true => c.ty(i).collation.recode(text, c.types.collation),
-        false => text,
-    }
 }
 
 /// `TEXT` is the argument that is looked into; its collation says what is equal.
 fn ret_locate<const TEXT: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let (collation, _) = collation_of(&args[TEXT..=TEXT], ctx, "locate")?;
+    check_convertible(&args[1 - TEXT], collation)?;
     let sig = int_null::<11>(args, ctx)?.nullable(any_nullable(args));
     Ok(Signature { collation, ..sig })
 }
@@ -72,8 +63,8 @@ fn locate(c: &Call) -> SqlResult<Value> {
     let Ok(from) = usize::try_from(from) else {
         return int(0);
     };
-    let (wanted, text) = (wanted(c, 0), c.text(1));
     let collation = c.types.collation;
+    let (wanted, text) = (c.text_in(0, collation)?, c.text(1));
     let found = collation.find(&text, &wanted, from, c.ctx.session)?;
     int(found.map_or(0, |at| at as i64 + 1))
 }
@@ -237,11 +228,13 @@ fn ret_replace(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     );
     // Every character may be an occurrence, each growing by the difference.
     let growth = u64::from(to.saturating_sub(from)) * u64::from(text / from.max(1));
-    like_args(args, &[0, 1, 2], u64::from(text) + growth, ctx, "replace")
+    like_first(args, &[1, 2], u64::from(text) + growth, ctx, "replace")
 }
 
 fn replace(c: &Call) -> SqlResult<Value> {
-    let (s, from, to) = (c.text(0), c.text(1), c.text(2));
+    let collation = c.types.collation;
+    let (from, to) = (c.text_in(1, collation)?, c.text_in(2, collation)?);
+    let s = c.text(0);
     if from.is_empty() {
         return string(s);
     }
@@ -264,17 +257,13 @@ fn replace(c: &Call) -> SqlResult<Value> {
 }
 
 fn ret_substring_index(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    like_args(
-        args,
-        &[0, 1],
-        u64::from(text_chars(&args[0].ty)),
-        ctx,
-        "substring_index",
-    )
+    let chars = u64::from(text_chars(&args[0].ty));
+    like_first(args, &[1], chars, ctx, "substring_index")
 }
 
 fn substring_index(c: &Call) -> SqlResult<Value> {
-    let (s, delimiter, count) = (c.text(0), c.text(1), c.integer(2)?);
+    let (s, count) = (c.text(0), c.integer(2)?);
+    let delimiter = c.text_in(1, c.types.collation)?;
     if s.is_empty() || delimiter.is_empty() || count == 0 {
         return string("");
     }

@@ -9,14 +9,13 @@ use smallvec::SmallVec;
 
 use super::call::{Call, int, string};
 use super::ret::{
-    any_nullable, collation_of, const_int, int as ret_int, like_args, same_text, string_type,
-    text_chars, text_units,
+    any_nullable, collation_of, const_int, int as ret_int, like_args, like_first, same_text,
+    string_type, text_chars, text_units,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
 use crate::collation::Collation;
 use crate::ctx::Work;
 use crate::error::SqlResult;
-use crate::sqltype::SqlType;
 use crate::value::Value;
 
 pub(super) const DEFS: &[FuncDef] = &[
@@ -210,11 +209,11 @@ fn substring(c: &Call) -> SqlResult<Value> {
 
 fn ret_insert(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let chars = u64::from(text_chars(&args[0].ty)) + u64::from(text_chars(&args[3].ty));
-    like_args(args, &[0, 3], chars, ctx, "insert")
+    like_first(args, &[3], chars, ctx, "insert")
 }
 
 fn insert(c: &Call) -> SqlResult<Value> {
-    let (s, new) = (c.text(0), c.text(3));
+    let (s, new) = (c.text(0), c.text_in(3, c.ret_collation())?);
     let chars = c.chars(&s);
     let Some(start) = usize::try_from(c.integer(1)?)
         .ok()
@@ -235,7 +234,7 @@ fn insert(c: &Call) -> SqlResult<Value> {
 fn ret_pad(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let limit = ctx.max_allowed_packet;
     let chars = const_int(args.get(1)).map_or(limit, |n| u64::try_from(n).unwrap_or(limit));
-    let sig = like_args(args, &[0, 2], chars, ctx, "lpad")?;
+    let sig = like_first(args, &[2], chars, ctx, "lpad")?;
     Ok(sig.nullable(true))
 }
 
@@ -248,7 +247,7 @@ fn rpad(c: &Call) -> SqlResult<Value> {
 }
 
 fn pad(c: &Call, name: &str, join: fn(&[u8], &[u8]) -> Vec<u8>) -> SqlResult<Value> {
-    let (s, filler) = (c.text(0), c.text(2));
+    let (s, filler) = (c.text(0), c.text_in(2, c.ret_collation())?);
     let Ok(wanted) = usize::try_from(c.integer(1)?) else {
         return Ok(Value::Null);
     };
@@ -309,13 +308,8 @@ fn space(c: &Call) -> SqlResult<Value> {
 
 /// TRIM(… remove FROM text) is lowered to (text, remove).
 fn ret_trim(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let (collation, coercibility) = collation_of(args, ctx, "trim")?;
-    let ret: SqlType = string_type(u64::from(text_chars(&args[0].ty)), collation);
-    Ok(Signature {
-        ret: ret.with_nullable(any_nullable(args)),
-        coercibility,
-        collation,
-    })
+    let chars = u64::from(text_chars(&args[0].ty));
+    Ok(like_first(args, &[1], chars, ctx, "trim")?.nullable(any_nullable(args)))
 }
 
 fn trim_both(c: &Call) -> SqlResult<Value> {
@@ -332,10 +326,9 @@ fn trim_trailing(c: &Call) -> SqlResult<Value> {
 
 fn trim(c: &Call, leading: bool, trailing: bool) -> SqlResult<Value> {
     let s = c.text(0);
-    let remove = if c.has(1) {
-        c.text(1)
-    } else {
-        b" ".as_slice().into()
+    let remove = match c.has(1) {
+        true => c.text_in(1, c.ret_collation())?,
+        false => b" ".as_slice().into(),
     };
     let mut rest = &*s;
     if remove.is_empty() {
