@@ -5,7 +5,7 @@
 //! **Invariant**: a literal's static type is what MySQL's metadata says of `SELECT literal`.
 
 use esker_sql_syntax::ast::{DataType, Literal, TypeName};
-use esker_types::cast::date_flags;
+use esker_types::cast::{date_flags, literal_moment};
 use esker_types::collation::{Charset, Coercibility, Collation, char_count};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::temporal::{DateFlags, parse_datetime, parse_time};
@@ -167,13 +167,10 @@ fn time_literal(text: &[u8]) -> SqlResult<Expr> {
 }
 
 fn timestamp_literal(env: &BindEnv<'_>, text: &[u8]) -> SqlResult<Expr> {
-    let flags = date_flags(env.ctx).with(DateFlags::DATETIME_ONLY);
-    let parsed = parse_datetime(text, flags)
-        .ok()
-        .filter(|p| p.warn.is_none())
-        .ok_or_else(|| wrong_literal("DATETIME", text))?;
-    let ty = with_fraction(SqlType::new(TypeKind::DateTime), parsed.digits);
-    Ok(Expr::constant(Value::DateTime(parsed.datetime), ty))
+    let moment = literal_moment(env.ctx, text)?;
+    let (moment, digits) = moment.ok_or_else(|| wrong_literal("DATETIME", text))?;
+    let ty = with_fraction(SqlType::new(TypeKind::DateTime), digits);
+    Ok(Expr::constant(Value::DateTime(moment), ty))
 }
 
 /// A temporal type with fractional digits, NOT NULL.

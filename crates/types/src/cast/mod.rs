@@ -29,7 +29,9 @@ pub use number::{
     to_decimal, to_f64, to_i64, to_int, to_number, to_u64,
 };
 pub(crate) use temporal::to_moment_of_text;
-pub use temporal::{date_flags, first_day_of_year, to_clock, to_date, to_datetime, to_time, today};
+pub use temporal::{
+    date_flags, first_day_of_year, literal_moment, to_clock, to_date, to_datetime, to_time, today,
+};
 pub use text::{to_str, write_f32, write_f64, write_i64, write_text, write_u64};
 
 use crate::ctx::EvalCtx;

@@ -7,7 +7,7 @@
 use super::{quoted, truncated};
 use crate::ctx::{EvalCtx, SqlMode};
 use crate::decimal::Decimal;
-use crate::error::{Level, SqlResult};
+use crate::error::{Level, SqlError, SqlResult};
 use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{
@@ -54,6 +54,24 @@ pub(super) fn in_session_zone(ctx: &EvalCtx, p: &Parsed) -> Option<DateTime> {
     };
     let utc = p.datetime.micros_as_utc()? - i64::from(offset) * crate::temporal::MICROS_PER_SEC;
     DateTime::from_utc(utc, &ctx.time_zone)
+}
+
+/// What a TIMESTAMP literal says in the session's zone, and its fractional digits; `None` if it is no moment.
+///
+/// # Errors
+/// 1292 if it leaves the calendar in the session's zone.
+pub fn literal_moment(ctx: &EvalCtx, text: &[u8]) -> SqlResult<Option<(DateTime, u8)>> {
+    let flags = date_flags(ctx).with(DateFlags::DATETIME_ONLY);
+    let parsed = parse_datetime(text, flags).ok();
+    let Some(parsed) = parsed.filter(|p| p.warn.is_none()) else {
+        return Ok(None);
+    };
+    warn_deprecated(ctx, &parsed, ValueRef::Str(text), 1);
+    let moment = in_session_zone(ctx, &parsed).ok_or_else(|| {
+        let message = format!("Truncated incorrect temporal value: '{}'", quoted(text));
+        SqlError::new(1292, "22007", message)
+    })?;
+    Ok(Some((moment, parsed.digits)))
 }
 
 /// A number's integer part and microseconds (rounded, or cut).

@@ -96,6 +96,7 @@ fn scan_delimiters(
 
 /// Reads `+hh:mm` that fills the rest of the text.
 fn displacement(text: &[u8]) -> Option<i32> {
+    let text = text.trim_ascii_end();
     if text.len() != DISPLACEMENT_LEN || text[3] != b':' {
         return None;
     }
