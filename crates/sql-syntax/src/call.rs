@@ -455,6 +455,9 @@ impl Parser<'_> {
     fn cast(&mut self) -> SqlResult<Expr> {
         self.open()?;
         let expr = self.expr()?;
+        if self.eat_kw(Kw::AT) {
+            return self.cast_at_zone(expr);
+        }
         self.expect_kw(Kw::AS)?;
         let mut ty = self.cast_type()?;
         if ty.name == TypeName::Char && ty.charset.as_deref() == Some("binary") {
@@ -467,6 +470,24 @@ impl Parser<'_> {
             expr: Box::new(expr),
             ty: Box::new(ty),
         })
+    }
+
+    /// `CAST(moment AT TIME ZONE [INTERVAL] '+00:00' AS DATETIME[(n)])`, behind AT.
+    fn cast_at_zone(&mut self, moment: Expr) -> SqlResult<Expr> {
+        if self.eat_kw(Kw::LOCAL) {
+            return Err(SqlError::not_supported("AT LOCAL"));
+        }
+        self.expect_kw(Kw::TIME)?;
+        self.expect_word("ZONE")?;
+        self.eat_kw(Kw::INTERVAL);
+        let (bytes, charset) = (self.string()?, None);
+        self.expect_kw(Kw::AS)?;
+        self.expect_kw(Kw::DATETIME)?;
+        let digits = self.paren_number()?.unwrap_or(0);
+        self.expect(Tok::RParen)?;
+        let zone = Expr::Literal(Literal::Str { bytes, charset });
+        let digits = Expr::Literal(Literal::Int(digits));
+        Ok(plain("at_time_zone", vec![moment, zone, digits]))
     }
 
     fn convert(&mut self) -> SqlResult<Expr> {

@@ -33,7 +33,8 @@ const NOT_IN_DEFAULTS: [&str; 16] = [
 ];
 
 /// Functions of settings of the session that MySQL lets in everywhere.
-const OF_SETTINGS: [&str; 5] = [
+const OF_SETTINGS: [&str; 6] = [
+    "at_time_zone",
     "convert_tz",
     "extractvalue",
     "from_unixtime",

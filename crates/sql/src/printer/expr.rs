@@ -34,6 +34,7 @@ const LOWERED: &[(&str, Lowered)] = &[
     ("trim_", Lowered::Trim),
     ("weight_string_", Lowered::Weight),
     ("get_format", Lowered::Format),
+    ("at_time_zone", Lowered::AtZone),
     ("char_using_", Lowered::Using("char")),
     ("convert_using_", Lowered::Using("convert")),
 ];
@@ -46,6 +47,7 @@ enum Lowered {
     Trim,
     Weight,
     Format,
+    AtZone,
     Using(&'static str),
 }
 
@@ -534,6 +536,15 @@ impl<'a> Printer<'a> {
             (Lowered::Format, [Expr::Literal(Literal::Str { bytes, .. }), style]) => {
                 let kind = String::from_utf8_lossy(bytes);
                 self.around(&format!("get_format({kind}, "), style, ")")
+            }
+            (Lowered::AtZone, [moment, Expr::Literal(Literal::Str { bytes, .. }), digits]) => {
+                self.around("cast(", moment, " AT TIME ZONE ")?;
+                self.quoted(bytes);
+                match digits {
+                    Expr::Literal(Literal::Int(0)) => self.push(" as datetime)"),
+                    digits => self.around(" as datetime(", digits, "))")?,
+                }
+                Ok(())
             }
             (Lowered::Using(name), args) => {
                 let _ = write!(self.out, "{name}(");

@@ -29,15 +29,15 @@ pub struct Utc {
     pub in_gap: bool,
 }
 
+/// 1298
+pub fn unknown_time_zone(name: &str) -> SqlError {
+    let text = format!("Unknown or incorrect time zone: '{name}'");
+    SqlError::new(1298, "HY000", text)
+}
+
 /// Reads `SYSTEM`, `+05:30` or a name such as `Europe/Berlin`; error 1298 for anything else.
 pub fn parse_time_zone(name: &str) -> SqlResult<TimeZone> {
-    let unknown = || {
-        SqlError::new(
-            1298,
-            "HY000",
-            format!("Unknown or incorrect time zone: '{name}'"),
-        )
-    };
+    let unknown = || unknown_time_zone(name);
     if name.eq_ignore_ascii_case("SYSTEM") {
         return Ok(TimeZone::system());
     }

@@ -9,14 +9,16 @@ use super::read::{day, moment};
 use super::{moment_fraction, temporal, typed_fraction};
 use crate::ctx::SqlMode;
 use crate::error::SqlResult;
+use crate::errors::precision_too_big;
 use crate::func::call::{Call, int, string};
-use crate::func::ret::string_type;
+use crate::func::ret::{const_int, string_type};
 use crate::func::{ArgType, FuncDef, FuncFlags, RetCtx, SESSION, Signature, def};
 use crate::sqltype::{SqlType, TypeKind};
-use crate::temporal::zone::parse_time_zone;
+use crate::temporal::zone::{parse_time_zone, unknown_time_zone};
 use crate::temporal::{DateTime, LAST_UNIX_SECOND, MAX_FSP, MICROS_PER_SEC};
 use crate::value::Value;
 use crate::{Decimal, SqlError};
+use jiff::tz::TimeZone;
 
 /// These depend on the session's zone.
 const ZONED: FuncFlags = SESSION.with(FuncFlags::NULL_IN_NULL_OUT);
@@ -39,6 +41,8 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         from_unixtime,
     ),
     def("convert_tz", 3, 3, ZONED, ret_convert_tz, convert_tz),
+    // CAST(moment AT TIME ZONE zone AS DATETIME(digits)) is lowered to it.
+    def("at_time_zone", 3, 3, ZONED, ret_at_zone, at_zone),
 ];
 
 /// The last moment.
@@ -141,4 +145,41 @@ fn convert_tz(c: &Call) -> SqlResult<Value> {
         .filter(|m| (1..=LAST_MICROS).contains(m));
     let moved = micros.and_then(|m| DateTime::from_utc(m, &to));
     Ok(Value::DateTime(moved.unwrap_or(at)))
+}
+
+fn ret_at_zone(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let zone = args[1].value.and_then(|zone| match zone {
+        Value::Str(name) => Some(String::from_utf8_lossy(name)),
+        _ => None,
+    });
+    let zone = zone.unwrap_or_default();
+    if zone != "+00:00" && zone != "UTC" {
+        return Err(unknown_time_zone(&zone));
+    }
+    let is_literal = args[0].ty.kind == TypeKind::DateTime && args[0].value.is_some();
+    if !is_literal && !matches!(args[0].ty.kind, TypeKind::Timestamp | TypeKind::Null) {
+        let message = "Cannot cast value to TIMESTAMP WITH TIME ZONE.";
+        return Err(SqlError::new(3998, "22018", message));
+    }
+    let digits = const_int(args.get(2)).unwrap_or(0);
+    let digits = u8::try_from(digits).unwrap_or(u8::MAX);
+    if digits > MAX_FSP {
+        return Err(precision_too_big(digits, "CAST", MAX_FSP));
+    }
+    Ok(Signature::plain(temporal(TypeKind::DateTime, digits)))
+}
+
+/// The moment in UTC, without its fraction, as in MySQL; the zero date is the epoch.
+fn at_zone(c: &Call) -> SqlResult<Value> {
+    let Some(at) = moment(c, 0)? else {
+        return Ok(Value::Null);
+    };
+    let micros = match at.date().is_zero() {
+        true => Some(0),
+        false => at.to_utc(&c.ctx.time_zone).map(|u| u.micros),
+    };
+    let micros = micros.filter(|m| (0..=LAST_MICROS).contains(m));
+    let whole = micros.map(|m| m - m % MICROS_PER_SEC);
+    let moved = whole.and_then(|m| DateTime::from_utc(m, &TimeZone::UTC));
+    Ok(moved.map_or(Value::Null, Value::DateTime))
 }
