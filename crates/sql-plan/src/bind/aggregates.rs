@@ -13,7 +13,7 @@ use esker_types::collation::Coercibility;
 use esker_types::func::RetCtx;
 use esker_types::func::aggregate::{AggDef, AggTypes};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{SqlResult, SqlType};
+use esker_types::{SqlMode, SqlResult, SqlType};
 
 use super::block::{AggCall, OrderKey};
 use super::call::arg_types;
@@ -47,6 +47,13 @@ pub(super) fn bind(
     scope.agg_rule.set(rule);
     let (mut args, mut order) = parts?;
     let depth = owner_of(scope, &args)?;
+    let reads_outer = args
+        .iter()
+        .any(|arg| innermost_level(scope, arg).is_some_and(|level| level > 0));
+    if depth == 0 && reads_outer && env.ctx.sql_mode.has(SqlMode::ANSI) {
+        // As the standard has it, such an aggregate is of an enclosing block or of none.
+        return Err(errors::invalid_group_function());
+    }
     let owner = scope.up(depth).ok_or_else(errors::invalid_group_function)?;
     let keys = order.iter_mut().map(|key| &mut key.expr);
     for expr in args.iter_mut().chain(keys) {
@@ -123,7 +130,8 @@ fn rules<'s>(scope: &'s Scope<'_>) -> impl Iterator<Item = AggRule> + 's {
 
 /// Levels up to the block whose rows an aggregate with these arguments sees.
 fn owner_of(scope: &Scope<'_>, args: &[Expr]) -> SqlResult<u16> {
-    let innermost = args.iter().filter_map(innermost_level).min();
+    let innermost = args.iter().filter_map(|arg| innermost_level(scope, arg));
+    let innermost = innermost.min();
     let rules: Vec<AggRule> = rules(scope).collect();
     let admits = |depth: usize| rules.get(depth).is_some_and(|r| *r != AggRule::Forbidden);
     let between = match innermost {
@@ -142,13 +150,14 @@ fn owner_of(scope: &Scope<'_>, args: &[Expr]) -> SqlResult<u16> {
     }
 }
 
-/// Levels up to the nearest block that an argument reads; what subqueries in it read belongs to this one.
-fn innermost_level(arg: &Expr) -> Option<u16> {
+/// Levels up to the nearest block a column of which an argument reads; what subqueries in it read belongs to this one.
+/// Aggregates of enclosing blocks are constants here.
+fn innermost_level(scope: &Scope<'_>, arg: &Expr) -> Option<u16> {
     let mut level: Option<u16> = None;
     arg.visit(&mut |e| {
         let here = match e.kind {
             ExprKind::Column(_) | ExprKind::Subquery(_) => 0,
-            ExprKind::Outer { depth, .. } => depth,
+            ExprKind::Outer { depth, .. } if !reads_some_aggregate(scope, e) => depth,
             _ => return,
         };
         level = Some(level.map_or(here, |l| l.min(here)));
@@ -162,6 +171,20 @@ pub(super) fn reads_aggregate(owner: &Scope<'_>, e: &Expr) -> bool {
     let mut found = false;
     e.slots(&mut |slot| found |= aggs.iter().any(|a| a.slot == slot));
     found
+}
+
+/// Does an expression over the block's rows read an aggregate of that block or of an enclosing one?
+pub(super) fn reads_some_aggregate(scope: &Scope<'_>, e: &Expr) -> bool {
+    let outer = (1..).map_while(|depth| Some((depth, scope.up(depth)?)));
+    let reads_of = |(depth, owner): (u16, &Scope<'_>)| {
+        let aggs = owner.aggs.borrow();
+        let mut found = false;
+        e.outer_slots(depth, &mut |slot| {
+            found |= aggs.iter().any(|a| a.slot == slot)
+        });
+        found
+    };
+    reads_aggregate(scope, e) || outer.into_iter().any(reads_of)
 }
 
 fn bind_parts(

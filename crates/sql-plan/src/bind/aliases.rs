@@ -13,6 +13,7 @@ use esker_sql_catalog::catalog::same_name;
 use esker_sql_syntax::ast;
 use esker_types::{Level, SqlResult};
 
+use super::aggregates::reads_some_aggregate;
 use super::scope::{AggRule, ColumnAt, Scope, full_name};
 use super::window::WindowRule;
 use super::{BindEnv, errors, subquery};
@@ -275,12 +276,17 @@ impl Scope<'_> {
         env.ctx.warn(Level::Warning, said.code, said.message);
     }
 
-    /// What a name in a subquery, `depth` levels further in, stands for among this block's items.
+    /// What a name in a subquery, `depth` levels further in, stands for among this block's items. `seen_from`: which
+    /// names count in the subquery where it stands.
+    ///
+    /// # Errors
+    /// 1247: the item is not computed yet there.
     pub(super) fn seen_from_below(
         &self,
         env: &BindEnv<'_>,
         name: &ast::ColumnRef,
         depth: u16,
+        seen_from: AliasUse,
     ) -> SqlResult<Option<Expr>> {
         let rule = self.aliases.rule.get();
         if rule == AliasUse::No {
@@ -301,13 +307,16 @@ impl Scope<'_> {
                 false => Ok(None),
             };
         };
-        if expr.has_aggregate() {
+        let has_query = expr.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)));
+        // Only HAVING is sure to be evaluated behind the grouping that the aggregate belongs to.
+        let may_aggregate = seen_from == AliasUse::Having && !has_query;
+        if !may_aggregate && (expr.has_aggregate() || reads_some_aggregate(self, &expr)) {
             let why = "reference to group function";
             return Err(errors::illegal_reference(text, why));
         }
-        if !expr.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_))) {
+        if !has_query {
             let mut expr = expr;
-            move_down(&mut expr, depth);
+            move_down(self, &mut expr, depth);
             return Ok(Some(expr));
         }
         let written = match self.find_selected(name)? {
@@ -346,14 +355,18 @@ fn below_empty(
     }
 }
 
-/// Columns of the row become columns of a row `depth` levels up.
-fn move_down(e: &mut Expr, depth: u16) {
+/// Columns and aggregates of the row of `owner` become columns of a row `depth` levels up.
+fn move_down(owner: &Scope<'_>, e: &mut Expr, depth: u16) {
     match &mut e.kind {
         ExprKind::Column(slot) => e.kind = ExprKind::Outer { depth, slot: *slot },
+        ExprKind::Aggregate(nth) => {
+            let slot = owner.aggs.borrow()[*nth as usize].slot;
+            e.kind = ExprKind::Outer { depth, slot };
+        }
         ExprKind::Outer { depth: levels, .. } => *levels += depth,
         _ => {
             for child in e.children_mut() {
-                move_down(child, depth);
+                move_down(owner, child, depth);
             }
         }
     }

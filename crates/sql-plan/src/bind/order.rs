@@ -8,7 +8,7 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
 
-use super::aggregates::reads_aggregate;
+use super::aggregates::reads_some_aggregate;
 use super::aliases::{AliasUse, FoundBy, GroupName};
 use super::block::OrderKey;
 use super::clause::Clause;
@@ -48,7 +48,7 @@ pub(super) fn bind_group_by(
         if calls_grouping(&key.expr) {
             return Err(errors::wrong_group_field("GROUPING function"));
         }
-        let has_aggregate = key.expr.has_aggregate() || reads_aggregate(scope, &key.expr);
+        let has_aggregate = key.expr.has_aggregate() || reads_some_aggregate(scope, &key.expr);
         if has_aggregate || key.expr.has_window() {
             let same = |o: &&Output| crate::expr::walk::same(&o.expr, &key.expr);
             let name = outputs.iter().find(same).map_or("", |o| &o.meta.name);

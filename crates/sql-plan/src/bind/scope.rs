@@ -547,7 +547,7 @@ impl<'p> Scope<'p> {
                     ..scope.column_expr(at)
                 });
             }
-            if let Some(e) = scope.seen_from_below(env, name, depth)? {
+            if let Some(e) = scope.seen_from_below(env, name, depth, self.aliases.rule.get())? {
                 self.note_reach(depth);
                 return Ok(e);
             }
