@@ -238,7 +238,11 @@ fn plan_as_written(
         is_streaming,
         kept: kept_slots(block),
     });
-    let windows = window::plan(block);
+    let before = match window::is_ordered_before(block, &order) {
+        true => std::mem::take(&mut order),
+        false => Vec::new(),
+    };
+    let windows = window::plan(block, &before);
     let mut plan = BlockPlan {
         id: block.id,
         source,

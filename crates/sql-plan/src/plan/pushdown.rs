@@ -84,7 +84,7 @@ fn have_same_values(a: &SqlType, b: &SqlType) -> bool {
 }
 
 /// May an outer join null the table's columns?
-fn is_nulled(node: &JoinNode, table: usize) -> bool {
+pub(super) fn is_nulled(node: &JoinNode, table: usize) -> bool {
     match node {
         JoinNode::Table(_) => false,
         JoinNode::Join {

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use esker_types::SqlType;
 
-use crate::bind::{Block, Bound, Frame, WindowCall, WindowFunc};
+use super::conds::SlotMap;
+use super::pushdown;
+use crate::bind::{Block, Bound, Frame, OrderKey, WindowCall, WindowFunc};
 use crate::expr::{Expr, ExprKind, walk};
 
 /// The window functions of a block.
@@ -53,7 +55,7 @@ pub struct KeyPlan {
 pub struct WindowRun {
     /// Name, for errors.
     pub name: Box<str>,
-    /// Leading keys that are its partition.
+    /// Leading keys that are its partition. Rows may be sorted by more keys.
     pub partition: usize,
     /// Leading keys that are its partition and its order.
     pub ordered: usize,
@@ -118,10 +120,70 @@ impl Keeper {
         self.computed.push((slot, e.clone()));
         self.slot(slot)
     }
+
+    fn key(&mut self, e: &Expr, desc: bool) -> KeyPlan {
+        KeyPlan {
+            at: self.place(e),
+            ty: e.ty.clone(),
+            desc,
+        }
+    }
 }
 
-/// Plans the window functions of a block.
-pub(super) fn plan(block: &Block) -> Option<Box<WindowPlan>> {
+/// Are the rows to be in the order of ORDER BY before windows look at them? As in MySQL, where no window wants another
+/// order: ROW_NUMBER() OVER () numbers the rows of the result.
+pub(super) fn is_ordered_before(block: &Block, order: &[OrderKey]) -> bool {
+    let windows = &block.windows;
+    let wants_none = |call: &WindowCall| {
+        let window = &windows.specs[call.window];
+        window.partition.is_empty() && window.order.is_empty()
+    };
+    let is_plain = block.group.is_none() && !block.distinct && windows.calls.iter().all(wants_none);
+    let heeds = |call: &WindowCall| heeds_order(&call.func, &windows.specs[call.window].frame);
+    if order.is_empty() || !is_plain || !windows.calls.iter().any(heeds) {
+        return false;
+    }
+    let has_query = |e: &Expr| e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)));
+    let is_computed_before = |k: &OrderKey| !k.expr.is_volatile() && !has_query(&k.expr);
+    order.iter().all(is_computed_before) && is_of_one_table(block, order)
+}
+
+/// Do the keys read columns of one table alone, and of none that a join may complement?
+fn is_of_one_table(block: &Block, order: &[OrderKey]) -> bool {
+    let map = SlotMap::new(&block.tables, block.width);
+    let tables = order
+        .iter()
+        .fold(0, |set, key| set | map.tables_of(&key.expr));
+    let is_nulled = |join| pushdown::is_nulled(join, tables.trailing_zeros() as usize);
+    let reads_result = |key: &OrderKey| {
+        let mut reads = false;
+        key.expr
+            .slots(&mut |slot| reads |= slot >= block.windows.base);
+        reads
+    };
+    tables.count_ones() == 1
+        && !order.iter().any(reads_result)
+        && !block.join.as_ref().is_some_and(is_nulled)
+}
+
+/// Does a function's value depend on the order in which rows of equal keys come?
+fn heeds_order(func: &WindowFunc, frame: &Frame) -> bool {
+    let sees_all = matches!(
+        (&frame.start, &frame.end),
+        (Bound::Unbounded, Bound::Unbounded)
+    );
+    match func {
+        WindowFunc::Aggregate { .. } => !(frame.range || sees_all),
+        WindowFunc::Rank
+        | WindowFunc::DenseRank
+        | WindowFunc::PercentRank
+        | WindowFunc::CumeDist => false,
+        _ => true,
+    }
+}
+
+/// Plans the window functions of a block; `before` is what the rows are ordered by before, see [`is_ordered_before`].
+pub(super) fn plan(block: &Block, before: &[OrderKey]) -> Option<Box<WindowPlan>> {
     let windows = &block.windows;
     if windows.calls.is_empty() {
         return None;
@@ -154,11 +216,7 @@ pub(super) fn plan(block: &Block) -> Option<Box<WindowPlan>> {
         let mut keys: Vec<KeyPlan> = Vec::new();
         let partition = window.partition.iter().map(|e| (e, false));
         for (expr, desc) in partition.chain(window.order.iter().map(|k| (&k.expr, k.desc))) {
-            keys.push(KeyPlan {
-                at: keeper.place(expr),
-                ty: expr.ty.clone(),
-                desc,
-            });
+            keys.push(keeper.key(expr, desc));
         }
         let calls = own
             .into_iter()
@@ -175,6 +233,14 @@ pub(super) fn plan(block: &Block) -> Option<Box<WindowPlan>> {
             calls: calls.collect(),
         };
         add(&mut sorts, keys, run);
+    }
+    if !before.is_empty() {
+        debug_assert!(
+            sorts.len() == 1 && sorts[0].keys.is_empty(),
+            "no other order is wanted"
+        );
+        let keys = before.iter().map(|key| keeper.key(&key.expr, key.desc));
+        sorts[0].keys = keys.collect();
     }
     Some(Box::new(WindowPlan {
         kept: keeper.kept,
@@ -197,12 +263,14 @@ fn call_plan(call: &WindowCall, result: usize, keeper: &mut Keeper) -> CallPlan 
     }
 }
 
-/// Adds a window to a sort that serves it, if there is one.
+/// Adds a window to a sort that serves it, if there is one. Functions of a window without an order see the rows as they
+/// come: no later window's sort comes before them.
 fn add(sorts: &mut Vec<SortPlan>, keys: Vec<KeyPlan>, run: WindowRun) {
     let same = |a: &KeyPlan, b: &KeyPlan| a.at == b.at && a.desc == b.desc;
     for sort in sorts.iter_mut() {
         let common = keys.iter().zip(&sort.keys).all(|(a, b)| same(a, b));
-        if common {
+        let is_as_come = sort.keys.is_empty() && !keys.is_empty();
+        if common && !(is_as_come && sort.windows.iter().any(WindowRun::heeds_order)) {
             if keys.len() > sort.keys.len() {
                 sort.keys = keys;
             }
@@ -217,6 +285,11 @@ fn add(sorts: &mut Vec<SortPlan>, keys: Vec<KeyPlan>, run: WindowRun) {
 }
 
 impl WindowRun {
+    fn heeds_order(&self) -> bool {
+        let mut funcs = self.calls.iter().map(|call| &call.func);
+        funcs.any(|func| heeds_order(func, &self.frame))
+    }
+
     /// Does some function need to know the frame of every row?
     pub fn needs_frames(&self) -> bool {
         self.calls.iter().any(|c| {
