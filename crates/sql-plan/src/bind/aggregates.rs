@@ -11,11 +11,11 @@
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
 use esker_types::func::RetCtx;
-use esker_types::func::aggregate::{AggDef, AggTypes};
+use esker_types::func::aggregate::{self, AggDef, AggTypes};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlMode, SqlResult, SqlType};
 
-use super::block::{AggCall, OrderKey};
+use super::block::{ANY_VALUE, AggCall, OrderKey};
 use super::call::arg_types;
 use super::expr::{bind_all, bind_expr};
 use super::scope::{AggRule, Scope};
@@ -38,14 +38,26 @@ pub(super) fn bind(
     if rules(scope).all(|rule| rule == AggRule::Forbidden) {
         // ANY_VALUE of what is not grouped is the value.
         return match (def.name, call.args.as_slice()) {
-            ("any_value", [value]) => bind_expr(env, scope, value),
+            (ANY_VALUE, [value]) => bind_expr(env, scope, value),
             _ => Err(errors::invalid_group_function()),
         };
     }
-    scope.agg_rule.set(AggRule::Nested);
-    let parts = bind_parts(env, scope, def.name, call);
-    scope.agg_rule.set(rule);
-    let (mut args, mut order) = parts?;
+    let (mut args, mut order) = match (def.name, call.args.as_slice()) {
+        (ANY_VALUE, [value]) => {
+            let value = as_text(bind_expr(env, scope, value)?);
+            let is_computed = value.has_aggregate() || value.has_window();
+            if rule == AggRule::Nested || is_computed || reads_some_aggregate(scope, &value) {
+                return any_value_inside(env, scope, value);
+            }
+            (vec![value], Vec::new())
+        }
+        _ => {
+            scope.agg_rule.set(AggRule::Nested);
+            let parts = bind_parts(env, scope, def.name, call);
+            scope.agg_rule.set(rule);
+            parts?
+        }
+    };
     let depth = owner_of(scope, &args)?;
     let reads_outer = args
         .iter()
@@ -93,6 +105,59 @@ pub(super) fn bind(
         ty: signature.ret,
         coer: signature.coercibility,
     })
+}
+
+/// ANY_VALUE of what is more than a value of the group's first row: of the parts that are.
+fn any_value_inside(env: &BindEnv<'_>, scope: &Scope<'_>, mut value: Expr) -> SqlResult<Expr> {
+    let is_computed = |e: &Expr| e.has_aggregate() || e.has_window();
+    let is_whole = matches!(value.kind, ExprKind::Aggregate(_) | ExprKind::Window(_));
+    if is_whole || !is_computed(&value) {
+        return Ok(value);
+    }
+    debug_assert_eq!(
+        scope.agg_rule.get(),
+        AggRule::Allowed,
+        "the block has aggregates"
+    );
+    for part in value.children_mut() {
+        let inner = std::mem::replace(part, Expr::null());
+        *part = match innermost_level(scope, &inner) {
+            _ if is_computed(&inner) => any_value_inside(env, scope, inner)?,
+            Some(0) => {
+                let (call, mut any) = any_value_of(env, inner, scope.width())?;
+                any.kind = ExprKind::Aggregate(collect(scope, call).0);
+                any
+            }
+            _ => inner,
+        };
+    }
+    Ok(value)
+}
+
+/// ANY_VALUE of an expression, and what reads it when it is the block's first aggregate.
+pub(super) fn any_value_of(
+    env: &BindEnv<'_>,
+    value: Expr,
+    slot: u32,
+) -> SqlResult<(AggCall, Expr)> {
+    let def = aggregate::lookup(ANY_VALUE).ok_or_else(errors::invalid_group_function)?;
+    let args = vec![value];
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    let call = AggCall {
+        def,
+        types,
+        args,
+        distinct: false,
+        order: Vec::new(),
+        slot,
+    };
+    let read = Expr {
+        kind: ExprKind::Aggregate(0),
+        ty: signature.ret,
+        coer: signature.coercibility,
+    };
+    Ok((call, read))
 }
 
 /// SUM and AVG of DISTINCT texts tell numbers apart, not texts: '1' and '1.0' are one.
@@ -194,14 +259,11 @@ fn bind_parts(
     call: &ast::Call,
 ) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
     // What chooses or counts values takes them as they are.
-    let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
+    let chooses = matches!(name, "count" | "group_concat" | "max" | "min");
     let args = match chooses {
         true => {
             let args = bind_all(env, scope, &call.args)?;
-            match name {
-                "any_value" => args.into_iter().map(as_text).collect(),
-                _ => args,
-            }
+            args
         }
         false => {
             let bind = |(nth, arg)| match name {

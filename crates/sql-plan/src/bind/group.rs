@@ -10,13 +10,11 @@ use std::collections::HashSet;
 
 use esker_sql_catalog::catalog::same_name;
 use esker_sql_syntax::ast;
-use esker_types::func::RetCtx;
-use esker_types::func::aggregate::{self, AggTypes};
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
+use super::aggregates::any_value_of;
 use super::aliases::GroupName;
-use super::block::{ANY_VALUE, AggCall, GroupBy, JoinNode, OrderKey, Windows};
-use super::call::arg_types;
+use super::block::{AggCall, GroupBy, JoinNode, OrderKey, Windows};
 use super::dependencies::{self, Source};
 use super::expr::bind_expr;
 use super::scope::Scope;
@@ -58,16 +56,16 @@ pub(super) fn apply(
     explicit: bool,
 ) -> SqlResult<(Option<GroupBy>, u32)> {
     let scope = clauses.scope;
-    drop_lone_any_value(clauses, explicit);
     let mut aggs = scope.aggs.take();
     let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
     if !explicit && clauses.exprs_mut().any(|e| calls_grouping(e)) {
         return Err(errors::invalid_group_function());
     }
-    if !explicit && aggs.is_empty() {
+    if !explicit && aggs.iter().all(AggCall::is_any_value) {
         if strict && clauses.distinct {
             check_distinct_order(clauses, &aggs)?;
         }
+        put_for_any_values(clauses, &aggs);
         return Ok((None, scope.width()));
     }
     check_grouping(clauses, &keys)?;
@@ -179,28 +177,19 @@ fn is_constant(e: &ast::Expr) -> bool {
 }
 
 /// ANY_VALUE alone does not make a query an aggregated one: it is its argument.
-fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
-    let mut aggs = clauses.scope.aggs.borrow_mut();
-    if explicit || aggs.is_empty() || !aggs.iter().all(AggCall::is_any_value) {
-        return;
-    }
-    let args: Vec<Expr> = aggs
-        .drain(..)
-        .map(|a| a.args.into_iter().next())
-        .map_while(|a| a)
-        .collect();
-    drop(aggs);
-    fn replace(e: &mut Expr, args: &[Expr]) {
+fn put_for_any_values(clauses: &mut Clauses<'_, '_>, calls: &[AggCall]) {
+    fn replace(e: &mut Expr, calls: &[AggCall]) {
         if let ExprKind::Aggregate(nth) = e.kind {
-            *e = args[nth as usize].clone();
+            *e = calls[nth as usize].args[0].clone();
             return;
         }
         for child in e.children_mut() {
-            replace(child, args);
+            replace(child, calls);
         }
     }
+    debug_assert!(calls.iter().all(|call| call.args.len() == 1));
     for expr in clauses.exprs_mut() {
-        replace(expr, &args);
+        replace(expr, calls);
     }
 }
 
@@ -213,7 +202,11 @@ fn compute_once(
     for (item, id) in clauses.scope.aliases.judged.take() {
         let output = &mut clauses.outputs[item].expr;
         if output.is_volatile() && !output.has_aggregate() {
-            *output = any_value_of(env, clauses.scope, output.clone(), aggs)?;
+            let slot = clauses.scope.new_slot();
+            let (call, read) = any_value_of(env, output.clone(), slot)?;
+            *output = read;
+            output.kind = ExprKind::Aggregate(aggs.len() as u32);
+            aggs.push(call);
         }
         // Else the value is that of another name, or needs the whole group.
         if matches!(output.kind, ExprKind::Aggregate(_)) {
@@ -222,32 +215,6 @@ fn compute_once(
         }
     }
     Ok(())
-}
-
-/// ANY_VALUE of an expression, as an aggregate of its own.
-fn any_value_of(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    value: Expr,
-    aggs: &mut Vec<AggCall>,
-) -> SqlResult<Expr> {
-    let def = aggregate::lookup(ANY_VALUE).ok_or_else(errors::invalid_group_function)?;
-    let args = vec![value];
-    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
-    let types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
-    aggs.push(AggCall {
-        def,
-        types,
-        args,
-        distinct: false,
-        order: Vec::new(),
-        slot: scope.new_slot(),
-    });
-    Ok(Expr {
-        kind: ExprKind::Aggregate(aggs.len() as u32 - 1),
-        ty: signature.ret,
-        coer: signature.coercibility,
-    })
 }
 
 fn put_for_kept(place: &mut Expr, id: u32, value: &Expr) {
