@@ -238,6 +238,8 @@ pub struct BindEnv<'a> {
     place: Cell<QueryPlace>,
     /// Somewhere around it is a subquery.
     is_in_subquery: Cell<bool>,
+    /// Of the rows of the query that is bound next, it is only asked whether one fits, see [`select::Around::asked`].
+    asks: Cell<bool>,
     next_subquery: Cell<u32>,
     /// Bound queries of subqueries, by number: the planner may join them.
     subqueries: RefCell<HashMap<u32, Rc<BoundQuery>>>,
@@ -341,6 +343,7 @@ impl<'a> BindEnv<'a> {
             views: RefCell::new(Vec::new()),
             literals: Cell::new(None),
             place: Cell::new(QueryPlace::Statement),
+            asks: Cell::new(false),
             is_in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             subqueries: RefCell::default(),

@@ -184,6 +184,7 @@ fn bind_body(
         limit: query.limit.as_ref(),
         locking: &query.locking,
         member: false,
+        asked: env.asks.replace(false),
     };
     match &query.body {
         ast::QueryBody::Select(select) => bind_select(env, select, &around, parent, ctes),
@@ -265,6 +266,7 @@ fn bind_set_ops(
             true => around.locking,
             false => &[],
         };
+        env.asks.set(around.asked);
         queries.push(bind_operand(env, operand, locking, parent, ctes)?);
     }
     let columns = merged_columns(env, &queries)?;

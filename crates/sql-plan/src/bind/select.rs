@@ -73,6 +73,8 @@ pub(super) struct Around<'q> {
     pub locking: &'q [ast::Locking],
     /// The block is a member of a recursive common table expression.
     pub member: bool,
+    /// EXISTS, IN, ANY or ALL ask whether a row fits: neither order nor groups of one row matter then.
+    pub asked: bool,
 }
 
 impl Around<'_> {
@@ -83,6 +85,7 @@ impl Around<'_> {
             limit: None,
             locking: &[],
             member: true,
+            asked: false,
         }
     }
 }
@@ -131,6 +134,15 @@ pub(super) fn bind_select(
     let grouped = aggregated || !select.group_by.is_empty();
     let (mut order, ordered_by) =
         order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
+    let is_asked = around.asked && around.limit.is_none();
+    if is_asked {
+        order.clear();
+    }
+    let groups_alone = having.is_none()
+        && !select.rollup
+        && scope.aggs.borrow().is_empty()
+        && scope.windows.found.borrow().calls.is_empty();
+    let explicit = !select.group_by.is_empty() && !(is_asked && groups_alone);
     window::check_declared(env, &scope)?;
     let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;
     if order.is_empty() && is_plain {
@@ -159,9 +171,9 @@ pub(super) fn bind_select(
     let (group, width) = group::apply(
         env,
         &mut clauses,
-        keys,
+        if explicit { keys } else { Vec::new() },
         select.rollup,
-        !select.group_by.is_empty(),
+        explicit,
     )?;
     let selected = outputs.iter_mut().map(|o| &mut o.expr);
     let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));

@@ -191,6 +191,7 @@ pub(super) fn bind_exists(
     scope: &Scope<'_>,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
+    env.asks.set(true);
     let (bound, plan) = match selects_all_of_nothing(query) {
         true => bind_inner(env, scope, &selecting_one(query))?,
         false => bind_inner(env, scope, query)?,
@@ -292,6 +293,7 @@ fn bind_compare(
         } => members,
         one => vec![one],
     };
+    env.asks.set(!single);
     let (bound, plan) = bind_inner(env, scope, query)?;
     if plan.columns.len() != left.len() {
         return Err(errors::operand_columns(left.len()));
