@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use esker_types::condition::ConditionItem;
 use esker_types::condition::SqlState;
 pub use esker_types::program::{DataAccess, RoutineKind};
+use esker_types::{SqlError, errors};
 
 use super::{Account, DataType, Expr, ObjectName, Statement};
 
@@ -97,8 +98,34 @@ pub struct BodyTraits {
     pub result_sets: bool,
     /// PREPARE, EXECUTE.
     pub dynamic_sql: bool,
-    /// A statement that commits, or may.
-    pub commits: bool,
+    /// Statements that commit, or may: what refuses them.
+    pub commits: Option<Commits>,
+}
+
+/// How a statement of a body takes part in the end of a transaction. Of several, the greatest tells why the body is
+/// refused in a function or a trigger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Commits {
+    /// FLUSH.
+    Flush,
+    /// RESET of something.
+    Reset,
+    /// Explicitly, or before it does something else.
+    AtOnce,
+    /// SET of autocommit, or, as in MySQL, of a password.
+    BySet,
+}
+
+impl Commits {
+    /// What a function or a trigger is refused with.
+    pub fn refusal(self) -> SqlError {
+        match self {
+            Self::Flush => errors::not_in_function("FLUSH"),
+            Self::Reset => errors::not_in_function("RESET"),
+            Self::AtOnce => errors::commit_in_function(),
+            Self::BySet => errors::no_autocommit_in_function(),
+        }
+    }
 }
 
 /// A statement of a body.

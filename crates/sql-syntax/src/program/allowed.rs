@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::super::ast::{MaintainKind, Replication, SetItem, Statement};
+use super::super::ast::{Commits, MaintainKind, Replication, SetItem, Statement};
 use super::super::parser::Parser;
 
 impl Parser<'_> {
@@ -46,10 +46,10 @@ impl Parser<'_> {
                 return Err(errors::no_result_set(kind.text()));
             }
         }
-        if commits(statement) {
-            traits.commits = true;
+        if let Some(commits) = commits(statement) {
+            traits.commits = traits.commits.max(Some(commits));
             if kind.is_within_statement() {
-                return Err(commit_refused(statement));
+                return Err(commits.refusal());
             }
         }
         Ok(())
@@ -97,13 +97,21 @@ fn has_result_set(statement: &Statement) -> bool {
     }
 }
 
-/// Does the statement end a transaction, or take a part in that?
-fn commits(statement: &Statement) -> bool {
+/// How the statement ends a transaction, or takes a part in that.
+fn commits(statement: &Statement) -> Option<Commits> {
+    let commits_if = |it: bool| it.then_some(Commits::AtOnce);
     match statement {
-        Statement::CreateTable(create) => !create.temporary,
-        Statement::DropTable(drop) => !drop.temporary,
-        Statement::Set(items) => items.iter().any(is_autocommit),
-        Statement::Replication(replication) => replication.commits(),
+        Statement::Flush { .. } => Some(Commits::Flush),
+        Statement::SetPassword(_) => Some(Commits::BySet),
+        Statement::Set(items) => items.iter().any(is_autocommit).then_some(Commits::BySet),
+        Statement::Replication(replication) => match **replication {
+            Replication::ResetReplica { .. }
+            | Replication::ResetBinlog { .. }
+            | Replication::ResetSeveral(_) => Some(Commits::Reset),
+            _ => commits_if(replication.commits()),
+        },
+        Statement::CreateTable(create) => commits_if(!create.temporary),
+        Statement::DropTable(drop) => commits_if(!drop.temporary),
         Statement::CreateDatabase { .. }
         | Statement::AlterDatabase { .. }
         | Statement::DropDatabase { .. }
@@ -121,10 +129,8 @@ fn commits(statement: &Statement) -> bool {
         | Statement::Commit(_)
         | Statement::Rollback(_)
         | Statement::Xa(_)
-        | Statement::Flush { .. }
         | Statement::AlterInstance(_)
         | Statement::DropServer { .. }
-        | Statement::SetPassword(_)
         | Statement::CreateUser(_)
         | Statement::AlterUser(_)
         | Statement::DropUser { .. }
@@ -132,29 +138,11 @@ fn commits(statement: &Statement) -> bool {
         | Statement::CreateRole { .. }
         | Statement::DropRole { .. }
         | Statement::Grant(_)
-        | Statement::Revoke(..) => true,
-        _ => false,
+        | Statement::Revoke(..) => Some(Commits::AtOnce),
+        _ => None,
     }
 }
 
 fn is_autocommit(item: &SetItem) -> bool {
     matches!(item, SetItem::SysVar { var, .. } if var.name.eq_ignore_ascii_case("autocommit"))
-}
-
-fn commit_refused(statement: &Statement) -> SqlError {
-    match statement {
-        Statement::Flush { .. } => errors::not_in_function("FLUSH"),
-        Statement::Replication(replication)
-            if matches!(
-                **replication,
-                Replication::ResetReplica { .. }
-                    | Replication::ResetBinlog { .. }
-                    | Replication::ResetSeveral(_)
-            ) =>
-        {
-            errors::not_in_function("RESET")
-        }
-        Statement::Set(_) => errors::no_autocommit_in_function(),
-        _ => errors::commit_in_function(),
-    }
 }

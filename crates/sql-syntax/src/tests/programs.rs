@@ -324,7 +324,9 @@ fn functions_neither_commit_nor_give_rows() {
         ("CREATE TABLE t (a INT)", 1422),
         ("PREPARE s FROM 'x'", 1336),
         ("FLUSH TABLES", 1336),
+        ("RESET REPLICA", 1336),
         ("SET autocommit = 1", 1445),
+        ("SET PASSWORD = 'x'", 1445),
     ] {
         let sql = format!("CREATE FUNCTION f() RETURNS INT BEGIN {body}; RETURN 1; END");
         assert_eq!(error_of(&sql).0, code, "{body}");
@@ -332,7 +334,10 @@ fn functions_neither_commit_nor_give_rows() {
     let sql = "CREATE FUNCTION f() RETURNS VARCHAR(3) CHARSET latin1 RETURN 'x'";
     assert!(body(sql).traits.returns);
     let traits = body("CREATE PROCEDURE p() BEGIN SELECT 1; COMMIT; EXECUTE s; END").traits;
-    assert!(traits.result_sets && traits.commits && traits.dynamic_sql && !traits.returns);
+    assert!(traits.result_sets && traits.dynamic_sql && !traits.returns);
+    assert_eq!(traits.commits, Some(Commits::AtOnce));
+    let traits = body("CREATE PROCEDURE p() BEGIN RESET REPLICA; FLUSH STATUS; END").traits;
+    assert_eq!(traits.commits, Some(Commits::Reset));
 }
 
 /// Semicolons of a body do not end its statement, whatever the client may send behind it.

@@ -228,8 +228,7 @@ impl Session {
             BodyTraits {
                 result_sets: true, ..
             } => Err(self.no_result_set()),
-            BodyTraits { commits: true, .. } => Err(errors::commit_in_function()),
-            _ => Ok(()),
+            BodyTraits { commits, .. } => commits.map_or(Ok(()), |commits| Err(commits.refusal())),
         }
     }
 
