@@ -3,7 +3,7 @@
 //! Neighbours: `statement` dispatches here; DESCRIBE is in `admin`.
 //! **Invariants**: every SHOW of MySQL 8.4 parses, and MariaDB's that dump tools send.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlResult, errors};
 
 use super::ast::{Ident, Show, ShowFilter, ShowWhat, Statement, VarScope};
 use super::deprecated::Deprecation;
@@ -104,8 +104,9 @@ impl Parser<'_> {
             }
             Kw::PROCEDURE | Kw::FUNCTION => {
                 self.advance();
-                if self.bytes(self.cur).eq_ignore_ascii_case(b"CODE") {
-                    return Err(SqlError::not_supported("SHOW PROCEDURE CODE"));
+                if self.eat_word("CODE") {
+                    self.routine_name()?;
+                    return Err(errors::no_routine_code());
                 }
                 self.expect_kw(Kw::STATUS)?;
                 return Ok(ShowWhat::RoutineStatus(kw.text()));

@@ -440,28 +440,41 @@ impl Session {
             .iter()
             .map(|c| (c.name.clone(), c.ty.clone()))
             .collect();
-        let bound = self.bind_quietly(Purpose::Run, |scope| {
+        let (bound, calls) = self.bind_quietly(Purpose::Run, |scope| {
             let env = scope.env(Params::Values(&[]));
             let mut row = Scope::new();
             row.add_named_row("", &columns, 0);
-            bind_condition(&env, &row, condition)
+            let bound = bind_condition(&env, &row, condition)?;
+            Ok((bound, env.calls.get().then(|| env.tables_read())))
         })?;
-        let states = SubqueryStates::default();
         let rows = std::mem::take(&mut table.rows);
-        let (kept, _) = self.execute(Mode::Thread, false, &[], |env| -> ExecResult<_> {
-            let executor = env.executor(&states);
-            let env = env.env(&executor);
-            let mut kept = Vec::new();
-            for row in rows {
-                if bound.is_true(&row, &env)? {
-                    kept.push(row);
-                }
+        let filter = |env: &StatementEnv<'_>| filtered(rows, &bound, env);
+        table.rows = match calls {
+            None => self.execute(Mode::Thread, false, &[], filter).0?,
+            Some(used) => {
+                self.whole(|session| Ok(session.execute_calling(used, &[], filter).0?))?
             }
-            Ok(kept)
-        });
-        table.rows = kept?;
+        };
         Ok(())
     }
+}
+
+/// The rows for which a condition holds.
+fn filtered(
+    rows: Vec<Vec<Value>>,
+    condition: &BoundExpr,
+    env: &StatementEnv<'_>,
+) -> ExecResult<Vec<Vec<Value>>> {
+    let states = SubqueryStates::default();
+    let executor = env.executor(&states);
+    let env = env.env(&executor);
+    let mut kept = Vec::new();
+    for row in rows {
+        if condition.is_true(&row, &env)? {
+            kept.push(row);
+        }
+    }
+    Ok(kept)
 }
 
 /// The value of a bound expression; in strict mode bad values are errors.

@@ -111,6 +111,20 @@ pub fn no_data() -> SqlError {
     SqlError::new(1329, "02000", text)
 }
 
+/// 1289: as MySQL answers if it was not built for debugging.
+pub fn no_routine_code() -> SqlError {
+    let text = "The 'SHOW PROCEDURE|FUNCTION CODE' feature is disabled; you need MySQL built with '--with-debug' to \
+                have it working";
+    SqlError::new(1289, "HY000", text)
+}
+
+/// 1064: a variable of a program stands where an integer is wanted.
+pub fn no_integer_variable(name: impl Display, near: impl Display, line: usize) -> SqlError {
+    super::not_parsed(format!(
+        "The variable \"{name}\" has a non-integer based type near '{near}' at line {line}"
+    ))
+}
+
 /// 1330
 pub fn duplicate_parameter(name: impl Display) -> SqlError {
     SqlError::new(1330, "42000", format!("Duplicate parameter: {name}"))
