@@ -90,19 +90,27 @@ impl Parser<'_> {
             | Tok::BitNum
             | Tok::Introducer
             | Tok::Word(Kw::NULL | Kw::TRUE | Kw::FALSE)
-            | Tok::AtName
             | Tok::At
             | Tok::AtAt => self.primary(),
+            Tok::AtName if self.peek().tok == Tok::Assign => {
+                self.advance();
+                self.fail()
+            }
+            Tok::AtName => self.primary(),
             _ => {
                 let name = self.ident()?;
                 if let Some(row) = self.row_operand(&name)? {
                     return Ok(row);
                 }
-                if self.is(Tok::LParen) {
-                    return self.fail();
+                if let Some(local) = self.local_operand(&name) {
+                    return Ok(local);
                 }
-                let local = self.local_operand(&name);
-                local.ok_or_else(|| errors::undeclared_variable(&name))
+                // There are no columns here: 1054 when it runs.
+                let column = self.column_after(name)?;
+                match self.is(Tok::LParen) {
+                    true => self.fail(),
+                    false => Ok(Expr::Column(column)),
+                }
             }
         }
     }

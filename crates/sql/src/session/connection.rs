@@ -110,11 +110,11 @@ impl Session {
         self.vars.results
     }
 
-    /// Warnings of the last statement: none of one that shows those before it.
+    /// Warnings of the last statement; with the rows that a program's statement gives the client is told of none.
     pub fn warning_count(&self) -> u64 {
-        match self.diagnostics.is_shown() {
+        match self.program.is_running() {
             true => 0,
-            false => self.diagnostics.total(),
+            false => self.diagnostics.new_total(),
         }
     }
 

@@ -20,8 +20,8 @@ pub(crate) struct Diagnostics {
     total: u64,
     /// The counts of the statement before, while one runs that asks for them.
     counts_before: Option<(u64, u64)>,
-    /// Did the last statement show the conditions of the one before?
-    is_shown: bool,
+    /// How many there were before the last statement, if it shows the conditions of the one before.
+    shown: Option<u64>,
     /// How often it was emptied.
     cleared: u64,
 }
@@ -128,7 +128,12 @@ impl Diagnostics {
 
     /// A statement begins that shows what was said of the one before.
     pub(super) fn show(&mut self) {
-        self.is_shown = true;
+        self.shown = Some(self.total);
+    }
+
+    /// What was shown belongs to the statement that runs: a CALL ends whose last statement has shown it.
+    pub(super) fn end_show(&mut self) {
+        self.shown = None;
     }
 
     /// Keeps the counts for a statement that asks for those of the one before.
@@ -141,7 +146,7 @@ impl Diagnostics {
         self.cleared += 1;
         self.conditions.clear();
         self.total = 0;
-        self.is_shown = false;
+        self.shown = None;
     }
 
     /// What it keeps, oldest first.
@@ -161,7 +166,26 @@ impl Diagnostics {
 
     /// Did the last statement show the conditions of the one before?
     pub(super) fn is_shown(&self) -> bool {
-        self.is_shown
+        self.shown.is_some()
+    }
+
+    /// All that the last statement raised itself, kept or not.
+    pub(super) fn new_total(&self) -> u64 {
+        self.total.saturating_sub(self.shown.unwrap_or(0))
+    }
+
+    /// What a handler handles is passed on: the conditions are those that it began with again.
+    pub(super) fn pass_on(&mut self, conditions: &[Warning]) {
+        self.clear();
+        self.conditions.extend_from_slice(conditions);
+        self.total = conditions.len() as u64;
+    }
+
+    /// The oldest conditions give way to one that comes.
+    pub(super) fn make_room(&mut self, vars: &SessionVars) {
+        let room = vars.max_error_count.saturating_sub(1);
+        let too_many = self.conditions.len().saturating_sub(room);
+        self.conditions.drain(..too_many);
     }
 
     /// What `@@warning_count` and `@@error_count` are.
@@ -291,6 +315,36 @@ mod tests {
         assert_eq!(since(&area, mark), [4]);
         area.forget_before(mark);
         assert_eq!(codes(&area), [4]);
+    }
+
+    #[test]
+    fn what_is_passed_on_pushes_out_the_oldest() {
+        let (mut area, vars) = (Diagnostics::default(), vars(3, true));
+        (1..=3).for_each(|code| warn(&mut area, &vars, code));
+        let handled = area.conditions().to_vec();
+        area.clear();
+        warn(&mut area, &vars, 9);
+        area.pass_on(&handled);
+        assert_eq!((codes(&area), area.total()), (vec![1, 2, 3], 3));
+        area.make_room(&vars);
+        warn(&mut area, &vars, 4);
+        assert_eq!((codes(&area), area.total()), (vec![2, 3, 4], 4));
+        // One that is replaced makes room itself.
+        area.forget_last(&handled[2]);
+        area.make_room(&vars);
+        assert_eq!(codes(&area), [2, 4]);
+    }
+
+    #[test]
+    fn a_statement_that_shows_the_area_counts_what_it_adds() {
+        let (mut area, vars) = (Diagnostics::default(), vars(64, true));
+        warn(&mut area, &vars, 1);
+        area.show();
+        assert_eq!((area.new_total(), area.total()), (0, 1));
+        warn(&mut area, &vars, 2);
+        assert_eq!((area.new_total(), area.total()), (1, 2));
+        area.end_show();
+        assert_eq!(area.new_total(), 2);
     }
 
     #[test]

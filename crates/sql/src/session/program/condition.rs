@@ -16,7 +16,10 @@ use esker_types::{Level, SqlError, SqlType, Value, Warning, errors};
 
 use super::super::Session;
 use super::super::run::{Done, ok};
+use super::machine::ends_everything;
 
+/// GET STACKED DIAGNOSTICS outside of handlers.
+const NO_HANDLER: u16 = 3004;
 /// Most characters of MESSAGE_TEXT.
 const MAX_MESSAGE_CHARS: usize = 128;
 /// Most characters of every other item.
@@ -84,8 +87,8 @@ impl Session {
         for (item, value) in &signal.items {
             self.set_item(&mut raised, *item, value, params)?;
         }
-        if signal.resignal && signal.state.is_none() && !is_warning {
-            self.forget_handled();
+        if signal.resignal {
+            self.pass_on_handled(signal.state.is_none());
         }
         match is_warning {
             true => {
@@ -110,10 +113,15 @@ impl Session {
         Ok((raised, warning.level != Level::Error))
     }
 
-    /// What is passed on with other words takes the place of what the handler handles.
-    fn forget_handled(&mut self) {
+    /// Beside what is passed on stand the conditions that the handler began with, without the one that is `replaced`;
+    /// the oldest give way to it.
+    fn pass_on_handled(&mut self, replaced: bool) {
         if let Some(handled) = self.program.handled.clone() {
-            self.diagnostics.forget_last(&handled.raised);
+            self.diagnostics.pass_on(&handled.conditions);
+            if replaced {
+                self.diagnostics.forget_last(&handled.raised);
+            }
+            self.diagnostics.make_room(&self.vars);
         }
     }
 
@@ -181,12 +189,28 @@ impl Session {
         Ok(text)
     }
 
-    /// GET DIAGNOSTICS.
+    /// GET DIAGNOSTICS. What fails is told beside what is there, and the statement goes well; that there is no handler
+    /// is an error.
     pub(in super::super) fn get_diagnostics(
         &mut self,
         get: &GetDiagnostics,
         params: &[Value],
     ) -> Result<Done, ExecError> {
+        match self.copy_diagnostics(get, params) {
+            Err(ExecError::Sql(e)) if e.code != NO_HANDLER && !ends_everything(&e) => {
+                self.diagnostics.record(&self.vars, &e);
+                self.context.row_count.set(-1);
+            }
+            copied => copied?,
+        }
+        Ok(ok(0))
+    }
+
+    fn copy_diagnostics(
+        &mut self,
+        get: &GetDiagnostics,
+        params: &[Value],
+    ) -> Result<(), ExecError> {
         let area: Vec<Warning> = match get.stacked {
             true => match &self.program.handled {
                 Some(handled) => handled.conditions.clone(),
@@ -210,20 +234,15 @@ impl Session {
                 let number = to_i64(&ctx, number.as_ref())?;
                 drop(ctx);
                 let nth = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
-                let Some(condition) = nth.and_then(|nth| area.get(nth)) else {
-                    // It is told beside what is there.
-                    let e = errors::wrong_condition_number();
-                    self.diagnostics.record(&self.vars, &e);
-                    self.context.row_count.set(-1);
-                    return Ok(ok(0));
-                };
+                let condition = nth.and_then(|nth| area.get(nth));
+                let condition = condition.ok_or_else(errors::wrong_condition_number)?;
                 for (target, item) in items {
                     let value = self.item_of(condition, *item);
                     self.give(target, value)?;
                 }
             }
         }
-        Ok(ok(0))
+        Ok(())
     }
 
     fn item_of(&self, condition: &Warning, item: ConditionItem) -> (Value, SqlType) {

@@ -354,6 +354,7 @@ impl Session {
 
     fn machine_ends(&mut self, machine: &mut Machine) -> Progress {
         // A client that takes one result only goes without them.
+        self.diagnostics.end_show();
         let is_told = self.client.several_prepared_results;
         if is_told && !machine.placeholders.is_empty() {
             let (columns, row): (Vec<_>, Vec<_>) = machine.placeholders.drain(..).unzip();
@@ -459,7 +460,7 @@ impl Session {
 }
 
 /// Is it nothing that a program may handle: KILL, the end of its time, the end of the server?
-fn ends_everything(e: &SqlError) -> bool {
+pub(super) fn ends_everything(e: &SqlError) -> bool {
     const SHUTDOWN: u16 = 1053;
     const TIMEOUT: u16 = 3024;
     const DEFECT: u16 = 1815;
