@@ -490,9 +490,8 @@ impl Parser<'_> {
                 self.expr_at(Level::Primary)
             }
             _ if self.at_ident() => {
-                let name = self.ident()?;
-                if let Some(local) = self.local_operand(&name) {
-                    self.note_variable();
+                let (name, local) = self.integer_operand()?;
+                if let Some(local) = local {
                     return Ok(local);
                 }
                 self.defer(errors::undeclared_variable(&name));

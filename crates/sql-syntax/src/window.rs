@@ -94,13 +94,14 @@ impl Parser<'_> {
         Ok(Expr::Call(Box::new(call)))
     }
 
-    /// A number that is the same for all rows: an integer literal, a parameter or a user variable.
+    /// A number that is the same for all rows: an integer literal, a parameter, or a variable of the session or of the
+    /// program.
     fn stable_integer(&mut self) -> SqlResult<Expr> {
         match self.cur.tok {
             Tok::Int | Tok::Param | Tok::At | Tok::AtName => self.expr_at(Level::Primary),
             Tok::Quoted | Tok::Word(_) => {
-                let name = self.ident()?;
-                Err(errors::undeclared_variable(&name.text))
+                let (name, local) = self.integer_operand()?;
+                local.ok_or_else(|| errors::undeclared_variable(&name.text))
             }
             _ => self.fail(),
         }

@@ -19,10 +19,10 @@ use esker_types::{SqlResult, errors};
 
 use super::ast::{
     Body, BodyTraits, ConditionValue, CursorQuery, DataType, Expr, Formula, Ident, Place, Target,
-    Variable,
+    TypeName, Variable,
 };
 use super::lexer::{Lexer, Tok};
-use super::parser::Parser;
+use super::parser::{Parser, near};
 
 /// Most variables and parameters of a body: a frame is made for each call.
 const MAX_SLOTS: usize = 65_535;
@@ -105,6 +105,14 @@ fn same(a: &str, b: &str) -> bool {
 fn find<T: Copy>(list: &[(Box<str>, T)], name: &str) -> Option<T> {
     let found = list.iter().find(|(known, _)| same(known, name));
     found.map(|(_, what)| *what)
+}
+
+fn is_integer(ty: TypeName) -> bool {
+    use TypeName::{BigInt, Bool, Int, MediumInt, Serial, SmallInt, TinyInt};
+    matches!(
+        ty,
+        Bool | TinyInt | SmallInt | MediumInt | Int | BigInt | Serial
+    )
 }
 
 impl ProgramScope {
@@ -302,6 +310,30 @@ impl Parser<'_> {
         }
         let slot = scope.variable(&name.text)?;
         Some(scope.param(Place::Local(slot)))
+    }
+
+    /// A name that is a variable of the body, whose type has to be that of an integer.
+    ///
+    /// # Errors
+    /// 1064.
+    pub(super) fn integer_operand(&mut self) -> SqlResult<(Ident, Option<Expr>)> {
+        let start = self.cur.start;
+        let name = self.ident()?;
+        let slot = self.program.as_ref().and_then(|scope| {
+            let slot = scope.variable(&name.text)?;
+            scope.slots.get(slot as usize)
+        });
+        if let Some(ty) = slot.and_then(|slot| slot.ty.as_ref())
+            && !is_integer(ty.name)
+        {
+            let (near, line) = near(&self.src[self.begin..], start - self.begin);
+            return Err(errors::no_integer_variable(&name, near, line));
+        }
+        let local = self.local_operand(&name);
+        if local.is_some() {
+            self.note_variable();
+        }
+        Ok((name, local))
     }
 
     /// `NEW.column` or `OLD.column`, of which the first word is read.
