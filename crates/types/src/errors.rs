@@ -371,9 +371,9 @@ pub fn key_updated_twice(one: impl Display, other: impl Display) -> SqlError {
 }
 
 /// 1443
-pub fn view_prevents(verb: impl Display, view: impl Display) -> SqlError {
+pub fn view_prevents(view: impl Display, verb: impl Display, table: impl Display) -> SqlError {
     let text =
-        format!("The definition of table '{view}' prevents operation {verb} on table '{view}'.");
+        format!("The definition of table '{view}' prevents operation {verb} on table '{table}'.");
     SqlError::new(1443, "HY000", text)
 }
 

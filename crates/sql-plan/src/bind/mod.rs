@@ -66,7 +66,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{IndexSample, TableDef, TableId, ViewDef};
 use esker_sql_syntax::ast;
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, SqlResult, SqlType, Value};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value};
 
 use crate::bind::virt::VirtualTable;
 use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, StoredFunction, UserVars};
@@ -230,6 +230,8 @@ pub struct BindEnv<'a> {
     targets: RefCell<Vec<ChangedTable>>,
     /// Stored tables that queries of the statement read, and whether in a subquery.
     reads: RefCell<Vec<(esker_sql_catalog::catalog::TableId, bool)>>,
+    /// The outermost view in the subquery that is being bound.
+    read_through: RefCell<Option<ReadThrough>>,
     /// Views whose queries are being bound, the outermost first.
     views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
     /// The collation of literals in the view that is being bound.
@@ -256,11 +258,41 @@ pub struct BindEnv<'a> {
 #[derive(Clone)]
 struct ChangedTable {
     id: esker_sql_catalog::catalog::TableId,
-    alias: Arc<str>,
     /// Only this alias means the table that is changed; another one another reading of it.
-    same_alias: bool,
-    /// It is changed through a view, by this kind of statement.
-    through: Option<&'static str>,
+    same_alias: Option<Arc<str>>,
+    named: TargetName,
+}
+
+/// How errors name what a statement changes.
+#[derive(Clone)]
+pub struct TargetName {
+    /// Alias of the table or of the view.
+    pub alias: Arc<str>,
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    pub verb: &'static str,
+    /// Schema and name of the view.
+    pub view: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// A view in a subquery through which tables are read.
+#[derive(Clone)]
+struct ReadThrough {
+    /// Its schema and name.
+    view: (Arc<str>, Arc<str>),
+    alias: Arc<str>,
+}
+
+impl TargetName {
+    /// 1093 or 1443, as MySQL chooses: a subquery reads what is changed.
+    fn refusal(&self, read: Option<&ReadThrough>) -> SqlError {
+        let is_read = |view: &(Arc<str>, Arc<str>)| read.is_some_and(|read| read.view == *view);
+        match (&self.view, read) {
+            (Some(view), _) if is_read(view) => errors::target_table_used(&self.alias),
+            (None, None) => errors::target_table_used(&self.alias),
+            (_, Some(read)) => errors::view_prevents(&read.alias, self.verb, &self.alias),
+            (Some(_), None) => errors::view_prevents(&self.alias, self.verb, &self.alias),
+        }
+    }
 }
 
 /// Where a query stands.
@@ -339,6 +371,7 @@ impl<'a> BindEnv<'a> {
             parallel_rows: u64::MAX,
             trace: None,
             targets: RefCell::new(Vec::new()),
+            read_through: RefCell::new(None),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
             literals: Cell::new(None),
@@ -395,27 +428,33 @@ impl<'a> BindEnv<'a> {
     }
 
     /// The statement changes this table: subqueries bound from here on may not read it, or, of INSERT and
-    /// REPLACE (`same_alias`), not under this alias.
-    pub fn note_target(&self, table: &TableDef, alias: &Arc<str>, same_alias: bool) {
+    /// REPLACE into a table itself, not under this alias.
+    pub fn note_target(&self, table: &TableDef, named: TargetName) {
+        let has_own_alias = named.verb == "INSERT" && named.view.is_none();
         self.targets.borrow_mut().push(ChangedTable {
             id: table.id,
-            alias: alias.clone(),
-            same_alias,
-            through: None,
+            same_alias: has_own_alias.then(|| named.alias.clone()),
+            named,
         });
     }
 
-    /// The statement, an `INSERT` and so on, changes this table through a view.
-    pub fn note_target_of_view(&self, table: &TableDef, alias: &Arc<str>, verb: &'static str) {
-        self.targets.borrow_mut().push(ChangedTable {
-            id: table.id,
-            alias: alias.clone(),
-            same_alias: false,
-            through: Some(verb),
+    /// Binds the query of a view: in a subquery one that can be a part of it reads its tables for it.
+    fn within_view<T>(&self, view: &ViewDef, alias: &str, bind: impl FnOnce() -> T) -> T {
+        if self.place.get() != QueryPlace::Subquery || !view.updatable {
+            return self.within(QueryPlace::Derived, bind);
+        }
+        let outer = self.read_through.borrow().clone();
+        let through = outer.clone().unwrap_or_else(|| ReadThrough {
+            view: (view.schema.clone(), view.name.clone()),
+            alias: alias.into(),
         });
+        self.read_through.replace(Some(through));
+        let result = bind();
+        self.read_through.replace(outer);
+        result
     }
 
-    /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived table is
+    /// May the table be read here? 1093 or 1443 in a subquery of a statement that changes it; a derived table is
     /// filled before the first change, so it and what is inside of it may read anything.
     pub(crate) fn check_readable(&self, table: &TableDef, alias: &str) -> SqlResult<()> {
         let place = self.is_in_subquery.get();
@@ -423,12 +462,11 @@ impl<'a> BindEnv<'a> {
         if self.place.get() != QueryPlace::Subquery {
             return Ok(());
         }
-        let changed = |t: &&ChangedTable| t.id == table.id && !(t.same_alias && *t.alias != *alias);
-        match self.targets.borrow().iter().find(changed) {
-            Some(target) => Err(match target.through {
-                None => errors::target_table_used(&target.alias),
-                Some(verb) => errors::view_prevents(verb, &target.alias),
-            }),
+        let means_it = |t: &ChangedTable| t.same_alias.as_ref().is_none_or(|own| **own == *alias);
+        let targets = self.targets.borrow();
+        let changed = targets.iter().find(|t| t.id == table.id && means_it(t));
+        match changed {
+            Some(target) => Err(target.named.refusal(self.read_through.borrow().as_ref())),
             None => Ok(()),
         }
     }

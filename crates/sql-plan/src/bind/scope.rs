@@ -16,7 +16,6 @@ use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
-use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::clause::Clause;
@@ -27,6 +26,7 @@ use super::merged::MergedView;
 use super::recursive::RecursiveTable;
 use super::rights::Restricted;
 use super::window::WindowScope;
+use super::{BindEnv, TargetName};
 use crate::bind::virt::VirtualTable;
 use crate::expr::{Expr, ExprKind};
 
@@ -572,6 +572,16 @@ impl<'p> Scope<'p> {
 }
 
 impl ScopeTable {
+    /// How errors name it as what a statement changes.
+    pub fn as_target(&self, verb: &'static str) -> TargetName {
+        let view = self.merged.as_ref();
+        TargetName {
+            alias: self.alias.clone(),
+            verb,
+            view: view.map(|view| (view.def.schema.clone(), view.def.name.clone())),
+        }
+    }
+
     /// A stored table under its name or an alias.
     pub(crate) fn base(def: Arc<TableDef>, alias: Option<&str>) -> Self {
         let alias: Arc<str> = alias.map_or_else(|| def.name.clone(), Into::into);

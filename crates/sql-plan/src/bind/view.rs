@@ -14,10 +14,10 @@ use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult};
 
+use super::BindEnv;
 use super::from::from_query;
 use super::query::bind_query;
 use super::scope::ScopeTable;
-use super::{BindEnv, QueryPlace};
 
 /// Errors that the outside hears as 1356: unknown databases, tables, columns and functions, and what the
 /// definer or invoker may not read or call.
@@ -33,7 +33,7 @@ pub(super) fn table(
         let _level = env.enter_query()?;
         let name = alias.unwrap_or(&view.name);
         env.locks.within_view((&view.schema, name), || {
-            env.within(QueryPlace::Derived, || bind_query(env, query, None, None))
+            env.within_view(view, name, || bind_query(env, query, None, None))
         })
     });
     let bound = bound.map_err(|e| as_seen_outside(view, e))?;

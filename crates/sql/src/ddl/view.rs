@@ -114,19 +114,29 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
     let (mut going, mut missing) = (Vec::new(), Vec::new());
     let now = ctx.catalog.snapshot();
     for name in &names {
-        match now.view(&name.schema, &name.name) {
-            Some(view) => going.push(view.clone()),
-            None if now.has_name(&name.schema, &name.name) => {
-                return Err(wrong_object(name, "VIEW").into());
+        let e = match now.view(&name.schema, &name.name) {
+            Some(view) => {
+                going.push(view.clone());
+                continue;
             }
-            None => missing.push(name),
+            None if now.has_name(&name.schema, &name.name) => {
+                let e = wrong_object(name, "VIEW");
+                match drop.if_exists {
+                    true => e,
+                    false => return Err(e.into()),
+                }
+            }
+            None => {
+                missing.push(name);
+                errors::unknown_table(joined(&[name]))
+            }
+        };
+        if drop.if_exists {
+            ctx.note(e.code, e.message);
         }
     }
     if !missing.is_empty() && !drop.if_exists {
         return Err(errors::unknown_table(joined(&missing)).into());
-    }
-    for name in &missing {
-        ctx.note(1051, errors::unknown_table(joined(&[name])).message);
     }
     if going.is_empty() {
         return Ok(DdlDone::default());

@@ -120,10 +120,7 @@ impl CompiledDelete {
                 };
                 env.names.admit(Need::Delete, schema, name)?;
             }
-            match view {
-                Some(_) => env.note_target_of_view(&def, &named.alias, "DELETE"),
-                None => env.note_target(&def, &named.alias, false),
-            }
+            env.note_target(&def, named.as_target("DELETE"));
             tables.push(def);
         }
         let clauses = TargetClauses {

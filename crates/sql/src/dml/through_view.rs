@@ -13,7 +13,8 @@ use esker_sql_catalog::catalog::{TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_exec::{ExecEnv, TargetScope};
 use esker_sql_plan::bind::{
-    BindEnv, ColumnAt, MergedView, Need, Restricted, Scope, TableSource, errors, merged_view,
+    BindEnv, ColumnAt, MergedView, Need, Restricted, Scope, TableSource, TargetName, errors,
+    merged_view,
 };
 use esker_sql_plan::expr::Expr;
 use esker_sql_syntax::ast::{ColumnRef, Ident, ObjectName};
@@ -293,10 +294,18 @@ impl InsertTarget {
 
     /// The statement's subqueries may not read the table from here on.
     pub(super) fn note(&self, env: &BindEnv<'_>) {
-        match self.view {
-            Some(_) => env.note_target_of_view(&self.table, &self.named.name, "INSERT"),
-            None => env.note_target(&self.table, &self.table.name, true),
-        }
+        let (alias, view) = match &self.view {
+            Some(view) => (&self.named.name, Some(view.view.clone())),
+            None => (&self.table.name, None),
+        };
+        env.note_target(
+            &self.table,
+            TargetName {
+                alias: alias.clone(),
+                verb: "INSERT",
+                view,
+            },
+        );
     }
 }
 

@@ -65,13 +65,11 @@ impl CompiledUpdate {
         }
         let columns = update.assignments.iter().map(|a| &a.column);
         let assigned = through_view::assigned(&target.scope, columns)?;
-        for Assigned { at, view } in &assigned {
+        for Assigned { at, .. } in &assigned {
             let tables = &target.scope.tables;
             if let Some(def) = tables[at.table].base_def() {
-                match view {
-                    Some(place) => env.note_target_of_view(def, &tables[*place].alias, "UPDATE"),
-                    None => env.note_target(def, &tables[at.table].alias, false),
-                }
+                // As in MySQL, whichever is changed.
+                env.note_target(def, tables[0].as_target("UPDATE"));
             }
         }
         let has_twins = check_twins(&target.scope, &assigned)?;
