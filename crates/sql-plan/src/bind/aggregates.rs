@@ -13,7 +13,7 @@ use esker_types::collation::Coercibility;
 use esker_types::func::RetCtx;
 use esker_types::func::aggregate::{self, AggDef, AggTypes};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{SqlMode, SqlResult, SqlType};
+use esker_types::{SqlMode, SqlResult, SqlType, TypeKind};
 
 use super::block::{ANY_VALUE, AggCall, OrderKey};
 use super::call::arg_types;
@@ -162,7 +162,7 @@ pub(super) fn any_value_of(
 
 /// SUM and AVG of DISTINCT texts tell numbers apart, not texts: '1' and '1.0' are one.
 fn distinct_as_number(text: &mut Expr) {
-    if text.ty.is_string() {
+    if text.ty.is_string() && !matches!(text.ty.kind, TypeKind::Geometry(_)) {
         let ty = SqlType::double(NOT_FIXED_DECIMALS).with_nullable(text.ty.nullable);
         let inner = std::mem::replace(text, Expr::null());
         *text = Expr {

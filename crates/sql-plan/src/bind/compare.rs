@@ -1,4 +1,4 @@
-//! Comparisons: `=` and its kin, BETWEEN, IN, LIKE, for values and for rows.
+//! Comparisons: `=` and its kin, BETWEEN, IN, for values and for rows.
 //!
 //! Neighbours: `esker_types::cmp` decides how two types compare, `collation::aggregate` in which
 //! collation (error 1267).
@@ -10,14 +10,14 @@ use esker_sql_syntax::ast::{self, BinaryOp};
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
 use esker_types::temporal::MAX_FSP;
-use esker_types::{SqlMode, SqlResult, SqlType, Time, TypeKind, Value, cast, func};
+use esker_types::{SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
-use super::expr::{bind_any, bind_expr, folded, negation, number_literal};
+use super::expr::{bind_any, folded, negation, number_literal};
 use super::scope::Scope;
 use super::text_numbers::{Wanted, bind_side, number_of, read_once};
 use super::{BindEnv, Params, errors, json, numbers, parameter, subquery};
 use crate::expr::{
-    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, Like, SortedList, bool_type, fold, walk,
+    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, SortedList, bool_type, fold, walk,
 };
 
 /// The comparison operator, if it is one.
@@ -35,7 +35,7 @@ pub(super) fn comparison(op: BinaryOp) -> Option<CmpOp> {
 }
 
 /// Does the type take part in collation aggregation?
-fn is_textual(ty: &SqlType) -> bool {
+pub(super) fn is_textual(ty: &SqlType) -> bool {
     ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
 }
 
@@ -168,7 +168,7 @@ fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()
 ///
 /// # Errors
 /// 1267 for collations that do not mix, 3854 for a constant that its character set lacks.
-fn common_collation(texts: &[&Expr], operation: &str) -> SqlResult<Collation> {
+pub(super) fn common_collation(texts: &[&Expr], operation: &str) -> SqlResult<Collation> {
     let claims: Vec<_> = texts.iter().map(|e| claim(e)).collect();
     let (collation, _) = collation::aggregate_for(&claims, operation)?;
     for text in texts {
@@ -390,6 +390,10 @@ pub(super) fn bind_comparison(
     }
     numbers::exact_text(scope, &mut l, &r);
     numbers::exact_text(scope, &mut r, &l);
+    // Members of rows may be any, as in MySQL.
+    if op.is_order() {
+        func::refuse_geometries([&l.ty, &r.ty], op.text())?;
+    }
     compare_any(env, op, l, r)
 }
 
@@ -499,6 +503,7 @@ pub(super) fn bind_between(
             return Err(errors::operand_columns(1));
         }
     }
+    func::refuse_geometries([&bound.ty, &low.ty, &high.ty], "between")?;
     if [&bound, &low, &high]
         .iter()
         .any(|e| e.ty.kind == TypeKind::Json)
@@ -721,70 +726,4 @@ fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Optio
         has_null,
         keys: None,
     })
-}
-
-/// `text [NOT] LIKE pattern [ESCAPE e]`.
-pub(super) fn bind_like(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    text: &ast::Expr,
-    pattern: &ast::Expr,
-    escape: Option<&ast::Expr>,
-    negated: bool,
-) -> SqlResult<Expr> {
-    let (text, pattern) = (
-        bind_expr(env, scope, text)?,
-        bind_expr(env, scope, pattern)?,
-    );
-    let texts = [&text, &pattern].into_iter();
-    let texts: Vec<_> = texts.filter(|e| is_textual(&e.ty)).collect();
-    let collation = match texts.is_empty() {
-        true => env.ctx.collation_connection,
-        false => common_collation(&texts, "like")?,
-    };
-    let escape = match escape {
-        None => match env.ctx.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES) {
-            true => NO_ESCAPE,
-            false => Some('\\'),
-        },
-        Some(e) => {
-            let e = bind_expr(env, scope, e)?;
-            // What a parameter stands for is known when the statement runs.
-            match matches!(e.kind, ExprKind::Param(_)) && env.describe_only {
-                true => None,
-                false => escape_char(&e)?,
-            }
-        }
-    };
-    let nullable = text.ty.nullable || pattern.ty.nullable;
-    let like = Like {
-        text,
-        pattern,
-        escape,
-        collation,
-        negated,
-    };
-    Ok(Expr::condition(ExprKind::Like(Box::new(like)), nullable))
-}
-
-/// What escapes where ESCAPE is '' or backslashes do not: the character with the number 0, as in MySQL.
-const NO_ESCAPE: Option<char> = Some('\0');
-
-/// The one character of ESCAPE.
-fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
-    let wrong = || errors::wrong_arguments("ESCAPE");
-    match e.as_const() {
-        Some(Value::Null) => Ok(Some('\\')),
-        // A number is written out.
-        Some(value) => {
-            let text = cast::to_str(value, &e.ty);
-            let text = std::str::from_utf8(&text).map_err(|_| wrong())?;
-            let mut chars = text.chars();
-            match (chars.next(), chars.next()) {
-                (first, None) => Ok(first.or(NO_ESCAPE)),
-                _ => Err(wrong()),
-            }
-        }
-        None => Err(wrong()),
-    }
 }

@@ -11,7 +11,7 @@ use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{Level, SqlResult, SqlType, TypeKind};
+use esker_types::{Level, SqlResult, SqlType, TypeKind, func};
 
 use super::aliases::AliasUse;
 use super::block::Volatility;
@@ -19,7 +19,7 @@ use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
 use super::text_numbers::{Wanted, bind_bits, bind_number, bind_operand, number_of};
 use super::{
-    BindEnv, call, compare, errors, fulltext, json, json_table, literal, parameter, print,
+    BindEnv, call, compare, errors, fulltext, json, json_table, like, literal, parameter, print,
     subquery, text_numbers,
 };
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold, walk};
@@ -123,7 +123,7 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             pattern,
             escape,
             negated,
-        } => compare::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?,
+        } => like::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?,
         ast::Expr::Regexp {
             expr,
             pattern,
@@ -353,8 +353,9 @@ fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> 
             (UnOp::BitNot, json::integer(arg, operand))
         }
     };
+    let sign = if op == UnOp::Neg { "-" } else { "~" };
+    func::refuse_geometries([&arg.ty], sign)?;
     let ty = arith::unary_type(op, &arg.ty, arg.as_const());
-    let sign = if op == UnOp::Neg { '-' } else { '~' };
     let text = format!("{sign}({})", print::text(scope, &arg)).into();
     let kind = ExprKind::Unary(Box::new(Unary { op, arg, text }));
     Ok(Expr {
@@ -418,6 +419,7 @@ fn arithmetic(
     let op = kernel(op);
     let mut args = operands(env, scope, op, [left, right])?;
     let [a, b] = &args;
+    func::refuse_geometries([&a.ty, &b.ty], op.symbol())?;
     env.meets(a, &b.ty);
     env.meets(b, &a.ty);
     if env.describe_only {
@@ -522,6 +524,15 @@ fn bind_cast(
         _ if ty.is_numeric() => bind_number(env, scope, arg, Wanted::Double)?,
         _ => bind_expr(env, scope, arg)?,
     };
+    let cannot_be = match ty.kind {
+        TypeKind::BigInt if ty.unsigned => Some("cast_as_unsigned"),
+        TypeKind::BigInt => Some("cast_as_signed"),
+        TypeKind::Year => Some("cast_as_year"),
+        _ => None,
+    };
+    if let Some(operation) = cannot_be {
+        func::refuse_geometries([&arg.ty], operation)?;
+    }
     parameter::cast_as_moment(env, written, &mut arg, &ty);
     if data_type.length.is_none() && ty.is_string() {
         let mut length = cast_length(&arg.ty);

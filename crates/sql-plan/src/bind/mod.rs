@@ -1,16 +1,16 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean), `clause` (where they stand) and `aliases` (those of the select list),
-//! `literal`, `expr`, `compare` and `numbers` (its operands), `text_numbers` (in calculations), `call`, `parameter` and
-//! `chosen` (as its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key parts), `fulltext`
-//! (MATCH), `default` (of a column), `subquery` (expressions) · `from` (tables and joins), `partitions` (PARTITION
-//! (…)), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and `dependencies` (functional),
-//! `window`, `frame`, `order`, `computed` (generated columns in place of what they compute), `query`, `block`,
-//! `recursive` (query blocks, set operations, recursive queries) · `view`, `merged` (views that rows are changed
-//! through), `qualify` (queries with their names written out) and `print` (views, and expressions as text) · `rights`
-//! (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as written) · `errors` (MySQL's
-//! texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
-//! implements [`Names`].
+//! `literal`, `expr`, `compare`, `like` and `numbers` (its operands), `text_numbers` (in calculations), `call`,
+//! `parameter` and `chosen` (as its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key
+//! parts), `fulltext` (MATCH), `default` (of a column), `subquery` (expressions) · `from` (tables and joins),
+//! `partitions` (PARTITION (…)), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and
+//! `dependencies` (functional), `window`, `frame`, `order`, `computed` (generated columns in place of what they
+//! compute), `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view`, `merged`
+//! (views that rows are changed through), `qualify` (queries with their names written out) and `print` (views, and
+//! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns,
+//! as written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute
+//! what goes out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -37,6 +37,7 @@ mod group;
 mod hint;
 pub mod json;
 mod json_table;
+mod like;
 mod literal;
 mod locks;
 mod merged;

@@ -7,7 +7,7 @@
 
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
-use esker_types::{SqlResult, SqlType, TypeKind};
+use esker_types::{SqlResult, SqlType, TypeKind, func};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -310,6 +310,9 @@ fn bind_compare(
             coer: column.coercibility,
             ..Expr::column(0, column.ty.clone())
         };
+        if left.len() == 1 && op.is_order() {
+            func::refuse_geometries([&l.ty, &right.ty], op.text())?;
+        }
         kinds.push(compare::kind_of(l, &right, "=")?);
     }
     let nullable = left.iter().any(|l| l.ty.nullable)

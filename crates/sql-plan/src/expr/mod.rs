@@ -65,6 +65,11 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
+    /// Does it ask which of the two comes first?
+    pub fn is_order(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge)
+    }
+
     /// The operator with its operands exchanged.
     pub fn flip(self) -> Self {
         match self {

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use super::call::{Call, int, is_int};
 use super::merge::{argument, convert, merge_types};
 use super::ret::{compared_in, int_never_null, text_chars};
-use super::{ANY_ARGS, ArgType, FuncDef, LAZY, PURE, RetCtx, Signature, TOTAL, def};
+use super::{ANY_ARGS, ArgType, CALCULATION, FuncDef, LAZY, RetCtx, Signature, TOTAL, def};
 use crate::cast;
 use crate::cmp::{self, CmpKind, Operand};
 use crate::error::SqlResult;
@@ -26,8 +26,8 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("ifnull", 2, 2, LAZY, ret_coalesce, coalesce),
     def("coalesce", 1, ANY_ARGS, LAZY, ret_coalesce, coalesce),
     def("nullif", 2, 2, TOTAL, ret_nullif, nullif),
-    def("greatest", 2, ANY_ARGS, PURE, ret_greatest, greatest),
-    def("least", 2, ANY_ARGS, PURE, ret_least, least),
+    def("greatest", 2, ANY_ARGS, CALCULATION, ret_greatest, greatest),
+    def("least", 2, ANY_ARGS, CALCULATION, ret_least, least),
     def(
         "interval",
         2,

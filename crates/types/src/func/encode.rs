@@ -8,7 +8,7 @@ use super::call::{Call, int, string};
 use super::ret::{
     binary, check_convertible, collation_of, int as ret_int, string_type, text, text_chars,
 };
-use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
+use super::{ArgType, CALCULATION, FuncDef, PURE, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::collation::{Coercibility, Collation};
 use crate::ctx::Work;
 use crate::error::SqlResult;
@@ -22,9 +22,9 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("unhex", 1, 1, PURE, ret_unhex, unhex),
     def("to_base64", 1, 1, PURE, ret_to_base64, to_base64),
     def("from_base64", 1, 1, PURE, ret_from_base64, from_base64),
-    def("bin", 1, 1, PURE, text::<65>, bin),
-    def("oct", 1, 1, PURE, text::<65>, oct),
-    def("conv", 3, 3, PURE, text::<65>, conv),
+    def("bin", 1, 1, CALCULATION, text::<65>, bin),
+    def("oct", 1, 1, CALCULATION, text::<65>, oct),
+    def("conv", 3, 3, CALCULATION, text::<65>, conv),
     def("quote", 1, 1, TOTAL, ret_quote, quote),
     def("soundex", 1, 1, PURE, ret_soundex, soundex),
     def("export_set", 3, 5, PURE, ret_export_set, export_set),

@@ -6,7 +6,7 @@
 
 use super::call::{Call, int, is_int};
 use super::ret::{any_nullable, const_int, double, double_like, double_null, int as ret_int};
-use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
+use super::{ArgType, CALCULATION, FuncDef, FuncFlags, PURE, RetCtx, SESSION, Signature, def};
 use crate::arith::{self, ArithFacts, BinOp};
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult};
@@ -14,35 +14,38 @@ use crate::errors;
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::value::Value;
 
+/// A function of a number and of what it gave before.
+const SEEDED: FuncFlags = SESSION.with(FuncFlags::COMPUTES);
+
 pub(super) const DEFS: &[FuncDef] = &[
-    def("abs", 1, 1, PURE, ret_same_number, abs),
-    def("ceil", 1, 1, PURE, ret_whole, ceil),
-    def("ceiling", 1, 1, PURE, ret_whole, ceil),
-    def("floor", 1, 1, PURE, ret_whole, floor),
-    def("round", 1, 2, PURE, ret_round, round),
-    def("truncate", 2, 2, PURE, ret_truncate, truncate),
-    def("sign", 1, 1, PURE, ret_int::<21>, sign),
-    def("mod", 2, 2, PURE, ret_mod, modulo),
+    def("abs", 1, 1, CALCULATION, ret_same_number, abs),
+    def("ceil", 1, 1, CALCULATION, ret_whole, ceil),
+    def("ceiling", 1, 1, CALCULATION, ret_whole, ceil),
+    def("floor", 1, 1, CALCULATION, ret_whole, floor),
+    def("round", 1, 2, CALCULATION, ret_round, round),
+    def("truncate", 2, 2, CALCULATION, ret_truncate, truncate),
+    def("sign", 1, 1, CALCULATION, ret_int::<21>, sign),
+    def("mod", 2, 2, CALCULATION, ret_mod, modulo),
     def("pi", 0, 0, PURE, ret_pi, pi),
-    def("pow", 2, 2, PURE, double_null, pow),
-    def("power", 2, 2, PURE, double_null, pow),
-    def("sqrt", 1, 1, PURE, double_null, sqrt),
-    def("exp", 1, 1, PURE, double_null, exp),
-    def("ln", 1, 1, PURE, double_null, ln),
-    def("log", 1, 2, PURE, double_null, log),
-    def("log2", 1, 1, PURE, double_null, log2),
-    def("log10", 1, 1, PURE, double_null, log10),
-    def("sin", 1, 1, PURE, double_null, sin),
-    def("cos", 1, 1, PURE, double_null, cos),
-    def("tan", 1, 1, PURE, double_null, tan),
-    def("cot", 1, 1, PURE, double_null, cot),
-    def("asin", 1, 1, PURE, double_null, asin),
-    def("acos", 1, 1, PURE, double_null, acos),
-    def("atan", 1, 2, PURE, double_null, atan),
-    def("atan2", 1, 2, PURE, double_null, atan),
-    def("degrees", 1, 1, PURE, double, degrees),
-    def("radians", 1, 1, PURE, double, radians),
-    def("rand", 0, 1, SESSION, ret_rand, rand),
+    def("pow", 2, 2, CALCULATION, double_null, pow),
+    def("power", 2, 2, CALCULATION, double_null, pow),
+    def("sqrt", 1, 1, CALCULATION, double_null, sqrt),
+    def("exp", 1, 1, CALCULATION, double_null, exp),
+    def("ln", 1, 1, CALCULATION, double_null, ln),
+    def("log", 1, 2, CALCULATION, double_null, log),
+    def("log2", 1, 1, CALCULATION, double_null, log2),
+    def("log10", 1, 1, CALCULATION, double_null, log10),
+    def("sin", 1, 1, CALCULATION, double_null, sin),
+    def("cos", 1, 1, CALCULATION, double_null, cos),
+    def("tan", 1, 1, CALCULATION, double_null, tan),
+    def("cot", 1, 1, CALCULATION, double_null, cot),
+    def("asin", 1, 1, CALCULATION, double_null, asin),
+    def("acos", 1, 1, CALCULATION, double_null, acos),
+    def("atan", 1, 2, CALCULATION, double_null, atan),
+    def("atan2", 1, 2, CALCULATION, double_null, atan),
+    def("degrees", 1, 1, CALCULATION, double, degrees),
+    def("radians", 1, 1, CALCULATION, double, radians),
+    def("rand", 0, 1, SEEDED, ret_rand, rand),
     def("bit_count", 1, 1, PURE, ret_int::<21>, bit_count),
 ];
 

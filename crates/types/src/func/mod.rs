@@ -65,7 +65,7 @@ pub const ANY_ARGS: u8 = 255;
 
 /// Properties of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FuncFlags(pub u8);
+pub struct FuncFlags(pub u16);
 
 impl FuncFlags {
     /// No flags.
@@ -87,6 +87,8 @@ impl FuncFlags {
     pub const ODD_ARGS: Self = Self(64);
     /// The number of arguments must be even (pairs).
     pub const EVEN_ARGS: Self = Self(128);
+    /// It computes with its arguments: a geometry among them is error 1210.
+    pub const COMPUTES: Self = Self(256);
 
     /// Are all bits of `other` set?
     pub const fn has(self, other: Self) -> bool {
@@ -103,6 +105,8 @@ impl FuncFlags {
 const PURE: FuncFlags = FuncFlags::DETERMINISTIC.with(FuncFlags::NULL_IN_NULL_OUT);
 /// A function of its arguments alone that looks at NULL itself.
 const TOTAL: FuncFlags = FuncFlags::DETERMINISTIC;
+/// A calculation with its arguments alone.
+const CALCULATION: FuncFlags = PURE.with(FuncFlags::COMPUTES);
 /// The same of something and pairs.
 const TOTAL_ODD: FuncFlags = TOTAL.with(FuncFlags::ODD_ARGS);
 /// The same of pairs.
@@ -243,6 +247,9 @@ impl FuncDef {
         if !self.accepts(args.len()) {
             return Err(errors::wrong_parameter_count(self.name));
         }
+        if self.flags.has(FuncFlags::COMPUTES) {
+            refuse_geometries(args.iter().map(|a| &a.ty), told_name(self.name))?;
+        }
         (self.ret)(args, ctx)
     }
 
@@ -260,6 +267,33 @@ impl FuncDef {
             }
         }
         (self.eval)(&Call { ctx, args, types })
+    }
+}
+
+/// What computes or orders has no use for a geometry.
+///
+/// # Errors
+/// 1210
+pub fn refuse_geometries<'a>(
+    types: impl IntoIterator<Item = &'a SqlType>,
+    operation: &str,
+) -> SqlResult<()> {
+    let mut types = types.into_iter();
+    match types.any(|ty| matches!(ty.kind, TypeKind::Geometry(_))) {
+        true => Err(errors::wrong_arguments(operation)),
+        false => Ok(()),
+    }
+}
+
+/// The name that error 1210 tells of a function that has several.
+fn told_name(name: &'static str) -> &'static str {
+    match name {
+        "atan2" => "atan",
+        "bin" | "oct" => "conv",
+        "ceil" => "ceiling",
+        "mod" => "%",
+        "power" => "pow",
+        name => name,
     }
 }
 

@@ -7,12 +7,19 @@
 use super::call::{Call, string};
 use super::math::round_double;
 use super::ret::{string_type, text_chars};
-use super::{ArgType, FuncDef, RetCtx, Signature, TOTAL, def};
+use super::{ArgType, FuncDef, FuncFlags, RetCtx, Signature, TOTAL, def};
 use crate::error::SqlResult;
 use crate::sqltype::TypeKind;
 use crate::value::Value;
 
-pub(super) const DEFS: &[FuncDef] = &[def("format", 2, 3, TOTAL, ret_format, format)];
+pub(super) const DEFS: &[FuncDef] = &[def(
+    "format",
+    2,
+    3,
+    TOTAL.with(FuncFlags::COMPUTES),
+    ret_format,
+    format,
+)];
 
 /// Most decimals FORMAT writes.
 const MAX_DECIMALS: i128 = 30;

@@ -23,7 +23,7 @@ mod tests;
 
 use std::any::Any;
 
-use super::{ArgType, RetCtx, RetFn, Signature};
+use super::{ArgType, RetCtx, RetFn, Signature, refuse_geometries};
 use crate::collation::Collation;
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
@@ -119,6 +119,18 @@ pub struct AggDef {
     new: fn(&AggTypes) -> Box<dyn AggState>,
 }
 
+/// Of an aggregate that takes no geometries, the name that error 1210 tells.
+fn told_of_geometries(name: &'static str) -> Option<&'static str> {
+    match name {
+        "std" | "stddev" | "stddev_pop" => Some("std"),
+        "variance" | "var_pop" => Some("variance"),
+        "sum" | "avg" | "stddev_samp" | "var_samp" | "json_arrayagg" | "json_objectagg" => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
 impl AggDef {
     /// Type checks a call; error 1582 for a wrong number of arguments.
     pub fn bind(&self, args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -126,6 +138,9 @@ impl AggDef {
         let n = args.len();
         if n < usize::from(self.min_args) || !(no_limit || n <= usize::from(self.max_args)) {
             return Err(errors::wrong_parameter_count(self.name));
+        }
+        if let Some(told) = told_of_geometries(self.name) {
+            refuse_geometries(args.iter().map(|a| &a.ty), told)?;
         }
         (self.ret)(args, ctx)
     }

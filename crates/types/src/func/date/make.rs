@@ -10,7 +10,7 @@ use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::{Call, int, string};
 use crate::func::ret::{int as ret_int, text};
-use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
+use crate::func::{ArgType, CALCULATION, FuncDef, PURE, RetCtx, Signature, def};
 use crate::sqltype::TypeKind;
 use crate::temporal::calendar::{day_number_of, from_day_number};
 use crate::temporal::{MAX_FSP, MICROS_PER_SEC, Time};
@@ -24,7 +24,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     def("maketime", 3, 3, PURE, ret_maketime, maketime),
     def("sec_to_time", 1, 1, PURE, ret_sec_to_time, sec_to_time),
     def("period_add", 2, 2, PURE, ret_int::<21>, period_add),
-    def("period_diff", 2, 2, PURE, ret_int::<21>, period_diff),
+    def("period_diff", 2, 2, CALCULATION, ret_int::<21>, period_diff),
     def("get_format", 2, 2, PURE, text::<17>, get_format),
 ];
 

@@ -10,7 +10,7 @@ use super::{is_fixed_real, temporal, time_fraction};
 use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
-use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
+use crate::func::{ArgType, FuncDef, PURE, RetCtx, Signature, def, refuse_geometries};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{
     DateTime, Interval, IntervalUnit, MAX_FSP, MICROS_PER_SEC, ParsedKind, Time,
@@ -66,6 +66,7 @@ fn ret_add<const N: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signatur
 }
 
 fn added_type(u: IntervalUnit, date: &ArgType, n: &ArgType, ctx: &RetCtx) -> SqlResult<Signature> {
+    refuse_geometries([&date.ty, &n.ty], "date_add_interval")?;
     let of_unit = match u {
         IntervalUnit::Second => match n.ty.kind {
             TypeKind::Decimal => n.ty.decimals,

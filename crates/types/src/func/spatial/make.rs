@@ -11,7 +11,7 @@ use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::Call;
 use crate::func::ret::binary;
-use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, def};
+use crate::func::{ANY_ARGS, ArgType, CALCULATION, FuncDef, PURE, RetCtx, Signature, def};
 use crate::geometry::{Coord, Geometry, Shape, Spatial, is_ring, wkb, wkt};
 use crate::sqltype::TypeKind;
 use crate::value::Value;
@@ -88,7 +88,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     bytes!("st_multipolygonfromwkb", POLYGONS),
     bytes!("st_geomcollfromwkb", COLLECTION),
     bytes!("st_geometrycollectionfromwkb", COLLECTION),
-    def("point", 2, 2, PURE, ret_shape::<POINT>, point),
+    def("point", 2, 2, CALCULATION, ret_shape::<POINT>, point),
     parts!("linestring", 1, LINE),
     parts!("polygon", 1, POLYGON),
     parts!("multipoint", 1, POINTS),
