@@ -1,7 +1,8 @@
 //! Expressions that a stored table computes already: conditions and ORDER BY read the generated column instead, so
 //! that its index serves them.
 //!
-//! Neighbours: `select` and the search of UPDATE and DELETE come here when a block's clauses are bound.
+//! Neighbours: `select` and the search of UPDATE and DELETE come here when a block's clauses are bound; `group` asks
+//! what generated columns are determined by.
 //! **Invariants**
 //! - Only columns that an index has are put in: otherwise nothing would be won.
 //! - The column's type compares as the expression's does: the way two operands compare was decided before.
@@ -97,6 +98,74 @@ pub(super) fn bind_alone(
     own.slots = RefCell::new(slots.collect());
     alone.add_table(own);
     bind_expr(env, &alone, expr)
+}
+
+/// A generated column that a block reads, and the columns that determine it.
+pub(super) struct Computation {
+    /// Its table.
+    pub table: usize,
+    /// Its slot.
+    pub slot: u32,
+    /// Slots of the columns that it is computed from.
+    pub from: Vec<u32>,
+}
+
+/// The generated columns among those that the block reads, where it reads what they are computed from, too.
+///
+/// # Errors
+/// Of a stored expression that cannot be read.
+pub(super) fn computations(
+    env: &BindEnv<'_>,
+    tables: &[ScopeTable],
+) -> SqlResult<Vec<Computation>> {
+    let mut found = Vec::new();
+    for (nth, table) in tables.iter().enumerate() {
+        let Some(def) = table.base_def() else {
+            continue;
+        };
+        let slots = table.slots.borrow().clone();
+        for (col, slot) in slots.iter().enumerate() {
+            let mut from = Vec::new();
+            if let Some(slot) = slot
+                && def.columns[col].generated.is_some()
+                && collect_read(env, table, def, col, &mut from)?
+            {
+                found.push(Computation {
+                    table: nth,
+                    slot: *slot,
+                    from,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Collects the slots that a generated column is computed from; false where the block does not read one.
+fn collect_read(
+    env: &BindEnv<'_>,
+    table: &ScopeTable,
+    def: &Arc<TableDef>,
+    col: usize,
+    from: &mut Vec<u32>,
+) -> SqlResult<bool> {
+    let Some(generated) = &def.columns[col].generated else {
+        return Ok(false);
+    };
+    let expr = bind_alone(env, table, def, &parse_expression(&generated.text)?)?;
+    let mut read = Vec::new();
+    expr.slots(&mut |slot| read.push(slot));
+    for slot in read {
+        match slot.checked_sub(UNREAD) {
+            None => from.push(slot),
+            // Columns that it is computed from were defined before it, so this ends.
+            Some(unread) if !collect_read(env, table, def, unread as usize, from)? => {
+                return Ok(false);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(true)
 }
 
 /// Do values of the two types compare alike with whatever they meet?

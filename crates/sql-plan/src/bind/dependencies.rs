@@ -2,8 +2,9 @@
 //!
 //! ONLY_FULL_GROUP_BY asks. The rules are MySQL's ("Detection of Functional Dependence" in its manual; the theory is in
 //! H. Darwen, "The Role of Functional Dependence in Query Decomposition"): a unique key determines its row, an equality
-//! in WHERE or in the ON of an inner join its other side, the ON of an outer join what it sets equal in the optional
-//! table, and the columns of a derived table or view what their expressions determine.
+//! in WHERE or in the ON of an inner join its other side, what a generated column is computed from that column, the ON
+//! of an outer join what it sets equal in the optional table, and the columns of a derived table or view what their
+//! expressions determine.
 //!
 //! Dependencies are rules between nodes ("if all of these are known, so are those"), and what is known is their
 //! closure. A node is a slot of the block's row or of a derived table's, the row of a table, or the *presence* of the
@@ -13,9 +14,11 @@
 
 use std::collections::HashSet;
 
+use super::BindEnv;
 use super::block::{Block, Body, GroupBy, JoinNode, JoinType};
+use super::computed::computations;
 use super::scope::{ScopeTable, TableKind};
-use crate::expr::{Cmp, CmpOp, Expr, ExprKind, Test, fold};
+use crate::expr::{Cmp, CmpOp, Expr, ExprKind, SubqueryForm, Test, fold};
 
 /// Where rows come from before grouping.
 #[derive(Clone, Copy)]
@@ -36,8 +39,14 @@ impl<'a> Source<'a> {
 }
 
 /// The slots among `0..width` that have one value in all rows in which those of `known` have one.
-pub(super) fn determined(source: Source<'_>, width: u32, known: HashSet<u32>) -> HashSet<u32> {
+pub(super) fn determined(
+    env: &BindEnv<'_>,
+    source: Source<'_>,
+    width: u32,
+    known: HashSet<u32>,
+) -> HashSet<u32> {
     let mut rules = Rules {
+        env,
         rules: Vec::new(),
         next: width,
     };
@@ -80,12 +89,13 @@ struct Optional {
     slots: HashSet<u32>,
 }
 
-struct Rules {
+struct Rules<'e> {
+    env: &'e BindEnv<'e>,
     rules: Vec<Rule>,
     next: Node,
 }
 
-impl Rules {
+impl Rules<'_> {
     fn fresh(&mut self, count: u32) -> Node {
         let first = self.next;
         self.next += count;
@@ -134,6 +144,14 @@ impl Rules {
         for (nth, table) in source.tables.iter().enumerate() {
             let row = first + nth as u32;
             self.add_table(table, frame, row, presences[nth], &not_null);
+        }
+        // A stored expression that cannot be read determines nothing.
+        for column in computations(self.env, source.tables).unwrap_or_default() {
+            let from = column.from.iter().map(|slot| frame.node(*slot));
+            self.add(
+                from.chain(presences[column.table]),
+                [frame.node(column.slot)],
+            );
         }
         row
     }
@@ -414,15 +432,39 @@ fn collect_present(join: &JoinNode, tables: &[ScopeTable], out: &mut HashSet<u32
 fn collect_not_null(cond: &Expr, out: &mut HashSet<u32>) {
     match &cond.kind {
         ExprKind::And(conds) => conds.iter().for_each(|cond| collect_not_null(cond, out)),
-        ExprKind::Cmp(cmp) if cmp.op != CmpOp::NullSafeEq => {
-            out.extend(cmp.left.as_column());
-            out.extend(cmp.right.as_column());
+        ExprKind::Is { arg, test, negated } if (*test == Test::Null) == *negated => {
+            collect_strict(arg, out);
         }
-        ExprKind::Is {
-            arg,
-            test: Test::Null,
-            negated: true,
-        } => out.extend(arg.as_column()),
+        ExprKind::Subquery(query) => {
+            if let SubqueryForm::Compare { left, op, all, .. } = &query.form
+                && *op != CmpOp::NullSafeEq
+                && !all
+            {
+                left.iter().for_each(|operand| collect_strict(operand, out));
+            }
+        }
+        _ => collect_strict(cond, out),
+    }
+}
+
+/// Columns that are not NULL where the expression is not.
+fn collect_strict(e: &Expr, out: &mut HashSet<u32>) {
+    match &e.kind {
+        ExprKind::Column(slot) => _ = out.insert(*slot),
+        ExprKind::Cmp(cmp) if cmp.op != CmpOp::NullSafeEq => {
+            collect_strict(&cmp.left, out);
+            collect_strict(&cmp.right, out);
+        }
+        ExprKind::Between(between) => collect_strict(&between.arg, out),
+        ExprKind::InList(list) => collect_strict(&list.arg, out),
+        ExprKind::Like(like) => collect_strict(&like.text, out),
+        ExprKind::Arith(arith) => arith.args.iter().for_each(|arg| collect_strict(arg, out)),
+        ExprKind::Unary(unary) => collect_strict(&unary.arg, out),
+        ExprKind::Not(arg)
+        | ExprKind::Cast(arg, _)
+        | ExprKind::Convert(arg)
+        | ExprKind::Recollate(arg)
+        | ExprKind::Number(arg, _) => collect_strict(arg, out),
         _ => {}
     }
 }

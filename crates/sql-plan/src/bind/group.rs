@@ -74,7 +74,7 @@ pub(super) fn apply(
         clauses.order.clear();
     }
     if strict {
-        check_full(clauses, &keys, rollup, &aggs, explicit)?;
+        check_full(env, clauses, &keys, rollup, &aggs, explicit)?;
         if clauses.distinct && explicit && (rollup || !selects_all(clauses, &keys)) {
             check_distinct_order(clauses, &aggs)?;
         }
@@ -317,13 +317,14 @@ fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()>
 
 /// Every column read after grouping must be determined by the keys (1055, 1140).
 fn check_full(
+    env: &BindEnv<'_>,
     clauses: &Clauses<'_, '_>,
     keys: &[Expr],
     rollup: bool,
     aggs: &[AggCall],
     explicit: bool,
 ) -> SqlResult<()> {
-    let mut determined = determined_slots(clauses, keys, rollup);
+    let mut determined = determined_slots(env, clauses, keys, rollup);
     determined.extend(aggs.iter().map(|agg| agg.slot));
     let check = |e: &Expr, parts: &[Expr], nth: usize, clause: &str| -> SqlResult<()> {
         let mut free = first_free(e, parts, &determined);
@@ -401,7 +402,12 @@ fn qualified(scope: &Scope<'_>, slot: u32) -> String {
 }
 
 /// Slots whose value is the same for all rows of a group.
-fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr], rollup: bool) -> HashSet<u32> {
+fn determined_slots(
+    env: &BindEnv<'_>,
+    clauses: &Clauses<'_, '_>,
+    keys: &[Expr],
+    rollup: bool,
+) -> HashSet<u32> {
     let known: HashSet<u32> = keys.iter().filter_map(Expr::as_column).collect();
     if rollup {
         // In the rows of sums keys are NULL, and determine nothing.
@@ -412,7 +418,7 @@ fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr], rollup: bool) -> H
         join: clauses.join,
         filter: clauses.filter,
     };
-    dependencies::determined(source, clauses.scope.width(), known)
+    dependencies::determined(env, source, clauses.scope.width(), known)
 }
 
 /// Does every group have a row of its own in the result? DISTINCT changes nothing then.
