@@ -47,12 +47,16 @@ pub(super) struct Parser<'a> {
     pub(super) height: u32,
     /// INTO may follow the select list here.
     pub(super) into_ok: bool,
+    /// The next parenthesis begins the statement: INTO may stand before its end.
+    pub(super) is_leading: bool,
     /// The next SELECT is the first one of the statement's own query.
     pub(super) is_outermost: bool,
     /// An error that MySQL finds only after the whole statement proved to be well-formed.
     pub(super) deferred: Option<SqlError>,
     /// INTO found before FROM.
     pub(super) early_into: Option<super::ast::Into>,
+    /// Where that ended.
+    pub(super) into_end: usize,
     /// Parts of the text that the binary log does not get: clauses about waiting.
     pub(super) unlogged: Vec<Span>,
     /// Where the text names accounts.
@@ -105,9 +109,11 @@ impl<'a> Parser<'a> {
             depth: 0,
             height: 0,
             into_ok: false,
+            is_leading: false,
             is_outermost: false,
             deferred: None,
             early_into: None,
+            into_end: 0,
             unlogged: Vec::new(),
             accounts: AccountPlaces::default(),
             places: None,

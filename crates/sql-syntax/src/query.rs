@@ -38,21 +38,31 @@ impl Parser<'_> {
     pub(super) fn query_statement(&mut self) -> SqlResult<Query> {
         let with = self.opt_with()?;
         self.into_ok = true;
+        self.is_leading = with.is_none();
         self.is_outermost = true;
         let mut query = self.query_after_with(with)?;
         self.into_ok = false;
+        self.into_behind(&mut query)?;
         query.into = self.early_into.take();
-        if query.into.is_none() && self.eat_kw(Kw::INTO) {
-            query.into = Some(self.target_of_into()?);
-            let locking = self.locking()?;
-            if !locking.is_empty() {
-                self.deprecate(Deprecation::InnerInto);
-            }
-            query.locking.extend(locking);
-        } else if self.at(Kw::INTO) {
+        Ok(query)
+    }
+
+    /// INTO behind the query that is the statement.
+    fn into_behind(&mut self, query: &mut Query) -> SqlResult<()> {
+        if !self.at(Kw::INTO) {
+            return Ok(());
+        }
+        if self.early_into.is_some() {
             return Err(errors::second_into());
         }
-        Ok(query)
+        self.advance();
+        self.early_into = Some(self.target_of_into()?);
+        let locking = self.locking()?;
+        if !locking.is_empty() {
+            self.deprecate(Deprecation::InnerInto);
+        }
+        query.locking.extend(locking);
+        Ok(())
     }
 
     /// A query embedded without parentheses: INSERT … SELECT, CREATE VIEW.
@@ -92,6 +102,19 @@ impl Parser<'_> {
         self.height = self.height.max(outer.0);
         self.into_ok = outer.1;
         Ok(Box::new(query))
+    }
+
+    /// The same as an operand: of a statement it may have the INTO of that.
+    fn query_of_operand(&mut self) -> SqlResult<Query> {
+        if !self.into_ok {
+            return Ok(*self.query_in_paren()?);
+        }
+        let outer = std::mem::take(&mut self.height);
+        let with = self.opt_with()?;
+        self.is_leading &= with.is_none();
+        let query = self.query_after_with(with)?;
+        self.height = self.height.max(outer);
+        Ok(query)
     }
 
     /// Continues a query whose first operand was a parenthesised one.
@@ -140,11 +163,14 @@ impl Parser<'_> {
         };
         let first = self.intersections(first)?;
         let mut rest = Vec::new();
-        // Queries inside of this one may have them.
-        if self.into_ok && self.early_into.is_some() {
-            self.refuse_into(&[Kw::UNION, Kw::EXCEPT, Kw::INTERSECT])?;
-        }
-        while let Some(kw) = self.eat_any(&[Kw::UNION, Kw::EXCEPT]) {
+        loop {
+            // Queries inside of this one may have them.
+            if self.into_ok && self.early_into.is_some() {
+                self.refuse_into(&[Kw::UNION, Kw::EXCEPT, Kw::INTERSECT])?;
+            }
+            let Some(kw) = self.eat_any(&[Kw::UNION, Kw::EXCEPT]) else {
+                break;
+            };
             let op = if kw == Kw::UNION {
                 SetOp::Union
             } else {
@@ -154,6 +180,10 @@ impl Parser<'_> {
             let right = self.query_operand()?;
             let right = self.intersections(right)?;
             rest.push(SetOpStep { op, all, right });
+        }
+        let is_inner = !rest.is_empty() && self.prev_end != self.into_end;
+        if self.into_ok && self.early_into.is_some() && is_inner {
+            self.deprecate(Deprecation::InnerInto);
         }
         Ok(join_steps(first, rest))
     }
@@ -177,18 +207,24 @@ impl Parser<'_> {
     }
 
     fn query_operand(&mut self) -> SqlResult<QueryBody> {
+        let is_leading = std::mem::take(&mut self.is_leading);
         if self.is(Tok::LParen) {
             return self.nested(|p| {
                 p.advance();
-                let query = match p.is(Tok::LParen) {
+                p.is_leading = is_leading;
+                let mut query = match p.is(Tok::LParen) {
                     true => {
                         let first = p.query_operand()?;
                         let body = p.set_operations(Some(first))?;
                         p.query_tail(None, body)?
                     }
-                    false if p.at_query_start() => *p.query_in_paren()?,
+                    false if p.at_query_start() => p.query_of_operand()?,
                     false => return p.fail(),
                 };
+                match is_leading {
+                    true => p.into_behind(&mut query)?,
+                    false => p.refuse_into(&[Kw::INTO])?,
+                }
                 p.expect(Tok::RParen)?;
                 Ok(operand(query))
             });
@@ -289,6 +325,7 @@ impl Parser<'_> {
         select.items = self.select_items()?;
         if self.into_ok && self.early_into.is_none() && self.eat_kw(Kw::INTO) {
             self.early_into = Some(self.target_of_into()?);
+            self.into_end = self.prev_end;
         }
         if self.eat_kw(Kw::FROM) && !self.eat_kw(Kw::DUAL) {
             select.from = self.list(Self::table_reference)?;
