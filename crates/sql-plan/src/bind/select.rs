@@ -297,12 +297,26 @@ fn name_of(text: &str) -> Arc<str> {
     }
 }
 
-/// What is left of an alias that is too long, with MySQL's words for it.
+/// What is left of an alias that begins with spaces or is too long, with MySQL's words for it.
 fn cut_alias(env: &BindEnv<'_>, alias: &ast::Ident) -> Option<ast::Ident> {
-    let (end, _) = alias.text.char_indices().nth(MAX_NAME_CHARS)?;
-    let text = format!("Leading spaces are removed from name '{}'", alias.text);
-    env.ctx.warn(Level::Warning, 1466, text);
-    Some(ast::Ident::new(&alias.text[..end]))
+    let is_blank = |c: char| c.is_ascii() && !c.is_ascii_graphic();
+    let written = alias.text.trim_start_matches(is_blank);
+    let kept = match written.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => &written[..end],
+        None => written,
+    };
+    if kept.len() == alias.text.len() {
+        return None;
+    }
+    let (code, text) = match kept.is_empty() {
+        true => (1474, format!("Name '{}' has become ''", alias.text)),
+        false => (
+            1466,
+            format!("Leading spaces are removed from name '{}'", alias.text),
+        ),
+    };
+    env.ctx.warn(Level::Warning, code, text);
+    Some(ast::Ident::new(kept))
 }
 
 /// Binds the select list.
