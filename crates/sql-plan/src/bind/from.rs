@@ -290,7 +290,9 @@ fn check_hints(
     alias: Option<&str>,
 ) -> SqlResult<()> {
     for index in hints.iter().flat_map(|h| &h.indexes) {
-        if def.index_position(&index.text).is_none() {
+        // A hint finds no index that is invisible.
+        let found = def.index_position(&index.text);
+        if found.is_none_or(|at| def.indexes[at].invisible) {
             return Err(errors::unknown_key(&index.text, alias.unwrap_or(&def.name)));
         }
     }
@@ -413,10 +415,15 @@ fn bind_join(
     });
     scope.unseen.set(unseen);
     let right = right?;
+    let is_merging = join.natural || matches!(join.on, Some(ast::JoinOn::Using(_)));
     let common = match (&join.on, join.natural) {
         (_, true) => natural_columns(scope, &left.names, &right.names)?,
         (Some(ast::JoinOn::Using(names)), _) => {
-            using_columns(scope, &left.names, &right.names, names)?
+            let common = using_columns(scope, &left.names, &right.names, names)?;
+            scope
+                .in_using
+                .extend(common.iter().flat_map(|(l, r)| [l, r]));
+            common
         }
         _ => Vec::new(),
     };
@@ -456,7 +463,7 @@ fn bind_join(
         &left.names,
         &right.names,
         &common,
-        join.kind == ast::JoinKind::Right,
+        join.kind == ast::JoinKind::Right && is_merging,
     );
     let (first, end) = (left.first, right.end);
     let (kind, outer, inner) = match join.kind {
@@ -564,7 +571,7 @@ fn one_of(scope: &Scope<'_>, side: &[ColumnAt], name: &str) -> SqlResult<Option<
     }
 }
 
-/// Visible columns of a join: common ones first, once.
+/// Visible columns of a join: common ones first, once. `right_wins`: the right operand's come first.
 pub(super) fn joined_names(
     left: &[ColumnAt],
     right: &[ColumnAt],
@@ -574,7 +581,6 @@ pub(super) fn joined_names(
     let mut names: Vec<ColumnAt> = Vec::new();
     // Common columns are the preserved operand's and come in its order, and so do, with USING or
     // NATURAL, its other columns before the second operand's.
-    let right_wins = right_wins && !common.is_empty();
     let (first, second) = if right_wins {
         (right, left)
     } else {

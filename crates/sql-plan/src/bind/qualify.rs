@@ -355,19 +355,22 @@ fn write_stars(scope: &Scope<'_>, select: &mut ast::Select, place: Place) {
                 });
                 continue;
             }
-            SelectItem::Wildcard => scope.names.clone(),
+            SelectItem::Wildcard => {
+                let names = scope.names.iter().copied();
+                names.filter(|at| scope.is_in_star(*at)).collect()
+            }
             SelectItem::TableWildcard { schema, table } => {
                 let is_it = |t: &usize| scope.tables[*t].is_named(schema.as_ref(), table);
                 let tables = (0..scope.tables.len()).filter(is_it);
                 let columns = |table: usize| {
-                    let count = scope.tables[table].columns.len();
-                    (0..count).map(move |column| ColumnAt { table, column })
+                    let columns = scope.tables[table].columns.iter().enumerate();
+                    let seen = columns.filter(|(_, column)| !column.invisible);
+                    seen.map(move |(column, _)| ColumnAt { table, column })
                 };
                 tables.flat_map(columns).collect()
             }
         };
-        let seen = columns.iter().filter(|at| !scope.column_at(**at).invisible);
-        items.extend(seen.map(|at| SelectItem::Expr {
+        items.extend(columns.iter().map(|at| SelectItem::Expr {
             expr: ast::Expr::Column(reference(scope, *at)),
             alias: None,
             text: (*scope.column_at(*at).name).into(),
@@ -497,6 +500,7 @@ fn in_join(
     };
     common.sort_by_key(|(l, _)| left.names.iter().position(|n| n == l));
     let right_wins = join.kind == ast::JoinKind::Right;
+    let is_merging = join.natural || matches!(join.on, Some(ast::JoinOn::Using(_)));
     match &mut join.on {
         Some(ast::JoinOn::On(on)) => {
             let mut names = left.names.clone();
@@ -515,7 +519,7 @@ fn in_join(
         join.kind = ast::JoinKind::Left;
         std::mem::swap(&mut join.left, &mut join.right);
     }
-    Ok(beside(left, right, &common, right_wins))
+    Ok(beside(left, right, &common, right_wins && is_merging))
 }
 
 /// The condition that NATURAL or USING stands for.

@@ -183,6 +183,8 @@ pub struct Scope<'p> {
     pub(super) refused: Option<RefCell<Option<SqlError>>>,
     /// Conditions on the rows of such views, which belong to WHERE.
     pub view_conditions: Vec<Expr>,
+    /// Columns that USING names: `*` has them even if they are invisible.
+    pub(super) in_using: Vec<ColumnAt>,
     /// While the side of an outer join is bound that may become NULL.
     pub(crate) is_nulled: Cell<bool>,
     /// The enclosing query's names.
@@ -240,6 +242,7 @@ impl<'p> Scope<'p> {
             read_defaults: RefCell::default(),
             refused: None,
             view_conditions: Vec::new(),
+            in_using: Vec::new(),
             is_nulled: Cell::new(false),
             parent,
             ctes: ctes.cloned(),
@@ -382,6 +385,11 @@ impl<'p> Scope<'p> {
     /// A column.
     pub fn column_at(&self, at: ColumnAt) -> &ScopeColumn {
         &self.tables[at.table].columns[at.column]
+    }
+
+    /// Is a column in view part of `*`?
+    pub(super) fn is_in_star(&self, at: ColumnAt) -> bool {
+        !self.column_at(at).invisible || self.in_using.contains(&at)
     }
 
     /// Is it a column of a computed table that is a view in MySQL?

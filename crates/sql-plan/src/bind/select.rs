@@ -338,7 +338,7 @@ pub(super) fn bind_items(
                 if scope.tables.is_empty() {
                     return Err(errors::no_tables_used());
                 }
-                for &at in &scope.names {
+                for &at in scope.names.iter().filter(|at| scope.is_in_star(**at)) {
                     push_column(scope, at, &mut outputs)?;
                 }
             }
@@ -353,7 +353,8 @@ pub(super) fn bind_items(
                     }
                     None => errors::unknown_table(&table.text),
                 })?;
-                for column in 0..scope.tables[at].columns.len() {
+                let columns = scope.tables[at].columns.iter().enumerate();
+                for (column, _) in columns.filter(|(_, column)| !column.invisible) {
                     push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
                 }
             }
@@ -394,9 +395,6 @@ pub(super) fn bind_items(
 
 fn push_column(scope: &Scope<'_>, at: ColumnAt, outputs: &mut Vec<Output>) -> SqlResult<()> {
     let column = scope.column_at(at);
-    if column.invisible {
-        return Ok(());
-    }
     if let Some(restricted) = &scope.tables[at.table].restricted {
         scope.or_refused(restricted.read_as_star(&column.name))?;
     }
