@@ -187,6 +187,7 @@ impl Draft {
             let has_prefix = i.unique && i.parts.iter().any(|p| p.prefix_len.is_some());
             (class, has_prefix, is_virtual(i))
         });
+        check_visible_key(&columns, &indexes)?;
         Ok(Built {
             columns,
             indexes,
@@ -544,6 +545,22 @@ pub(super) fn column_bytes(ty: &SqlType) -> u64 {
             bytes @ 0..=4 => bytes as u64,
             _ => 8,
         },
+    }
+}
+
+/// 3522 for the unique index that stands for a primary key, where there is none and no column of it may be NULL.
+fn check_visible_key(columns: &[ColumnDef], indexes: &[BuiltIndex]) -> SqlResult<()> {
+    let stands = |index: &BuiltIndex| {
+        index.unique
+            && index.parts.iter().all(|part| {
+                let column = &columns[part.col];
+                !column.ty.nullable && column.generated.is_none() && part.prefix_len.is_none()
+            })
+    };
+    let has_primary = indexes.iter().any(|index| index.primary);
+    match indexes.iter().find(|index| stands(index)) {
+        Some(key) if key.invisible && !has_primary => Err(errors::invisible_primary_key()),
+        _ => Ok(()),
     }
 }
 

@@ -632,7 +632,12 @@ impl<'a> Edit<'a> {
     }
 
     fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
-        let at = self.index(name).ok_or_else(|| self.missing_key(name))?;
+        let is_renamed = |at: &usize| {
+            let now = self.draft.indexes[*at].name.as_deref();
+            now.is_some_and(|now| !same_name(now, name))
+        };
+        let at = self.index(name).filter(|at| !is_renamed(at));
+        let at = at.ok_or_else(|| self.missing_key(name))?;
         if self.draft.indexes[at].primary && !visible {
             return Err(errors::invisible_primary_key());
         }
