@@ -585,6 +585,6 @@ pub(super) static KNOWN: &[VarDef] = &[
     fact("version_compile_zlib", G, VarKind::Text, ""),
     var("wait_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "28800"),
     fact("warning_count", S, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    one("windowing_use_high_precision", B, SET, VarKind::Bool, "ON"),
+    moot("windowing_use_high_precision", B, VarKind::Bool, "ON"),
     var("xa_detach_on_prepare", B, SET, VarKind::Bool, "ON"),
 ];

@@ -259,7 +259,7 @@ impl Moved<'_> {
         }
         if let ExprKind::Grouping(args) = &mut e.kind {
             for arg in args {
-                let nth = self.keys.iter().position(|k| walk::same(k, arg));
+                let nth = grouped_key(self.keys, arg);
                 *arg = match (nth, self.rollup) {
                     (Some(nth), Some(base)) => {
                         Expr::column(base + nth as u32, SqlType::bigint(false))
@@ -296,13 +296,21 @@ pub(super) fn calls_grouping(e: &Expr) -> bool {
     found
 }
 
+/// The key that an argument of GROUPING() is.
+fn grouped_key(keys: &[Expr], arg: &Expr) -> Option<usize> {
+    match arg.kind {
+        ExprKind::Key(nth) => Some(nth as usize),
+        _ => keys.iter().position(|key| walk::same(key, arg)),
+    }
+}
+
 /// Arguments of GROUPING() are keys (3602, or 1210 for constants).
 fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
     let mut missing = None;
     for expr in clauses.exprs_mut() {
         expr.visit(&mut |e| {
             if let ExprKind::Grouping(args) = &e.kind {
-                let unknown = |a: &Expr| !keys.iter().any(|k| walk::same(k, a));
+                let unknown = |a: &Expr| grouped_key(keys, a).is_none();
                 let at = args.iter().position(unknown);
                 missing = missing.or(at.map(|at| (at, args[at].as_const().is_some())));
             }
@@ -330,8 +338,8 @@ fn check_full(
         let mut free = first_free(e, parts, &determined);
         e.visit(&mut |e| {
             if let ExprKind::Window(call) = e.kind {
-                let mut inside = clauses.windows.exprs_of(call);
-                free = free.or_else(|| inside.find_map(|e| first_free(e, keys, &determined)));
+                let mut args = clauses.windows.calls[call as usize].args.iter();
+                free = free.or_else(|| args.find_map(|e| first_free(e, keys, &determined)));
             }
         });
         let Some(slot) = free else {
@@ -356,6 +364,16 @@ fn check_full(
     }
     for (nth, key) in clauses.order.iter().enumerate() {
         check(&key.expr, keys, nth + 1, "ORDER BY clause")?;
+    }
+    for window in &clauses.windows.specs {
+        let clause = format!(
+            "PARTITION BY or ORDER BY clause of window '{}'",
+            window.name
+        );
+        let order = window.order.iter().map(|key| &key.expr).enumerate();
+        for (nth, key) in window.partition.iter().enumerate().chain(order) {
+            check(key, keys, nth + 1, &clause)?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::SqlResult;
 
-use super::aggregates::reads_some_aggregate;
+use super::aggregates::{reads_aggregate, reads_some_aggregate};
 use super::aliases::{AliasUse, FoundBy, GroupName};
 use super::block::OrderKey;
 use super::clause::Clause;
@@ -18,7 +18,7 @@ use super::scope::{AggRule, Grouping, Scope};
 use super::select::Output;
 use super::text_numbers::as_text;
 use super::{BindEnv, errors};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 
 /// The position an integer literal names.
 fn position(expr: &ast::Expr, columns: usize, clause: &str) -> SqlResult<Option<usize>> {
@@ -115,7 +115,7 @@ pub(super) fn bind_order_by(
             Some(at) => (scope.rolled_up(at)).unwrap_or_else(|| outputs[at].expr.clone()),
             None => with_aliases(scope, AliasUse::Last, || bind_expr(env, scope, &item.expr))?,
         };
-        if !grouped && scope.aggs.borrow().iter().any(|a| !a.is_any_value()) {
+        if !grouped && is_aggregated(scope, &expr) {
             return Err(errors::aggregate_order(nth + 1));
         }
         keys.push(OrderKey {
@@ -128,6 +128,22 @@ pub(super) fn bind_order_by(
         named.push(selected);
     }
     Ok((keys, named))
+}
+
+/// Does a key read an aggregate of the block? What the window of a function is made of does not count.
+fn is_aggregated(scope: &Scope<'_>, key: &Expr) -> bool {
+    let aggs = scope.aggs.borrow();
+    let windows = scope.windows.found.borrow();
+    let is_one = |nth: u32| aggs.get(nth as usize).is_some_and(|a| !a.is_any_value());
+    let reads = |e: &Expr| {
+        e.any(&mut |e| matches!(e.kind, ExprKind::Aggregate(nth) if is_one(nth)))
+            || reads_aggregate(scope, e)
+    };
+    reads(key)
+        || key.any(&mut |e| match e.kind {
+            ExprKind::Window(nth) => windows.calls[nth as usize].args.iter().any(reads),
+            _ => false,
+        })
 }
 
 /// The item that a bare name in ORDER BY stands for.

@@ -458,6 +458,8 @@ fn stored_as(expr: &ast::Expr) -> StoredAs {
     match expr {
         ast::Expr::Call(call) => match &*call.name.text.to_ascii_lowercase() {
             "any_value" => StoredAs::Value,
+            "first_value" | "last_value" | "nth_value" | "lag" | "lead" => StoredAs::Variable,
+            "min" | "max" if call.over.is_some() => StoredAs::Variable,
             "ifnull" => StoredAs::Choice,
             name if aggregate::lookup(name).is_some() => StoredAs::Same,
             _ => StoredAs::Value,

@@ -449,14 +449,6 @@ impl Windows {
         keys.chain(self.calls.iter_mut().flat_map(|c| &mut c.args))
     }
 
-    /// What a call is evaluated over and of.
-    pub(super) fn exprs_of(&self, call: u32) -> impl Iterator<Item = &Expr> {
-        let call = &self.calls[call as usize];
-        let window = &self.specs[call.window];
-        let keys = window.order.iter().map(|k| &k.expr);
-        call.args.iter().chain(&window.partition).chain(keys)
-    }
-
     /// Gives the results slots from `base` on and puts columns in the places of the calls.
     pub(super) fn place<'e>(
         &mut self,
