@@ -348,7 +348,7 @@ impl Parser<'_> {
             if_not_exists: false,
             algorithm: None,
             definer: None,
-            invoker: false,
+            invoker: None,
             name: ObjectName::bare(""),
             columns: Vec::new(),
             query: Box::new(empty_query()),
@@ -368,7 +368,8 @@ impl Parser<'_> {
         }
         if self.eat_kw(Kw::SQL) {
             self.expect_kw(Kw::SECURITY)?;
-            view.invoker = self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER;
+            let who = self.expect_any(&[Kw::DEFINER, Kw::INVOKER])?;
+            view.invoker = Some(who == Kw::INVOKER);
         }
         Ok(view)
     }

@@ -578,6 +578,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("transaction_isolation", B, SET, VarKind::Enum(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]), "REPEATABLE-READ"),
     var("transaction_read_only", B, SET, VarKind::Bool, "OFF"),
     moot("unique_checks", B, VarKind::Bool, "ON"),
+    var("updatable_views_with_limit", B, SET, VarKind::Enum(&["NO", "YES"]), "YES"),
     fact("version", G, VarKind::Text, "8.4.3-esker"),
     fact("version_comment", G, VarKind::Text, "Esker"),
     fact("version_compile_machine", G, VarKind::Text, "x86_64"),

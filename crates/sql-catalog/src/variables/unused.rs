@@ -380,6 +380,5 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("transaction_alloc_block_size", B, SET, VarKind::UInt { min: 1_024, max: 131_072 }, "8192"),
     unused("transaction_allow_batching", S, SET, VarKind::Bool, "OFF"),
     unused("transaction_prealloc_size", B, SET, VarKind::UInt { min: 1_024, max: 131_072 }, "4096"),
-    unused("updatable_views_with_limit", B, SET, VarKind::Bool, "ON"),
     unused("use_secondary_engine", S, SET, VarKind::Enum(&["OFF", "ON", "FORCED"]), "ON"),
 ];

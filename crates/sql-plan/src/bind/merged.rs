@@ -211,11 +211,7 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
     let (Some(select), Body::Block(block)) = (select_of(&query.body), &bound.body) else {
         return Ok(false);
     };
-    let is_plain = block.group.is_none()
-        && block.having.is_none()
-        && block.windows.calls.is_empty()
-        && !block.distinct
-        && block.limit.is_none()
+    let is_plain = is_mergeable(bound)
         && block.output.iter().any(|e| column_behind(e).is_some())
         && block.join.as_ref().is_some_and(JoinNode::is_inner);
     // Which table a view of several changes is known when it is changed (see `rereads`).
@@ -226,6 +222,19 @@ pub fn is_updatable(env: &BindEnv<'_>, query: &ast::Query, bound: &BoundQuery) -
     }
     let ctes: &[ast::Cte] = query.with.as_ref().map_or(&[], |with| &with.ctes);
     has_updatable(env, ctes, &select.from)
+}
+
+/// May a view of this query have the algorithm MERGE?
+pub fn is_mergeable(bound: &BoundQuery) -> bool {
+    let Body::Block(block) = &bound.body else {
+        return false;
+    };
+    block.group.is_none()
+        && block.having.is_none()
+        && block.windows.calls.is_empty()
+        && !block.distinct
+        && block.limit.is_none()
+        && block.join.is_some()
 }
 
 /// The slot of the column that an item of a view's select list changes when it is assigned to. COLLATE says how texts

@@ -82,7 +82,7 @@ pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_h
 pub use json_table::JsonTable;
 pub use literal::{cast_type, check_array_type};
 pub(crate) use locks::LockRules;
-pub use merged::{MergedView, is_updatable, merged_view};
+pub use merged::{MergedView, is_mergeable, is_updatable, merged_view};
 pub use partitions::partition_condition;
 pub use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};

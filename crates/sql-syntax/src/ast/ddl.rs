@@ -505,7 +505,7 @@ pub struct CreateView {
     /// DEFINER.
     pub definer: Option<super::Account>,
     /// SQL SECURITY INVOKER rather than DEFINER.
-    pub invoker: bool,
+    pub invoker: Option<bool>,
     /// Name.
     pub name: ObjectName,
     /// Column names; empty when not given.

@@ -490,7 +490,7 @@ fn alters() {
     };
     assert_eq!(
         (v.or_replace, v.invoker, &*v.text, v.check_option),
-        (true, true, "SELECT 1", Some("LOCAL"))
+        (true, Some(true), "SELECT 1", Some("LOCAL"))
     );
 }
 

@@ -31,6 +31,7 @@ pub struct CompiledDelete {
     first: Vec<usize>,
     foreign: ForeignKeyPlan,
     beside: Beside,
+    pub(super) refused_limit: Option<SqlError>,
 }
 
 /// Is this name of a table given to it by the statement?
@@ -129,6 +130,7 @@ impl CompiledDelete {
             order_by: &delete.order_by,
             limit: delete.limit.as_ref(),
         };
+        let refused_limit = through_view::refused_limit(&target.scope, clauses.limit, "DELETE");
         let joined = target.scope.joined_tables() > 1;
         let effects = || RowEffects {
             deletes: true,
@@ -143,6 +145,7 @@ impl CompiledDelete {
             first: first_of_each(&tables),
             beside: Beside::of(env, &tables),
             tables,
+            refused_limit,
         })
     }
 

@@ -250,6 +250,15 @@ impl Compiled {
         }
     }
 
+    /// What updatable_views_with_limit decides: its LIMIT picks rows that a view does not tell apart.
+    pub(crate) fn refused_limit(&self) -> Option<&SqlError> {
+        match self {
+            Self::Insert(_) => None,
+            Self::Update(update) => update.refused_limit.as_ref(),
+            Self::Delete(delete) => delete.refused_limit.as_ref(),
+        }
+    }
+
     /// The foreign keys it has to keep.
     pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
         match self {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{TableDef, ViewDef};
+use esker_sql_catalog::catalog::{IndexDef, IndexPart, TableDef, ViewDef};
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_exec::{ExecEnv, TargetScope};
 use esker_sql_plan::bind::{
@@ -17,7 +17,7 @@ use esker_sql_plan::bind::{
     merged_view,
 };
 use esker_sql_plan::expr::Expr;
-use esker_sql_syntax::ast::{ColumnRef, Ident, ObjectName};
+use esker_sql_syntax::ast::{ColumnRef, Ident, Limit, ObjectName};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::target::{not_updatable, unknown_column};
@@ -391,6 +391,33 @@ pub(super) fn check_of(scope: &Scope<'_>, table: usize) -> Option<ViewCheck> {
     let mut outermost = (0..table).filter(|nth| scope.tables[*nth].views.is_empty());
     let place = outermost.rfind(is_around)?;
     ViewCheck::of(scope, place)
+}
+
+/// Why a LIMIT may be refused: the statement changes a view that shows neither a whole unique key of its table nor all
+/// columns, so what it shows does not tell rows apart (1288).
+pub(super) fn refused_limit(
+    scope: &Scope<'_>,
+    limit: Option<&Limit>,
+    verb: &str,
+) -> Option<SqlError> {
+    limit?;
+    scope.tables[0].merged.as_ref()?;
+    let mut inside = scope.inside_view(0);
+    let table = inside.find(|nth| scope.tables[*nth].merged.is_none())?;
+    let seen = scope.seen_through(0, table)?;
+    let is_shown = |column: usize| !seen.columns[column].name.is_empty();
+    let tells_apart = |index: &IndexDef| {
+        let is_whole = |part: &IndexPart| {
+            is_shown(part.col) && part.prefix_len.is_none() && !seen.columns[part.col].ty.nullable
+        };
+        index.unique && !index.hidden && index.parts.iter().all(is_whole)
+    };
+    let shows_all = || {
+        let mut columns = seen.columns.iter().enumerate();
+        columns.all(|(nth, column)| is_shown(nth) || column.is_hidden())
+    };
+    let is_fit = seen.indexes.iter().any(tells_apart) || shows_all();
+    (!is_fit).then(|| not_updatable(&scope.tables[0].alias, verb))
 }
 
 /// The table that loses rows where a DELETE names the one at `place`.

@@ -17,7 +17,7 @@ use esker_sql_exec::{TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need, Scope};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{TableRef, Update};
-use esker_types::{Level, SqlResult, Value, errors};
+use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::change::{Assignment, Changed, RowChanger};
 use super::change_fired::{ChangedRow, is_null_refused};
@@ -40,6 +40,7 @@ pub struct CompiledUpdate {
     pub(super) ignore: bool,
     foreign: ForeignKeyPlan,
     beside: Beside,
+    pub(super) refused_limit: Option<SqlError>,
 }
 
 impl CompiledUpdate {
@@ -72,6 +73,8 @@ impl CompiledUpdate {
                 env.note_target(def, tables[0].as_target("UPDATE"));
             }
         }
+        let limit = update.limit.as_ref();
+        let refused_limit = through_view::refused_limit(&target.scope, limit, "UPDATE");
         let has_twins = check_twins(&target.scope, &assigned)?;
         if has_twins {
             // In the order of FROM: of two values for one column the later name's stays.
@@ -92,7 +95,7 @@ impl CompiledUpdate {
             },
             filter: update.filter.as_ref(),
             order_by: &update.order_by,
-            limit: update.limit.as_ref(),
+            limit,
         };
         let search = Search::new(target.plan(env, &clauses)?, several);
         let tables: Vec<_> = changers.iter().map(|c| c.table().clone()).collect();
@@ -110,6 +113,7 @@ impl CompiledUpdate {
             tables,
             has_twins,
             ignore: update.ignore,
+            refused_limit,
         })
     }
 

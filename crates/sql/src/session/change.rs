@@ -21,7 +21,7 @@ use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{Query, Statement};
 use esker_types::temporal::digits_of;
-use esker_types::{SqlType, TypeKind, Value, errors};
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
@@ -271,6 +271,9 @@ impl Session {
             if self.vars.safe_updates {
                 check_safe(statement, &compiled)?;
             }
+            if let Some(refusal) = compiled.refused_limit() {
+                self.admit_limit(refusal)?;
+            }
             if let Some(done) = self.run_compiled(&compiled, version, params, mode)? {
                 return Ok(done);
             }
@@ -279,6 +282,19 @@ impl Session {
             }
         }
         Err(errors::definition_changed().into())
+    }
+
+    /// updatable_views_with_limit: which rows a LIMIT of a view picks may be left open.
+    ///
+    /// # Errors
+    /// The `refusal`.
+    fn admit_limit(&mut self, refusal: &SqlError) -> SqlResult<()> {
+        if self.values.named("updatable_views_with_limit").as_text() == "NO" {
+            return Err(refusal.clone());
+        }
+        let text = "View being updated does not have complete key of underlying table in it";
+        self.warn(Level::Note, 1355, text.to_owned());
+        Ok(())
     }
 
     /// Compiles, or finds what was compiled before. The second value: it calls a function that waits
@@ -320,6 +336,7 @@ impl Session {
             let env = scope.env_with(&vars, Params::Types(&types));
             let compiled = dml::compile(&env, statement)?;
             let lasting = vars.is_lasting(&scope.names, compiled.targets().len())
+                && compiled.refused_limit().is_none()
                 && compiled.foreign_keys().missing().is_empty();
             let waits = env.blocks.get() || env.calls.get();
             let keep = match (waits, lasting) {
@@ -591,7 +608,7 @@ fn told(done: DmlDone, committed: Seq) -> Done {
 ///
 /// # Errors
 /// 1175.
-fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlResult<()> {
+fn check_safe(statement: &Statement, compiled: &Compiled) -> SqlResult<()> {
     let limited = match statement {
         Statement::Update(update) => update.limit.is_some(),
         Statement::Delete(delete) => delete.limit.is_some(),
@@ -602,7 +619,7 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
     }
     let text = "You are using safe update mode and you tried to update a table without a WHERE \
                 that uses a KEY column. ";
-    Err(esker_types::SqlError::new(1175, "HY000", text))
+    Err(SqlError::new(1175, "HY000", text))
 }
 
 /// The static type of a parameter, from its value.

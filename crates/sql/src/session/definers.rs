@@ -1,16 +1,24 @@
 //! Accounts that are made, renamed or dropped while views, stored routines, triggers or events name them as their
 //! definers.
 //!
-//! Neighbours: `users` and `roles` ask before they change accounts.
+//! Neighbours: `users` and `roles` ask before they change accounts; whatever makes such an object ends here.
 //! **Invariant**: without ALLOW_NONEXISTENT_DEFINER nobody takes the account away that one of these acts as, nor makes
 //! one that it then acts as.
 
 use esker_sql_catalog::catalog::Snapshot;
-use esker_types::{Level, SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::Session;
 
 impl Session {
+    /// A note that an object acts as an account that there is not.
+    pub(super) fn note_missing_definer(&mut self, (user, host): (&str, &str)) {
+        if self.context.instance.accounts().exact(user, host).is_none() {
+            let missing = errors::no_such_definer(user, host);
+            self.warn(Level::Note, missing.code, missing.message);
+        }
+    }
+
     /// 4006 for the first of these accounts that is a definer; where that is allowed a warning (4005) for each, and for
     /// each kind of what it defines.
     pub(super) fn check_definers<'n>(

@@ -210,11 +210,7 @@ impl Session {
         if let Some(note) = passed {
             self.warn(Level::Note, note.code, note.message);
         }
-        let (user, host) = definer;
-        if self.context.instance.accounts().exact(user, host).is_none() {
-            let missing = errors::no_such_definer(user, host);
-            self.warn(Level::Note, missing.code, missing.message);
-        }
+        self.note_missing_definer((&definer.0, &definer.1));
         self.context.instance.scheduler.events_changed();
     }
 

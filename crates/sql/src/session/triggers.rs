@@ -7,7 +7,7 @@ use esker_sql_catalog::catalog::{ProgramSettings, TableDef, TriggerDef, is_syste
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Account, CreateTrigger, ObjectName};
-use esker_types::{Level, SqlResult, errors};
+use esker_types::SqlResult;
 
 use super::run::Done;
 use super::{Session, SessionContext};
@@ -41,16 +41,7 @@ impl Session {
         let done = self.with_logged_ddl(logged, |ctx| {
             ddl::trigger::create(ctx, create, &table, def, &check)
         })?;
-        if self
-            .context
-            .instance
-            .accounts()
-            .exact(&definer.0, &definer.1)
-            .is_none()
-        {
-            let missing = errors::no_such_definer(&definer.0, &definer.1);
-            self.warn(Level::Note, missing.code, missing.message);
-        }
+        self.note_missing_definer((&definer.0, &definer.1));
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 

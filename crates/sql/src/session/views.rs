@@ -11,10 +11,12 @@ use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, quoted, same_
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo, StoredAs};
 use esker_sql_catalog::variables::value::sql_mode_of;
-use esker_sql_plan::bind::{BoundQuery, Params, bind_query, is_updatable, qualify, within_view};
+use esker_sql_plan::bind::{
+    BoundQuery, Params, bind_query, is_mergeable, is_updatable, qualify, within_view,
+};
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors, names};
+use esker_types::{Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, errors, names};
 
 use super::names::Purpose;
 use super::run::Done;
@@ -29,6 +31,8 @@ struct BoundView {
     text: Option<Box<str>>,
     /// Rows can be changed through it.
     is_updatable: bool,
+    /// It can be a part of a query that names it.
+    is_mergeable: bool,
 }
 
 impl Session {
@@ -41,11 +45,12 @@ impl Session {
         };
         self.context.require_on(wanted, &name.schema, &name.name)?;
         let definer = self.context.definer(create, &name)?;
+        self.note_missing_definer((&definer.0, &definer.1));
         let query = named_columns(&create.query);
         let bound = self.bind_view(&query, &name)?;
         let columns = bound.columns;
-        let algorithm = create.algorithm.as_deref().unwrap_or("UNDEFINED");
-        let updatable = bound.is_updatable && algorithm != "TEMPTABLE";
+        let (algorithm, invoker) = self.clauses_of(create, &name, bound.is_mergeable);
+        let updatable = bound.is_updatable && *algorithm != *"TEMPTABLE";
         let check_option = match create.check_option {
             None => CheckOption::None,
             Some("LOCAL") => CheckOption::Local,
@@ -73,9 +78,9 @@ impl Session {
                 .collect(),
             named: !create.columns.is_empty(),
             text,
-            algorithm: algorithm.into(),
+            algorithm,
             definer,
-            invoker: create.invoker,
+            invoker,
             check_option,
             updatable,
             sql_mode: variable("sql_mode"),
@@ -100,6 +105,30 @@ impl Session {
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
+    /// ALGORITHM, and SQL SECURITY INVOKER: ALTER VIEW keeps what it does not say. MERGE of a view that cannot be
+    /// merged is nothing.
+    fn clauses_of(
+        &mut self,
+        create: &CreateView,
+        name: &TableName,
+        is_mergeable: bool,
+    ) -> (Box<str>, bool) {
+        let catalog = &self.context.instance.catalog;
+        let present = catalog.view(&name.schema, &name.name);
+        let kept = present.as_deref().filter(|_| create.alter);
+        let given = create.algorithm.as_deref().filter(|a| *a != "UNDEFINED");
+        let algorithm = given.or(kept.map(|view| &*view.algorithm));
+        let mut algorithm = algorithm.unwrap_or("UNDEFINED").into();
+        let invoker = create.invoker.or(kept.map(|view| view.invoker));
+        if algorithm == Box::from("MERGE") && !is_mergeable {
+            let text =
+                "View merge algorithm can't be used here for now (assumed undefined algorithm)";
+            self.warn(Level::Warning, 1354, text.to_owned());
+            algorithm = "UNDEFINED".into();
+        }
+        (algorithm, invoker == Some(true))
+    }
+
     /// Binds the query with the privileges of the session: its columns, and its text in the form in which views are
     /// stored, unless it has something that has no such form.
     fn bind_view(&mut self, query: &Query, name: &TableName) -> Result<BoundView, ExecError> {
@@ -114,28 +143,31 @@ impl Session {
             .as_text()
             .to_owned();
         let mode = sql_mode_of(self.values.named("sql_mode").as_text());
-        let (bound, is_updatable, text) = self.bind_quietly(Purpose::DefineView, |scope| {
-            let bind = |query: &Query| {
+        let (bound, (is_updatable, is_mergeable), text) =
+            self.bind_quietly(Purpose::DefineView, |scope| {
+                let bind = |query: &Query| {
+                    let env = scope.env(Params::Values(&[]));
+                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
+                };
                 let env = scope.env(Params::Values(&[]));
-                within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
-            };
-            let env = scope.env(Params::Values(&[]));
-            let bound = within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
-            let is_updatable = is_updatable(&env, query, &bound)?;
-            let mut written_out = query.clone();
-            let env = scope.env(Params::Values(&[]));
-            let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
-                .and_then(|()| printer::stored_query(&written_out, &charset))
-                .ok()
-                .filter(|text| {
-                    is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
-                });
-            Ok((bound, is_updatable, text))
-        })?;
+                let bound =
+                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
+                let can = (is_updatable(&env, query, &bound)?, is_mergeable(&bound));
+                let mut written_out = query.clone();
+                let env = scope.env(Params::Values(&[]));
+                let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
+                    .and_then(|()| printer::stored_query(&written_out, &charset))
+                    .ok()
+                    .filter(|text| {
+                        is_read_as(text, mode, (&written_out, &charset), &bound.columns, bind)
+                    });
+                Ok((bound, can, text))
+            })?;
         Ok(BoundView {
             columns: bound.columns,
             text,
             is_updatable,
+            is_mergeable,
         })
     }
 }

@@ -44,12 +44,14 @@ impl Session {
         }
         let logged = self.logged_routine(create, &def);
         let scope = GrantScope::of_routine(create.kind, &schema, &name);
+        let definer = def.settings.definer.clone();
         let done = self.with_logged_ddl(logged, |ctx| {
             ddl::routine::create(ctx, def, create.if_not_exists)
         })?;
         if !done.was_there {
             self.grant_to_maker(&scope)?;
         }
+        self.note_missing_definer((&definer.0, &definer.1));
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
