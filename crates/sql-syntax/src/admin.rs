@@ -4,7 +4,7 @@
 //! administrative statements.
 //! **Invariants**: SET keeps its items in order, since each sees the effect of those before it.
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::ast::{
     Account, Begin, Completion, Explain, ExplainFormat, ExplainWhat, Expr, FlushWhat, Histogram,
@@ -23,6 +23,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::SET)?;
         match (self.kw(), self.peek().tok) {
             (Kw::PASSWORD, next) if !matches!(next, Tok::Assign) => {
+                self.refuse_shadowed()?;
                 self.advance();
                 return self.set_password();
             }
@@ -114,6 +115,7 @@ impl Parser<'_> {
 
     /// One item; a scope word before it holds for this item only, as in MySQL.
     pub(super) fn set_item(&mut self) -> SqlResult<SetItem> {
+        self.refuse_shadowed()?;
         if let Some(name) = self.opt_assigned_var()? {
             self.expect_assign()?;
             return Ok(SetItem::UserVar {
@@ -125,8 +127,7 @@ impl Parser<'_> {
             let var = self.sys_var()?;
             return self.set_value(var);
         }
-        if self.at(Kw::NAMES) && !matches!(self.peek().tok, Tok::Eq | Tok::Assign) {
-            self.advance();
+        if self.eat_kw(Kw::NAMES) {
             return self.set_names();
         }
         if self.eat_charset_words()? {
@@ -136,6 +137,9 @@ impl Parser<'_> {
                 Some(self.charset_name()?)
             };
             return Ok(SetItem::Charset(charset));
+        }
+        if self.at_scope_of_name() {
+            return self.fail();
         }
         let scope = match self.kw() {
             Kw::GLOBAL => Some(VarScope::Global),
@@ -153,6 +157,32 @@ impl Parser<'_> {
         let mut var = self.var_name()?;
         var.scope = scope;
         self.set_value(var)
+    }
+
+    /// `GLOBAL.` and its kin stand behind `@@` only.
+    fn at_scope_of_name(&self) -> bool {
+        let word = self.bytes(self.cur);
+        let is_scope = ["GLOBAL", "SESSION", "LOCAL"]
+            .iter()
+            .any(|scope| word.eq_ignore_ascii_case(scope.as_bytes()));
+        is_scope && self.peek().tok == Tok::Dot
+    }
+
+    /// NAMES and PASSWORD without quotes are no variables of a program.
+    ///
+    /// # Errors
+    /// 1453.
+    fn refuse_shadowed(&self) -> SqlResult<()> {
+        let is_assigned = matches!(self.peek().tok, Tok::Eq | Tok::Assign);
+        let name = match self.kw() {
+            Kw::NAMES if is_assigned => "names",
+            Kw::PASSWORD if is_assigned => "password",
+            _ => return Ok(()),
+        };
+        match self.has_variable(name) {
+            true => Err(errors::shadowed_variable(name)),
+            false => Ok(()),
+        }
     }
 
     fn at_scope(&self) -> bool {

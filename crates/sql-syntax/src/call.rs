@@ -572,6 +572,9 @@ impl Parser<'_> {
         let column = self.column_ref()?;
         self.expect(Tok::RParen)?;
         if kw == Kw::DEFAULT {
+            if column.table.is_none() && self.has_variable(&column.name.text) {
+                return Err(errors::wrong_column_name(&column.name.text));
+            }
             return Ok(Expr::Default(Some(column)));
         }
         self.deprecate(match self.in_on_duplicate {

@@ -12,6 +12,7 @@ use esker_types::collation::Coercibility;
 use esker_types::func::aggregate;
 use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
+use esker_types::names::check_length;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::block::Volatility;
@@ -74,7 +75,7 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
         let (schema, name) = (&*schema.text, &*call.name.text);
         return match env.names.stored_function(schema, name, true)? {
             Some(function) => bind_stored(env, scope, (function, true), &call.args),
-            None => Err(errors::unknown_function(&format!("{schema}.{name}"))),
+            None => Err(no_function(Some(schema), name)),
         };
     }
     if let Some(def) = aggregate::lookup(&call.name.text) {
@@ -335,10 +336,17 @@ fn bind_unknown(
     if families.iter().any(|f| lower.starts_with(f)) {
         return Err(SqlError::not_supported(name));
     }
-    Err(match schema {
-        Some(schema) => errors::unknown_function(&format!("{schema}.{name}")),
-        None => errors::unknown_function(name),
-    })
+    Err(no_function(schema.as_deref(), name))
+}
+
+/// 1305; 1059 for names that are too long for one.
+fn no_function(schema: Option<&str>, name: &str) -> SqlError {
+    let mut names = schema.into_iter().chain([name]);
+    match (names.try_for_each(check_length), schema) {
+        (Err(too_long), _) => too_long,
+        (Ok(()), Some(schema)) => errors::unknown_function(&format!("{schema}.{name}")),
+        (Ok(()), None) => errors::unknown_function(name),
+    }
 }
 
 /// Binds a call of a stored function; `qualified`: it was named with its database.

@@ -330,7 +330,7 @@ impl Parser<'_> {
         let Some(scope) = &self.program else {
             return false;
         };
-        if !self.at_ident() {
+        if !self.at_ident() || matches!(self.kw(), Kw::NAMES | Kw::PASSWORD) {
             return false;
         }
         let Ok(name) = self.ident_of(self.cur) else {

@@ -302,6 +302,12 @@ impl Parser<'_> {
         self.program.as_mut().expect("a body is being read")
     }
 
+    /// Does the body have a variable of this name here?
+    pub(super) fn has_variable(&self, name: &str) -> bool {
+        let scope = self.program.as_ref();
+        scope.is_some_and(|scope| scope.variable(name).is_some())
+    }
+
     /// A name without a table that is a variable of the body.
     pub(super) fn local_operand(&mut self, name: &Ident) -> Option<Expr> {
         let scope = self.program.as_mut()?;

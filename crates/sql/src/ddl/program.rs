@@ -9,6 +9,7 @@ use esker_types::program::RoutineKind;
 use esker_types::{SqlResult, errors};
 
 use super::names::{TableName, resolve};
+use super::schema::refuse_under_lock_tables;
 use super::{DdlCtx, DdlDone, event, routine};
 
 pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, ExecError> {
@@ -18,6 +19,9 @@ pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> Result<DdlDone, 
         "FUNCTION" => Some(RoutineKind::Function),
         _ => None,
     };
+    if drop.kind != "TRIGGER" {
+        refuse_under_lock_tables(ctx)?;
+    }
     if let Some(kind) = routine
         && let Some(done) = routine::drop(ctx, kind, &name)?
     {

@@ -50,18 +50,53 @@ const NEXT_ONLY: [&str; 2] = ["transaction_isolation", "transaction_read_only"];
 const UTF8MB4_DEFAULTS: [&str; 2] = ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"];
 /// Session variables that MySQL lets only administrators set.
 const RESTRICTED: &[&str] = &[
+    "binlog_direct_non_transactional_updates",
     "binlog_format",
     "binlog_row_image",
     "binlog_row_value_options",
+    "binlog_rows_query_log_events",
+    "binlog_transaction_compression",
+    "binlog_transaction_compression_level_zstd",
+    "bulk_insert_buffer_size",
+    "character_set_database",
+    "character_set_filesystem",
+    "connection_memory_chunk_size",
+    "connection_memory_limit",
+    "global_connection_memory_tracking",
+    "histogram_generation_max_mem_size",
+    "internal_tmp_mem_storage_engine",
+    "low_priority_updates",
+    "max_delayed_threads",
+    "max_error_count",
+    "max_insert_delayed_threads",
+    "min_examined_row_limit",
+    "preload_buffer_size",
     "pseudo_thread_id",
+    "select_into_buffer_size",
+    "select_into_disk_sync_delay",
     "sql_generate_invisible_primary_key",
     "sql_log_bin",
+    "sql_log_off",
     "sql_require_primary_key",
+    "xa_detach_on_prepare",
 ];
 /// Those that a session has from its beginning to its end.
-const OF_NEW_SESSIONS: &[&str] = &["max_allowed_packet", "net_buffer_length"];
+const OF_NEW_SESSIONS: &[&str] = &[
+    "max_allowed_packet",
+    "max_user_connections",
+    "net_buffer_length",
+];
+/// Those that are set to a value only.
+const WITHOUT_DEFAULT: &[&str] = &[
+    "identity",
+    "insert_id",
+    "last_insert_id",
+    "rand_seed1",
+    "rand_seed2",
+];
 /// Those that whoever applies what others have logged may set as well.
 const OF_APPLIERS: &[&str] = &[
+    "immediate_server_version",
     "original_commit_timestamp",
     "original_server_version",
     "pseudo_replica_mode",
@@ -108,6 +143,8 @@ impl Session {
         }
         let given = match value {
             None => None,
+            // There are no tables here.
+            Some(Expr::Column(_)) => return Err(errors::wrong_type(id.def().name).into()),
             // A label is a text to every check of values.
             Some(e) => Some(match self.evaluate(e, params)?.0 {
                 Value::Label(_, text) => Value::Str(text.into_vec()),
@@ -138,6 +175,9 @@ impl Session {
                             value::from_value(id.def(), given)?;
                         }
                         return Err(errors::read_only_in_session(name));
+                    }
+                    name if given.is_none() && WITHOUT_DEFAULT.contains(&name) => {
+                        return Err(errors::variable_without_default(name));
                     }
                     name if OF_APPLIERS.contains(&name) => self.context.require_applier()?,
                     name if RESTRICTED.contains(&name) => self.context.require_restricted()?,

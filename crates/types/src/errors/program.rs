@@ -280,6 +280,12 @@ pub fn no_such_definer(user: impl Display, host: impl Display) -> SqlError {
     SqlError::new(1449, "HY000", text)
 }
 
+/// 1453
+pub fn shadowed_variable(name: impl Display) -> SqlError {
+    let text = format!("Variable '{name}' must be quoted with `...`, or renamed");
+    SqlError::new(1453, "42000", text)
+}
+
 /// 1456
 pub fn recursion_limit(limit: u64, routine: impl Display) -> SqlError {
     let text = format!(

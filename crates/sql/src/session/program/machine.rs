@@ -310,6 +310,8 @@ impl Session {
             }
             Op::CaseNotFound => Err(errors::case_not_found().into()),
             Op::Return(value) => {
+                // One that fails has returned NULL, if a handler goes on.
+                frame.returned = Some(Value::Null);
                 let (value, from) = self.value_for(frame, value)?;
                 let ty = program.returns.as_ref();
                 let ty = ty.ok_or_else(errors::return_outside_function)?;
