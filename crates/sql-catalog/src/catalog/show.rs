@@ -8,6 +8,7 @@ use std::fmt::Write;
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::geometry::GeometryType;
+use esker_types::hex::upper_hex;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
@@ -311,6 +312,10 @@ fn push_default(out: &mut String, column: &ColumnDef, how: &Shown<'_>) {
         }
         DefaultDef::Value(Value::Bit(bits, _)) => {
             let _ = write!(out, " DEFAULT b'{bits:b}'");
+        }
+        // Bytes that are no text.
+        DefaultDef::Value(Value::Str(bytes)) if std::str::from_utf8(bytes).is_err() => {
+            let _ = write!(out, " DEFAULT 0x{}", upper_hex(bytes));
         }
         DefaultDef::Value(value) => {
             out.push_str(" DEFAULT ");

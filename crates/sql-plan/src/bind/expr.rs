@@ -544,8 +544,8 @@ fn bind_cast(
             ty = SqlType::varchar(length, ty.collation);
         }
     }
-    // A cast may fail to NULL, except to a string.
-    ty.nullable = arg.ty.nullable || !(ty.is_string() || ty.is_numeric());
+    // A cast may fail to NULL, except to a number.
+    ty.nullable = arg.ty.nullable || !ty.is_numeric();
     let coer = if ty.is_string() || ty.kind == TypeKind::Json {
         Coercibility::Implicit
     } else {

@@ -331,15 +331,14 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
             ..SqlType::bigint(ty.unsigned)
         },
         TypeName::Decimal => decimal_type(ty)?,
-        TypeName::Float => match ty.length {
-            Some(p) if p > 53 => {
-                return Err(errors::precision_too_big(p, "CAST", 53));
-            }
-            Some(p) if p > 24 => SqlType::double(NOT_FIXED_DECIMALS),
-            _ => SqlType {
-                kind: TypeKind::Float,
-                ..SqlType::double(NOT_FIXED_DECIMALS)
-            },
+        // A FLOAT of more bits than it has is a DOUBLE; of more than that has, none.
+        TypeName::Float | TypeName::Double if ty.length.is_some_and(|bits| bits > 53) => {
+            let bits = ty.length.unwrap_or_default();
+            return Err(errors::precision_too_big(bits, "CAST", 53));
+        }
+        TypeName::Float => SqlType {
+            kind: TypeKind::Float,
+            ..SqlType::double(NOT_FIXED_DECIMALS)
         },
         TypeName::Double => SqlType::double(NOT_FIXED_DECIMALS),
         TypeName::Date => SqlType::new(TypeKind::Date),
@@ -357,7 +356,7 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
                 Some(_) => TypeKind::Char,
                 None => TypeKind::LongText,
             },
-            ..sized(ty.length, Collation::BINARY)
+            ..sized(ty.length, Collation::BINARY)?
         },
         TypeName::Json => SqlType::new(TypeKind::Json),
         _ => return Err(SqlError::not_supported("CAST to this type")),
@@ -388,16 +387,26 @@ fn character_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
     } else {
         collation
     };
-    Ok(sized(ty.length, collation))
+    sized(ty.length, collation)
 }
 
 /// A string of at most `length` characters; without one, as long as the value.
-fn sized(length: Option<u64>, collation: Collation) -> SqlType {
-    match length {
-        Some(n) => SqlType::varchar(u32::try_from(n).unwrap_or(u32::MAX), collation),
-        None => SqlType {
+///
+/// # Errors
+/// 1439 and 1690 for more characters and bytes than a text may have.
+fn sized(length: Option<u64>, collation: Collation) -> SqlResult<SqlType> {
+    let Some(length) = length else {
+        return Ok(SqlType {
             collation,
             ..SqlType::new(TypeKind::LongText)
-        },
+        });
+    };
+    let chars = u32::try_from(length).map_err(|_| {
+        let text = "Display width out of range for column 'cast as char' (max = 4294967295)";
+        SqlError::new(1439, "42000", text)
+    })?;
+    match chars.checked_mul(collation.charset().max_len()) {
+        Some(_) => Ok(SqlType::varchar(chars, collation)),
+        None => Err(errors::out_of_range("char(n)", "cast_as_char")),
     }
 }

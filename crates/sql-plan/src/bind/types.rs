@@ -108,7 +108,8 @@ fn check_scale(scale: u64, column: &str) -> SqlResult<()> {
 fn decimal(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     let scale = ty.decimals.unwrap_or(0);
     let precision = match ty.length {
-        None | Some(0) => 10,
+        None => 10,
+        Some(0) if scale == 0 => 10,
         Some(p) => p,
     };
     check_scale(scale, column)?;
@@ -351,7 +352,12 @@ fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType>
     }
     let mut labels: Vec<Arc<str>> = Vec::with_capacity(ty.labels.len());
     for bytes in &ty.labels {
-        let label = String::from_utf8_lossy(bytes);
+        let label = match collation.charset().decode(bytes) {
+            // A hexadecimal literal that is none in UTF-8.
+            Ok(text) if std::str::from_utf8(bytes).is_err() => text,
+            _ => bytes.into(),
+        };
+        let label = String::from_utf8_lossy(&label);
         // Trailing spaces are never part of a label.
         let label = label.trim_end_matches(' ');
         check_label(label, is_set, column)?;

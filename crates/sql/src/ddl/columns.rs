@@ -436,7 +436,9 @@ fn literal_value(literal: &Literal, ty: &SqlType) -> Option<Value> {
                 let word = bytes.iter().fold(0, |acc, b| acc << 8 | u64::from(*b));
                 return Some(Value::UInt(word));
             }
-            Value::Str(bytes.clone())
+            // Bytes are those of the column's character set.
+            let text = ty.collation.charset().decode(bytes);
+            Value::Str(text.map_or_else(|_| bytes.clone(), |text| text.into_owned()))
         }
     })
 }

@@ -7,6 +7,7 @@
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 use esker_types::collation::Charset;
 use esker_types::geometry::srs;
+use esker_types::hex::upper_hex;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
@@ -100,6 +101,11 @@ pub(crate) fn column_default(viewer: &Viewer, column: &ColumnDef) -> Value {
                     .and_then(|m| DateTime::from_utc(m, &viewer.instance.system_zone))
                     .map_or_else(|| v.clone(), Value::DateTime),
                 (TypeKind::Bit, Value::Bit(bits, _)) => return text(format!("b'{bits:b}'")),
+                // Bytes up to the first zero, as MySQL shows them.
+                (_, Value::Str(bytes)) if column.ty.collation.is_binary() && !bytes.is_empty() => {
+                    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+                    return text(format!("0x{}", upper_hex(&bytes[..end])));
+                }
                 _ => v.clone(),
             };
             let mut out = Vec::new();
