@@ -58,7 +58,10 @@ impl Parser<'_> {
             true => Some(Box::new(self.cast_type()?)),
             false => None,
         };
-        let (on_empty, on_error) = self.fallbacks(&mut |p| p.signed_literal())?;
+        let (on_empty, on_error) = self.fallbacks(&mut |p| match p.kw() {
+            Kw::NULL => p.fail(),
+            _ => p.signed_literal(),
+        })?;
         self.expect(Tok::RParen)?;
         Ok(Expr::JsonValue(Box::new(JsonValue {
             doc,
@@ -158,6 +161,10 @@ impl Parser<'_> {
             return Ok(JsonColumn::Exists { name, ty, path });
         }
         let (on_empty, on_error) = self.fallbacks(&mut |p| {
+            if matches!(p.cur.tok, Tok::Int | Tok::Decimal | Tok::Float) {
+                let what = "non-string DEFAULT value for a column in a JSON_TABLE expression";
+                return Err(SqlError::not_supported(what));
+            }
             Ok(Expr::Literal(Literal::Str {
                 bytes: p.string()?,
                 charset: None,

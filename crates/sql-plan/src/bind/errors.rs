@@ -76,6 +76,12 @@ pub fn syntax(near: &str) -> SqlError {
     esker_types::errors::syntax(near, 1)
 }
 
+/// 3670
+pub fn too_many_nested_paths(table: &str) -> SqlError {
+    let message = format!("More than supported 16 NESTED PATHs were found in JSON_TABLE '{table}'");
+    SqlError::new(3670, "42000", message)
+}
+
 /// 1093
 pub fn target_table_used(table: &str) -> SqlError {
     let text = format!("You can't specify target table '{table}' for update in FROM clause");

@@ -76,12 +76,13 @@ pub(super) fn as_truth(
 }
 
 /// Functions whose result is a truth.
-const TRUTHS: [&str; 13] = [
+const TRUTHS: [&str; 14] = [
     "is_ipv4",
     "is_ipv4_compat",
     "is_ipv4_mapped",
     "is_ipv6",
     "is_uuid",
+    "gtid_subset",
     "isnull",
     "json_contains",
     "json_contains_path",

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{self, JsonColumn, JsonColumns, JsonFallback};
 use esker_types::collation::{Coercibility, Collation};
+use esker_types::errors::wrong_column_name;
 use esker_types::func::json::extract::{DEFAULT, ERROR, NULL};
 use esker_types::func::{FuncTypes, Signature};
-use esker_types::json::table::{Column, ColumnKind, Fallback, Level, converted};
-use esker_types::json::{self, JsonRef, Path, parse_path};
+use esker_types::json::table::{Column, ColumnKind, Fallback, Level, fitting};
+use esker_types::json::{self, JsonRef, Path, default, parse_path};
+use esker_types::names::check_column;
 use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 use super::expr::bind_expr;
@@ -27,6 +29,9 @@ use crate::expr::{Expr, ExprKind, FuncCall};
 
 /// Characters of JSON_VALUE without RETURNING.
 const DEFAULT_CHARS: u32 = 512;
+
+/// Most paths of rows in a JSON_TABLE: MySQL says that one more is supported.
+const MAX_LEVELS: usize = 15;
 
 /// JSON_TABLE in FROM, bound.
 #[derive(Debug)]
@@ -48,10 +53,15 @@ pub(super) fn bind_json_value(
     let doc = bind_expr(env, scope, &call.doc)?;
     check_document(&doc, "json_value")?;
     parse_path(call.path.as_bytes())?;
-    let ty = match &call.ty {
+    let mut ty = match &call.ty {
         Some(ty) => literal::cast_type(env, ty)?,
-        None => SqlType::varchar(DEFAULT_CHARS, Collation::UTF8MB4_0900_AI_CI),
+        None => SqlType::varchar(DEFAULT_CHARS, Collation::UTF8MB4_0900_BIN),
     };
+    // Without a character set of its own a text has the order of code points, as in the document.
+    let is_open = call.ty.as_ref().is_some_and(|ty| ty.charset.is_none());
+    if is_open && ty.is_string() && !ty.collation.is_binary() {
+        ty.collation = Collation::UTF8MB4_0900_BIN;
+    }
     let ty = ty.with_nullable(true);
     let number = |n| Expr::constant(Value::Int(n), SqlType::bigint(false).with_nullable(false));
     let path_type = SqlType::varchar(call.path.len() as u32, Collation::UTF8MB4_BIN);
@@ -64,19 +74,18 @@ pub(super) fn bind_json_value(
             None | Some(JsonFallback::Null) => (NULL, Expr::null()),
             Some(JsonFallback::Error) => (ERROR, Expr::null()),
             Some(JsonFallback::Default(e)) => {
-                let value = bind_expr(env, scope, e)?;
-                let cast = Expr {
-                    kind: ExprKind::Cast(Box::new(value), "".into()),
-                    ty: ty.clone(),
-                    coer: Coercibility::Implicit,
-                };
-                (DEFAULT, cast)
+                let literal = bind_expr(env, scope, e)?;
+                let value = literal
+                    .as_const()
+                    .ok_or_else(|| errors::syntax("DEFAULT"))?;
+                let value = default::fitting(env.ctx, value, &literal.ty, &ty)?;
+                (DEFAULT, Expr::constant(value, ty.clone()))
             }
         };
         args.extend([number(how), default]);
     }
     let coer = match ty.is_string() || ty.kind == TypeKind::Json {
-        true => Coercibility::Implicit,
+        true => Coercibility::Coercible,
         false => Coercibility::Numeric,
     };
     let signature = Signature {
@@ -124,10 +133,14 @@ pub(super) fn bind_json_table(
         env,
         alias: alias.clone(),
         found: Vec::new(),
+        levels: 0,
     };
     let rows = columns.level(rows)?;
     let found = columns.found;
     check_distinct(found.iter().map(|c| &*c.name))?;
+    for column in &found {
+        check_column(&column.name).map_err(|_| wrong_column_name(&column.name))?;
+    }
     let names = found.iter().map(|c| c.name.clone()).collect();
     let lateral = !matches!(doc.kind, ExprKind::Const(_) | ExprKind::Param(_));
     let kind = TableKind::Json(Arc::new(JsonTable { doc, rows, names }));
@@ -141,6 +154,8 @@ struct Columns<'a, 'e> {
     env: &'a BindEnv<'e>,
     alias: Arc<str>,
     found: Vec<ScopeColumn>,
+    /// Paths of rows so far, the first one included.
+    levels: usize,
 }
 
 fn path_of(text: &str) -> SqlResult<Arc<Path>> {
@@ -149,6 +164,10 @@ fn path_of(text: &str) -> SqlResult<Arc<Path>> {
 
 impl Columns<'_, '_> {
     fn level(&mut self, written: &JsonColumns) -> SqlResult<Level> {
+        self.levels += 1;
+        if self.levels > MAX_LEVELS {
+            return Err(errors::too_many_nested_paths(&self.alias));
+        }
         let mut level = Level {
             path: path_of(&written.path)?,
             columns: Vec::new(),
@@ -229,10 +248,13 @@ impl Columns<'_, '_> {
                 bytes, ..
             }))) => {
                 let doc = json::parse(bytes, self.env.ctx.session)
-                    .map_err(|e| e.in_argument(1, "json_table"))?;
+                    .map_err(|e| e.in_argument(1, "JSON_TABLE"))?;
                 let doc = json::encode(&doc)?;
-                let value = converted(self.env.ctx, JsonRef::new(&doc), ty, &name.text);
-                Fallback::Default(value.map_err(|_| errors::invalid_default(&name.text))?)
+                let doc = JsonRef::new(&doc);
+                if ty.kind != TypeKind::Json && !doc.is_scalar() {
+                    return Err(errors::invalid_default(&name.text));
+                }
+                Fallback::Default(fitting(self.env.ctx, doc, ty, &name.text)?)
             }
             Some(JsonFallback::Default(_)) => return Err(errors::invalid_default(&name.text)),
         })

@@ -307,7 +307,10 @@ impl<'a> Printer<'a> {
         });
         let ty = match &value.ty {
             Some(ty) if ty.name == TypeName::Char && ty.charset.is_none() => char_type(ty),
-            Some(ty) => self.cast_type(ty)?.replace(',', ", "),
+            Some(ty) => {
+                let text = self.cast_type(ty)?.replace(',', ", ");
+                text.replace(" charset ", " character set ")
+            }
             None => "char(512)".to_owned(),
         };
         let _ = write!(self.out, " returning {ty}");

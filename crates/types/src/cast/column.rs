@@ -226,7 +226,13 @@ fn from_json(t: &Target<'_>, doc: JsonRef<'_>) -> SqlResult<Option<Value>> {
         TypeKind::DateTime | TypeKind::Timestamp => {
             json::convert::to_datetime(ctx, doc, flags, what)?.map_or(Value::Null, Value::DateTime)
         }
-        _ if t.ty.is_integer() || t.ty.kind == TypeKind::Bit => {
+        TypeKind::Year if !doc.is_number() => {
+            let mut text = Vec::new();
+            json::print(doc, &mut text);
+            Value::Str(text)
+        }
+        TypeKind::Year => Value::Int(json::convert::to_int(ctx, doc, what)? as i64),
+        _ if t.ty.is_integer() => {
             let n = json::convert::to_int(ctx, doc, what)?;
             u64::try_from(n).map_or(Value::Int(n as i64), Value::UInt)
         }

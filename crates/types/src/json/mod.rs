@@ -1,12 +1,12 @@
 //! JSON documents: their bytes, and everything that is done with them.
 //!
 //! In flow order: `text` (text to tree, with `diagnose` for what is wrong with a text), `dom` (the tree), `encode`
-//! (tree to bytes, docs/formats/json.md), `view` (bytes read in place), `print` (bytes to text), `order` (comparison,
-//! hash), `key` (sort keys), `path` (path expressions) and `seek` (what they find), `modify` (changes of a tree),
-//! `differ` (what makes one document of another), `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to
-//! JSON), `convert` (JSON to SQL values), `table` (JSON_VALUE, JSON_TABLE), `array` (elements of multi-valued indexes)
-//! and `schema` (JSON Schema). Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
-//! `cast` and `cmp` call `convert` and `order`.
+//! (tree to bytes, docs/formats/json.md), `view` (bytes read in place), `print` (bytes to text), `order`
+//! (comparison, hash), `key` (sort keys), `path` (path expressions) and `seek` (what they find), `modify` (changes
+//! of a tree), `differ` (what makes one document of another), `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar`
+//! (SQL values to JSON), `convert` (JSON to SQL values), `table` (JSON_VALUE, JSON_TABLE) and `default` (of
+//! JSON_VALUE), `array` (elements of multi-valued indexes) and `schema` (JSON Schema). Neighbours: `Value::Json`
+//! holds encoded documents; `func::json` are the SQL functions; `cast` and `cmp` call `convert` and `order`.
 //!
 //! **Invariants**: a document has at most [`MAX_DEPTH`] levels; members of an object are sorted by length of the
 //! key, then by its bytes, and no key is there twice; reading damaged bytes gives JSON null where they are damaged,
@@ -15,6 +15,7 @@
 mod array;
 mod contains;
 pub mod convert;
+pub mod default;
 mod diagnose;
 mod differ;
 mod dom;

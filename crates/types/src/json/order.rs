@@ -13,10 +13,13 @@ use crate::decimal::{Decimal, EXACT_IN_DOUBLE};
 /// Doubles from here on are beyond what DECIMAL holds (and beyond every integer).
 const BEYOND_DECIMAL: f64 = 1e65;
 
+/// The rank of all numbers.
+pub(super) const NUMBERS: u8 = 1;
+
 pub(super) fn rank(v: &View<'_>) -> u8 {
     match v {
         View::Null => 0,
-        View::Int(_) | View::UInt(_) | View::Double(_) | View::Decimal(_) => 1,
+        View::Int(_) | View::UInt(_) | View::Double(_) | View::Decimal(_) => NUMBERS,
         View::String(_) => 2,
         View::Object(_) => 3,
         View::Array(_) => 4,
@@ -40,7 +43,7 @@ pub fn compare(a: JsonRef<'_>, b: JsonRef<'_>) -> Ordering {
         (View::Opaque(k, a), View::Opaque(l, b)) => k.cmp(l).then_with(|| a.cmp(b)),
         (View::Array(a), View::Array(b)) => arrays(*a, *b),
         (View::Object(a), View::Object(b)) => objects(*a, *b),
-        _ if rank(&a) == 1 && rank(&b) == 1 => numbers(&a, &b),
+        _ if rank(&a) == NUMBERS && rank(&b) == NUMBERS => numbers(&a, &b),
         _ => rank(&a).cmp(&rank(&b)),
     }
 }
@@ -102,7 +105,12 @@ fn double_and_exact(d: f64, other: &View<'_>) -> Ordering {
             return rounded;
         }
     }
-    Decimal::from_f64(d).0.cmp(&exact(other))
+    let (near, other) = (Decimal::from_f64(d).0, exact(other));
+    match near.cmp(&other) {
+        // What is nearer to zero than any decimal is not zero.
+        Ordering::Equal if near.is_zero() => d.partial_cmp(&0.0).unwrap_or(Ordering::Equal),
+        order => order,
+    }
 }
 
 /// A hash that is equal for equal values; not stable between versions.

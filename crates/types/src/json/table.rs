@@ -7,10 +7,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::dom::Json;
 use super::path::Path;
 use super::print::unquoted;
 use super::seek::{exists, seek};
-use super::view::JsonRef;
+use super::view::{JsonRef, View};
 use crate::cast::to_column;
 use crate::collation::Collation;
 use crate::ctx::EvalCtx;
@@ -142,12 +143,38 @@ impl Column {
                     [one] if ty.kind != TypeKind::Json && !one.is_scalar() => {
                         answer(on_error, || not_scalar(name))
                     }
-                    [one] => converted(ctx, one, ty, name).or_else(|e| answer(on_error, || e)),
+                    [one] => fitting(ctx, one, ty, name).or_else(|e| answer(on_error, || e)),
+                    ref several if ty.kind == TypeKind::Json => {
+                        let items = several.iter().map(|one| one.to_json()).collect();
+                        super::encode(&Json::Array(items)).map(Value::Json)
+                    }
                     _ => answer(on_error, || not_scalar(name)),
                 }
             }
         }
     }
+}
+
+/// [`converted`] to a column of JSON_TABLE.
+///
+/// # Errors
+/// 3669 for what is beyond the type, 3156 for what is none of its values.
+pub fn fitting(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, column: &str) -> SqlResult<Value> {
+    const BEYOND: [u16; 2] = [1264, 1406];
+    if let (View::Opaque(_, bytes), true) = (doc.view(), ty.is_string()) {
+        // Bytes in a document are bytes in a column.
+        let strict = ctx.quiet();
+        strict.diagnostics.strict_write.set(true);
+        let from = SqlType::varchar(u32::MAX, Collation::BINARY);
+        return to_column(&strict, Value::Str(bytes.to_vec()), &from, ty, column, 1);
+    }
+    converted(ctx, doc, ty, column).map_err(|e| {
+        if !BEYOND.contains(&e.code) && !ty.is_temporal() {
+            return e;
+        }
+        let message = format!("Value is out of range for JSON_TABLE's column '{column}'");
+        SqlError::new(3669, "22003", message)
+    })
 }
 
 fn answer(fallback: &Fallback, error: impl FnOnce() -> SqlError) -> SqlResult<Value> {
@@ -189,6 +216,9 @@ pub fn converted(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, name: &str) -> S
         let from = SqlType::varchar(u32::MAX, Collation::UTF8MB4_BIN);
         return to_column(&strict, Value::Str(text), &from, ty, name, 1);
     }
+    if ty.kind == TypeKind::Year {
+        return year(&strict, doc, name);
+    }
     let from = SqlType::new(TypeKind::Json);
     match (
         to_column(&strict, Value::Json(doc.to_document()), &from, ty, name, 1),
@@ -202,6 +232,15 @@ pub fn converted(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, name: &str) -> S
             Ok(cut.map_or(Value::Null, Value::DateTime))
         }
         (other, _) => other,
+    }
+}
+
+/// A YEAR as it is, never one of two digits.
+fn year(strict: &EvalCtx, doc: JsonRef<'_>, name: &str) -> SqlResult<Value> {
+    let year = super::convert::to_int(strict, doc, name)?;
+    match super::default::is_year(year) && !matches!(doc.view(), View::Bool(_)) {
+        true => Ok(Value::Int(year as i64)),
+        false => Err(crate::cast::out_of_range("YEAR", &name)),
     }
 }
 

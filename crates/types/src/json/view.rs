@@ -200,6 +200,11 @@ impl<'a> JsonRef<'a> {
         matches!(self.view(), View::Null)
     }
 
+    /// Is it a number?
+    pub fn is_number(self) -> bool {
+        super::order::rank(&self.view()) == super::order::NUMBERS
+    }
+
     /// Neither an array nor an object?
     pub fn is_scalar(self) -> bool {
         !matches!(self.view(), View::Array(_) | View::Object(_))

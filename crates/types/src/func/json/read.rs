@@ -29,9 +29,12 @@ impl<'a> Document<'a> {
     }
 }
 
-/// 3144 for bytes, 3146 for what is neither a text nor JSON.
+/// 3144 for bytes, 3146 for a geometry and what is neither a text nor JSON.
 fn check_type(v: &Value, ty: &SqlType, i: usize, function: &str) -> SqlResult<()> {
     match v {
+        Value::Str(_) if matches!(ty.kind, TypeKind::Geometry(_)) => {
+            Err(errors::no_json(&i + 1, function))
+        }
         Value::Str(_) if ty.is_string() && ty.collation.is_binary() => {
             Err(errors::json_from_binary())
         }
@@ -108,6 +111,9 @@ pub(super) fn path(c: &Call, i: usize) -> SqlResult<Option<Rc<Path>>> {
     if c.null(i) {
         return Ok(None);
     }
+    if c.is_binary(i) {
+        return Err(errors::json_from_binary());
+    }
     let text = crate::cast::to_str(&c.args[i], c.ty(i));
     json::parse_path(&text).map(Some)
 }
@@ -139,15 +145,13 @@ pub(super) fn one_or_all(c: &Call, i: usize, function: &str) -> SqlResult<Option
     Err(SqlError::new(3154, "42000", message))
 }
 
-/// Is the argument's type one of texts? (JSON_QUOTE and JSON_UNQUOTE take no other.) Else 3064.
+/// Is the argument's type one of texts? (JSON_QUOTE and JSON_UNQUOTE take no other.) Else 3064, or 3144 for bytes.
 pub(super) fn check_text(c: &Call, i: usize, function: &str) -> SqlResult<()> {
-    let text = c.ty(i).is_string()
-        || matches!(
-            c.ty(i).kind,
-            TypeKind::Json | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Null
-        );
-    if text {
-        return Ok(());
+    match c.ty(i).kind {
+        TypeKind::Json | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Null => Ok(()),
+        TypeKind::Geometry(_) => Err(errors::wrong_argument_type(i + 1, function)),
+        _ if c.is_binary(i) => Err(errors::json_from_binary()),
+        _ if c.ty(i).is_string() => Ok(()),
+        _ => Err(errors::wrong_argument_type(i + 1, function)),
     }
-    Err(errors::wrong_argument_type(i + 1, function))
 }
