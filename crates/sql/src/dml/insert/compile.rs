@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{DefaultDef, TableDef};
+use esker_sql_catalog::catalog::{DefaultDef, TableDef, same_name};
 use esker_sql_plan::bind::{
     BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, check_hints, errors, number_literal,
 };
 use esker_sql_plan::plan::{QueryPlan, plan_bound};
 use esker_sql_syntax::ast::{self, Insert, InsertSource};
-use esker_types::{EvalCtx, SqlError, SqlResult};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows, relaxed, source};
 use crate::dml::Beside;
@@ -297,12 +297,51 @@ pub(in crate::dml) fn compile_cell(
     }
 }
 
+/// Names and types of the columns of the new row, under the name that it has: `AS new(a, b)` renames the listed columns
+/// in their order.
+///
+/// # Errors
+/// 1066: it is the table's own name. 1353, 1060: wrong columns.
+fn new_row(
+    target: &InsertTarget,
+    insert: &Insert,
+    alias: &ast::RowAlias,
+) -> SqlResult<Vec<(Arc<str>, SqlType)>> {
+    let table = &target.named;
+    if *alias.name.text == *table.name {
+        return Err(errors::not_unique_table(&alias.name.text));
+    }
+    let listed = target_columns(target, insert)?;
+    if !alias.columns.is_empty() && alias.columns.len() != listed.len() {
+        return Err(errors::view_columns_differ());
+    }
+    for (nth, name) in alias.columns.iter().enumerate() {
+        let mut before = alias.columns[..nth].iter();
+        if before.any(|other| same_name(&other.text, &name.text)) {
+            return Err(errors::duplicate_column(&name.text));
+        }
+    }
+    let column = |(at, c): (usize, &esker_sql_catalog::catalog::ColumnDef)| {
+        let place = listed.iter().position(|&l| l == at);
+        let name = place.and_then(|p| alias.columns.get(p));
+        (
+            name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()),
+            c.ty.clone(),
+        )
+    };
+    Ok(table.columns.iter().enumerate().map(column).collect())
+}
+
 fn compile_changer(
     env: &BindEnv<'_>,
     target: &InsertTarget,
     insert: &Insert,
     source: Option<&BoundQuery>,
 ) -> SqlResult<Option<RowChanger>> {
+    let new_row = match &insert.row_alias {
+        Some(alias) => Some((alias, new_row(target, insert, alias)?)),
+        None => None,
+    };
     if insert.on_duplicate.is_empty() {
         return Ok(None);
     }
@@ -310,21 +349,7 @@ fn compile_changer(
     let width = table.columns.len() as u32;
     let mut scope = row_scope(env, target);
     scope.values_base = Some(width);
-    if let Some(alias) = &insert.row_alias {
-        let listed = target_columns(target, insert)?;
-        let column = |(at, c): (usize, &esker_sql_catalog::catalog::ColumnDef)| {
-            // `AS new(a, b)` renames the listed columns in their order.
-            let place = listed.iter().position(|&l| l == at);
-            let name = place.and_then(|p| alias.columns.get(p));
-            (
-                name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()),
-                c.ty.clone(),
-            )
-        };
-        if !alias.columns.is_empty() && alias.columns.len() != listed.len() {
-            return Err(errors::view_columns_differ());
-        }
-        let columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
+    if let Some((alias, columns)) = new_row {
         scope.add_named_row(&alias.name.text, &columns, width);
         if alias.columns.is_empty() {
             // The new row's columns are the table's.
