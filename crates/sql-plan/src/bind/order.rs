@@ -174,13 +174,14 @@ pub fn bind_row_order(
     items.iter().map(key).collect()
 }
 
-/// Binds ORDER BY of a set operation or VALUES: over the result columns.
+/// Binds ORDER BY of a set operation or VALUES: over the result columns. The keys, and how many levels up they reach.
 pub(super) fn bind_result_order(
     env: &BindEnv<'_>,
     items: &[ast::OrderItem],
     columns: &[ColumnMeta],
-) -> SqlResult<Vec<OrderKey>> {
-    let mut scope = Scope::new();
+    parent: Option<&Scope<'_>>,
+) -> SqlResult<(Vec<OrderKey>, u16)> {
+    let mut scope = Scope::inside(parent, None);
     let named: Vec<_> = columns
         .iter()
         .map(|c| (c.name.clone(), c.ty.clone()))
@@ -202,5 +203,5 @@ pub(super) fn bind_result_order(
             desc: item.desc,
         });
     }
-    Ok(keys)
+    Ok((keys, scope.outer_reach()))
 }

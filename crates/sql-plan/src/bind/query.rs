@@ -13,7 +13,7 @@ use esker_sql_syntax::ast;
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::func::merge::merge_types;
 use esker_types::func::{ArgType, RetCtx, check_constant};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
 use super::expr::bind_expr;
@@ -270,13 +270,14 @@ fn bind_set_ops(
         queries.push(bind_operand(env, operand, locking, parent, ctes)?);
     }
     let columns = merged_columns(env, &queries)?;
-    let order = bind_result_order(env, around.order_by, &columns)?;
+    let (order, ordered_reach) = bind_result_order(env, around.order_by, &columns, parent)?;
     let limit = bind_limit(env, around.limit)?;
     let calc_found_rows = match &queries[0].body {
         Body::Block(block) => block.calc_found_rows,
         _ => false,
     };
     let reach = queries.iter().map(|q| q.reach).max().unwrap_or(0);
+    let reach = reach.max(ordered_reach);
     let volatility = queries
         .iter()
         .map(|q| q.volatility)
@@ -326,7 +327,7 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
                 value: None,
             })
             .collect();
-        let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?;
+        let mut merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?;
         if merged.ret.is_string() && merged.coercibility == Coercibility::None {
             return Err(errors::illegal_mix("UNION"));
         }
@@ -334,6 +335,9 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
             for query in queries {
                 check_output(query, nth, merged.ret.collation)?;
             }
+        }
+        if let Some(labels) = only_labels(&args) {
+            merged.ret = labels.with_nullable(true);
         }
         columns.push(match queries.len() {
             1 => column.clone(),
@@ -347,6 +351,16 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
         });
     }
     Ok(columns.into())
+}
+
+/// The type of labels that NULL alone stands beside.
+fn only_labels(args: &[ArgType<'_>]) -> Option<SqlType> {
+    let types = args.iter().map(|arg| &arg.ty);
+    let mut typed = types.filter(|ty| ty.kind != TypeKind::Null);
+    match (typed.next(), typed.next()) {
+        (Some(ty), None) if ty.is_label() => Some(ty.clone()),
+        _ => None,
+    }
 }
 
 /// 3854 for a constant in the select list that does not exist in the character set of the result.
@@ -393,14 +407,15 @@ fn bind_values(
             ..ColumnMeta::computed(format!("column_{nth}"), merged.ret)
         });
     }
-    let order = bind_result_order(env, around.order_by, &columns)?;
+    let (order, ordered_reach) = bind_result_order(env, around.order_by, &columns, parent)?;
     let limit = bind_limit(env, around.limit)?;
     let body = Body::Values {
         rows: bound,
         order,
         limit,
     };
-    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
+    let reach = scope.outer_reach().max(ordered_reach);
+    let volatility = scope.volatility();
     Ok(BoundQuery {
         columns: columns.into(),
         body,

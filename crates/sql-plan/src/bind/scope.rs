@@ -538,6 +538,9 @@ impl<'p> Scope<'p> {
     }
 
     fn resolve_outer(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) -> SqlResult<Expr> {
+        if self.clause.get() == Clause::GlobalOrder && name.table.is_some() {
+            return Err(self.not_found(name));
+        }
         let (mut level, mut depth) = (self.parent, 1u16);
         while let Some(scope) = level {
             if let Some(at) = scope.find_here(name)? {

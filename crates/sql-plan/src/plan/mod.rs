@@ -165,6 +165,9 @@ impl QueryPlan {
                 for (_, _, query) in &ops.steps {
                     query.outer_slots(depth, f);
                 }
+                for key in &ops.order {
+                    key.expr.outer_slots(depth, f);
+                }
             }
             Root::Recursive(recursive) => {
                 for query in std::iter::once(&recursive.seed).chain(&recursive.members) {
@@ -172,7 +175,8 @@ impl QueryPlan {
                 }
             }
             Root::Values(values) => {
-                for expr in values.rows.iter().flatten() {
+                let keys = values.order.iter().map(|key| &key.expr);
+                for expr in values.rows.iter().flatten().chain(keys) {
                     expr.outer_slots(depth, f);
                 }
             }
