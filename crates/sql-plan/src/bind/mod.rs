@@ -103,7 +103,7 @@ pub use rights::column_denied;
 pub use rights::{Need, Restricted};
 pub use select::bind_limit;
 pub(crate) use subquery::move_up;
-pub use view::within_view;
+pub use view::defining_view;
 pub use window::whole_number;
 
 /// What a table name stands for.

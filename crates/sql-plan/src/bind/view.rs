@@ -12,6 +12,7 @@ use esker_sql_catalog::catalog::ViewDef;
 use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::collation::Collation;
+use esker_types::errors::no_such_table;
 use esker_types::{SqlError, SqlResult};
 
 use super::BindEnv;
@@ -69,7 +70,7 @@ pub(super) fn as_seen_outside(view: &ViewDef, e: SqlError) -> SqlError {
 ///
 /// # Errors
 /// 1462 when the view is being bound already.
-pub fn within_view<T>(
+fn within_view<T>(
     env: &BindEnv<'_>,
     schema: &Arc<str>,
     name: &Arc<str>,
@@ -77,13 +78,36 @@ pub fn within_view<T>(
 ) -> SqlResult<T> {
     let is_inside = |(s, n): &(Arc<str>, Arc<str>)| s == schema && n == name;
     if env.views.borrow().iter().any(is_inside) {
-        let text = format!("`{schema}`.`{name}` contains view recursion");
-        return Err(SqlError::new(1462, "HY000", text));
+        return Err(contains_itself(schema, name));
     }
     env.views.borrow_mut().push((schema.clone(), name.clone()));
     let result = bind();
     env.views.borrow_mut().pop();
     result
+}
+
+/// The same for the query that a view is made of.
+///
+/// # Errors
+/// 1146 where it reads the view itself.
+pub fn defining_view<T>(
+    env: &BindEnv<'_>,
+    schema: &Arc<str>,
+    name: &Arc<str>,
+    bind: impl FnOnce() -> SqlResult<T>,
+) -> SqlResult<T> {
+    debug_assert!(env.views.borrow().is_empty(), "it is the outermost");
+    let own = contains_itself(schema, name);
+    within_view(env, schema, name, bind).map_err(|e| match e.message == own.message {
+        true => no_such_table(schema, name),
+        false => e,
+    })
+}
+
+/// 1462
+fn contains_itself(schema: &str, name: &str) -> SqlError {
+    let text = format!("`{schema}`.`{name}` contains view recursion");
+    SqlError::new(1462, "HY000", text)
 }
 
 /// Runs `bind`, which binds the stored query of a view, where its names and literals are those of its creator.

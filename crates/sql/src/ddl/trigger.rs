@@ -84,10 +84,8 @@ fn locked_create(
 /// The trigger's database exists and is that of its table.
 fn check_schemas(ctx: &DdlCtx<'_>, create: &CreateTrigger, table: &TableName) -> SqlResult<()> {
     let own = create.name.schema.as_ref().map(|own| &*own.text);
-    for schema in own.into_iter().chain([&*table.schema]) {
-        if ctx.catalog.schema(schema).is_none() {
-            return Err(errors::unknown_database(schema));
-        }
+    if ctx.catalog.schema(&table.schema).is_none() {
+        return Err(errors::unknown_database(&table.schema));
     }
     match own.or(ctx.database) {
         None => Err(errors::no_database()),

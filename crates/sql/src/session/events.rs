@@ -130,7 +130,7 @@ impl Session {
     ) -> EventDef {
         let clauses = &create.clauses;
         let body = clauses.body.as_ref().map(|body| body.text.clone());
-        let now = self.event_now();
+        let now = self.statement_now();
         EventDef {
             schema: name.schema.as_str().into(),
             name: name.name.as_str().into(),
@@ -165,7 +165,7 @@ impl Session {
             originator: self.event_originator(),
             time_zone: self.values.named("time_zone").as_text().into(),
             settings: self.event_settings(definer, &name.schema),
-            now: self.event_now(),
+            now: self.statement_now(),
         }
     }
 
@@ -184,19 +184,13 @@ impl Session {
         }
     }
 
-    /// The statement's time, microseconds.
-    fn event_now(&self) -> i64 {
-        let now = self.context.statement_micros.get();
-        self.vars.fixed_now.unwrap_or(now)
-    }
-
     /// An event whose last time has passed: one that is not preserved is not made at all.
     fn in_time(
         &self,
         mut def: EventDef,
         given: Option<EventStatus>,
     ) -> (Option<EventDef>, Option<SqlError>) {
-        if !has_passed(&def.schedule, self.event_now()) {
+        if !has_passed(&def.schedule, self.statement_now()) {
             return (Some(def), None);
         }
         if !def.preserve {
@@ -285,7 +279,7 @@ impl Session {
                         let starts = self.clause(starts, params)?;
                         self.required_moment("STARTS", &starts)?
                     }
-                    None => self.event_now().div_euclid(MICROS_PER_SEC),
+                    None => self.statement_now().div_euclid(MICROS_PER_SEC),
                 };
                 let ends = match ends {
                     Some(ends) => {

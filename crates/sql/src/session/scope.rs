@@ -59,21 +59,30 @@ impl StatementScope<'_> {
     }
 }
 
+impl Session {
+    /// The statement's time, microseconds: what NOW() is, and when what it makes was made.
+    pub(super) fn statement_now(&self) -> i64 {
+        self.context.now_under(&self.vars)
+    }
+}
+
 impl SessionContext {
     /// The evaluation context of one statement under these variables.
     pub(super) fn eval_ctx(&self, vars: &SessionVars) -> EvalCtx<'_> {
         EvalCtx::new(self.eval_settings(vars), self)
     }
 
+    fn now_under(&self, vars: &SessionVars) -> i64 {
+        vars.fixed_now
+            .unwrap_or_else(|| self.statement_micros.get())
+    }
+
     /// What evaluation depends on under these variables.
     pub(super) fn eval_settings(&self, vars: &SessionVars) -> EvalSettings {
-        let now_micros = vars
-            .fixed_now
-            .unwrap_or_else(|| self.statement_micros.get());
         EvalSettings {
             sql_mode: vars.sql_mode,
             time_zone: vars.time_zone.clone(),
-            now_micros,
+            now_micros: self.now_under(vars),
             div_precision_increment: vars.div_precision_increment,
             default_week_format: vars.default_week_format,
             auto_is_null: vars.auto_is_null,

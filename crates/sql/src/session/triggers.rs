@@ -67,7 +67,7 @@ impl Session {
                 collation_connection: variable("collation_connection"),
                 database_collation: instance.schema_collation(&table.schema).name().into(),
             },
-            created_micros: instance.now_micros(),
+            created_micros: self.statement_now(),
         }
     }
 

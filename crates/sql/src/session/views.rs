@@ -12,7 +12,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo, StoredAs};
 use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_plan::bind::{
-    BoundQuery, Params, bind_query, is_mergeable, is_updatable, qualify, within_view,
+    BoundQuery, Params, bind_query, defining_view, is_mergeable, is_updatable, qualify,
 };
 use esker_sql_syntax::ast::{Account, CreateView, Expr, Ident, Query, QueryBody, SelectItem};
 use esker_types::collation::Collation;
@@ -147,15 +147,15 @@ impl Session {
             self.bind_quietly(Purpose::DefineView, |scope| {
                 let bind = |query: &Query| {
                     let env = scope.env(Params::Values(&[]));
-                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))
+                    defining_view(&env, &schema, &own, || bind_query(&env, query, None, None))
                 };
                 let env = scope.env(Params::Values(&[]));
                 let bound =
-                    within_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
+                    defining_view(&env, &schema, &own, || bind_query(&env, query, None, None))?;
                 let can = (is_updatable(&env, query, &bound)?, is_mergeable(&bound));
                 let mut written_out = query.clone();
                 let env = scope.env(Params::Values(&[]));
-                let text = within_view(&env, &schema, &own, || qualify(&env, &mut written_out))
+                let text = defining_view(&env, &schema, &own, || qualify(&env, &mut written_out))
                     .and_then(|()| printer::stored_query(&written_out, &charset))
                     .ok()
                     .filter(|text| {

@@ -124,7 +124,7 @@ impl Session {
         let schema = instance.find_schema(schema)?;
         let variable = |name: &str| self.values.named(name).as_text().into();
         let given = &create.characteristics;
-        let now = instance.now_micros();
+        let now = self.statement_now();
         Ok(RoutineDef {
             kind: create.kind,
             name: name.into(),
@@ -170,7 +170,7 @@ impl Session {
         if let Some(invoker) = given.invoker {
             def.settings.invoker = invoker;
         }
-        def.altered_micros = self.context.instance.now_micros();
+        def.altered_micros = self.statement_now();
         let logged = self.logged(&self.statement_text, &[], true);
         let done = self.with_logged_ddl(logged, |ctx| ddl::routine::alter(ctx, def))?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
