@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crate::collation::Collation;
+use crate::decimal::{MAX_PRECISION, MAX_SCALE};
 use crate::geometry::GeometryType;
 
 /// `decimals` of a floating type without declared scale (what MySQL sends on the wire).
@@ -90,6 +91,11 @@ pub struct SqlType {
 }
 
 impl SqlType {
+    /// Is it the type of a user variable that is a decimal? As a text it has the digits of its value.
+    pub fn is_widest_decimal(&self) -> bool {
+        self.kind == TypeKind::Decimal && self.length == MAX_PRECISION && self.decimals == MAX_SCALE
+    }
+
     /// A type of `kind` with MySQL's default parameters, nullable, binary collation.
     pub fn new(kind: TypeKind) -> Self {
         let (length, decimals) = match &kind {

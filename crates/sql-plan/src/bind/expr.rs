@@ -545,7 +545,7 @@ fn bind_cast(
         }
     }
     // A cast may fail to NULL, except to a number.
-    ty.nullable = arg.ty.nullable || !ty.is_numeric();
+    ty.nullable = arg.ty.nullable || !ty.is_numeric() || ty.kind == TypeKind::Year;
     let coer = if ty.is_string() || ty.kind == TypeKind::Json {
         Coercibility::Implicit
     } else {

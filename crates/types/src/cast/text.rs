@@ -297,7 +297,11 @@ pub fn to_str<'a>(v: impl Into<ValueRef<'a>>, ty: &SqlType) -> Cow<'a, [u8]> {
         ValueRef::Str(s) | ValueRef::Label(_, s) => Cow::Borrowed(s),
         v => {
             let mut out = Vec::with_capacity(24);
-            write_text(v, ty, &mut out);
+            match v {
+                // What becomes a text of a decimal in a variable has its own digits.
+                ValueRef::Decimal(d) if ty.is_widest_decimal() => d.write(&mut out),
+                v => write_text(v, ty, &mut out),
+            }
             if let ValueRef::Double(v) = v {
                 shorten(v, ty, &mut out);
             }

@@ -124,13 +124,29 @@ fn inet6_ntoa(c: &Call) -> SqlResult<Value> {
     }
 }
 
-/// As RFC 5952, and with a dotted tail for compatible addresses (`::1.2.3.4`).
+/// As RFC 5952, but that a single zero is shortened, too, and with a dotted tail for compatible addresses
+/// (`::1.2.3.4`).
 fn write_v6(v6: Ipv6Addr) -> String {
     let n = u128::from(v6);
     if n >> 32 == 0 && n >> 16 != 0 {
         return format!("::{}", Ipv4Addr::from(n as u32));
     }
-    v6.to_string()
+    let segments = v6.segments();
+    match segments.iter().position(|s| *s == 0) {
+        Some(zero) if is_alone(&segments) && v6.to_ipv4_mapped().is_none() => {
+            let hex = |part: &[u16]| {
+                let words: Vec<_> = part.iter().map(|s| format!("{s:x}")).collect();
+                words.join(":")
+            };
+            format!("{}::{}", hex(&segments[..zero]), hex(&segments[zero + 1..]))
+        }
+        _ => v6.to_string(),
+    }
+}
+
+/// Is no zero beside another?
+fn is_alone(segments: &[u16; 8]) -> bool {
+    !segments.windows(2).any(|pair| pair == [0, 0])
 }
 
 fn is_ipv4(c: &Call) -> SqlResult<Value> {

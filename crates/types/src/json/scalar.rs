@@ -41,7 +41,7 @@ pub fn from_value(v: ValueRef<'_>, ty: &SqlType) -> Json {
 
 /// A decimal with the decimals that its type shows.
 fn shown_scale(d: crate::Decimal, ty: &SqlType) -> crate::Decimal {
-    if ty.kind == TypeKind::Decimal && d.scale() != ty.decimals {
+    if ty.kind == TypeKind::Decimal && !ty.is_widest_decimal() && d.scale() != ty.decimals {
         return d.round(ty.decimals).unwrap_or(d);
     }
     d

@@ -1,14 +1,14 @@
 //! GROUP_CONCAT.
 //!
 //! Neighbours: the executor feeds rows in the order that ORDER BY asks for.
-//! **Invariant**: the result is at most `group_concat_max_len` bytes, cut between characters with
+//! **Invariant**: the result is at most `group_concat_max_len` bytes in its character set, cut between characters with
 //! warning 1260.
 
 use std::any::Any;
 
 use super::{AggDef, AggState, AggTypes, same};
 use crate::cast;
-use crate::collation::{Collation, valid_utf8};
+use crate::collation::{Charset, Collation, char_len, valid_utf8};
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::func::ret::collation_of;
@@ -47,6 +47,8 @@ struct Concat {
     separator: Vec<u8>,
     collation: Collation,
     out: Option<Vec<u8>>,
+    /// Bytes of `out` in the character set of the result.
+    encoded: usize,
     rows: u64,
     /// Nothing more fits; the warning has been given.
     cut: bool,
@@ -58,6 +60,7 @@ fn group_concat(types: &AggTypes) -> Box<dyn AggState> {
         separator: types.separator.clone(),
         collation: types.ret.collation,
         out: None,
+        encoded: 0,
         rows: 0,
         cut: false,
     })
@@ -71,6 +74,7 @@ impl Concat {
             return Ok(());
         }
         let limit = usize::try_from(ctx.group_concat_max_len).unwrap_or(usize::MAX);
+        let before = self.out.as_ref().map_or(0, Vec::len);
         let out = match &mut self.out {
             Some(out) => {
                 out.extend_from_slice(&self.separator);
@@ -84,17 +88,37 @@ impl Concat {
             ctx.session.may_make(2 * wanted)?;
         }
         text.iter().for_each(|t| out.extend_from_slice(t));
-        if out.len() > limit {
-            out.truncate(limit);
-            if !self.collation.is_binary() {
-                out.truncate(valid_utf8(out));
-            }
+        let charset = self.collation.charset();
+        self.encoded += charset.encoded_len(&out[before..]);
+        if self.encoded > limit {
+            out.truncate(fitting(out, charset, limit));
             self.cut = true;
             let message = format!("Row {} was cut by GROUP_CONCAT()", self.rows);
             ctx.raise(1260, "HY000", message)?;
         }
         Ok(())
     }
+}
+
+/// How much of a text has at most `limit` bytes in its character set: whole characters.
+fn fitting(text: &[u8], charset: Charset, limit: usize) -> usize {
+    if charset.stores_utf8() {
+        let end = limit.min(text.len());
+        return match charset {
+            Charset::Binary => end,
+            _ => valid_utf8(&text[..end]),
+        };
+    }
+    let (mut at, mut encoded) = (0, 0);
+    while at < text.len() {
+        let end = at + char_len(&text[at..]);
+        encoded += charset.encoded_len(&text[at..end]);
+        if encoded > limit {
+            break;
+        }
+        at = end;
+    }
+    at
 }
 
 impl AggState for Concat {
@@ -110,7 +134,10 @@ impl AggState for Concat {
         let texts: Vec<_> = args
             .iter()
             .zip(&self.args)
-            .map(|(v, ty)| ty.collation.recode(cast::to_str(v, ty), self.collation))
+            .map(|(v, ty)| match ty.is_string() || ty.is_label() {
+                true => ty.collation.recode(cast::to_str(v, ty), self.collation),
+                false => cast::to_str(v, ty),
+            })
             .collect();
         let texts: Vec<&[u8]> = texts.iter().map(|t| &**t).collect();
         self.append(ctx, &texts)
