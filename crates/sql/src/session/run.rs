@@ -451,9 +451,7 @@ impl Session {
         let filter = |env: &StatementEnv<'_>| filtered(rows, &bound, env);
         table.rows = match calls {
             None => self.execute(Mode::Thread, false, &[], filter).0?,
-            Some(used) => {
-                self.whole(|session| Ok(session.execute_calling(used, &[], filter).0?))?
-            }
+            Some(used) => self.whole(|session| session.execute_calling(used, &[], filter).0)?,
         };
         Ok(())
     }
