@@ -293,7 +293,7 @@ pub trait SessionInfo {
     /// not there or out of reach.
     ///
     /// # Errors
-    /// 1085: it is no file that all may read; 1041, 1317.
+    /// 1085: it is no file that the server may read; 1041, 1317.
     fn load_file(&self, _name: &[u8], _most: u64) -> SqlResult<Option<Vec<u8>>> {
         Ok(None)
     }

@@ -86,13 +86,6 @@ impl OutsideFile {
         })
     }
 
-    /// May everybody on the machine read what the path names?
-    pub fn is_for_all(path: &Path) -> bool {
-        use std::os::unix::fs::PermissionsExt;
-        const OTHERS_READ: u32 = 0o004;
-        fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS_READ != 0)
-    }
-
     /// The path without links and `..`; the last part need not exist.
     ///
     /// # Errors
