@@ -428,6 +428,12 @@ pub fn no_auto_increment_value() -> SqlError {
     SqlError::new(1467, "HY000", text)
 }
 
+/// 1869
+pub fn auto_increment_conflict() -> SqlError {
+    let text = "Auto-increment value in UPDATE conflicts with internally generated values";
+    SqlError::new(1869, "HY000", text)
+}
+
 /// 1525: `kind` is DATE, TIMESTAMP, AT, INTERVAL, …
 pub fn incorrect_value(kind: impl Display, value: impl Display) -> SqlError {
     SqlError::new(1525, "HY000", format!("Incorrect {kind} value: '{value}'"))

@@ -39,6 +39,8 @@ pub(super) struct Numbers {
     before: Option<u64>,
     /// Number of the current row, if it was generated.
     current: Option<u64>,
+    /// What an existing row has got instead of the current one being inserted.
+    updated: Option<u64>,
     /// The counter before the first draw and after the last one.
     span: Option<(u64, u64)>,
     /// First generated number of a row that was inserted.
@@ -129,11 +131,19 @@ impl Numbers {
 
     /// A row begins.
     pub fn begin_row(&mut self) {
-        (self.before, self.current) = (None, None);
+        (self.before, self.current, self.updated) = (None, None, None);
     }
 
-    /// The row was not inserted: the next one may have its number.
-    pub fn give_back(&mut self) {
+    /// The row in the way has `value` now.
+    pub fn updated(&mut self, value: u64) {
+        self.updated = Some(value);
+    }
+
+    /// The row was not inserted: the next one may have its number, unless the row in the way has it now.
+    ///
+    /// # Errors
+    /// 1869: the row in the way has one of the numbers that rows behind may get.
+    pub fn give_back(&mut self, step: AutoStep) -> SqlResult<()> {
         let current = self.current.take();
         if let Some(before) = self.before.take() {
             self.next = match before {
@@ -141,6 +151,14 @@ impl Numbers {
                 before => before,
             };
         }
+        match self.updated.take() {
+            Some(value) if self.next > 0 && value == self.next => self.next = step.after(value),
+            Some(value) if value > self.next && value < self.end && !self.is_forced => {
+                return Err(errors::auto_increment_conflict());
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The row is done, whatever became of it.

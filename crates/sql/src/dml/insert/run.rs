@@ -450,7 +450,7 @@ impl Run<'_, '_> {
         }
         while let Attempt::Conflict(conflict) = self.attempt()? {
             if !self.resolve(conflict, row_number)? {
-                self.auto.give_back();
+                self.auto.give_back(self.env.auto_step)?;
                 break;
             }
         }
@@ -512,7 +512,7 @@ impl Run<'_, '_> {
             }
             Written::Done => {
                 self.env.txn.rollback_to(place);
-                self.leave_out();
+                self.leave_out()?;
                 Ok(Attempt::LeftOut)
             }
             // Of a row that cannot be stored the missing parent is told first, as in MySQL, unless the row may be its
@@ -522,7 +522,7 @@ impl Run<'_, '_> {
                     && !insert.refers_to_itself()
                     && !self.has_parents()? =>
             {
-                self.leave_out();
+                self.leave_out()?;
                 Ok(Attempt::LeftOut)
             }
             Written::Conflict(conflict) => Ok(Attempt::Conflict(conflict)),
@@ -609,9 +609,9 @@ impl Run<'_, '_> {
     }
 
     /// A row without parents is not one of the statement's.
-    fn leave_out(&mut self) {
-        self.auto.give_back();
+    fn leave_out(&mut self) -> SqlResult<()> {
         self.counts.records -= 1;
+        self.auto.give_back(self.env.auto_step)
     }
 
     fn note_inserted(&mut self) {
@@ -635,6 +635,7 @@ impl Run<'_, '_> {
     pub(super) fn note_updated(&mut self, auto: &Value, changed: bool) {
         if changed {
             self.auto.last = as_insert_id(auto);
+            self.auto.updated(as_counter(auto));
         }
         self.note_explicit(as_counter(auto));
     }

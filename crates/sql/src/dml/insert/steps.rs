@@ -210,7 +210,7 @@ impl CompiledInsert {
                             return Ok(step);
                         }
                         if !run.resolve(conflict, steps.row_number)? {
-                            run.auto.give_back();
+                            run.auto.give_back(run.env.auto_step)?;
                             run.auto.end_row();
                             return Ok(match self.on_conflict {
                                 // The same row is there already, which counts as if it came.
@@ -253,7 +253,7 @@ impl CompiledInsert {
             let (row, lenient) = (&mut other.row, run.is_update_lenient());
             changer.accept(run.env, &run.states, (row, new), lenient)?;
             let is_settled = run.write_update(changer, &other.conflict, row)?;
-            run.auto.give_back();
+            run.auto.give_back(run.env.auto_step)?;
             run.auto.end_row();
             row.truncate(changer.table().columns.len());
             Ok(is_settled.then_some(other.row))
