@@ -235,7 +235,11 @@ impl Feed {
             let event = self.source.next(pause);
             let Some(event) = event.map_err(|e| self.unreadable(&e))? else {
                 self.shared.order.look();
-                self.shared.note_read(self.assembler.place());
+                let place = self.assembler.place();
+                self.shared.note_read(place);
+                if self.coordinator.is_idle() && !self.assembler.is_open() {
+                    self.shared.note_passed(place);
+                }
                 return Ok(None);
             };
             let group = self.assembler.push(&event);

@@ -184,8 +184,10 @@ pub struct Status {
     pub processing: Handled,
     /// The last one that was.
     pub last_processed: Handled,
-    /// Everything before is applied.
+    /// Everything before is applied, and a restart goes on here.
     pub applied: Place,
+    /// The same or further on: nothing between the two is to be applied, such as the head of the source's next file.
+    pub passed: Place,
     /// Up to here the relay log has been read.
     pub read: Place,
     /// GTIDs that are applied.

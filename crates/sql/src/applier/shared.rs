@@ -37,6 +37,8 @@ struct View {
     /// The channel's thread waits until so many have ended; 0: it does not wait.
     awaited: usize,
     read: Place,
+    /// Nothing before is left to apply.
+    passed: Place,
     retries: u64,
     transactions: u64,
     /// When the group that is delayed is due, microseconds since the epoch.
@@ -94,6 +96,7 @@ impl Shared {
             begun: 0,
             placed: 0,
             awaited: 0,
+            passed: read.clone(),
             read,
             retries: 0,
             transactions: 0,
@@ -278,6 +281,11 @@ impl Shared {
         self.view.lock().read.clone_from(place);
     }
 
+    /// Nothing up to there is left to apply.
+    pub(super) fn note_passed(&self, place: &Place) {
+        self.view.lock().passed.clone_from(place);
+    }
+
     pub(super) fn note_placed(&self, ordinal: u64) {
         let now = self.now();
         let mut view = self.view.lock();
@@ -336,6 +344,10 @@ impl Shared {
             processing: view.processing.clone(),
             last_processed: view.last_processed.clone(),
             applied: state.end.clone(),
+            passed: match view.passed.relay > state.end.relay {
+                true => view.passed.clone(),
+                false => state.end.clone(),
+            },
             read: view.read.clone(),
             gtids: view.progress.state().all_gtids(),
             maria: state.maria.clone(),

@@ -158,7 +158,7 @@ impl Places {
     fn of(channel: &Channel, view: &ChannelView) -> Self {
         let relay = channel.relay();
         let received = relay.received();
-        let applied = view.applier.as_ref().map(|applier| applier.applied.clone());
+        let applied = view.applier.as_ref().map(|applier| applier.passed.clone());
         let applied = applied.unwrap_or_else(|| received.end.clone());
         Self {
             read_file: received.end.source_file,

@@ -17,7 +17,7 @@ const WAIT_STEP: Duration = Duration::from_millis(20);
 /// The place up to which a channel has applied; `None`: it applies nothing.
 fn applied(channel: &Channel) -> Option<(String, u64)> {
     let status = channel.view().applier.filter(|status| status.is_running)?;
-    Some((status.applied.source_file, status.applied.source_pos))
+    Some((status.passed.source_file, status.passed.source_pos))
 }
 
 impl SessionContext {
