@@ -1,6 +1,7 @@
 //! What the variables say about applying, read when a channel starts.
 //!
-//! Neighbours: `feed` and `worker` obey. **Invariant**: a channel that runs keeps the rules it has started with.
+//! Neighbours: `feed` and `worker` obey. **Invariant**: a channel that runs keeps the rules it has started
+//! with, but for `mode`, `conversions` and `retries`, which are asked each time.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +17,6 @@ const DDL_EXIST_ERRORS: [u16; 12] = [
 
 /// The variables of the applier.
 pub(super) struct Rules {
-    /// `replica_exec_mode`.
-    pub(super) mode: ApplyMode,
-    /// `replica_type_conversions`.
-    pub(super) conversions: Conversions,
-    /// `replica_transaction_retries`.
-    pub(super) retries: u64,
     /// `replica_preserve_commit_order`; what is applied optimistically needs it.
     pub(super) in_order: bool,
     /// `log_replica_updates`.
@@ -58,14 +53,7 @@ impl Rules {
             _ => Mode::WriteSet,
         };
         let in_order = instance.variable_is_on("replica_preserve_commit_order");
-        let conversions = globals.named("replica_type_conversions");
         Self {
-            mode: match globals.named("replica_exec_mode").as_text() {
-                "IDEMPOTENT" => ApplyMode::Idempotent,
-                _ => ApplyMode::Strict,
-            },
-            conversions: Conversions::of(conversions.as_text()),
-            retries: number("replica_transaction_retries"),
             in_order: in_order || parallel == Mode::Optimistic,
             logs: instance.variable_is_on("log_replica_updates"),
             parallel,
@@ -75,6 +63,24 @@ impl Rules {
             own_id: number("server_id") as u32,
             skipped: Skipped::read(globals.named("replica_skip_errors").as_text()),
         }
+    }
+
+    /// `replica_exec_mode`: a channel that runs follows it.
+    pub(super) fn mode(instance: &Instance) -> ApplyMode {
+        match instance.globals.named("replica_exec_mode").as_text() {
+            "IDEMPOTENT" => ApplyMode::Idempotent,
+            _ => ApplyMode::Strict,
+        }
+    }
+
+    /// `replica_type_conversions`, likewise.
+    pub(super) fn conversions(instance: &Instance) -> Conversions {
+        Conversions::of(instance.globals.named("replica_type_conversions").as_text())
+    }
+
+    /// `replica_transaction_retries`, likewise.
+    pub(super) fn retries(instance: &Instance) -> u64 {
+        instance.variable_u64("replica_transaction_retries")
     }
 
     /// Does an error of this number count for nothing?

@@ -18,6 +18,7 @@ use super::checks::{changes_rows, not_in_row_format};
 use super::context::{KeyCheck, set_statement, set_variable};
 use super::hands::Hand;
 use super::keys::event_type;
+use super::rules::Rules;
 use super::shared::name_of;
 use super::source_tables::session_of;
 use super::{Failure, Shared};
@@ -170,12 +171,12 @@ impl Run<'_> {
         let rules = &self.shared.rules;
         // Before its turn, what is missing may be about to come.
         let mode = if self.is_turn {
-            rules.mode
+            Rules::mode(&self.shared.instance)
         } else {
             ApplyMode::Strict
         };
         open.statement.time = part.time;
-        let how = (mode, rules.conversions);
+        let how = (mode, Rules::conversions(&self.shared.instance));
         self.hand.show(match change {
             RowKind::Write => "Applying batch of row changes (write)",
             RowKind::Update | RowKind::PartialUpdate => "Applying batch of row changes (update)",

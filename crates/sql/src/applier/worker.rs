@@ -21,6 +21,7 @@ use esker_binlog::apply::Group;
 
 use super::hands::{Hand, Job};
 use super::order::{Arrival, Undo};
+use super::rules::Rules;
 use super::run::{Ran, Run};
 use super::{Failure, Shared};
 use crate::session::TableCache;
@@ -221,7 +222,9 @@ impl Worker {
                 // What was wrong may have come before its turn.
                 continue;
             }
-            if !TRANSIENT.contains(&failure.code) || retries >= self.shared.rules.retries {
+            if !TRANSIENT.contains(&failure.code)
+                || retries >= Rules::retries(&self.shared.instance)
+            {
                 self.shared.failed(job.hand.worker, ordinal, failure);
                 self.shared.give_back(job.hand);
                 return None;

@@ -49,11 +49,11 @@ fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collat
     pick_collation(charset, named, default)
 }
 
-/// Whether the database is read only from now on; `was`: it is so far.
+/// Whether the database is read only from now on; `was`: it is so far; `applies`: a source has done it already.
 ///
 /// # Errors
-/// 1302; 3989: it is, and shall be changed and stay so.
-fn read_only(name: &str, options: &[DatabaseOption], was: bool) -> SqlResult<bool> {
+/// 1302; 3989: it is, and shall be changed and stay so, but for what a source has done.
+fn read_only(name: &str, options: &[DatabaseOption], was: bool, applies: bool) -> SqlResult<bool> {
     let mut asked = None;
     for option in options {
         let DatabaseOption::ReadOnly(on) = option else {
@@ -70,7 +70,7 @@ fn read_only(name: &str, options: &[DatabaseOption], was: bool) -> SqlResult<boo
     let only_that = options
         .iter()
         .all(|option| matches!(option, DatabaseOption::ReadOnly(_)));
-    match was && !only_that && asked != Some(false) {
+    match was && !applies && !only_that && asked != Some(false) {
         true => Err(errors::schema_is_read_only(name)),
         false => Ok(asked.unwrap_or(was)),
     }
@@ -146,7 +146,8 @@ pub(super) fn alter(
         .catalog
         .schema(&name)
         .ok_or_else(|| errors::no_such_database(&name))?;
-    let read_only = read_only(&name, options, old.read_only)?;
+    // What a source has done is done here, whatever is read only.
+    let read_only = read_only(&name, options, old.read_only, ctx.applies)?;
     let collation = collation(options, old.collation)?;
     if read_only != old.read_only {
         // Nobody is in the middle of changing it.

@@ -230,6 +230,11 @@ impl TableExprs {
         !self.generated.is_empty()
     }
 
+    /// Are there CHECKs that are enforced?
+    pub(crate) fn checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+
     /// Ordinals of the generated columns.
     pub(crate) fn generated(&self) -> impl Iterator<Item = usize> {
         self.generated.iter().map(|(col, _)| *col)

@@ -132,15 +132,17 @@ impl RowStatement<'_> {
 #[derive(Default)]
 pub(crate) struct TableCache {
     version: u64,
+    conversions: Conversions,
     tables: HashMap<Box<[u8]>, RowApplier>,
 }
 
 impl TableCache {
-    /// Forgets all of an older catalog.
-    fn renew(&mut self, version: u64) {
-        if self.version != version || self.tables.len() >= MAX_TABLES {
+    /// Forgets all of an older catalog, or made for other conversions.
+    fn renew(&mut self, version: u64, conversions: Conversions) {
+        let is_current = (self.version, self.conversions) == (version, conversions);
+        if !is_current || self.tables.len() >= MAX_TABLES {
             self.tables.clear();
-            self.version = version;
+            (self.version, self.conversions) = (version, conversions);
         }
     }
 }
@@ -285,7 +287,7 @@ impl Session {
     ) -> Result<Vec<RowApplier>, ExecError> {
         for _ in 0..MAX_COMPILATIONS {
             let version = self.context.instance.catalog.version();
-            cache.renew(version);
+            cache.renew(version, how.1);
             let appliers =
                 statement
                     .maps

@@ -34,6 +34,9 @@ impl Session {
     pub(super) fn with_ddl<R>(&mut self, f: impl FnOnce(&mut DdlCtx<'_>) -> R) -> R {
         let server_collation = Collation::by_name(self.values.named("collation_server").as_text())
             .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
+        // What a source let pass is not refused here, as in MySQL.
+        let standard_parent_keys =
+            self.values.named("restrict_fk_on_non_standard_key").is_on() && !self.is_applying();
         let engines = self.engine_policy();
         let version = self.context.temporary.borrow().version();
         let fails_fast = self.statement_lock_wait.is_some();
@@ -70,7 +73,7 @@ impl Session {
             user: &user,
             server_collation,
             foreign_key_checks: self.vars.foreign_key_checks,
-            standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
+            standard_parent_keys,
             word_rules,
             stopwords: &stopwords,
             auto_step: self.vars.auto_step(),

@@ -2,9 +2,10 @@
 //!
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
-//! the source say, `events` those by the clock, `failover` other sources, `modes` what gtid_mode says, `options` those
-//! of CHANGE REPLICATION SOURCE, `rules` what channels leave out, and where they stop, `stages` what is shown of a
-//! channel, `threads` its threads in the process list, `unlogged` servers without a binary log.
+//! the source say, `own_rules` what only those of the replica say, `events` those by the clock, `failover` other
+//! sources, `modes` what gtid_mode says, `options` those of CHANGE REPLICATION SOURCE, `rules` what channels leave out,
+//! and where they stop, `stages` what is shown of a channel, `threads` its threads in the process list, `unlogged`
+//! servers without a binary log.
 
 mod certificates;
 mod differences;
@@ -13,6 +14,7 @@ mod failover;
 mod histories;
 mod modes;
 mod options;
+mod own_rules;
 mod roles;
 mod rules;
 mod sources;

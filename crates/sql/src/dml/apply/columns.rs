@@ -17,7 +17,7 @@ use esker_types::json::{self, JsonRef};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, errors};
 
 use super::fit::{Conversions, How, how};
-use crate::dml::values::assign;
+use crate::dml::values::{Default, assign, default_of, unset_value};
 
 /// A column of the event that is one of ours, too.
 struct Source {
@@ -78,7 +78,7 @@ impl Columns {
     /// An image by our columns.
     ///
     /// # Errors
-    /// Values that a conversion does not admit; NULL where the column has none.
+    /// Values that a conversion does not admit.
     pub(super) fn own(
         &self,
         ctx: &EvalCtx<'_>,
@@ -95,7 +95,7 @@ impl Columns {
             let column = &table.columns[source.target];
             let name = (&*table.name, column);
             own[source.target] = Some(match (&source.how, value) {
-                (_, Value::Null) => assign(ctx, Value::Null, &column.ty, name, 1, false)?,
+                (_, Value::Null) => nothing(ctx, column),
                 (How::Same, value) => same(ctx, value, source.charset, name)?,
                 (How::Convert(from), value) => {
                     let value = match value {
@@ -145,6 +145,17 @@ impl Columns {
             }
         }
         Ok(true)
+    }
+}
+
+/// NULL, or what a column that has none gets in its place, as in MySQL.
+fn nothing(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Value {
+    if column.ty.nullable || column.generated.is_some() {
+        return Value::Null;
+    }
+    match default_of(ctx, column) {
+        Default::Value(value) => value,
+        _ => unset_value(&column.ty),
     }
 }
 

@@ -6,9 +6,10 @@
 //! foreign keys; `logged` tells the binary log.
 //!
 //! **Invariants**
-//! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
-//!   they come. Only a column that the event does not know of draws numbers. Generated columns are computed again,
-//!   cascades are carried out again, for events do not have them, unless their flags say so (MySQL from 9.6 on).
+//! - Triggers and AUTO_INCREMENT have had their say where the change was made: here the values are written as they
+//!   come. Only a column that the event does not know of draws numbers. Generated columns are computed again, as
+//!   leniently as the source may have computed them; cascades are carried out again, for events do not have them,
+//!   unless their flags say so (MySQL from 9.6 on). This table's own CHECKs hold, for it may have more than the source.
 //! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
 //!   goes, and what is gone is no error.
 
@@ -36,7 +37,7 @@ use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
 use super::values::{Default, default_of, unset_value};
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
-use super::{DmlEnv, StrictGuard};
+use super::{DmlEnv, StrictGuard, strict_writes};
 use columns::{Columns, OwnImage};
 use find::Finder;
 pub(crate) use fit::Conversions;
@@ -167,7 +168,7 @@ impl RowApplier {
                 },
             });
         }
-        self.generate(env, &mut row)?;
+        self.complete(env, &mut row)?;
         self.encode(env, &row)?;
         loop {
             match self.write_new(env)? {
@@ -233,7 +234,7 @@ impl RowApplier {
             let name = (&*self.table.name, &*self.table.columns[col].name);
             row[col] = edits::edited(&row[col], edits, name)?;
         }
-        self.generate(env, &mut row)?;
+        self.complete(env, &mut row)?;
         self.encode(env, &row)?;
         let found = std::mem::take(&mut env.scratch.old_row);
         if found == env.scratch.row {
@@ -337,12 +338,17 @@ impl RowApplier {
         gone
     }
 
-    /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC.
-    fn generate(&self, env: &mut DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
-        if !self.exprs.generates() {
+    /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC, and its CHECKs.
+    ///
+    /// # Errors
+    /// 3819.
+    fn complete(&self, env: &mut DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
+        if !self.exprs.generates() && !self.exprs.checks() {
             return Ok(());
         }
-        let (zone, columns) = (&env.ctx.time_zone, &self.table.columns);
+        let ctx = env.ctx;
+        let _lenient = strict_writes(ctx, true);
+        let (zone, columns) = (&ctx.time_zone, &self.table.columns);
         let is_timestamp = |col: usize| columns[col].ty.kind == TypeKind::Timestamp;
         let mut local = row.to_vec();
         for (col, value) in local.iter_mut().enumerate() {
@@ -352,7 +358,8 @@ impl RowApplier {
         }
         let states = SubqueryStates::default();
         env.evaluating(&states, |env| {
-            Ok(self.exprs.generate(columns, &mut local, (1, false), env)?)
+            self.exprs.generate(columns, &mut local, (1, true), env)?;
+            Ok(self.exprs.check(&local, env)?)
         })?;
         for col in self.exprs.generated() {
             row[col] = match (std::mem::take(&mut local[col]), is_timestamp(col)) {

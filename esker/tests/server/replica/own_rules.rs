@@ -1,0 +1,150 @@
+//! What a replica's own rules say of what its source has done: some hold here, too, others do not.
+
+use super::{REPLICA, change, source};
+use crate::common::{Ask, Server, eventually};
+use esker_server::client::Client;
+
+/// A source with the table `d.t (id, v)`, and a replica that follows it.
+fn pair(dir: &std::path::Path) -> (Server, Server) {
+    let source = source(dir);
+    let replica = Server::start(&dir.join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
+    c.run("START REPLICA");
+    (source, replica)
+}
+
+/// Waits until the replica has everything.
+fn follow(source: &mut Client, replica: &mut Client) {
+    let set = source.value("SELECT @@GLOBAL.gtid_executed");
+    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)");
+    let waited = replica.value(&wait);
+    assert_eq!(waited, "0", "{}", super::status(replica).join("|"));
+}
+
+/// The error that has stopped the applier.
+fn applier_error(replica: &mut Client) -> String {
+    let failed = "SELECT last_error_number FROM performance_schema.replication_applier_status_by_worker \
+                  WHERE last_error_number <> 0";
+    eventually("the applier has stopped", || {
+        !replica.lines(failed).is_empty()
+    });
+    replica.lines(failed)[0].clone()
+}
+
+#[test]
+fn the_head_of_the_next_file_is_reached_without_a_transaction() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run("INSERT INTO d.t (id) VALUES (10)");
+    for _ in 0..2 {
+        there.run("FLUSH BINARY LOGS");
+        let log = there.lines("SHOW BINARY LOG STATUS")[0].clone();
+        let mut place = log.split('|');
+        let (file, position) = (
+            place.next().expect("a file"),
+            place.next().expect("a place"),
+        );
+        let wait = format!("SELECT SOURCE_POS_WAIT('{file}', {position}, 60)");
+        let waited: i64 = here.value(&wait).parse().expect("a number");
+        assert!(waited >= 0, "{file} {position}: {waited}");
+    }
+    // A restart goes on behind the last transaction.
+    here.run("STOP REPLICA; START REPLICA");
+    there.run("INSERT INTO d.t (id) VALUES (11)");
+    follow(&mut there, &mut here);
+    assert_eq!(
+        here.lines("SELECT id FROM d.t WHERE id >= 10"),
+        ["10", "11"]
+    );
+}
+
+#[test]
+fn a_replica_has_checks_of_its_own() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run(
+        "CREATE TABLE d.c (id INT PRIMARY KEY, n INT); INSERT INTO d.c VALUES (1, 10), (2, 20)",
+    );
+    follow(&mut there, &mut here);
+    here.run("ALTER TABLE d.c ADD CHECK (n < 50)");
+    there.run("UPDATE d.c SET n = 80 WHERE id = 1");
+    assert_eq!(applier_error(&mut here), "3819");
+    assert_eq!(here.lines("SELECT * FROM d.c"), ["1|10", "2|20"]);
+    here.run("ALTER TABLE d.c DROP CHECK c_chk_1; START REPLICA");
+    follow(&mut there, &mut here);
+    assert_eq!(here.lines("SELECT * FROM d.c"), ["1|80", "2|20"]);
+}
+
+#[test]
+fn a_channel_that_runs_follows_replica_exec_mode() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run("INSERT INTO d.t (id) VALUES (10), (11), (12)");
+    follow(&mut there, &mut here);
+    here.run("DELETE FROM d.t WHERE id >= 10; SET GLOBAL replica_exec_mode = IDEMPOTENT");
+    there.run("DELETE FROM d.t WHERE id = 10");
+    follow(&mut there, &mut here);
+    here.run("SET GLOBAL replica_exec_mode = STRICT");
+    there.run("DELETE FROM d.t WHERE id = 11");
+    assert_eq!(applier_error(&mut here), "1032");
+}
+
+#[test]
+fn what_the_source_let_pass_passes() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    // A database that is read only, on both sides.
+    there.run(
+        "CREATE DATABASE r; ALTER DATABASE r READ ONLY = 1; ALTER DATABASE r READ ONLY = 0 COLLATE utf8mb4_bin; \
+         ALTER DATABASE r READ ONLY = 1",
+    );
+    follow(&mut there, &mut here);
+    assert!(here.value("SHOW CREATE DATABASE r").contains("READ ONLY"));
+    there.run("ALTER DATABASE r READ ONLY = 0; ALTER DATABASE r COLLATE utf8mb4_general_ci");
+    // A foreign key to columns that are not unique.
+    there.run(
+        "SET restrict_fk_on_non_standard_key = OFF; CREATE TABLE d.p (a INT, KEY (a)); \
+         CREATE TABLE d.k (a INT, FOREIGN KEY (a) REFERENCES d.p (a))",
+    );
+    // What a lenient mode has made of generated columns.
+    there.run(
+        "SET sql_mode = ''; \
+         CREATE TABLE d.g (id INT PRIMARY KEY, s VARCHAR(9), n TINYINT AS (s) STORED, m INT AS (NULLIF(id, 2)) STORED NOT NULL); \
+         INSERT IGNORE INTO d.g (id, s) VALUES (1, '12x'), (2, '999'); UPDATE d.g SET s = '7y' WHERE id = 1",
+    );
+    follow(&mut there, &mut here);
+    assert_eq!(here.lines("SELECT * FROM d.g"), ["1|7y|7|1", "2|999|127|0"]);
+    assert_eq!(
+        there.lines("SELECT * FROM d.g"),
+        here.lines("SELECT * FROM d.g")
+    );
+}
+
+#[test]
+fn columns_may_differ_as_the_replica_allows() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run("CREATE TABLE d.n (id INT PRIMARY KEY, a INT, s VARCHAR(9)); CREATE TABLE d.w (id INT PRIMARY KEY, v TINYINT)");
+    follow(&mut there, &mut here);
+    // NULL becomes what the column has instead, and a channel that runs follows the variable.
+    here.run(
+        "ALTER TABLE d.n MODIFY a INT NOT NULL DEFAULT 7, MODIFY s VARCHAR(9) NOT NULL; \
+         ALTER TABLE d.w MODIFY v BIGINT; SET GLOBAL replica_type_conversions = 'ALL_NON_LOSSY'",
+    );
+    there.run(
+        "INSERT INTO d.n VALUES (1, NULL, NULL), (2, 3, 'x'); UPDATE d.n SET a = NULL WHERE id = 2",
+    );
+    there.run("INSERT INTO d.w VALUES (1, -5); UPDATE d.n SET s = 'y' WHERE id = 1");
+    follow(&mut there, &mut here);
+    assert_eq!(here.lines("SELECT * FROM d.n"), ["1|7|y", "2|7|x"]);
+    assert_eq!(here.lines("SELECT * FROM d.w"), ["1|-5"]);
+    here.run("SET GLOBAL replica_type_conversions = ''");
+    there.run("INSERT INTO d.w VALUES (2, 5)");
+    assert_eq!(applier_error(&mut here), "13146");
+}
