@@ -69,6 +69,9 @@ use parser::Parser;
 /// Deepest nesting of parentheses, subqueries, calls and prefix operators.
 pub const MAX_NESTING: u32 = 300;
 
+/// Most query blocks inside one another, as in MySQL: the outermost one and 63 in it.
+pub const MAX_SELECT_NESTING: u32 = 64;
+
 /// Tallest expression tree: also bounds chains such as `1+1+1+…`, which nest to the left.
 pub const MAX_EXPR_HEIGHT: u32 = 512;
 

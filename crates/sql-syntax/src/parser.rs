@@ -43,6 +43,8 @@ pub(super) struct Parser<'a> {
     pub(super) lifted: u32,
     /// Open levels of recursion.
     depth: u32,
+    /// Query blocks around.
+    pub(super) selects: u32,
     /// Height of the tallest subexpression parsed so far at this level (see `expr`).
     pub(super) height: u32,
     /// INTO may follow the select list here.
@@ -107,6 +109,7 @@ impl<'a> Parser<'a> {
             limits: Vec::new(),
             lifted: 0,
             depth: 0,
+            selects: 0,
             height: 0,
             into_ok: false,
             is_leading: false,

@@ -6,6 +6,7 @@
 
 use esker_types::{SqlError, SqlResult, errors};
 
+use super::MAX_SELECT_NESTING;
 use super::ast::{
     Cte, Expr, FileFormat, Ident, Into, Limit, Literal, LockWait, Locking, Query, QueryBody,
     Select, SelectItem, SelectOptions, SetOp, SetOpStep, With,
@@ -311,6 +312,16 @@ impl Parser<'_> {
     // SELECT.
 
     fn select(&mut self) -> SqlResult<Select> {
+        if self.selects >= MAX_SELECT_NESTING {
+            return Err(errors::selects_nest_too_deep());
+        }
+        self.selects += 1;
+        let select = self.select_block();
+        self.selects -= 1;
+        select
+    }
+
+    fn select_block(&mut self) -> SqlResult<Select> {
         self.expect_kw(Kw::SELECT)?;
         let outer = std::mem::take(&mut self.height);
         let is_outermost = std::mem::take(&mut self.is_outermost);

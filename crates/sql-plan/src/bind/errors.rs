@@ -147,11 +147,6 @@ pub fn aggregate_not_in_distinct(nth: usize) -> SqlError {
     SqlError::new(3066, "HY000", text)
 }
 
-/// 1473.
-pub(super) fn nests_too_deep() -> SqlError {
-    SqlError::new(1473, "HY000", "Too high level of nesting for select")
-}
-
 /// 3578 to 3597: what is wrong with the windows of a query.
 pub mod window {
     use esker_types::SqlError;

@@ -604,7 +604,7 @@ impl<'a> BindEnv<'a> {
         n.deepest = n.deepest.max(n.depth.saturating_add(height));
         n.blocks = n.blocks.saturating_add(blocks);
         if n.deepest > MAX_NESTING || n.blocks > MAX_BLOCKS {
-            return Err(errors::nests_too_deep());
+            return Err(errors::selects_nest_too_deep());
         }
         self.nesting.set(n);
         Ok(())

@@ -268,6 +268,11 @@ pub fn too_deep(what: impl Display) -> SqlError {
     SqlError::new(1436, "HY000", format!("Thread stack overrun:  {what}"))
 }
 
+/// 1473
+pub fn selects_nest_too_deep() -> SqlError {
+    SqlError::new(1473, "HY000", "Too high level of nesting for select")
+}
+
 /// 1445
 pub fn no_autocommit_in_function() -> SqlError {
     let text = "Not allowed to set autocommit from a stored function or trigger";
