@@ -345,7 +345,9 @@ impl Parser<'_> {
 
     /// `VIEW name [(columns)] AS query [WITH … CHECK OPTION]`, after VIEW.
     pub(super) fn view(&mut self, mut view: CreateView) -> SqlResult<Statement> {
-        view.if_not_exists = self.if_not_exists()?;
+        if !view.or_replace && !view.alter {
+            view.if_not_exists = self.if_not_exists()?;
+        }
         view.name = self.object_name()?;
         if self.is(Tok::LParen) {
             view.columns = self.ident_list()?;

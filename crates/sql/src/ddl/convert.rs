@@ -13,7 +13,7 @@ use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
 use esker_types::cast::{self, to_column};
 use esker_types::collation::Collation;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
+use esker_types::{Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
 use super::alter::AlterContext;
@@ -235,6 +235,8 @@ impl<'a> Conversion<'a> {
         if eval.diagnostics.strict_write.get() || column.ty.is_geometry() {
             return Err(errors::invalid_null());
         }
+        let told = errors::data_truncated(&column.name, row_number);
+        eval.warn(Level::Warning, told.code, told.message);
         Ok(implicit_value(&column.ty))
     }
 

@@ -143,6 +143,12 @@ pub fn invisible_primary_key() -> SqlError {
     SqlError::new(3522, "HY000", "A primary key index cannot be invisible")
 }
 
+/// 3821
+pub fn unknown_check(name: impl Display) -> SqlError {
+    let text = format!("Check constraint '{name}' is not found in the table.");
+    SqlError::new(3821, "HY000", text)
+}
+
 /// 3940
 pub fn unknown_constraint(name: impl Display) -> SqlError {
     SqlError::new(

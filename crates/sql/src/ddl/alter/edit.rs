@@ -400,10 +400,8 @@ impl<'a> Edit<'a> {
     }
 
     fn drop_check(&mut self, name: &str) -> SqlResult<()> {
-        let at = self.check_position(name).ok_or_else(|| {
-            let text = format!("Check constraint '{name}' is not found in the table.");
-            SqlError::new(3821, "HY000", text)
-        })?;
+        let at = self.check_position(name);
+        let at = at.ok_or_else(|| errors::unknown_check(name))?;
         self.draft.checks.remove(at);
         Ok(())
     }
@@ -672,9 +670,8 @@ impl<'a> Edit<'a> {
     }
 
     fn set_enforced(&mut self, name: &str, enforced: bool) -> SqlResult<()> {
-        let at = self
-            .check_position(name)
-            .ok_or_else(|| errors::unknown_constraint(name))?;
+        let at = self.check_position(name);
+        let at = at.ok_or_else(|| errors::unknown_check(name))?;
         if enforced && !self.draft.checks[at].enforced {
             self.context
                 .new_checks

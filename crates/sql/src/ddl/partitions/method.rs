@@ -3,6 +3,8 @@
 //! Neighbours: `partitions` puts them together with the partitions. **Invariant**: an expression that passes is a
 //! function of the row alone, without the session's time zone, and gives integers.
 
+use std::collections::BTreeSet;
+
 use esker_sql_catalog::catalog::{
     ColumnDef, MAX_KEY_BYTES, MAX_KEY_PARTS, PartitionKind, PartitionMethod, Partitioning,
     same_name,
@@ -227,11 +229,12 @@ fn check_expr(table: &Table<'_>, expr: &Expr, text: &str) -> SqlResult<()> {
             false => Err(errors::partition_field_type(&column.name)),
         };
     }
-    let used = columns_of_stored(table.eval, table.name, columns, text)?.len();
-    if used > MAX_KEY_PARTS {
+    let used = columns_of_stored(table.eval, table.name, columns, text)?;
+    let used: BTreeSet<usize> = used.into_iter().collect();
+    if used.len() > MAX_KEY_PARTS {
         return Err(errors::too_many_partition_fields("partition function"));
     }
-    if used == 0 {
+    if used.is_empty() {
         return Err(errors::constant_partition_function());
     }
     match ty.is_integer() {
