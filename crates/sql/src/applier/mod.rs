@@ -258,9 +258,22 @@ impl Applier {
         })
     }
 
+    /// It is to stop between two transactions.
+    pub fn tell_to_stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Have its threads ended?
+    pub fn has_ended(&self) -> bool {
+        self.thread
+            .lock()
+            .as_ref()
+            .is_none_or(JoinHandle::is_finished)
+    }
+
     /// Stops between two transactions, and waits for that.
     pub fn stop(&self) {
-        self.shared.stop();
+        self.tell_to_stop();
         if let Some(thread) = self.thread.lock().take() {
             // A thread that has panicked has said so.
             let _ = thread.join();

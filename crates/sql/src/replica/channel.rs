@@ -306,17 +306,44 @@ impl Channel {
         Ok(())
     }
 
-    /// Stops what runs.
+    /// The threads that a statement speaks of.
+    fn chosen(
+        &self,
+        receives: bool,
+        applies: bool,
+    ) -> (Option<Arc<Reception>>, Option<Arc<Applier>>) {
+        let parts = self.parts.lock();
+        let reception = parts.reception.clone().filter(|_| receives);
+        let applier = parts.applier.clone().filter(|_| applies);
+        (reception, applier)
+    }
+
+    /// What runs is to stop.
+    pub(super) fn tell_to_stop(&self, receives: bool, applies: bool) {
+        let (reception, applier) = self.chosen(receives, applies);
+        if let Some(reception) = reception {
+            reception.tell_to_end();
+        }
+        if let Some(applier) = applier {
+            applier.tell_to_stop();
+        }
+    }
+
+    /// Has it stopped?
+    pub(super) fn has_stopped(&self, receives: bool, applies: bool) -> bool {
+        let (reception, applier) = self.chosen(receives, applies);
+        reception.is_none_or(|reception| reception.view().state == ReceiverState::Off)
+            && applier.is_none_or(|applier| applier.has_ended())
+    }
+
+    /// Stops what runs, and waits for it.
     pub(super) fn stop(&self, receives: bool, applies: bool) {
         let _changing = self.changing.lock();
-        let (reception, applier) = {
-            let parts = self.parts.lock();
-            (parts.reception.clone(), parts.applier.clone())
-        };
-        if let Some(reception) = reception.filter(|_| receives) {
+        let (reception, applier) = self.chosen(receives, applies);
+        if let Some(reception) = reception {
             reception.stop();
         }
-        if let Some(applier) = applier.filter(|_| applies) {
+        if let Some(applier) = applier {
             applier.stop();
         }
     }

@@ -354,7 +354,7 @@ impl Reception {
     }
 
     /// Tells the receiver to end, whatever it waits for.
-    fn tell_to_end(&self) {
+    pub(super) fn tell_to_end(&self) {
         {
             let _view = self.view.lock();
             self.is_stopping.store(true, Ordering::Release);

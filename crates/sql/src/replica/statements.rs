@@ -4,6 +4,7 @@
 //! under a running thread is refused; a statement about all channels does them one by one and stops at the first error.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker_binlog::apply::{Place, RelayPlace};
 use esker_binlog::files::{FIRST_EVENT, Names, Scan};
@@ -20,6 +21,8 @@ use crate::instance::Instance;
 use crate::session::{Session, SessionContext};
 use crate::show::Table;
 
+/// STOP REPLICA looks this often.
+const STOP_STEP: Duration = Duration::from_millis(5);
 /// The rights to change channels: one is enough.
 const RIGHTS: &[&str] = &["SUPER", "REPLICATION_SLAVE_ADMIN"];
 /// Levels, numbers and texts of what is said of a statement.
@@ -218,6 +221,12 @@ impl Session {
                         (receives && channel.is_receiving()) || (applies && channel.is_applying());
                     if !runs {
                         self.note(vec![already_stopped(channel.name())]);
+                    }
+                    // What the applier waits for may never come: locks of this very session, for example.
+                    channel.tell_to_stop(receives, applies);
+                    while !channel.has_stopped(receives, applies) {
+                        self.context.check()?;
+                        std::thread::sleep(STOP_STEP);
                     }
                     channel.stop(receives, applies);
                     if applies && channel.open_temporary() > 0 {
