@@ -14,6 +14,7 @@ use esker_sql_syntax::ast;
 use esker_types::{Level, SqlResult};
 
 use super::aggregates::reads_some_aggregate;
+use super::clause::Clause;
 use super::scope::{AggRule, ColumnAt, Scope, full_name};
 use super::window::WindowRule;
 use super::{BindEnv, errors, subquery};
@@ -308,8 +309,10 @@ impl Scope<'_> {
             };
         };
         let has_query = expr.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)));
-        // Only HAVING is sure to be evaluated behind the grouping that the aggregate belongs to.
-        let may_aggregate = seen_from == AliasUse::Having && !has_query;
+        // Only HAVING is sure to be evaluated behind the grouping that the aggregate belongs to, except while that is
+        // going on.
+        let groups = self.clause.get() == Clause::Group && expr.has_aggregate();
+        let may_aggregate = seen_from == AliasUse::Having && !has_query && !groups;
         if !may_aggregate && (expr.has_aggregate() || reads_some_aggregate(self, &expr)) {
             let why = "reference to group function";
             return Err(errors::illegal_reference(text, why));

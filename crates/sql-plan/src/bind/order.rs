@@ -48,7 +48,10 @@ pub(super) fn bind_group_by(
         if calls_grouping(&key.expr) {
             return Err(errors::wrong_group_field("GROUPING function"));
         }
-        let has_aggregate = key.expr.has_aggregate() || reads_some_aggregate(scope, &key.expr);
+        let is_outer = |e: &Expr| matches!(e.kind, ExprKind::Outer { .. });
+        let has_aggregate = key.expr.has_aggregate()
+            || reads_aggregate(scope, &key.expr)
+            || (key.expr).any(&mut |e| is_outer(e) && reads_some_aggregate(scope, e));
         if has_aggregate || key.expr.has_window() {
             let same = |o: &&Output| crate::expr::walk::same(&o.expr, &key.expr);
             let name = outputs.iter().find(same).map_or("", |o| &o.meta.name);
