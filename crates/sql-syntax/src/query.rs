@@ -43,13 +43,13 @@ impl Parser<'_> {
         self.is_outermost = true;
         let mut query = self.query_after_with(with)?;
         self.into_ok = false;
-        self.into_behind(&mut query)?;
+        self.trailing_into(&mut query)?;
         query.into = self.early_into.take();
         Ok(query)
     }
 
     /// INTO behind the query that is the statement.
-    fn into_behind(&mut self, query: &mut Query) -> SqlResult<()> {
+    fn trailing_into(&mut self, query: &mut Query) -> SqlResult<()> {
         if !self.at(Kw::INTO) {
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Parser<'_> {
                     false => return p.fail(),
                 };
                 match is_leading {
-                    true => p.into_behind(&mut query)?,
+                    true => p.trailing_into(&mut query)?,
                     false => p.refuse_into(&[Kw::INTO])?,
                 }
                 p.expect(Tok::RParen)?;

@@ -261,10 +261,7 @@ fn bind_parts(
     // What chooses or counts values takes them as they are.
     let chooses = matches!(name, "count" | "group_concat" | "max" | "min");
     let args = match chooses {
-        true => {
-            let args = bind_all(env, scope, &call.args)?;
-            args
-        }
+        true => bind_all(env, scope, &call.args)?,
         false => {
             let bind = |(nth, arg)| match name {
                 "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {

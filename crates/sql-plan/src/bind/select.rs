@@ -142,7 +142,8 @@ pub(super) fn bind_select(
         && !select.rollup
         && scope.aggs.borrow().is_empty()
         && scope.windows.found.borrow().calls.is_empty();
-    let explicit = !select.group_by.is_empty() && !(is_asked && groups_alone);
+    let drops_groups = is_asked && groups_alone;
+    let explicit = !select.group_by.is_empty() && !drops_groups;
     window::check_declared(env, &scope)?;
     let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;
     if order.is_empty() && is_plain {
