@@ -151,8 +151,8 @@ impl Capture {
         self.is_on = false;
     }
 
-    /// A statement begins inside of the present one. What came before it goes to the transaction, where it stays if
-    /// this one is undone.
+    /// A statement begins inside of the present one, or a savepoint stands there. What came before goes to the
+    /// transaction, where it stays if what follows is undone.
     ///
     /// # Errors
     /// The transaction is too large.

@@ -307,7 +307,7 @@ impl Session {
     /// SAVEPOINT.
     ///
     /// # Errors
-    /// 1041 for one more than [`MAX_SAVEPOINTS`].
+    /// 1041 for one more than [`MAX_SAVEPOINTS`]; the transaction is too large.
     pub(crate) fn savepoint(&mut self, name: &str) -> SqlResult<()> {
         if self.commits_at_end() {
             // Its transaction would be over at once; MySQL accepts and forgets it.
@@ -318,6 +318,9 @@ impl Session {
         if self.state.savepoints.len() >= MAX_SAVEPOINTS {
             return Err(errors::out_of_memory("too many savepoints"));
         }
+        // Inside of a statement: its rows so far stay in the binary log, whatever is undone behind them.
+        let handed_over = self.capture.begin_inside(&mut self.txn);
+        handed_over.map_err(ExecError::without_wait)?;
         let id = self.txn.savepoint();
         self.count(Counter::HandlerSavepoint, 1);
         self.state.savepoints.push((name.to_owned(), id));
@@ -337,6 +340,7 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.warn_of_temporary();
         self.count(Counter::HandlerSavepointRollback, 1);
+        self.capture.undo_inside();
         self.txn.rollback_to(self.state.savepoints[at].1);
         self.state.savepoints.truncate(at + 1);
         Ok(())

@@ -412,3 +412,35 @@ fn what_transactions_take_is_counted_in_both_logs() {
         relay == ["RELAY|ZSTD|2|1|1|0", "RELAY|NONE|5|0|0|0"]
     });
 }
+
+/// What a statement wrote before its trigger's savepoint is not undone by going back there.
+#[test]
+fn savepoints_of_triggers_leave_the_rows_before_them() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    c.run("USE d; CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b LIKE a; CREATE TABLE e (id INT)");
+    c.run(
+        "CREATE TRIGGER tr AFTER INSERT ON a FOR EACH ROW BEGIN \
+           DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK TO s; INSERT INTO e VALUES (NEW.id); END; \
+           INSERT INTO e VALUES (-NEW.id); \
+           SAVEPOINT s; \
+           INSERT INTO e VALUES (100); \
+           INSERT INTO b VALUES (NEW.id); \
+           RELEASE SAVEPOINT s; \
+         END",
+    );
+    c.run("INSERT INTO b VALUES (2); INSERT INTO a VALUES (1), (2), (3)");
+    c.run("BEGIN; INSERT INTO a VALUES (4); SAVEPOINT s; INSERT INTO a VALUES (5); ROLLBACK TO s; COMMIT");
+    let questions = [
+        "SELECT * FROM d.a",
+        "SELECT * FROM d.b",
+        "SELECT * FROM d.e ORDER BY id",
+    ];
+    assert_eq!(c.lines(questions[0]), ["1", "2", "3", "4"]);
+    assert_eq!(
+        c.lines(questions[2]),
+        ["-4", "-3", "-2", "-1", "2", "100", "100", "100"]
+    );
+    same(&mut c, &replica, &questions);
+}
