@@ -422,6 +422,11 @@ pub fn definition_changed() -> SqlError {
     SqlError::new(1412, "HY000", text)
 }
 
+/// 1292; `text` says what kind of value was read wrongly.
+pub fn misread_value(text: impl Into<String>) -> SqlError {
+    SqlError::new(1292, "22007", text.into())
+}
+
 /// 1467
 pub fn no_auto_increment_value() -> SqlError {
     let text = "Failed to read auto-increment value from storage engine";

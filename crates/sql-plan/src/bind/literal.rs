@@ -401,10 +401,8 @@ fn sized(length: Option<u64>, collation: Collation) -> SqlResult<SqlType> {
             ..SqlType::new(TypeKind::LongText)
         });
     };
-    let chars = u32::try_from(length).map_err(|_| {
-        let text = "Display width out of range for column 'cast as char' (max = 4294967295)";
-        SqlError::new(1439, "42000", text)
-    })?;
+    let chars =
+        u32::try_from(length).map_err(|_| errors::width_out_of_range("cast as char", u32::MAX))?;
     match chars.checked_mul(collation.charset().max_len()) {
         Some(_) => Ok(SqlType::varchar(chars, collation)),
         None => Err(errors::out_of_range("char(n)", "cast_as_char")),

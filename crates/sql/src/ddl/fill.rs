@@ -369,7 +369,7 @@ pub(super) fn refuse_implicit_values(rows: &Rows<'_>, added: &[&ColumnDef]) -> S
                 "Incorrect {kind} value: '{zero}' for column '{}' at row 1",
                 column.name
             );
-            return Err(SqlError::new(1292, "22007", text));
+            return Err(errors::misread_value(text));
         }
     }
     Ok(())

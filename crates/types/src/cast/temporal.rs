@@ -7,7 +7,8 @@
 use super::{quoted, truncated};
 use crate::ctx::{EvalCtx, SqlMode};
 use crate::decimal::Decimal;
-use crate::error::{Level, SqlError, SqlResult};
+use crate::error::{Level, SqlResult};
+use crate::errors;
 use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{
@@ -69,7 +70,7 @@ pub fn literal_moment(ctx: &EvalCtx, text: &[u8]) -> SqlResult<Option<(DateTime,
     warn_deprecated(ctx, &parsed, ValueRef::Str(text), 1);
     let moment = in_session_zone(ctx, &parsed).ok_or_else(|| {
         let message = format!("Truncated incorrect temporal value: '{}'", quoted(text));
-        SqlError::new(1292, "22007", message)
+        errors::misread_value(message)
     })?;
     Ok(Some((moment, parsed.digits)))
 }

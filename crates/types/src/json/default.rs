@@ -7,7 +7,7 @@
 use crate::cast;
 use crate::ctx::{EvalCtx, SqlMode};
 use crate::error::{SqlError, SqlResult};
-use crate::errors::out_of_range;
+use crate::errors::{self, out_of_range};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{MAX_FSP, ParsedKind, parse_datetime};
 use crate::value::Value;
@@ -58,11 +58,7 @@ fn does_not_fit(kind: &str) -> SqlError {
 /// 1292
 fn truncated(kind: &str, text: &[u8]) -> SqlError {
     let text = cast::quoted(text);
-    SqlError::new(
-        1292,
-        "22007",
-        format!("Truncated incorrect {kind} value: '{text}'"),
-    )
+    errors::misread_value(format!("Truncated incorrect {kind} value: '{text}'"))
 }
 
 fn integer(v: &Value, from: &SqlType, unsigned: bool) -> SqlResult<Value> {
@@ -123,7 +119,7 @@ fn moment(
             .is_ok_and(|p| p.kind == ParsedKind::Date)
     {
         let message = format!("Incorrect datetime value: '{}'", cast::quoted(text));
-        return Err(SqlError::new(1292, "22007", message));
+        return Err(errors::misread_value(message));
     }
     let precise = cast(&SqlType {
         decimals: MAX_FSP,
