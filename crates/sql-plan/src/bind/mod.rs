@@ -241,8 +241,8 @@ pub struct BindEnv<'a> {
     place: Cell<QueryPlace>,
     /// Somewhere around it is a subquery.
     is_in_subquery: Cell<bool>,
-    /// Of the rows of the query that is bound next, it is only asked whether one fits, see [`select::Around::asked`].
-    asks: Cell<bool>,
+    /// What the query that is bound next is for.
+    purpose: Cell<Purpose>,
     next_subquery: Cell<u32>,
     /// Bound queries of subqueries, by number: the planner may join them.
     subqueries: RefCell<HashMap<u32, Rc<BoundQuery>>>,
@@ -305,6 +305,18 @@ pub(crate) enum QueryPlace {
     Subquery,
     /// In a derived table, a common table expression or a view, however deep inside.
     Derived,
+}
+
+/// What the query around one makes of its rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Their order matters, too.
+    #[default]
+    InOrder,
+    /// They are those of a member of a set operation: ORDER BY without LIMIT is resolved and dropped.
+    InAnyOrder,
+    /// EXISTS, IN, ANY or ALL ask whether one fits: groups of one row each are dropped as well.
+    OneThatFits,
 }
 
 /// Deepest nesting of a statement with its common table expressions put where they are named; planning,
@@ -377,7 +389,7 @@ impl<'a> BindEnv<'a> {
             views: RefCell::new(Vec::new()),
             literals: Cell::new(None),
             place: Cell::new(QueryPlace::Statement),
-            asks: Cell::new(false),
+            purpose: Cell::default(),
             is_in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             subqueries: RefCell::default(),

@@ -22,7 +22,7 @@ use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
 use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
 use super::select::{Around, bind_limit, bind_select};
-use super::{BindEnv, QueryPlace, call, errors};
+use super::{BindEnv, Purpose, QueryPlace, call, errors};
 use crate::expr::Expr;
 
 /// Binds a query expression.
@@ -184,7 +184,7 @@ fn bind_body(
         limit: query.limit.as_ref(),
         locking: &query.locking,
         member: false,
-        asked: env.asks.replace(false),
+        purpose: env.purpose.take(),
     };
     match &query.body {
         ast::QueryBody::Select(select) => bind_select(env, select, &around, parent, ctes),
@@ -259,6 +259,10 @@ fn bind_set_ops(
         // Parentheses with something around them: a chain of one.
         one => (one, &none),
     };
+    let purpose = match (around.purpose, rest.is_empty()) {
+        (Purpose::InOrder, false) => Purpose::InAnyOrder,
+        (purpose, _) => purpose,
+    };
     let operands = std::iter::once(first).chain(rest.iter().map(|step| &step.right));
     let mut queries = Vec::with_capacity(rest.len() + 1);
     for (nth, operand) in operands.enumerate() {
@@ -266,7 +270,7 @@ fn bind_set_ops(
             true => around.locking,
             false => &[],
         };
-        env.asks.set(around.asked);
+        env.purpose.set(purpose);
         queries.push(bind_operand(env, operand, locking, parent, ctes)?);
     }
     let columns = merged_columns(env, &queries)?;

@@ -24,7 +24,7 @@ use super::from::bind_from;
 use super::hint::apply_hints;
 use super::scope::{AggRule, ColumnAt, CteEntry, Grouping, Scope};
 use super::window::{self, WindowRule};
-use super::{BindEnv, Need, errors, fulltext, group, literal, order};
+use super::{BindEnv, Need, Purpose, errors, fulltext, group, literal, order};
 use crate::expr::{Expr, ExprKind};
 
 /// An output column while the block is being bound.
@@ -73,8 +73,8 @@ pub(super) struct Around<'q> {
     pub locking: &'q [ast::Locking],
     /// The block is a member of a recursive common table expression.
     pub member: bool,
-    /// EXISTS, IN, ANY or ALL ask whether a row fits: neither order nor groups of one row matter then.
-    pub asked: bool,
+    /// What its rows are for.
+    pub purpose: Purpose,
 }
 
 impl Around<'_> {
@@ -85,7 +85,7 @@ impl Around<'_> {
             limit: None,
             locking: &[],
             member: true,
-            asked: false,
+            purpose: Purpose::InOrder,
         }
     }
 }
@@ -134,15 +134,18 @@ pub(super) fn bind_select(
     let grouped = aggregated || !select.group_by.is_empty();
     let (mut order, ordered_by) =
         order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
-    let is_asked = around.asked && around.limit.is_none();
-    if is_asked {
+    let purpose = match around.limit {
+        None => around.purpose,
+        Some(_) => Purpose::InOrder,
+    };
+    if purpose != Purpose::InOrder {
         order.clear();
     }
     let groups_alone = having.is_none()
         && !select.rollup
         && scope.aggs.borrow().is_empty()
         && scope.windows.found.borrow().calls.is_empty();
-    let drops_groups = is_asked && groups_alone;
+    let drops_groups = purpose == Purpose::OneThatFits && groups_alone;
     let explicit = !select.group_by.is_empty() && !drops_groups;
     window::check_declared(env, &scope)?;
     let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;

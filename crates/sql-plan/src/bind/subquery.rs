@@ -16,7 +16,7 @@ use super::query::bind_query;
 use super::scope::{AggRule, Scope};
 use super::text_numbers::as_text;
 use super::window::WindowRule;
-use super::{BindEnv, QueryPlace, compare, errors, expr};
+use super::{BindEnv, Purpose, QueryPlace, compare, errors, expr};
 use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
 use crate::plan::{QueryPlan, plan_bound};
 
@@ -191,7 +191,7 @@ pub(super) fn bind_exists(
     scope: &Scope<'_>,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
-    env.asks.set(true);
+    env.purpose.set(Purpose::OneThatFits);
     let (bound, plan) = match selects_all_of_nothing(query) {
         true => bind_inner(env, scope, &selecting_one(query))?,
         false => bind_inner(env, scope, query)?,
@@ -293,7 +293,10 @@ fn bind_compare(
         } => members,
         one => vec![one],
     };
-    env.asks.set(!single);
+    env.purpose.set(match single {
+        true => Purpose::InOrder,
+        false => Purpose::OneThatFits,
+    });
     let (bound, plan) = bind_inner(env, scope, query)?;
     if plan.columns.len() != left.len() {
         return Err(errors::operand_columns(left.len()));
