@@ -150,9 +150,14 @@ impl Columns {
 
 /// NULL, or what a column that has none gets in its place, as in MySQL.
 fn nothing(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Value {
-    if column.ty.nullable || column.generated.is_some() {
-        return Value::Null;
+    match column.ty.nullable || column.generated.is_some() {
+        true => Value::Null,
+        false => default_value(ctx, column),
     }
+}
+
+/// What a column gets that no value of an event is for.
+pub(super) fn default_value(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Value {
     match default_of(ctx, column) {
         Default::Value(value) => value,
         _ => unset_value(&column.ty),

@@ -35,10 +35,9 @@ use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects};
 use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
-use super::values::{Default, default_of, unset_value};
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
 use super::{DmlEnv, StrictGuard, strict_writes};
-use columns::{Columns, OwnImage};
+use columns::{Columns, OwnImage, default_value};
 use find::Finder;
 pub(crate) use fit::Conversions;
 
@@ -162,10 +161,7 @@ impl RowApplier {
                 Some(value) => value,
                 // What the event does not know of: an additional column.
                 None if column.auto_increment => self.draw_number(env, column)?,
-                None => match default_of(env.ctx, column) {
-                    Default::Value(value) => value,
-                    _ => unset_value(&column.ty),
-                },
+                None => default_value(env.ctx, column),
             });
         }
         self.complete(env, &mut row)?;
