@@ -1,26 +1,14 @@
 //! What a replica can only do right if events say it: definers, settings that change what a definition means, rows that
 //! IGNORE has let go.
 
-use super::{REPLICA, change, source, source_with};
+use super::{REPLICA, change, follow, pair, source, source_with};
 use crate::common::{Ask, Server, eventually};
 use esker_server::client::Client;
 
-/// A source, and a replica that follows it.
-fn pair(dir: &std::path::Path) -> (Server, Server) {
-    let source = source(dir);
-    let replica = Server::start(&dir.join("replica"), &REPLICA);
-    let mut c = replica.connect();
-    change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
-    c.run("START REPLICA");
-    (source, replica)
-}
-
 /// Waits until everything has come; both answer the same to these.
 fn same(source: &mut Client, replica: &Server, questions: &[&str]) {
-    let set = source.value("SELECT @@GLOBAL.gtid_executed");
     let mut there = replica.connect();
-    let waited = there.value(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)"));
-    assert_eq!(waited, "0", "{}", super::status(&mut there).join("|"));
+    follow(source, &mut there);
     for question in questions {
         assert_eq!(source.lines(question), there.lines(question), "{question}");
     }

@@ -55,6 +55,28 @@ fn change(c: &mut Client, port: u16, how: &str) {
     ));
 }
 
+/// A source with the table `d.t (id, v)`, and a replica that follows it.
+fn pair(dir: &Path) -> (Server, Server) {
+    let source = source(dir);
+    let replica = Server::start(&dir.join("replica"), &REPLICA);
+    let mut c = replica.connect();
+    change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
+    c.run("START REPLICA");
+    (source, replica)
+}
+
+/// Waits until the server has executed what the other one has.
+fn has_executed(c: &mut Client, set: &str) {
+    let waited = c.value(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)"));
+    assert_eq!(waited, "0", "{}", status(c).join("|"));
+}
+
+/// Waits until the replica has everything.
+fn follow(source: &mut Client, replica: &mut Client) {
+    let set = source.value("SELECT @@GLOBAL.gtid_executed");
+    has_executed(replica, &set);
+}
+
 fn write(c: &mut Client, numbers: std::ops::Range<u32>) {
     for n in numbers {
         c.run(&format!(

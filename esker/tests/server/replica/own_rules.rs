@@ -1,26 +1,8 @@
 //! What a replica's own rules say of what its source has done: some hold here, too, others do not.
 
-use super::{REPLICA, change, source};
-use crate::common::{Ask, Server, eventually};
+use super::{follow, pair};
+use crate::common::{Ask, eventually};
 use esker_server::client::Client;
-
-/// A source with the table `d.t (id, v)`, and a replica that follows it.
-fn pair(dir: &std::path::Path) -> (Server, Server) {
-    let source = source(dir);
-    let replica = Server::start(&dir.join("replica"), &REPLICA);
-    let mut c = replica.connect();
-    change(&mut c, source.port, "SOURCE_AUTO_POSITION = 1");
-    c.run("START REPLICA");
-    (source, replica)
-}
-
-/// Waits until the replica has everything.
-fn follow(source: &mut Client, replica: &mut Client) {
-    let set = source.value("SELECT @@GLOBAL.gtid_executed");
-    let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)");
-    let waited = replica.value(&wait);
-    assert_eq!(waited, "0", "{}", super::status(replica).join("|"));
-}
 
 /// The error that has stopped the applier.
 fn applier_error(replica: &mut Client) -> String {
