@@ -9,9 +9,9 @@ use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{InfoText, OkInfo};
 use esker_sql_syntax::ast::{
-    BinaryOp, Call, ColumnRef, Expr, Ident, NamedTable, Query, TableRef, Update,
+    BinaryOp, Call, ColumnRef, Expr, Ident, Literal, NamedTable, Query, TableRef, Update,
 };
-use esker_types::{Level, SqlError, SqlResult, Value, errors};
+use esker_types::{Level, SqlError, Value, errors};
 
 use super::run::Done;
 use super::{Session, SessionContext};
@@ -51,10 +51,9 @@ impl Session {
             if !switches.is_some_and(|(_, all)| all.iter().any(|s| column.name.is(s))) {
                 return Err(errors::invalid_performance_schema_usage().into());
             }
-            let (value, _) = self.evaluate(&assignment.value, params)?;
-            check_switch(column, &value)?;
             others.push(differs(column, &assignment.value));
         }
+        self.check_values(table, update, params)?;
         let matched = self.count_met(table, update.filter.clone(), params)?;
         let mut both = vec![Expr::Or(others)];
         both.extend(update.filter.clone());
@@ -75,6 +74,26 @@ impl Session {
             },
             0,
         ))
+    }
+
+    /// Refuses values that some row which is found would get, and that are none of an `ENUM('YES','NO')`.
+    ///
+    /// # Errors
+    /// 1265.
+    fn check_values(
+        &mut self,
+        table: &NamedTable,
+        update: &Update,
+        params: &[Value],
+    ) -> Result<(), ExecError> {
+        for assignment in &update.assignments {
+            let mut both = vec![is_no_switch(&assignment.value)];
+            both.extend(update.filter.clone());
+            if self.count_met(table, Some(Expr::And(both)), params)? > 0 {
+                return Err(errors::data_truncated(&assignment.column.name.text, 1).into());
+            }
+        }
+        Ok(())
     }
 
     /// How many rows of the table meet a condition.
@@ -123,18 +142,17 @@ fn differs(column: &ColumnRef, value: &Expr) -> Expr {
     }))
 }
 
-/// Is it a value of an `ENUM('YES','NO')`?
-///
-/// # Errors
-/// 1265.
-fn check_switch(column: &ColumnRef, value: &Value) -> SqlResult<()> {
-    let is_one = match value {
-        Value::Str(text) => text.eq_ignore_ascii_case(b"YES") || text.eq_ignore_ascii_case(b"NO"),
-        Value::Null => true,
-        _ => false,
+/// `value NOT IN ('YES', 'NO')`.
+fn is_no_switch(value: &Expr) -> Expr {
+    let text = |text: &str| {
+        Expr::Literal(Literal::Str {
+            bytes: text.as_bytes().to_vec(),
+            charset: None,
+        })
     };
-    match is_one {
-        true => Ok(()),
-        false => Err(errors::data_truncated(&column.name.text, 1)),
+    Expr::InList {
+        expr: Box::new(value.clone()),
+        list: vec![text("YES"), text("NO")],
+        negated: true,
     }
 }
