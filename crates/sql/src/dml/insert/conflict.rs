@@ -100,7 +100,7 @@ impl<'r> Run<'r, '_> {
         let insert = self.insert;
         let table = insert.table();
         let env = &mut *self.env;
-        let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
+        let identical = env.scratch.old_row == env.scratch.row;
         let is_parent = !table.referenced_by.is_empty();
         let is_seen = table.has_triggers_for(TriggerEvent::Delete);
         let is_update = insert.is_last_unique(conflict.index) && !is_parent && !is_seen;
