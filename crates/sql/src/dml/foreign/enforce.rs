@@ -488,6 +488,7 @@ impl ChildChange<'_> {
                 (ReferentialAction::Cascade, Some(new)) => new.field(of_parent),
                 _ => ValueRef::Null,
             };
+            let value = without_padding(value, column);
             fits(value, column).then(|| value.to_owned())
         };
         let columns = self.link.parent_columns.iter().zip(&self.link.columns);
@@ -510,15 +511,38 @@ impl ChildChange<'_> {
     }
 }
 
-/// Can a child's column have its parent's value?
-fn fits(value: ValueRef<'_>, column: &ColumnDef) -> bool {
+/// A parent's value as a child's column has it: no CHAR ends with spaces.
+fn without_padding<'v>(value: ValueRef<'v>, column: &ColumnDef) -> ValueRef<'v> {
     match value {
-        ValueRef::Null => column.ty.nullable,
-        ValueRef::Str(bytes) if column.ty.collation.is_binary() => {
-            bytes.len() <= column.ty.length as usize
+        ValueRef::Str(bytes)
+            if column.ty.kind == TypeKind::Char && !column.ty.collation.is_binary() =>
+        {
+            let end = bytes
+                .iter()
+                .rposition(|b| *b != b' ')
+                .map_or(0, |at| at + 1);
+            ValueRef::Str(&bytes[..end])
         }
-        ValueRef::Str(bytes) if matches!(column.ty.kind, TypeKind::Char | TypeKind::VarChar) => {
-            String::from_utf8_lossy(bytes).chars().count() <= column.ty.length as usize
+        value => value,
+    }
+}
+
+/// Can a child's column have its parent's value? As in InnoDB, no zeros are appended for a BINARY.
+fn fits(value: ValueRef<'_>, column: &ColumnDef) -> bool {
+    let length = column.ty.length as usize;
+    match (value, &column.ty.kind) {
+        (ValueRef::Null, _) => column.ty.nullable,
+        (ValueRef::Str(bytes), TypeKind::Char) if column.ty.collation.is_binary() => {
+            bytes.len() == length
+        }
+        (ValueRef::Str(bytes), _) if column.ty.collation.is_binary() => bytes.len() <= length,
+        (ValueRef::Str(bytes), TypeKind::Char | TypeKind::VarChar) => {
+            String::from_utf8_lossy(bytes).chars().count() <= length
+        }
+        (ValueRef::Label(number, _), TypeKind::Enum(labels)) => number <= labels.len() as u64,
+        (ValueRef::Label(bits, _), TypeKind::Set(labels)) => {
+            let rest = bits.checked_shr(labels.len() as u32);
+            rest.unwrap_or(0) == 0
         }
         _ => true,
     }
