@@ -16,10 +16,10 @@ use esker_sql_syntax::ast::{ColumnPosition, CreateTable, ObjectName, TableOption
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::doc_id;
 use super::draft::Draft;
 use super::draft_finish::{Built, BuiltIndex};
 use super::foreign::{self, Shape, Wanted};
+use super::innodb_names;
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf, choose_engine};
 use super::{DdlCtx, DdlDone, checks, generated_key, partitions, tablespace};
@@ -98,7 +98,7 @@ pub(super) fn create_table(
     built.partitioning = inherited;
     partition(ctx, (create, &name), &mut built, options.engine)?;
     tablespace::check_partitioned(&built, &options.shown_over(&ShownOptions::default()))?;
-    doc_id::check(&built, None)?;
+    innodb_names::check(&built, None)?;
     ctx.warn_of_indexes(&name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(without_primary_key().into());

@@ -21,8 +21,8 @@ use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
 use super::create::{self, Meta};
-use super::doc_id;
 use super::foreign::{self, Shape};
+use super::innodb_names;
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
 use crate::dml::{generated_value, implicit_value, validate};
@@ -100,7 +100,7 @@ pub fn define(
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
     let mut built = draft.finish()?;
     create::partition(ctx, (create, name), &mut built, options.engine)?;
-    doc_id::check(&built, None)?;
+    innodb_names::check(&built, None)?;
     ctx.warn_of_indexes(name, &built);
     if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
         return Err(create::without_primary_key());

@@ -2,7 +2,8 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `kept` (expressions as
 //! written), `columns` (definitions as written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys),
-//! `draft_finish` (checking it as a whole), `generated_key` (invisible primary keys), `doc_id` · `checks` (CHECK
+//! `draft_finish` (checking it as a whole), `generated_key` (invisible primary
+//! keys), `innodb_names` (what InnoDB keeps to itself) · `checks` (CHECK
 //! constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables)
 //! · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION),
 //! `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their
@@ -24,7 +25,7 @@ mod columns;
 mod convert;
 mod create;
 pub mod create_select;
-mod doc_id;
+
 mod draft;
 mod draft_finish;
 mod draft_keys;
@@ -36,6 +37,7 @@ mod foreign;
 mod foreign_tests;
 mod generated_key;
 pub(crate) mod implied;
+mod innodb_names;
 mod kept;
 pub mod lock_tables;
 pub(crate) mod names;

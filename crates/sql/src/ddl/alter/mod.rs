@@ -38,7 +38,9 @@ use super::draft_finish::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::options::{Options, OptionsOf};
-use super::{DdlCtx, DdlDone, checks, doc_id, exchange, partitions, table, tablespace, trigger};
+use super::{
+    DdlCtx, DdlDone, checks, exchange, innodb_names, partitions, table, tablespace, trigger,
+};
 use crate::dml::{check_repeatable, validate};
 
 use altered::{Altered, Made, Numbers};
@@ -323,7 +325,7 @@ fn check_result(
 ) -> SqlResult<()> {
     let built = &drafted.built;
     tablespace::check_partitioned(built, &table_options.shown_over(&old.shown_options))?;
-    doc_id::check(built, Some(old))?;
+    innodb_names::check(built, Some(old))?;
     ctx.warn_of_indexes(name, built);
     let orders = |a: &AlterAction| matches!(a, AlterAction::OrderBy(_));
     let is_innodb = drafted.engine == StorageEngine::InnoDb;
