@@ -94,6 +94,7 @@ pub(super) fn create_table(
     let collation = draft.collation;
     let next_column_id = draft.next_column_id;
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
+    draft.cut_key_parts(ctx, options.row_format.as_deref().unwrap_or_default(), true)?;
     let mut built = draft.finish()?;
     built.partitioning = inherited;
     partition(ctx, (create, &name), &mut built, options.engine)?;

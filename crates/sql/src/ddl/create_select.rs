@@ -98,6 +98,7 @@ pub fn define(
     draft.generate_key(ctx, create, options.engine)?;
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
     draft.check_fulltext(create.temporary, options.engine.unwrap_or_default())?;
+    draft.cut_key_parts(ctx, options.row_format.as_deref().unwrap_or_default(), true)?;
     let mut built = draft.finish()?;
     create::partition(ctx, (create, name), &mut built, options.engine)?;
     innodb_names::check(&built, None)?;

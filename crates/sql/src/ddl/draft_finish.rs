@@ -12,7 +12,6 @@ use esker_sql_catalog::catalog::{
     CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES,
     MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, Partitioning, same_name,
 };
-use esker_sql_plan::plan::fixed_bytes;
 use esker_types::fulltext::WordRules;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
@@ -21,6 +20,7 @@ use super::columns::is_blob;
 use super::draft::{
     Draft, DraftColumn, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated,
 };
+use super::key_length::{check_prefix, incorrect_prefix, key_bytes, too_long_key};
 
 /// Longest row in MySQL's row format, not counting BLOBs.
 const MAX_ROW_BYTES: u64 = 65_535;
@@ -308,9 +308,7 @@ impl Draft {
             });
         }
         if bytes > MAX_KEY_BYTES {
-            let text =
-                format!("Specified key was too long; max key length is {MAX_KEY_BYTES} bytes");
-            return Err(SqlError::new(1071, "42000", text));
+            return Err(too_long_key(MAX_KEY_BYTES));
         }
         Ok(parts)
     }
@@ -441,58 +439,6 @@ pub(super) fn has_no_words(column: &ColumnDef) -> bool {
 
 fn is_narrow(ty: &SqlType) -> bool {
     ty.collation.charset().min_len() == 1
-}
-
-fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
-    let ty = &column.ty;
-    if ty.kind == TypeKind::Json {
-        return Err(esker_sql_plan::bind::json::used_as_key(&column.name));
-    }
-    if ty.is_string() && ty.length == 0 {
-        let text = format!(
-            "The used storage engine can't index column '{}'",
-            column.name
-        );
-        return Err(SqlError::new(1167, "42000", text));
-    }
-    match prefix {
-        None if is_blob(ty) => {
-            let text = format!(
-                "BLOB/TEXT column '{}' used in key specification without a key length",
-                column.name
-            );
-            Err(SqlError::new(1170, "42000", text))
-        }
-        None => Ok(None),
-        Some(0) => {
-            let text = format!("Key part '{}' length cannot be 0", column.name);
-            Err(SqlError::new(1391, "HY000", text))
-        }
-        // A number's length, written out, is all of it.
-        Some(len) if fixed_bytes(ty).is_some_and(|bytes| len == u64::from(bytes)) => Ok(None),
-        Some(len) if !ty.is_string() || (!is_blob(ty) && len > u64::from(ty.length)) => {
-            Err(incorrect_prefix())
-        }
-        Some(len) if !is_blob(ty) && len == u64::from(ty.length) => Ok(None),
-        Some(len) => Ok(Some(u32::try_from(len).unwrap_or(u32::MAX))),
-    }
-}
-
-/// 1089.
-pub(super) fn incorrect_prefix() -> SqlError {
-    let text = "Incorrect prefix key; the used key part isn't a string, the used length is longer than the key part, \
-                or the storage engine doesn't support unique prefix keys";
-    SqlError::new(1089, "HY000", text)
-}
-
-/// Bytes a part counts towards the limit of a key.
-pub(super) fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
-    let width = u64::from(ty.collation.charset().max_len());
-    match (&ty.kind, prefix_len) {
-        (_, Some(len)) => u64::from(len) * width,
-        (TypeKind::Char | TypeKind::VarChar, None) => u64::from(ty.length) * width,
-        _ => 8,
-    }
 }
 
 /// 1118: what a row may take at most, counted as MySQL counts it.

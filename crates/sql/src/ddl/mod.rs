@@ -2,7 +2,7 @@
 //!
 //! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `kept` (expressions as
 //! written), `columns` (definitions as written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys),
-//! `draft_finish` (checking it as a whole), `generated_key` (invisible primary
+//! `key_length` (how long those may be), `draft_finish` (checking it as a whole), `generated_key` (invisible primary
 //! keys), `innodb_names` (what InnoDB keeps to itself) · `checks` (CHECK
 //! constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables)
 //! · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION),
@@ -39,6 +39,7 @@ mod generated_key;
 pub(crate) mod implied;
 mod innodb_names;
 mod kept;
+mod key_length;
 pub mod lock_tables;
 pub(crate) mod names;
 mod options;

@@ -134,7 +134,7 @@ impl Options {
 
     /// ROW_FORMAT that the table has with these options; empty if none was ever given. FIXED rows that a table has
     /// are those of a MyISAM table that became an InnoDB one.
-    fn row_format_of<'a>(&'a self, table: OptionsOf<'a>) -> &'a str {
+    pub(super) fn row_format_of<'a>(&'a self, table: OptionsOf<'a>) -> &'a str {
         let kept = table.old().map(|old| &*old.row_format);
         let kept = kept.filter(|format| *format != "FIXED");
         self.row_format.as_deref().or(kept).unwrap_or_default()

@@ -299,6 +299,9 @@ fn draft(
     edit.draft.check_dropped_columns(old)?;
     edit.draft.check_altered_key(ctx, old)?;
     edit.draft.check_fulltext(begun.is_temporary, engine)?;
+    let row_format = table_options.row_format_of(OptionsOf::Existing(old));
+    let is_new = table_options.row_format.is_some();
+    edit.draft.cut_key_parts(ctx, row_format, is_new)?;
     let mut built = edit.draft.finish()?;
     let managed = partition(ctx, old, &mut built, engine, actions)?;
     context.force_copy |= managed.copies || managed.discards.is_some();

@@ -13,7 +13,8 @@ use esker_sql_syntax::ast::{self, BinaryOp, Expr, UnaryOp};
 use esker_types::{SqlResult, SqlType, TypeKind, errors};
 
 use super::super::columns::is_blob;
-use super::super::draft_finish::{column_bytes, key_bytes};
+use super::super::draft_finish::column_bytes;
+use super::super::key_length::key_bytes;
 use super::Table;
 use crate::dml::{columns_of_stored, type_of_stored};
 use crate::printer::expr_text;
