@@ -14,8 +14,9 @@ use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::{Access, ScanPlan};
 use esker_types::Value;
 
+use super::base::read_row;
 use super::judge::{Verdict, count_read, fill, judge};
-use super::{Input, ScanState, read_row, set};
+use super::{Input, ScanState, set};
 use crate::ExecEnv;
 use crate::ctx::{ExecCtx, RowLock};
 use crate::locking::{Candidate, Deciding, lock_point};
@@ -63,6 +64,7 @@ impl ScanState {
             self.input = next.map_or(Input::Done, |scan| Input::Locking(Box::new(scan)));
         }
         let Input::Locking(scan) = &mut self.input else {
+            self.reads.end_all();
             return Ok(None);
         };
         let index = scan.index;

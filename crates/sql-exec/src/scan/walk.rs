@@ -6,8 +6,12 @@
 
 use std::ops::Bound;
 
-use esker_engine::Cursor;
+use esker_engine::{Cursor, Direction, View};
 use esker_sql_catalog::codec::{KeyCodec, KeyRange, prefix_successor};
+use esker_sql_catalog::exec_error::{ExecResult, engine_error};
+
+use super::base::Base;
+use crate::ctx::ExecCtx;
 
 /// Ranges that are read one after the other.
 pub(super) struct RangeWalk {
@@ -31,10 +35,32 @@ impl RangeWalk {
         }
     }
 
-    /// The range that comes next.
-    pub fn next_range(&mut self) -> Option<&KeyRange> {
-        self.at += 1;
-        self.ranges.get(self.at - 1)
+    /// Opens the next range that may have entries; there is none behind the last.
+    pub fn open_next(
+        &mut self,
+        base: Base<'_>,
+        view: View,
+        exec: &ExecCtx<'_>,
+    ) -> ExecResult<bool> {
+        debug_assert!(self.cursor.is_none(), "one range is read after the other");
+        let direction = match base.access.reverse {
+            true => Direction::Backward,
+            false => Direction::Forward,
+        };
+        loop {
+            self.at += 1;
+            let Some(range) = self.ranges.get(self.at - 1) else {
+                return Ok(false);
+            };
+            if range.is_empty() {
+                exec.tick()?;
+                continue;
+            }
+            let (tree, txn) = (&base.index().tree, exec.txn());
+            let opened = txn.scan(tree, range.lower(), range.upper(), direction, view);
+            self.cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
+            return Ok(true);
+        }
     }
 
     /// Goes on behind the entries that begin as the one that was taken.
