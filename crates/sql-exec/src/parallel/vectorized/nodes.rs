@@ -62,15 +62,7 @@ pub(super) fn compute(
         Node::Column(at) => decode(&columns[*at], rows, selection, out),
         Node::ColumnIsNull(at) => {
             let column = &columns[*at];
-            out.fill(selection, |row| {
-                Ok(Some(i64::from(
-                    match column.places.find(rows.get(row))? {
-                        Raw::Null => true,
-                        Raw::Bytes(_) => false,
-                        Raw::Missing => column.missing == Some(None),
-                    },
-                )))
-            })
+            out.fill(selection, |row| is_null(column, rows.get(row)).map(Some))
         }
         Node::Length(at, measure, missing) => {
             let of = (&columns[*at].places, Some(*missing));
@@ -78,33 +70,15 @@ pub(super) fn compute(
         }
         Node::Arith { op, args, unsigned } => {
             let args = [arg(&args[0]), arg(&args[1])];
-            match op {
-                BinOp::Add => checked(args, *unsigned, selection, out, i64::overflowing_add),
-                BinOp::Sub => checked(args, *unsigned, selection, out, i64::overflowing_sub),
-                BinOp::Mul => checked(args, *unsigned, selection, out, i64::overflowing_mul),
-                BinOp::IntDiv => divided(args, *unsigned, selection, out, i64::checked_div),
-                BinOp::Mod => divided(args, *unsigned, selection, out, i64::checked_rem),
-                _ => unreachable!("it is evaluated the row way"),
-            }
+            arithmetic(*op, args, *unsigned, selection, out)
         }
-        Node::Negate(a) => {
-            let zero = [Arg::Const(0), arg(a)];
-            checked(zero, false, selection, out, i64::overflowing_sub)
-        }
+        Node::Negate(a) => arithmetic(BinOp::Sub, [Arg::Const(0), arg(a)], false, selection, out),
         Node::Midnight(a) => {
             let a = arg(a);
             out.fill(selection, |row| Ok(a.get(row).map(midnight)))
         }
         Node::Compare(op, args) => {
-            let args = [arg(&args[0]), arg(&args[1])];
-            match op {
-                CmpOp::Eq | CmpOp::NullSafeEq => strict(args, selection, out, |a, b| a == b),
-                CmpOp::Ne => strict(args, selection, out, |a, b| a != b),
-                CmpOp::Lt => strict(args, selection, out, |a, b| a < b),
-                CmpOp::Le => strict(args, selection, out, |a, b| a <= b),
-                CmpOp::Gt => strict(args, selection, out, |a, b| a > b),
-                CmpOp::Ge => strict(args, selection, out, |a, b| a >= b),
-            }
+            compare(*op, [arg(&args[0]), arg(&args[1])], selection, out);
             Ok(())
         }
         Node::NullSafeEqual(args) => {
@@ -114,19 +88,10 @@ pub(super) fn compute(
         Node::And(args) => decided_by(0, args, before, selection, out),
         Node::Or(args) => decided_by(1, args, before, selection, out),
         Node::Xor(args) => {
-            strict([arg(&args[0]), arg(&args[1])], selection, out, |a, b| {
-                a != b
-            });
+            compare(CmpOp::Ne, [arg(&args[0]), arg(&args[1])], selection, out);
             Ok(())
         }
-        Node::Not(a) => {
-            let a = arg(a);
-            out.fill(selection, |row| {
-                let boolean = a.get(row);
-                debug_assert!(matches!(boolean, None | Some(0 | 1)));
-                Ok(boolean.map(|boolean| 1 - boolean))
-            })
-        }
+        Node::Not(a) => negation(arg(a), selection, out),
         Node::IsNull(a) => {
             let a = arg(a);
             out.fill(selection, |row| Ok(Some(a.get(row).is_none().into())))
@@ -145,18 +110,7 @@ pub(super) fn compute(
             arg: a,
             numbers,
             has_null,
-        } => {
-            let a = arg(a);
-            let absent = (!has_null).then_some(0);
-            debug_assert!(numbers.is_sorted());
-            out.fill(selection, |row| {
-                Ok(match a.get(row) {
-                    Some(n) if numbers.binary_search(&n).is_ok() => Some(1),
-                    Some(_) => absent,
-                    None => None,
-                })
-            })
-        }
+        } => among(arg(a), numbers, *has_null, selection, out),
         Node::Case { whens, otherwise } => out.fill(selection, |row| {
             let met = whens.iter().find(|(when, _)| arg(when).get(row) == Some(1));
             let value = met.map_or(otherwise, |(_, then)| then);
@@ -164,6 +118,73 @@ pub(super) fn compute(
         }),
         Node::ByRow(_) => unreachable!("it is evaluated where there are rows"),
     }
+}
+
+/// Is the column NULL in a stored row?
+#[inline]
+fn is_null(column: &Column, stored: &[u8]) -> Result<i64, Unusual> {
+    let is_null = match column.places.find(stored)? {
+        Raw::Null => true,
+        Raw::Bytes(_) => false,
+        Raw::Missing => column.missing == Some(None),
+    };
+    Ok(is_null.into())
+}
+
+fn arithmetic(
+    op: BinOp,
+    args: [Arg<'_>; 2],
+    unsigned: bool,
+    selection: &Selection,
+    out: &mut Lane,
+) -> Result<(), Unusual> {
+    match op {
+        BinOp::Add => checked(args, unsigned, selection, out, i64::overflowing_add),
+        BinOp::Sub => checked(args, unsigned, selection, out, i64::overflowing_sub),
+        BinOp::Mul => checked(args, unsigned, selection, out, i64::overflowing_mul),
+        BinOp::IntDiv => divided(args, unsigned, selection, out, i64::checked_div),
+        BinOp::Mod => divided(args, unsigned, selection, out, i64::checked_rem),
+        _ => unreachable!("it is evaluated the row way"),
+    }
+}
+
+/// A comparison that is NULL where one of both sides is.
+fn compare(op: CmpOp, args: [Arg<'_>; 2], selection: &Selection, out: &mut Lane) {
+    match op {
+        CmpOp::Eq | CmpOp::NullSafeEq => strict(args, selection, out, |a, b| a == b),
+        CmpOp::Ne => strict(args, selection, out, |a, b| a != b),
+        CmpOp::Lt => strict(args, selection, out, |a, b| a < b),
+        CmpOp::Le => strict(args, selection, out, |a, b| a <= b),
+        CmpOp::Gt => strict(args, selection, out, |a, b| a > b),
+        CmpOp::Ge => strict(args, selection, out, |a, b| a >= b),
+    }
+}
+
+fn negation(arg: Arg<'_>, selection: &Selection, out: &mut Lane) -> Result<(), Unusual> {
+    out.fill(selection, |row| {
+        let boolean = arg.get(row);
+        debug_assert!(matches!(boolean, None | Some(0 | 1)));
+        Ok(boolean.map(|boolean| 1 - boolean))
+    })
+}
+
+/// Is the number in a list?
+fn among(
+    arg: Arg<'_>,
+    numbers: &[i64],
+    has_null: bool,
+    selection: &Selection,
+    out: &mut Lane,
+) -> Result<(), Unusual> {
+    let absent = (!has_null).then_some(0);
+    debug_assert!(numbers.is_sorted());
+    out.fill(selection, |row| {
+        Ok(match arg.get(row) {
+            Some(n) if numbers.binary_search(&n).is_ok() => Some(1),
+            Some(_) => absent,
+            None => None,
+        })
+    })
 }
 
 fn decode(
