@@ -97,36 +97,11 @@ fn pick(slots: &[u32], row: &[Value]) -> Box<[Value]> {
 
 /// What a task keeps of its rows.
 pub(super) enum Sink<'p> {
-    Groups {
-        block: &'p BlockPlan,
-        groups: Box<GroupTable>,
-        /// Where rows come sorted by a key of the groups.
-        segments: Option<Box<StreamingGroups<'p>>>,
-    },
-    Distinct {
-        block: &'p BlockPlan,
-        slots: &'p [u32],
-        seen: HashSet<Box<[u8]>>,
-        key: Vec<u8>,
-        rows: Vec<Box<[Value]>>,
-    },
-    Top {
-        block: &'p BlockPlan,
-        slots: &'p [u32],
-        limit: usize,
-        top: BinaryHeap<Ordered>,
-        arrivals: u64,
-        key: Vec<u8>,
-    },
+    Groups(Groups<'p>),
+    Distinct(Distinct<'p>),
+    Top(Top<'p>),
     Rows(&'p [u32], Vec<Box<[Value]>>),
-    Records {
-        slots: &'p [u32],
-        exprs: &'p [Expr],
-        by: &'p [HashBy],
-        hash: &'p KeyHash,
-        key: Vec<u8>,
-        records: Vec<Vec<u8>>,
-    },
+    Records(Records<'p>),
 }
 
 impl<'p> Sink<'p> {
@@ -139,150 +114,188 @@ impl<'p> Sink<'p> {
         let block = match consumer {
             Consumer::Block(block) => &**block,
             Consumer::Right { keys, by, hash, .. } => {
-                return Self::Records {
+                return Self::Records(Records {
                     slots,
                     exprs: keys,
                     by,
                     hash,
                     key: Vec::new(),
-                    records: vec![Vec::new(); PARTS],
-                };
+                    parts: vec![Vec::new(); PARTS],
+                });
             }
         };
         match wanted.sink_kind {
-            kind @ (SinkKind::Group | SinkKind::StreamingGroup) => Self::Groups {
-                block,
-                groups: Box::default(),
+            kind @ (SinkKind::Group | SinkKind::StreamingGroup) => Self::Groups(Groups {
+                plan: block.group.as_ref().expect("its sink_kind says so"),
+                table: Box::default(),
                 segments: (kind == SinkKind::StreamingGroup)
                     .then(|| Box::new(StreamingGroups::of(block, probe))),
-            },
-            SinkKind::Distinct => Self::Distinct {
+            }),
+            SinkKind::Distinct => Self::Distinct(Distinct {
                 block,
                 slots,
                 seen: HashSet::new(),
                 key: Vec::new(),
                 rows: Vec::new(),
-            },
-            SinkKind::Top => Self::Top {
+            }),
+            SinkKind::Top => Self::Top(Top {
                 block,
                 slots,
                 limit: usize::try_from(wanted.keep).unwrap_or(usize::MAX),
-                top: BinaryHeap::new(),
+                rows: BinaryHeap::new(),
                 arrivals: 0,
                 key: Vec::new(),
-            },
+            }),
             SinkKind::Rows | SinkKind::Hash => Self::Rows(slots, Vec::new()),
         }
     }
 
     /// Takes a row; gives the bytes that took, less those that became free.
+    #[inline]
     pub(super) fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
         match self {
-            Self::Groups {
-                block,
-                groups,
-                segments,
-            } => {
-                let plan = block.group.as_ref().expect("its sink_kind says so");
-                match segments {
-                    Some(segments) => segments.add(groups, row, env),
-                    None => groups.add(plan, row, env).map(|bytes| bytes as i64),
-                }
-            }
+            Self::Groups(groups) => groups.add(row, env),
+            Self::Distinct(distinct) => distinct.add(row, env),
+            Self::Top(top) => top.add(row, env),
             Self::Rows(slots, rows) => {
                 let values = pick(slots, row);
                 let bytes = row_bytes(&values);
                 rows.push(values);
                 Ok(bytes as i64)
             }
-            Self::Records {
-                slots,
-                exprs,
-                by,
-                hash,
-                key,
-                records,
-            } => {
-                if !hash_key(exprs, by, row, env, key)? {
-                    return Ok(0);
-                }
-                let records = &mut records[part_of(hash.of(key))];
-                let before = records.len();
-                join_table::append(key, slots.iter().map(|s| &row[*s as usize]), records);
-                Ok((records.len() - before) as i64 + join_table::PLACE_BYTES as i64)
-            }
-            Self::Distinct {
-                block,
-                slots,
-                seen,
-                key,
-                rows,
-            } => {
-                let warned = Warned::of(env.ctx);
-                key.clear();
-                for expr in block.compared() {
-                    rowkey::encode(&*expr.eval_ref(row, env)?, &expr.ty, false, key);
-                }
-                if seen.contains(key.as_slice()) {
-                    return Ok(0);
-                }
-                warned.forget_later();
-                seen.insert(key.as_slice().into());
-                let values = pick(slots, row);
-                let bytes = key.len() as u64 + 32 + row_bytes(&values);
-                rows.push(values);
-                Ok(bytes as i64)
-            }
-            Self::Top {
-                block,
-                slots,
-                limit,
-                top,
-                arrivals,
-                key,
-            } => {
-                let warned = Warned::of(env.ctx);
-                order_key(&block.order, row, env, key)?;
-                if top.len() >= *limit && top.peek().is_none_or(|worst| **key >= *worst.key) {
-                    return Ok(0);
-                }
-                warned.forget_later();
-                let values = pick(slots, row);
-                let bytes = key.len() as u64 + 32 + row_bytes(&values);
-                top.push(Ordered {
-                    key: key.as_slice().into(),
-                    arrival: *arrivals,
-                    row: Row(values),
-                });
-                *arrivals += 1;
-                debug_assert!(top.len() <= limit.saturating_add(1));
-                if top.len() > *limit {
-                    top.pop();
-                    // What goes made room for what came.
-                    return Ok(0);
-                }
-                Ok(bytes as i64)
-            }
+            Self::Records(records) => records.add(row, env),
         }
     }
 
     /// The groups of a task that makes groups.
     pub(super) fn groups(&mut self) -> (&'p GroupPlan, &mut GroupTable) {
-        let Self::Groups { block, groups, .. } = self else {
+        let Self::Groups(groups) = self else {
             unreachable!("only what is grouped is summed up");
         };
-        (block.group.as_ref().expect("its sink_kind says so"), groups)
+        (groups.plan, &mut groups.table)
     }
 
     pub(super) fn finish(self) -> Part {
         match self {
-            Self::Groups { groups, .. } => Part::Groups(groups),
-            Self::Distinct { rows, .. } | Self::Rows(_, rows) => Part::Rows(rows),
-            Self::Records { records, .. } => Part::Records(records),
-            Self::Top { top, .. } => {
-                let sorted = top.into_sorted_vec().into_iter();
+            Self::Groups(groups) => Part::Groups(groups.table),
+            Self::Distinct(Distinct { rows, .. }) | Self::Rows(_, rows) => Part::Rows(rows),
+            Self::Records(records) => Part::Records(records.parts),
+            Self::Top(top) => {
+                let sorted = top.rows.into_sorted_vec().into_iter();
                 Part::Rows(sorted.map(|ordered| ordered.row.0).collect())
             }
         }
+    }
+}
+
+/// Partial groups.
+pub(super) struct Groups<'p> {
+    plan: &'p GroupPlan,
+    table: Box<GroupTable>,
+    /// Where rows come sorted by a key of the groups.
+    segments: Option<Box<StreamingGroups<'p>>>,
+}
+
+impl Groups<'_> {
+    #[inline]
+    fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
+        match &mut self.segments {
+            Some(segments) => segments.add(&mut self.table, row, env),
+            None => self
+                .table
+                .add(self.plan, row, env)
+                .map(|bytes| bytes as i64),
+        }
+    }
+}
+
+/// Rows of DISTINCT, each once.
+pub(super) struct Distinct<'p> {
+    block: &'p BlockPlan,
+    slots: &'p [u32],
+    seen: HashSet<Box<[u8]>>,
+    key: Vec<u8>,
+    rows: Vec<Box<[Value]>>,
+}
+
+impl Distinct<'_> {
+    fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
+        let warned = Warned::of(env.ctx);
+        let key = &mut self.key;
+        key.clear();
+        for expr in self.block.compared() {
+            rowkey::encode(&*expr.eval_ref(row, env)?, &expr.ty, false, key);
+        }
+        if self.seen.contains(key.as_slice()) {
+            return Ok(0);
+        }
+        warned.forget_later();
+        self.seen.insert(key.as_slice().into());
+        let values = pick(self.slots, row);
+        let bytes = key.len() as u64 + 32 + row_bytes(&values);
+        self.rows.push(values);
+        debug_assert_eq!(self.rows.len(), self.seen.len());
+        Ok(bytes as i64)
+    }
+}
+
+/// The first rows of an order.
+pub(super) struct Top<'p> {
+    block: &'p BlockPlan,
+    slots: &'p [u32],
+    limit: usize,
+    rows: BinaryHeap<Ordered>,
+    arrivals: u64,
+    key: Vec<u8>,
+}
+
+impl Top<'_> {
+    fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
+        let warned = Warned::of(env.ctx);
+        let (key, rows) = (&mut self.key, &mut self.rows);
+        order_key(&self.block.order, row, env, key)?;
+        if rows.len() >= self.limit && rows.peek().is_none_or(|worst| **key >= *worst.key) {
+            return Ok(0);
+        }
+        warned.forget_later();
+        let values = pick(self.slots, row);
+        let bytes = key.len() as u64 + 32 + row_bytes(&values);
+        rows.push(Ordered {
+            key: key.as_slice().into(),
+            arrival: self.arrivals,
+            row: Row(values),
+        });
+        self.arrivals += 1;
+        debug_assert!(rows.len() <= self.limit.saturating_add(1));
+        if rows.len() > self.limit {
+            rows.pop();
+            // What goes made room for what came.
+            return Ok(0);
+        }
+        Ok(bytes as i64)
+    }
+}
+
+/// Records of a hash table.
+pub(super) struct Records<'p> {
+    slots: &'p [u32],
+    exprs: &'p [Expr],
+    by: &'p [HashBy],
+    hash: &'p KeyHash,
+    key: Vec<u8>,
+    parts: Vec<Vec<u8>>,
+}
+
+impl Records<'_> {
+    fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> ExecResult<i64> {
+        let key = &mut self.key;
+        if !hash_key(self.exprs, self.by, row, env, key)? {
+            return Ok(0);
+        }
+        let part = &mut self.parts[part_of(self.hash.of(key))];
+        let before = part.len();
+        join_table::append(key, self.slots.iter().map(|s| &row[*s as usize]), part);
+        debug_assert!(part.len() > before, "a record has bytes");
+        Ok((part.len() - before) as i64 + join_table::PLACE_BYTES as i64)
     }
 }
