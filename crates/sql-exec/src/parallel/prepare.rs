@@ -3,7 +3,7 @@
 //!
 //! All of it runs on the statement's own thread, before the first task.
 //! Neighbours: `parallel` says what is wanted; `task` gets all of it; `estimate` asks how a table would be cut.
-//! **Invariant**: if the block must run serially after all, the memory that was charged is inputs back.
+//! **Invariant**: if the block must run serially after all, the memory that was charged is given back.
 
 use esker_engine::Tree;
 use esker_engine::scan::{KeySpan, TASKS_PER_THREAD};
@@ -102,12 +102,7 @@ pub(super) fn prepare(
     let Some(exec) = several_threads(env) else {
         return Ok(None);
     };
-    let Candidate {
-        probe,
-        split,
-        sink,
-        evaluation,
-    } = candidate;
+    let Candidate { probe, split, .. } = candidate;
     let mut inputs = SharedInputs::default();
     if needs_reader(exprs, candidate) {
         inputs.reader = exec.txn().reader();
@@ -115,17 +110,10 @@ pub(super) fn prepare(
             return Ok(None);
         }
     }
-    let mut constants = Vec::new();
-    exprs
-        .iter()
-        .for_each(|e| parallel_safe::constant_subqueries(e, &mut constants));
-    for query in constants {
-        match Constant::of(query, env) {
-            Ok(constant) => inputs.constants.push(constant),
-            // Perhaps no row ever asks for it.
-            Err(_) => return Ok(None),
-        }
-    }
+    let Some(constants) = constants_of(exprs, env) else {
+        return Ok(None);
+    };
+    inputs.constants = constants;
     let passed = split.passed();
     let Some(BuildSides {
         kept,
@@ -158,22 +146,37 @@ pub(super) fn prepare(
         inputs.give_back(env);
         return Ok(None);
     };
-    let left = exec
-        .limits
-        .memory_bytes
-        .saturating_sub(env.states.memory.get());
-    // What is larger than the budget of its operator goes the serial way, which writes to disk.
+    let input = (input, *split, candidate.evaluation);
+    let bounds = (exec.limits, result_memory(candidate.sink, exec, env));
+    Ok(Some(TableTask::new(
+        consumer, input, inputs, wanted, bounds, env,
+    )))
+}
+
+/// Results of the subqueries of these expressions that depend on no row; `None` if one fails, which perhaps no row ever
+/// asks for.
+fn constants_of(exprs: &[&Expr], env: &ExecEnv<'_>) -> Option<Vec<Constant>> {
+    let mut queries = Vec::new();
+    for expr in exprs {
+        parallel_safe::constant_subqueries(expr, &mut queries);
+    }
+    let constants = queries
+        .into_iter()
+        .map(|query| Constant::of(query, env).ok());
+    constants.collect()
+}
+
+/// How much the results of all tasks may take. What is larger than the budget of its operator goes the serial way, which
+/// writes to disk.
+fn result_memory(sink: SinkKind, exec: &ExecCtx<'_>, env: &ExecEnv<'_>) -> ResultMemory {
     let budget = match sink {
         SinkKind::Top => exec.limits.sort_bytes,
         SinkKind::Hash => exec.limits.join_bytes,
         _ => exec.limits.table_bytes,
     };
-    let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn().memory());
-    let input = (input, *split, *evaluation);
-    let bounds = (exec.limits, room);
-    Ok(Some(TableTask::new(
-        consumer, input, inputs, wanted, bounds, env,
-    )))
+    let used = env.states.memory.get();
+    let left = exec.limits.memory_bytes.saturating_sub(used);
+    ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn().memory())
 }
 
 /// Build sides of joins.
