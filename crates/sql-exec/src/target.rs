@@ -151,20 +151,7 @@ impl<'e> TargetScope<'e> {
             filter = Some(Expr::all_of(conditions));
         }
         let limit = bind_limit(env, clauses.limit)?;
-        let lock = LockSpec {
-            mode: LockMode::Exclusive,
-            policy: WaitPolicy::Wait,
-            reason: clauses.reason,
-        };
-        // Tables that are only read here decide what is changed.
-        let is_stored = |table: &ScopeTable| table.base_def().is_some();
-        let source = LockSpec::of_source(LockReason::Source);
-        let tables = scope.tables.iter();
-        let mut locks: Vec<_> = tables.map(|t| is_stored(t).then_some(source)).collect();
-        debug_assert!(targets.iter().all(|target| locks[target.table].is_some()));
-        for target in &targets {
-            locks[target.table] = Some(lock);
-        }
+        let locks = locks_of(&scope.tables, &targets, clauses.reason);
         let width = scope.width();
         let output: Vec<Expr> = (0..width).map(|slot| slot_expr(&scope, slot)).collect();
         let columns = output
@@ -205,6 +192,30 @@ impl<'e> TargetScope<'e> {
             plan: plan_bound(env, &Rc::new(query))?,
         })
     }
+}
+
+/// The locks on rows of tables, some of which are changed for this reason.
+fn locks_of(
+    tables: &[ScopeTable],
+    targets: &[TargetTable],
+    reason: LockReason,
+) -> Vec<Option<LockSpec>> {
+    // Tables that are only read here decide what is changed.
+    let is_stored = |table: &ScopeTable| table.base_def().is_some();
+    let source = LockSpec::of_source(LockReason::Source);
+    let mut locks: Vec<_> = tables
+        .iter()
+        .map(|t| is_stored(t).then_some(source))
+        .collect();
+    for target in targets {
+        debug_assert!(locks[target.table].is_some(), "a table of rows is changed");
+        locks[target.table] = Some(LockSpec {
+            mode: LockMode::Exclusive,
+            policy: WaitPolicy::Wait,
+            reason,
+        });
+    }
+    locks
 }
 
 /// The block without the entries that only name the columns of views.
