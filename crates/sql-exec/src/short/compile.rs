@@ -61,13 +61,13 @@ pub fn compile(
     };
     let (output, columns) = output(&names, query, select).ok_or(GeneralPath::Columns)?;
     let limit = limit(query).ok_or(GeneralPath::Shape)?;
-    let first_only = is_first_of_index(&names, &output);
+    let wants_first = is_first_of_index(&names, &output);
     // All rows of a table are for the general path, which has threads for them and can count without reading.
-    if select.filter.is_none() && limit.is_none() && !first_only {
+    if select.filter.is_none() && limit.is_none() && !wants_first {
         return Err(GeneralPath::Conditions);
     }
     let is_alias = |name: &str| aliases(select).any(|alias| same_name(alias, name));
-    let order = match (&output, first_only) {
+    let order = match (&output, wants_first) {
         (Output::Aggregates(list), true) => vec![(list[0].1, list[0].0 == AggKind::Max)],
         (Output::Aggregates(_), false) => Vec::new(),
         _ => order_columns(&names, &query.order_by, is_alias).ok_or(GeneralPath::Order)?,
@@ -83,24 +83,11 @@ pub fn compile(
         },
     )
     .ok_or(GeneralPath::Conditions)?;
-    let (output, first_only) = match output {
-        Output::Sorted {
-            columns,
-            distinct: false,
-            ..
-        } if access.is_ordered => (Output::Columns(columns), false),
-        Output::Sorted { .. } if access.ranges_all() => return Err(GeneralPath::Order),
-        // Sorting by several columns is for the general path.
-        Output::Columns(_) if !access.is_ordered => return Err(GeneralPath::Order),
-        Output::Aggregates(_) if first_only => {
-            let is_first = access.is_ordered && access.ranges.len() == 1;
-            if !is_first && select.filter.is_none() {
-                return Err(GeneralPath::Conditions);
-            }
-            (output, is_first)
-        }
-        output => (output, false),
-    };
+    let first_only = wants_first && access.is_ordered && access.ranges.len() == 1;
+    if wants_first && !first_only && select.filter.is_none() {
+        return Err(GeneralPath::Conditions);
+    }
+    let output = unsorted(output, &access)?;
     let Access {
         index,
         ranges,
@@ -127,6 +114,21 @@ pub fn compile(
         first_only,
         limit,
     })
+}
+
+/// The output without a sort where the index gives the order.
+fn unsorted(output: Output, access: &Access) -> Result<Output, GeneralPath> {
+    match output {
+        Output::Sorted {
+            columns,
+            distinct: false,
+            ..
+        } if access.is_ordered => Ok(Output::Columns(columns)),
+        Output::Sorted { .. } if access.ranges_all() => Err(GeneralPath::Order),
+        // Sorting by several columns is for the general path.
+        Output::Columns(_) if !access.is_ordered => Err(GeneralPath::Order),
+        output => Ok(output),
+    }
 }
 
 /// LIMIT and OFFSET, if they are whole numbers or parameters; the outer `None`: they are something else.
