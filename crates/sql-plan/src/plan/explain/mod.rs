@@ -1,4 +1,4 @@
-//! EXPLAIN: a plan as MySQL's twelve columns (here), as a `tree` of operators, or as `json`; `operator` prints a tree
+//! EXPLAIN: a plan as MySQL's twelve columns (here; `line` has those of one table), as a `tree` of operators, or as `json`; `operator` prints a tree
 //! as text or as a document, `document` writes documents, `text` prints expressions, `bounds` those of ranges;
 //! `parallel` is what is said of several threads.
 //!
@@ -9,6 +9,7 @@
 mod bounds;
 pub(super) mod document;
 mod json;
+mod line;
 mod operator;
 mod parallel;
 mod text;
@@ -20,19 +21,14 @@ use std::sync::Arc;
 use esker_types::collation::Collation;
 use esker_types::{SqlType, TypeKind, Value};
 
+use line::{Line, node_lines, scan_line};
 pub use parallel::{Outside, ParallelEstimate, SERIAL, Shared};
 
 use super::profile::Profile;
 use super::semi_join::is_joined;
-use super::stats::key_len;
-use super::{
-    AccessKind, BlockPlan, GroupPlan, IndexUnion, JoinMethod, KeyOperand, Node, QueryPlan, Root,
-    ScanPlan, SetOpsPlan, Source,
-};
-use crate::bind::{Elements, Membership};
+use super::{BlockPlan, GroupPlan, Node, QueryPlan, Root, SetOpsPlan, Source};
 use crate::expr::{Expr, ExprKind};
 pub(super) use bounds::ranges;
-use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::SetOp;
 pub(super) use text::Names;
@@ -208,21 +204,6 @@ struct Rows<'f> {
     /// Common table expressions already shown: each of their names has a plan.
     seen_shared: HashSet<u32>,
     outside: Outside<'f>,
-}
-
-/// One line.
-#[derive(Default)]
-struct Line {
-    table: Option<String>,
-    partitions: Option<String>,
-    access: Option<&'static str>,
-    possible: Option<String>,
-    key: Option<String>,
-    key_len: Option<String>,
-    refs: Option<String>,
-    rows: Option<f64>,
-    filtered: Option<f64>,
-    extra: Vec<String>,
 }
 
 impl<'f> Rows<'f> {
@@ -469,189 +450,4 @@ fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inn
             }
         }
     }
-}
-
-fn node_lines(node: &Node, names: &Names<'_>, outside: Outside<'_>, lines: &mut Vec<Line>) {
-    match node {
-        Node::Once => {
-            lines.push(Line {
-                extra: vec!["No tables used".into()],
-                ..Line::default()
-            });
-        }
-        Node::Nothing(why) => {
-            lines.push(Line {
-                extra: vec![(*why).into()],
-                ..Line::default()
-            });
-        }
-        Node::Filter(child, _) => {
-            let first = lines.len();
-            node_lines(child, names, outside, lines);
-            let last = lines.len() - 1;
-            debug_assert!(last >= first);
-            add_extra(&mut lines[last], "Using where");
-        }
-        Node::Scan(scan) => lines.push(Line {
-            partitions: (outside.partitions)(scan).map(|names| names.join(",")),
-            ..scan_line(scan, names)
-        }),
-        Node::Join(join) => {
-            node_lines(&join.left, names, outside, lines);
-            // A join with one empty row is not shown.
-            if matches!(join.left, Node::Once) {
-                lines.pop();
-            }
-            let first = lines.len();
-            node_lines(&join.right, names, outside, lines);
-            let how = match join.method {
-                JoinMethod::Nested => return,
-                JoinMethod::Buffered | JoinMethod::Hash { .. } => "Using join buffer (hash join)",
-            };
-            if !join.on.is_empty() || matches!(join.method, JoinMethod::Hash { .. }) {
-                add_extra(&mut lines[first], "Using where");
-            }
-            add_extra(&mut lines[first], how);
-        }
-    }
-}
-
-fn add_extra(line: &mut Line, text: &str) {
-    if !line.extra.iter().any(|e| e == text) {
-        line.extra.push(text.into());
-    }
-}
-
-fn show_union(union: &IndexUnion, def: &TableDef, line: &mut Line) {
-    let (mut keys, mut lengths) = (Vec::new(), Vec::new());
-    for member in &union.members {
-        let index = &def.indexes[member.index];
-        keys.push(&*index.name);
-        lengths.push(key_len(def, index, member.ranges.leading_parts()).to_string());
-    }
-    line.access = Some("index_merge");
-    add_extra(line, &format!("Using {}({})", union.name(), keys.join(",")));
-    line.key = Some(keys.join(","));
-    line.key_len = Some(lengths.join(","));
-}
-
-fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
-    let mut line = Line {
-        table: Some(scan.alias.to_string()),
-        rows: Some(scan.rows_in),
-        filtered: Some((100.0 * scan.rows_out / scan.rows_in.max(1e-9)).clamp(0.01, 100.0)),
-        access: Some("ALL"),
-        ..Line::default()
-    };
-    match &scan.source {
-        Source::Base {
-            def,
-            access,
-            candidates,
-        } => {
-            let index = &def.indexes[access.index];
-            let possible: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
-            line.possible = (!possible.is_empty()).then(|| possible.join(","));
-            let scanned = access.index > 0 || access.for_order;
-            let keyed = !matches!(access.kind, AccessKind::Full) || scanned;
-            if keyed && !index.hidden {
-                line.key = Some(index.name.to_string());
-            }
-            match &access.kind {
-                AccessKind::Full if scanned && !index.hidden => {
-                    line.access = Some("index");
-                    line.key_len = Some(key_len(def, index, index.parts.len()).to_string());
-                }
-                AccessKind::Full => {}
-                AccessKind::Point(operands) => {
-                    let constant = operands.iter().all(|o| is_constant(&o.expr));
-                    line.access = Some(if constant { "const" } else { "eq_ref" });
-                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
-                    line.refs = Some(refs(operands, names));
-                    line.filtered = Some(100.0);
-                }
-                AccessKind::Ref(operands) => {
-                    line.access = Some("ref");
-                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
-                    line.refs = Some(refs(operands, names));
-                }
-                AccessKind::Match(_) => {
-                    line.access = Some("fulltext");
-                    line.key_len = Some("0".to_owned());
-                    line.refs = Some("const".to_owned());
-                }
-                AccessKind::Elements(search) => {
-                    line.refs = match &search.elements {
-                        Elements::Keys(keys) => (keys.len() == 1).then(|| "const".to_owned()),
-                        Elements::Of(Membership::Overlaps, _) => None,
-                        Elements::Of(_, e) => Some(names.reference(e)),
-                    };
-                    line.access = Some(match line.refs {
-                        Some(_) => "ref",
-                        None => "range",
-                    });
-                    line.possible = line.key.clone();
-                }
-                AccessKind::Ranges(spec) => {
-                    line.access = Some("range");
-                    line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());
-                }
-                AccessKind::Union(union) => show_union(union, def, &mut line),
-            }
-            if !scan.conds.is_empty() && !matches!(access.kind, AccessKind::Point(_)) {
-                add_extra(&mut line, "Using where");
-            }
-            if access.reverse {
-                add_extra(&mut line, "Backward index scan");
-            }
-            if let Some(parts) = scan.first_of {
-                line.access = Some("range");
-                line.key_len = Some(key_len(def, index, parts).to_string());
-                line.possible = line.possible.or_else(|| line.key.clone());
-                add_extra(&mut line, "Using index for group-by");
-            } else if access.covering {
-                add_extra(&mut line, "Using index");
-            }
-        }
-        Source::Virtual { .. } => {
-            line.rows = None;
-            line.filtered = None;
-            if !scan.conds.is_empty() {
-                add_extra(&mut line, "Using where");
-            }
-        }
-        Source::Json(_) => {
-            add_extra(&mut line, "Table function: json_table");
-            add_extra(&mut line, "Using temporary");
-            if !scan.conds.is_empty() {
-                add_extra(&mut line, "Using where");
-            }
-        }
-        Source::Work(_) => {
-            if !scan.conds.is_empty() {
-                add_extra(&mut line, "Using where");
-            }
-        }
-        Source::Derived(plan) | Source::Shared(_, plan) => {
-            line.table = Some(match is_joined(scan) {
-                true => scan.alias.to_string(),
-                false => format!("<derived{}>", first_id(plan)),
-            });
-            if !scan.conds.is_empty() {
-                add_extra(&mut line, "Using where");
-            }
-        }
-    }
-    line
-}
-
-/// Does the value come from no table of the block?
-fn is_constant(e: &Expr) -> bool {
-    !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
-}
-
-/// What key parts are compared with.
-fn refs(operands: &[KeyOperand], names: &Names<'_>) -> String {
-    let each: Vec<String> = operands.iter().map(|o| names.reference(&o.expr)).collect();
-    each.join(",")
 }
