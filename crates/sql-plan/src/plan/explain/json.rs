@@ -161,7 +161,7 @@ fn block_members(
     if let (Some(first), Some(estimate)) = (tables.first_mut(), (outside.parallel)(block)) {
         first.push(shared_out(estimate));
     }
-    let mut inside: Members = match &block.source {
+    let inside: Members = match &block.source {
         Node::Once if tables.is_empty() => vec![("message", text("No tables used"))],
         Node::Nothing(why) => vec![("message", text(*why))],
         _ => {
@@ -169,22 +169,45 @@ fn block_members(
                 "cost_info",
                 Json::Object(vec![("query_cost", cost(plan.cost_rows))]),
             ));
-            match tables.len() {
-                1 => tables
-                    .into_iter()
-                    .map(|t| ("table", Json::Object(t)))
-                    .collect(),
-                _ => {
-                    let table = |t| Json::Object(vec![("table", Json::Object(t))]);
-                    vec![(
-                        "nested_loop",
-                        Json::List(tables.into_iter().map(table).collect()),
-                    )]
-                }
-            }
+            joined(tables)
         }
     };
-    // From the inside out.
+    members.extend(in_operations(block, &names, inside));
+    let mut inner = Vec::new();
+    block_queries(block, &mut inner);
+    let subqueries: Vec<Json> = inner
+        .into_iter()
+        .filter(|q| q.kind.ends_with("SUBQUERY"))
+        .map(|q| {
+            nested(
+                q.plan,
+                q.kind == "DEPENDENT SUBQUERY",
+                Some(&names),
+                outside,
+            )
+        })
+        .collect();
+    if !subqueries.is_empty() {
+        members.push(("attached_subqueries", Json::List(subqueries)));
+    }
+    members
+}
+
+/// One table, or a join of several.
+fn joined(tables: Vec<Members>) -> Members {
+    let is_join = tables.len() != 1;
+    let tables = tables.into_iter().map(|t| ("table", Json::Object(t)));
+    match is_join {
+        true => {
+            let members = tables.map(|table| Json::Object(vec![table]));
+            vec![("nested_loop", Json::List(members.collect()))]
+        }
+        false => tables.collect(),
+    }
+}
+
+/// The tables of a block in what is done with their rows, from the inside out.
+fn in_operations(block: &BlockPlan, names: &Names<'_>, mut inside: Members) -> Members {
     let around = |name, flags: &[(&'static str, bool)], inside: Members| -> Members {
         let mut members: Members = flags.iter().map(|(n, b)| (*n, Json::Bool(*b))).collect();
         members.extend(inside);
@@ -212,25 +235,7 @@ fn block_members(
     if !block.order.is_empty() {
         inside = around("ordering_operation", &[("using_filesort", true)], inside);
     }
-    members.extend(inside);
-    let mut inner = Vec::new();
-    block_queries(block, &mut inner);
-    let subqueries: Vec<Json> = inner
-        .into_iter()
-        .filter(|q| q.kind.ends_with("SUBQUERY"))
-        .map(|q| {
-            nested(
-                q.plan,
-                q.kind == "DEPENDENT SUBQUERY",
-                Some(&names),
-                outside,
-            )
-        })
-        .collect();
-    if !subqueries.is_empty() {
-        members.push(("attached_subqueries", Json::List(subqueries)));
-    }
-    members
+    inside
 }
 
 /// Adds the tables of a node; `conds`: conditions that are met above it, for its last table.
@@ -334,6 +339,23 @@ fn key_members(
     members
 }
 
+/// The query of which a table has the rows.
+fn materialized(
+    scan: &ScanPlan,
+    plan: &QueryPlan,
+    names: &Names<'_>,
+    outside: Outside<'_>,
+) -> Json {
+    let is_kept = matches!(scan.source, Source::Shared(..));
+    let up = scan.lateral.then_some(names);
+    Json::Object(vec![
+        ("using_temporary_table", Json::Bool(is_kept)),
+        ("dependent", Json::Bool(scan.lateral)),
+        ("cacheable", Json::Bool(!scan.lateral)),
+        ("query_block", query(plan, up, outside)),
+    ])
+}
+
 fn table(
     node: &Node,
     scan: &ScanPlan,
@@ -387,18 +409,9 @@ fn table(
             .iter()
             .map(|(c, _)| text(&*plan.columns[*c].name))
             .collect();
-        let up = if scan.lateral { Some(names) } else { None };
         members.push((
             "materialized_from_subquery",
-            Json::Object(vec![
-                (
-                    "using_temporary_table",
-                    Json::Bool(matches!(scan.source, Source::Shared(..))),
-                ),
-                ("dependent", Json::Bool(scan.lateral)),
-                ("cacheable", Json::Bool(!scan.lateral)),
-                ("query_block", query(plan, up, outside)),
-            ]),
+            materialized(scan, plan, names, outside),
         ));
     }
     if !columns.is_empty() {

@@ -12,7 +12,7 @@ use esker_types::cast;
 use esker_types::fulltext::MatchMode;
 
 use crate::bind::ScopeTable;
-use crate::expr::{Cmp, Expr, ExprKind, SubqueryForm, Test};
+use crate::expr::{Case, Cmp, Expr, ExprKind, Match, StoredCall, Subquery, SubqueryForm, Test};
 use crate::plan::{BlockPlan, Node, Source};
 
 /// Names of the slots of a block's row, and of the rows around it.
@@ -162,7 +162,6 @@ impl<'n> Names<'n> {
 
     /// An expression.
     pub fn text(&self, e: &Expr) -> String {
-        let not = |negated: bool| if negated { "not " } else { "" };
         match &e.kind {
             ExprKind::Const(v) => constant(v, e),
             ExprKind::Column(slot) => self.slot(*slot),
@@ -178,6 +177,45 @@ impl<'n> Names<'n> {
             ExprKind::Or(args) => format!("({})", self.joined(args, " or ")),
             ExprKind::Xor(args) => format!("({})", self.joined(&args[..], " xor ")),
             ExprKind::Not(arg) => format!("(not({}))", self.text(arg)),
+            ExprKind::Is { .. }
+            | ExprKind::Between(_)
+            | ExprKind::InList(_)
+            | ExprKind::Like(_) => self.predicate(e),
+            ExprKind::Arith(a) => {
+                let (left, right) = (self.text(&a.args[0]), self.text(&a.args[1]));
+                format!("({left} {} {right})", a.op.symbol())
+            }
+            ExprKind::Unary(u) => u.text.to_string(),
+            ExprKind::Func(call) => format!("{}({})", call.def.name, self.list(&call.args)),
+            ExprKind::Stored(call) => self.stored(call),
+            ExprKind::Case(case) => self.case(case),
+            ExprKind::Coalesce(args) => format!("coalesce({})", self.list(args)),
+            ExprKind::NullIf(cmp) => {
+                format!("nullif({},{})", self.text(&cmp.left), self.text(&cmp.right))
+            }
+            ExprKind::Cast(arg, _) => {
+                let ty = esker_sql_catalog::catalog::type_text(&e.ty);
+                format!("cast({} as {ty})", self.text(arg))
+            }
+            ExprKind::Convert(arg) | ExprKind::Recollate(arg) | ExprKind::Number(arg, _) => {
+                self.text(arg)
+            }
+            ExprKind::Kept(kept) => self.text(&kept.expr),
+            ExprKind::SeededRand(_, seed) => format!("rand({})", self.text(seed)),
+            ExprKind::Aggregate(_) => "<aggregate>".into(),
+            ExprKind::Window(_) => "<window>".into(),
+            ExprKind::Key(_) => "<key>".into(),
+            ExprKind::Grouping(args) => format!("grouping({})", self.list(args)),
+            ExprKind::Match(call) => self.matched(call),
+            ExprKind::Row(args) => format!("({})", self.list(args)),
+            ExprKind::Subquery(query) => self.subquery(query),
+        }
+    }
+
+    /// IS, BETWEEN, IN and LIKE, which may stand behind NOT.
+    fn predicate(&self, e: &Expr) -> String {
+        let not = |negated: bool| if negated { "not " } else { "" };
+        match &e.kind {
             ExprKind::Is { arg, test, negated } => {
                 let what = match test {
                     Test::Null => "null",
@@ -201,67 +239,48 @@ impl<'n> Names<'n> {
                 let (text, pattern) = (self.text(&like.text), self.text(&like.pattern));
                 format!("({text} {}like {pattern})", not(like.negated))
             }
-            ExprKind::Arith(a) => {
-                let (left, right) = (self.text(&a.args[0]), self.text(&a.args[1]));
-                format!("({left} {} {right})", a.op.symbol())
-            }
-            ExprKind::Unary(u) => u.text.to_string(),
-            ExprKind::Func(call) => format!("{}({})", call.def.name, self.list(&call.args)),
-            ExprKind::Stored(call) => {
-                let def = &call.function.def;
-                let schema = match call.qualified {
-                    true => format!("`{}`.", def.schema),
-                    false => String::new(),
-                };
-                format!("{schema}`{}`({})", def.name, self.list(&call.args))
-            }
-            ExprKind::Case(case) => {
-                let mut text = "(case".to_owned();
-                for (when, then) in &case.whens {
-                    text += &format!(" when {} then {}", self.text(when), self.text(then));
-                }
-                if let Some(otherwise) = &case.otherwise {
-                    text += &format!(" else {}", self.text(otherwise));
-                }
-                text + " end)"
-            }
-            ExprKind::Coalesce(args) => format!("coalesce({})", self.list(args)),
-            ExprKind::NullIf(cmp) => {
-                format!("nullif({},{})", self.text(&cmp.left), self.text(&cmp.right))
-            }
-            ExprKind::Cast(arg, _) => {
-                let ty = esker_sql_catalog::catalog::type_text(&e.ty);
-                format!("cast({} as {ty})", self.text(arg))
-            }
-            ExprKind::Convert(arg) | ExprKind::Recollate(arg) | ExprKind::Number(arg, _) => {
-                self.text(arg)
-            }
-            ExprKind::Kept(kept) => self.text(&kept.expr),
-            ExprKind::SeededRand(_, seed) => format!("rand({})", self.text(seed)),
-            ExprKind::Aggregate(_) => "<aggregate>".into(),
-            ExprKind::Window(_) => "<window>".into(),
-            ExprKind::Key(_) => "<key>".into(),
-            ExprKind::Grouping(args) => format!("grouping({})", self.list(args)),
-            ExprKind::Match(call) => {
-                let mode = match call.mode {
-                    MatchMode::Natural => "",
-                    MatchMode::Boolean => " in boolean mode",
-                    MatchMode::Expansion => " with query expansion",
-                };
-                let (columns, against) = (self.list(&call.columns), self.text(&call.against));
-                format!("(match {columns} against ({against}{mode}))")
-            }
-            ExprKind::Row(args) => format!("({})", self.list(args)),
-            ExprKind::Subquery(query) => {
-                let id = super::first_id(&query.plan);
-                match &query.form {
-                    SubqueryForm::Scalar { .. } => format!("(select #{id})"),
-                    SubqueryForm::Exists => format!("exists(select #{id})"),
-                    SubqueryForm::Compare { left, op, all, .. } => {
-                        let word = if *all { "all" } else { "any" };
-                        format!("({} {} {word} (select #{id}))", self.list(left), op.text())
-                    }
-                }
+            other => unreachable!("{other:?} is none of them"),
+        }
+    }
+
+    fn stored(&self, call: &StoredCall) -> String {
+        let def = &call.function.def;
+        let schema = match call.qualified {
+            true => format!("`{}`.", def.schema),
+            false => String::new(),
+        };
+        format!("{schema}`{}`({})", def.name, self.list(&call.args))
+    }
+
+    fn case(&self, case: &Case) -> String {
+        let mut text = "(case".to_owned();
+        for (when, then) in &case.whens {
+            text += &format!(" when {} then {}", self.text(when), self.text(then));
+        }
+        if let Some(otherwise) = &case.otherwise {
+            text += &format!(" else {}", self.text(otherwise));
+        }
+        text + " end)"
+    }
+
+    fn matched(&self, call: &Match) -> String {
+        let mode = match call.mode {
+            MatchMode::Natural => "",
+            MatchMode::Boolean => " in boolean mode",
+            MatchMode::Expansion => " with query expansion",
+        };
+        let (columns, against) = (self.list(&call.columns), self.text(&call.against));
+        format!("(match {columns} against ({against}{mode}))")
+    }
+
+    fn subquery(&self, query: &Subquery) -> String {
+        let id = super::first_id(&query.plan);
+        match &query.form {
+            SubqueryForm::Scalar { .. } => format!("(select #{id})"),
+            SubqueryForm::Exists => format!("exists(select #{id})"),
+            SubqueryForm::Compare { left, op, all, .. } => {
+                let word = if *all { "all" } else { "any" };
+                format!("({} {} {word} (select #{id}))", self.list(left), op.text())
             }
         }
     }

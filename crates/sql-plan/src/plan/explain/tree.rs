@@ -19,8 +19,8 @@ use crate::plan::block::limit_value;
 use crate::plan::profile::{Measured, Profile, Stage};
 use crate::plan::ranges::RangeSpec;
 use crate::plan::{
-    AccessKind, BlockPlan, JoinMethod, JoinPlan, KeyOperand, Node, QueryPlan, Root, ScanPlan,
-    SetOpsPlan, Source, WindowPlan, rows_looked_at,
+    Access, AccessKind, BlockPlan, JoinMethod, JoinPlan, KeyOperand, Node, QueryPlan, Root,
+    ScanPlan, SetOpsPlan, Source, WindowPlan, rows_looked_at,
 };
 
 /// The operators of a statement; with a profile, what they did.
@@ -473,37 +473,73 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
     details.push(("access_type", text("index")));
     details.push(("index_name", text(&*index.name)));
     details.push(("covering", Json::Bool(access.covering)));
-    let mut covering = if access.covering {
-        "Covering index"
-    } else {
-        "Index"
-    };
+    let IndexRead { how, which, kind } = index_read(scan, def, access, names, &mut details);
+    details.push(("index_access_type", text(kind)));
+    let line = format!(
+        "{} {how} on {} using {}{which}{reverse}",
+        index_word(access),
+        scan.alias,
+        index.name
+    );
+    (line, details)
+}
+
+/// What an index is called that is read this way.
+fn index_word(access: &Access) -> &'static str {
+    match (&access.kind, access.covering) {
+        (AccessKind::Match(_), _) => "Full-text index",
+        (AccessKind::Point(_), true) => "Single-row covering index",
+        (AccessKind::Point(_), false) => "Single-row index",
+        (_, true) => "Covering index",
+        (_, false) => "Index",
+    }
+}
+
+/// How an index is read.
+struct IndexRead {
+    /// In words.
+    how: &'static str,
+    /// Which of its entries, in words that follow its name.
+    which: String,
+    /// The name of that in a document.
+    kind: &'static str,
+}
+
+impl IndexRead {
+    fn of(how: &'static str, which: String, kind: &'static str) -> Self {
+        Self { how, which, kind }
+    }
+}
+
+/// How a scan reads its index; ranges add themselves to `details`.
+fn index_read(
+    scan: &ScanPlan,
+    def: &TableDef,
+    access: &Access,
+    names: &Names<'_>,
+    details: &mut Members,
+) -> IndexRead {
+    let index = &def.indexes[access.index];
     let keys = |operands: &[KeyOperand]| {
         let each = operands.iter().zip(&index.parts).map(|(o, part)| {
             let column = &def.columns[part.col].name;
             let op = if o.null_safe { "<=>" } else { "=" };
             format!("{column}{op}{}", names.text(&o.expr))
         });
-        each.collect::<Vec<_>>().join(", ")
+        format!(" ({})", each.collect::<Vec<_>>().join(", "))
     };
-    let (how, which, kind) = match &access.kind {
+    match &access.kind {
         AccessKind::Full if scan.first_of.is_some() => {
-            ("skip scan for grouping", String::new(), "index_skip_scan")
+            IndexRead::of("skip scan for grouping", String::new(), "index_skip_scan")
         }
-        AccessKind::Full => ("scan", String::new(), "index_scan"),
-        AccessKind::Point(operands) => {
-            covering = if access.covering {
-                "Single-row covering index"
-            } else {
-                "Single-row index"
-            };
-            ("lookup", format!(" ({})", keys(operands)), "index_lookup")
+        AccessKind::Full => IndexRead::of("scan", String::new(), "index_scan"),
+        AccessKind::Point(operands) | AccessKind::Ref(operands) => {
+            IndexRead::of("lookup", keys(operands), "index_lookup")
         }
         AccessKind::Match(call) => {
-            covering = "Full-text index";
             let column = &def.columns[index.parts[0].col].name;
             let which = format!(" ({column}={})", names.text(&call.against));
-            ("search", which, "full_text_search")
+            IndexRead::of("search", which, "full_text_search")
         }
         AccessKind::Elements(search) => {
             let over = match &search.elements {
@@ -511,23 +547,16 @@ fn scan_text(scan: &ScanPlan, names: &Names<'_>) -> (String, Members) {
                 Elements::Keys(keys) => format!(" over {} elements", keys.len()),
                 Elements::Of(_, e) => format!(" over elements of {}", names.text(e)),
             };
-            ("range scan", over, "index_range_scan")
+            IndexRead::of("range scan", over, "index_range_scan")
         }
-        AccessKind::Ref(operands) => ("lookup", format!(" ({})", keys(operands)), "index_lookup"),
         AccessKind::Ranges(spec) => {
             let (over, ranges) = ranges_text(spec, def, index, names);
             details.push(ranges);
             match scan.first_of {
-                Some(_) => ("skip scan for grouping", over, "index_skip_scan"),
-                None => ("range scan", over, "index_range_scan"),
+                Some(_) => IndexRead::of("skip scan for grouping", over, "index_skip_scan"),
+                None => IndexRead::of("range scan", over, "index_range_scan"),
             }
         }
-        AccessKind::Union(_) => unreachable!("it was told before"),
-    };
-    details.push(("index_access_type", text(kind)));
-    let line = format!(
-        "{covering} {how} on {} using {}{which}{reverse}",
-        scan.alias, index.name
-    );
-    (line, details)
+        AccessKind::Union(_) => unreachable!("it is no read of one index"),
+    }
 }
