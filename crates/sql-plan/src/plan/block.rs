@@ -187,25 +187,10 @@ fn plan_as_written(
     if let Some(trace) = env.trace {
         trace.begin(block);
     }
-    let mut locking = block.locks.iter().any(Option::is_some);
     let map = SlotMap::new(&block.tables, block.width);
-    let mut filter = Vec::new();
-    if let Some(cond) = &block.filter {
-        split(cond, &mut filter);
-    }
-    filter.extend(further);
-    let mut derived = vec![None; block.tables.len()];
-    for (nth, table) in block.tables.iter().enumerate() {
-        if let TableKind::Derived(query) = &table.kind {
-            let pushed = match is_shared(query) {
-                Some(_) => Vec::new(),
-                None => pushdown::for_derived(block, &map, &filter, nth, query),
-            };
-            let plan = plan_filtered(env, query, pushed)?;
-            locking |= plan.locking;
-            derived[nth] = Some(plan);
-        }
-    }
+    let filter = conditions(block, further);
+    let derived = plan_derived(env, block, &map, &filter)?;
+    let locking = locks_rows(block, &derived);
     let tells = group_keys::telling(block, &filter);
     let mut order = block.order.clone();
     order.retain(|k| !matches!(k.expr.kind, ExprKind::Const(_)));
@@ -227,21 +212,10 @@ fn plan_as_written(
         looked_at: rows_looked_at(&source),
         rows: limit.map_or(estimates.distinct, |n| estimates.distinct.min(n as f64)),
     };
-    let is_streaming = block.group.is_some() && is_streaming(&source);
-    let group = block.group.as_ref().map(|g| GroupPlan {
-        keys: g.keys.clone(),
-        tells,
-        key_base: g.key_base,
-        aggs: g.aggs.clone(),
-        rollup: g.rollup,
-        implicit: g.implicit,
-        is_streaming,
-        kept: kept_slots(block),
-    });
-    let before = match window::is_ordered_before(block, &order) {
-        true => std::mem::take(&mut order),
-        false => Vec::new(),
-    };
+    let group = plan_group(block, tells, &source);
+    let is_before = window::is_ordered_before(block, &order);
+    let before = is_before.then(|| std::mem::take(&mut order));
+    let before = before.unwrap_or_default();
     let windows = window::plan(block, &before);
     let mut plan = BlockPlan {
         id: block.id,
@@ -260,13 +234,67 @@ fn plan_as_written(
         estimates,
     };
     cost.looked_at += rows_of_subqueries(&plan);
-    // Rows that are to be changed are wanted as they are stored, with their keys; tasks know columns alone.
-    let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
-    if block.tables.iter().all(is_read) {
+    if only_reads(block) {
         needed::prune(&mut plan);
         strategy::decide(&mut plan, env.parallel_rows);
     }
     Ok((Root::Block(Arc::new(plan)), locking, cost))
+}
+
+/// Are rows only read? Those that are to be changed are wanted as they are stored, with their keys; tasks know columns
+/// alone.
+fn only_reads(block: &Block) -> bool {
+    let mut tables = block.tables.iter();
+    tables.all(|t| t.key_slot.is_none() && t.row_slot.is_none())
+}
+
+/// Does the block lock rows, or a query whose rows it reads?
+fn locks_rows(block: &Block, derived: &[Option<Arc<QueryPlan>>]) -> bool {
+    block.locks.iter().any(Option::is_some) || derived.iter().flatten().any(|plan| plan.locking)
+}
+
+/// The conditions on rows of the block that all have to be true.
+fn conditions(block: &Block, further: Vec<Expr>) -> Vec<Expr> {
+    let mut conditions = Vec::new();
+    if let Some(filter) = &block.filter {
+        split(filter, &mut conditions);
+    }
+    conditions.extend(further);
+    conditions
+}
+
+/// Plans the queries whose rows are tables of the block, with what of its conditions they can do.
+fn plan_derived(
+    env: &BindEnv<'_>,
+    block: &Block,
+    map: &SlotMap,
+    filter: &[Expr],
+) -> SqlResult<Vec<Option<Arc<QueryPlan>>>> {
+    let plan = |(nth, table): (usize, &ScopeTable)| {
+        let TableKind::Derived(query) = &table.kind else {
+            return Ok(None);
+        };
+        let pushed = match is_shared(query) {
+            Some(_) => Vec::new(),
+            None => pushdown::for_derived(block, map, filter, nth, query),
+        };
+        plan_filtered(env, query, pushed).map(Some)
+    };
+    block.tables.iter().enumerate().map(plan).collect()
+}
+
+fn plan_group(block: &Block, tells: Vec<bool>, source: &Node) -> Option<GroupPlan> {
+    let group = block.group.as_ref()?;
+    Some(GroupPlan {
+        keys: group.keys.clone(),
+        tells,
+        key_base: group.key_base,
+        aggs: group.aggs.clone(),
+        rollup: group.rollup,
+        implicit: group.implicit,
+        is_streaming: is_streaming(source),
+        kept: kept_slots(block),
+    })
 }
 
 /// The number under which a query's rows are kept because several places read them.

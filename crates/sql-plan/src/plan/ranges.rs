@@ -15,7 +15,7 @@ use esker_types::{SqlType, TypeKind, Value, ValueRef};
 use super::KeyOperand;
 use super::edge::{Edge, locate, usable};
 use super::range_build::Builder;
-use crate::expr::{CmpOp, EvalEnv, Expr, ExprKind, Test};
+use crate::expr::{Between, CmpOp, EvalEnv, Expr, ExprKind, Like, Test};
 
 /// Most ranges of one scan; beyond, fewer key parts are used.
 pub const MAX_RANGES: usize = 20_000;
@@ -292,49 +292,47 @@ impl Shape<'_> {
                     .or_else(|| self.comparison(cmp.op.flip(), &cmp.right, &cmp.left, cmp.kind))
                     .unwrap_or(Pred::Any)
             }
-            ExprKind::Between(b) if !b.negated => {
-                let low = self.comparison(CmpOp::Ge, &b.arg, &b.low.0, b.low.1);
-                let high = self.comparison(CmpOp::Le, &b.arg, &b.high.0, b.high.1);
-                match (low, high) {
-                    (None, None) => Pred::Any,
-                    (low, high) => Pred::And(low.into_iter().chain(high).collect()),
-                }
-            }
-            ExprKind::Between(b) => {
-                let low = self.comparison(CmpOp::Lt, &b.arg, &b.low.0, b.low.1);
-                let high = self.comparison(CmpOp::Gt, &b.arg, &b.high.0, b.high.1);
-                match (low, high) {
-                    (Some(low), Some(high)) => Pred::Or(vec![low, high]),
-                    _ => Pred::Any,
-                }
-            }
+            ExprKind::Between(b) => self.between(b),
             ExprKind::InList(list) if !list.negated => self.in_list(list).unwrap_or(Pred::Any),
             ExprKind::Is {
                 arg,
                 test: Test::Null,
                 negated,
-            } => match self.part(arg) {
-                Some((part, _)) => Pred::Part(
-                    part,
-                    if *negated {
-                        PartTest::NotNull
-                    } else {
-                        PartTest::Null
-                    },
-                ),
-                None => Pred::Any,
+            } => match (self.part(arg), negated) {
+                (Some((part, _)), true) => Pred::Part(part, PartTest::NotNull),
+                (Some((part, _)), false) => Pred::Part(part, PartTest::Null),
+                (None, _) => Pred::Any,
             },
-            ExprKind::Like(like) if !like.negated => match self.part(&like.text) {
-                Some((part, ty))
-                    if ty.is_string()
-                        && like.collation == ty.collation
-                        && like.pattern.ty.is_string()
-                        && (self.known)(&like.pattern) =>
-                {
-                    Pred::Part(part, PartTest::Like(like.pattern.clone(), like.escape))
-                }
-                _ => Pred::Any,
-            },
+            ExprKind::Like(like) if !like.negated => self.like(like),
+            _ => Pred::Any,
+        }
+    }
+
+    fn between(&self, between: &Between) -> Pred {
+        let (above, below) = match between.negated {
+            false => (CmpOp::Ge, CmpOp::Le),
+            true => (CmpOp::Lt, CmpOp::Gt),
+        };
+        let ((low, low_kind), (high, high_kind)) = (&between.low, &between.high);
+        let low = self.comparison(above, &between.arg, low, *low_kind);
+        let high = self.comparison(below, &between.arg, high, *high_kind);
+        match (low, high, between.negated) {
+            (Some(low), Some(high), true) => Pred::Or(vec![low, high]),
+            (_, _, true) | (None, None, _) => Pred::Any,
+            (low, high, false) => Pred::And(low.into_iter().chain(high).collect()),
+        }
+    }
+
+    fn like(&self, like: &Like) -> Pred {
+        match self.part(&like.text) {
+            Some((part, ty))
+                if ty.is_string()
+                    && like.collation == ty.collation
+                    && like.pattern.ty.is_string()
+                    && (self.known)(&like.pattern) =>
+            {
+                Pred::Part(part, PartTest::Like(like.pattern.clone(), like.escape))
+            }
             _ => Pred::Any,
         }
     }
