@@ -1,6 +1,7 @@
 //! Join order and join methods.
 //!
-//! Neighbours: `block` hands over the join tree and WHERE; `access` prices one table.
+//! Neighbours: `block` hands over the join tree and WHERE, which `join_units` takes apart; `join_search` prices orders;
+//! `join_scan` plans the reading of one table.
 //! **Invariants**: an outer join's inner tables come after every table its ON may read; a condition
 //! is evaluated exactly once, at the first operator that has its columns, and never inside an outer
 //! join's inner side unless it belongs to its ON; with STRAIGHT_JOIN the written order stands.
@@ -11,15 +12,13 @@ use std::sync::Arc;
 
 use esker_types::SqlResult;
 
-use super::access::{Ascending, CountedRanges, Path, Target};
-use super::block::is_shared;
-use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
+use super::access::{Ascending, CountedRanges, Path};
+use super::conds::{SlotMap, TableSet};
 use super::equalities::Equalities;
 use super::implied_ranges::{ImpliedRanges, Placed};
 use super::join_search::{JoinEstimate, Search, estimate_of};
-use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
-use crate::bind::virt::Pushed;
-use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
+use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan};
+use crate::bind::{BindEnv, Block, JoinType};
 use crate::expr::rowkey;
 use crate::expr::{CmpOp, Expr, ExprKind, fold};
 
@@ -81,6 +80,31 @@ pub(super) struct Planned {
     pub ascending: Option<u32>,
 }
 
+impl Planned {
+    /// One row without columns, in place of these tables.
+    pub fn one_row(tables: TableSet) -> Self {
+        Self {
+            node: Node::Once,
+            tables,
+            rows: 1.0,
+            cost: 0.0,
+            ascending: None,
+        }
+    }
+}
+
+/// What a unit is read by in a join, and the conditions that stand with it.
+struct RightSide {
+    node: Node,
+    kind: JoinType,
+    /// Only rows that find none are wanted.
+    is_anti: bool,
+    /// Conditions of the join.
+    on: Vec<Expr>,
+    /// Conditions on its rows.
+    after: Vec<Expr>,
+}
+
 /// How the next unit joins what is there.
 pub(super) struct Step {
     pub rows: f64,
@@ -126,156 +150,6 @@ impl Joiner<'_> {
         let planned = self.order(group, 0);
         self.row_by_row = false;
         planned.map(Some)
-    }
-
-    /// What is to be ordered; `None` if a condition is never true.
-    fn top_group(&self) -> Option<Group> {
-        let mut group = Group::default();
-        let join = self.block.join.as_ref().expect("a block with tables");
-        self.flatten(join, 0, &mut group);
-        group.conds.extend(self.filter.iter().cloned());
-        for cond in &group.conds {
-            if fold::constant_boolean(cond) == Some(false) {
-                return None;
-            }
-        }
-        group
-            .conds
-            .retain(|c| fold::constant_boolean(c) != Some(true));
-        self.simplify(&mut group);
-        let further: Vec<Expr> = group
-            .conds
-            .iter()
-            .flat_map(|c| implied(c, &self.map))
-            .collect();
-        group.conds.extend(further);
-        group.equalities = Equalities::complete(&mut group.conds);
-        if group.units.len() > 1 {
-            let ranges = ImpliedRanges::complete(&mut group.conds);
-            self.implied.replace(ranges);
-        }
-        self.obey_hints(&mut group);
-        self.trace_tables(&group);
-        Some(group)
-    }
-
-    fn all_tables(&self, node: &JoinNode) -> TableSet {
-        match node {
-            JoinNode::Table(t) => 1 << t,
-            JoinNode::Join { left, right, .. } => self.all_tables(left) | self.all_tables(right),
-        }
-    }
-
-    /// `unseen`: tables that come later than `node` wherever they stand in the text, the inner sides of the outer joins
-    /// around it.
-    fn flatten(&self, node: &JoinNode, unseen: TableSet, group: &mut Group) {
-        match node {
-            JoinNode::Table(t) => {
-                let before = match self.block.tables[*t].lateral {
-                    // A lateral table needs what it reads; conservatively everything before it.
-                    true => (1u64 << t) - 1,
-                    false => 0,
-                };
-                let deps = before & self.map_all() & !unseen;
-                group.units.push(Unit {
-                    kind: UnitKind::Table(*t),
-                    tables: 1 << t,
-                    deps,
-                });
-            }
-            JoinNode::Join {
-                left,
-                right,
-                kind: JoinType::Left,
-                on,
-            } => {
-                self.flatten(left, unseen | self.all_tables(right), group);
-                let mut inner = Group::default();
-                self.flatten(right, unseen, &mut inner);
-                let mut conds = Vec::new();
-                if let Some(on) = on {
-                    split(on, &mut conds);
-                }
-                let (tables, deps) = (self.all_tables(right), self.all_tables(left));
-                group.units.push(Unit {
-                    kind: UnitKind::Left { inner, on: conds },
-                    tables,
-                    deps,
-                });
-            }
-            JoinNode::Join {
-                left,
-                right,
-                kind,
-                on,
-            } => {
-                let first = group.units.len();
-                self.flatten(left, unseen, group);
-                let middle = group.units.len();
-                self.flatten(right, unseen, group);
-                if let Some(on) = on {
-                    split(on, &mut group.conds);
-                }
-                if *kind == JoinType::Straight || self.block.straight_join {
-                    let before = group.units[first..middle]
-                        .iter()
-                        .fold(0, |s, u| s | u.tables);
-                    for unit in &mut group.units[middle..] {
-                        unit.deps |= before;
-                    }
-                }
-            }
-        }
-    }
-
-    fn map_all(&self) -> TableSet {
-        let n = self.block.tables.len();
-        if n >= 64 { u64::MAX } else { (1 << n) - 1 }
-    }
-
-    /// Outer joins whose null-complemented rows a condition throws away become inner joins.
-    fn simplify(&self, group: &mut Group) {
-        loop {
-            let found = group.units.iter().position(|u| {
-                matches!(u.kind, UnitKind::Left { .. })
-                    && group
-                        .conds
-                        .iter()
-                        .any(|c| rejects_null(c, &self.map, u.tables))
-            });
-            let Some(at) = found else { break };
-            let unit = group.units.remove(at);
-            if let UnitKind::Left { inner, on } = unit.kind {
-                group.conds.extend(on);
-                group.conds.extend(inner.conds);
-                for mut inner_unit in inner.units {
-                    // Under STRAIGHT_JOIN the written order of an outer join stands too.
-                    if self.block.straight_join {
-                        inner_unit.deps |= unit.deps;
-                    }
-                    group.units.push(inner_unit);
-                }
-            }
-        }
-        for unit in &mut group.units {
-            if let UnitKind::Left { inner, on } = &mut unit.kind {
-                // ON decides for the inner side what WHERE decides for the whole.
-                let own = inner.conds.len();
-                inner.conds.extend(on.iter().cloned());
-                self.simplify(inner);
-                let known: Vec<Expr> = std::mem::take(on);
-                let mut rest = Vec::new();
-                for (nth, cond) in inner.conds.drain(..).enumerate() {
-                    if nth < own {
-                        rest.push(cond)
-                    } else {
-                        on.push(cond)
-                    }
-                }
-                debug_assert!(on.len() >= known.len());
-                inner.conds = rest;
-            }
-        }
     }
 
     /// Orders the units of a group; `outer` are tables whose rows are there already.
@@ -390,13 +264,7 @@ impl Joiner<'_> {
             UnitKind::Table(t) => self.scan(t, conds, outer, None),
             UnitKind::Left { inner, on } => {
                 // The preserved side is among the outer tables: join with one row.
-                let once = Planned {
-                    node: Node::Once,
-                    tables: 0,
-                    rows: 1.0,
-                    cost: 0.0,
-                    ascending: None,
-                };
+                let once = Planned::one_row(0);
                 let unit = Unit {
                     kind: UnitKind::Left { inner, on },
                     tables: unit.tables,
@@ -431,57 +299,20 @@ impl Joiner<'_> {
         let have = before.tables | outer;
         let estimate = estimate_of(&before);
         let step = self.step(&estimate, &unit, conds.clone(), have, outer)?;
-        let tables = before.tables | unit.tables;
+        let (unit_tables, tables) = (unit.tables, before.tables | unit.tables);
         let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
-        let is_anti = match &unit.kind {
-            UnitKind::Table(_) => false,
-            UnitKind::Left { on, .. } => {
-                conds.iter().any(|c| self.wants_absent(c, on, unit.tables))
-            }
-        };
-        let (kind, right, on, after) = match unit.kind {
-            UnitKind::Table(t) => {
-                let (pushed, on) = match step.method {
-                    Method::Nested => (self.without_spare(conds, have), Vec::new()),
-                    _ => self.own_conds(conds, unit.tables | outer),
-                };
-                let (seen, order) = match step.method {
-                    Method::Nested => (have, estimate.order()),
-                    _ => (0, None),
-                };
-                (
-                    JoinType::Inner,
-                    self.scan(t, pushed, seen, order)?,
-                    on,
-                    Vec::new(),
-                )
-            }
-            UnitKind::Left { mut inner, on } => {
-                let seen = if step.method == Method::Nested {
-                    have
-                } else {
-                    outer
-                };
-                // ON conditions that read only the inner side (and what it may see) go inside.
-                let (inside, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|c| {
-                    let read = self.map.tables_of(c);
-                    read & unit.tables != 0 && read & !(unit.tables | seen) == 0
-                });
-                inner.conds.extend(inside);
-                (JoinType::Left, self.order(inner, seen)?, on, conds)
-            }
-        };
+        let right = self.right_side(unit, conds, (step.method, estimate.order()), have, outer)?;
         let (method, on) = match step.method {
-            Method::Nested => (JoinMethod::Nested, on),
-            Method::Buffered => (JoinMethod::Buffered, on),
-            Method::Hash => self.hash_method(on, unit.tables),
+            Method::Nested => (JoinMethod::Nested, right.on),
+            Method::Buffered => (JoinMethod::Buffered, right.on),
+            Method::Hash => self.hash_method(right.on, unit_tables),
         };
         let join = JoinPlan {
             left: before.node,
             right: Arc::new(right.node),
-            kind,
-            is_anti,
+            kind: right.kind,
+            is_anti: right.is_anti,
             on,
             method,
             build: None,
@@ -490,8 +321,8 @@ impl Joiner<'_> {
             right_slots,
         };
         let mut node = Node::Join(Box::new(join));
-        if !after.is_empty() {
-            node = Node::Filter(Box::new(node), after);
+        if !right.after.is_empty() {
+            node = Node::Filter(Box::new(node), right.after);
         }
         Ok(Planned {
             node,
@@ -500,6 +331,55 @@ impl Joiner<'_> {
             cost: step.cost,
             ascending: estimate.ascending,
         })
+    }
+
+    /// Plans what a unit is read by in a join, and says which conditions stand where.
+    fn right_side(
+        &self,
+        unit: Unit,
+        conds: Vec<Expr>,
+        (method, order): (Method, Option<Ascending>),
+        have: TableSet,
+        outer: TableSet,
+    ) -> SqlResult<RightSide> {
+        let is_nested = method == Method::Nested;
+        match unit.kind {
+            UnitKind::Table(t) => {
+                let (pushed, on) = match is_nested {
+                    true => (self.without_spare(conds, have), Vec::new()),
+                    false => self.own_conds(conds, unit.tables | outer),
+                };
+                let (seen, order) = match is_nested {
+                    true => (have, order),
+                    false => (0, None),
+                };
+                Ok(RightSide {
+                    node: self.scan(t, pushed, seen, order)?.node,
+                    kind: JoinType::Inner,
+                    is_anti: false,
+                    on,
+                    after: Vec::new(),
+                })
+            }
+            UnitKind::Left { mut inner, on } => {
+                let wants_absent = |c: &Expr| self.wants_absent(c, &on, unit.tables);
+                let is_anti = conds.iter().any(wants_absent);
+                let seen = if is_nested { have } else { outer };
+                // ON conditions that read only the inner side (and what it may see) go inside.
+                let (inside, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|c| {
+                    let read = self.map.tables_of(c);
+                    read & unit.tables != 0 && read & !(unit.tables | seen) == 0
+                });
+                inner.conds.extend(inside);
+                Ok(RightSide {
+                    node: self.order(inner, seen)?.node,
+                    kind: JoinType::Left,
+                    is_anti,
+                    on,
+                    after: conds,
+                })
+            }
+        }
     }
 
     /// Splits conditions into those on `tables` alone and the others.
@@ -586,151 +466,9 @@ impl Joiner<'_> {
                 _ => false,
             })
     }
-
-    /// Plans the reading of one table.
-    fn scan(
-        &self,
-        t: usize,
-        conds: Vec<Expr>,
-        seen: TableSet,
-        order: Option<Ascending>,
-    ) -> SqlResult<Planned> {
-        let table = &self.block.tables[t];
-        let lock = self.block.locks[t];
-        let estimate = self.table_estimate(t, &conds, seen, order);
-        let mut rows_in = estimate.rows;
-        let source = match &table.kind {
-            TableKind::Base(def) => {
-                let target = Target::new(self.block, t, def).after(order);
-                let target = target.remembering(t, &self.counted_ranges);
-                let known = |e: &Expr| self.is_known(e, seen);
-                let candidates = target
-                    .paths(self.env, &conds, &known)
-                    .into_iter()
-                    .filter(|p| !matches!(p.access.kind, super::AccessKind::Full))
-                    .flat_map(|p| p.access.indexes())
-                    .collect();
-                let path = self.best_path(t, &target, &conds, seen);
-                rows_in = path.rows;
-                Source::Base {
-                    def: def.clone(),
-                    access: path.access,
-                    candidates,
-                }
-            }
-            TableKind::Virtual(table) => Source::Virtual {
-                table: table.clone(),
-                pushed: self.pushed(t, &conds),
-            },
-            TableKind::Derived(query) => {
-                let plan = self.derived[t].clone().expect("planned before the joins");
-                match is_shared(query) {
-                    Some(id) => Source::Shared(id, plan),
-                    None => Source::Derived(plan),
-                }
-            }
-            TableKind::Json(table) => Source::Json(table.clone()),
-            TableKind::Recursive(table) => Source::Work(table.id),
-            TableKind::Row => {
-                return Ok(Planned {
-                    node: Node::Once,
-                    tables: 1 << t,
-                    rows: 1.0,
-                    cost: 0.0,
-                    ascending: None,
-                });
-            }
-        };
-        let mut conds = conds;
-        cheap_first(&mut conds);
-        let (columns, cond_ends) = self.columns_of(t, &conds);
-        let scan = ScanPlan {
-            alias: table.alias.clone(),
-            source,
-            conds,
-            columns,
-            cond_columns: cond_ends.last().copied().unwrap_or(0),
-            cond_ends,
-            key_slot: table.key_slot,
-            row_slot: table.row_slot,
-            lateral: table.lateral,
-            first_only: false,
-            first_of: None,
-            lock,
-            rows_in,
-            rows_out: estimate.rows.min(rows_in),
-        };
-        let node = Node::Scan(Box::new(scan));
-        Ok(Planned {
-            node,
-            tables: 1 << t,
-            rows: estimate.rows,
-            cost: estimate.cost,
-            ascending: estimate.ascending,
-        })
-    }
-
-    /// Columns to decode, those that conditions read first, and how many of them each condition needs.
-    fn columns_of(&self, t: usize, conds: &[Expr]) -> (Vec<(usize, u32)>, Vec<usize>) {
-        let slots = self.block.tables[t].slots.borrow();
-        let used = slots.iter().enumerate();
-        let mut rest: Vec<(usize, u32)> = used.filter_map(|(col, s)| Some((col, (*s)?))).collect();
-        let (mut columns, mut cond_ends) = (Vec::with_capacity(rest.len()), Vec::new());
-        for cond in conds {
-            let mut wanted = std::collections::HashSet::new();
-            cond.slots(&mut |slot| {
-                wanted.insert(slot);
-            });
-            let (own, others): (Vec<_>, Vec<_>) =
-                rest.into_iter().partition(|(_, s)| wanted.contains(s));
-            columns.extend(own);
-            cond_ends.push(columns.len());
-            rest = others;
-        }
-        columns.extend(rest);
-        (columns, cond_ends)
-    }
-
-    /// Conditions `column = text` of a computed table.
-    fn pushed(&self, t: usize, conds: &[Expr]) -> Vec<Pushed> {
-        let slots = self.block.tables[t].slots.borrow();
-        let column = |e: &Expr| {
-            let slot = e.as_column()?;
-            slots.iter().position(|s| *s == Some(slot))
-        };
-        let mut pushed = Vec::new();
-        for cond in conds {
-            let ExprKind::Cmp(cmp) = &cond.kind else {
-                continue;
-            };
-            if cmp.op != CmpOp::Eq {
-                continue;
-            }
-            for (arg, value) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
-                let text = match (&value.kind, self.env.describe_only) {
-                    (ExprKind::Const(v), _) => Some(v.clone()),
-                    (_, false) if value.is_row_independent() && !has_subquery(value) => {
-                        value.eval(&[], &self.env.fold_env()).ok()
-                    }
-                    _ => None,
-                };
-                if let (Some(column), Some(esker_types::Value::Str(text))) = (column(arg), text) {
-                    pushed.push(Pushed {
-                        column,
-                        value: text,
-                    });
-                }
-            }
-        }
-        pushed
-    }
 }
 
 /// Does evaluating it run a query?
 fn is_costly(e: &Expr) -> bool {
     e.any(&mut |e| matches!(&e.kind, ExprKind::Subquery(q) if q.correlated))
-}
-
-fn has_subquery(e: &Expr) -> bool {
-    e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_) | ExprKind::Outer { .. }))
 }

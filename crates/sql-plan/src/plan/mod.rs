@@ -4,8 +4,8 @@
 //! stay), `semi_join` (subqueries of WHERE as joins), `conds` (splitting and placing conditions), `equalities` and
 //! `implied_ranges` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact` (conditions to key
 //! ranges), `stats` and `estimate` (selectivity, cardinality), `cost` (the cost model), `access` (access paths),
-//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `anti_join` (outer joins that want
-//! no match), `ordered` (ORDER BY by an index), `grouped` (streaming aggregation), `loose` (loose index scan),
+//! `join_units`, `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `join_scan` (the
+//! tables of a join), `anti_join` (outer joins that want no match), `ordered` (ORDER BY by an index), `grouped` (streaming aggregation), `loose` (loose index scan),
 //! `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts),
 //! `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
 //! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `trace` (what was considered,
@@ -34,7 +34,9 @@ mod implied_ranges;
 mod join_greedy;
 mod join_hints;
 mod join_order;
+mod join_scan;
 mod join_search;
+mod join_units;
 mod keyed;
 mod loose;
 mod merge;
