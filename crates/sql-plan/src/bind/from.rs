@@ -221,31 +221,7 @@ fn named_table(
         && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)
     {
         let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
-        return match &cte.table {
-            CteTable::Defined(defined) => {
-                let bound = bind_named(env, defined, scope.parent)?;
-                env.place(bound.measured)?;
-                let Some(query) = &bound.query else {
-                    let bound = bind_correlated(env, defined, scope.parent)?;
-                    scope.note_reach(bound.reach);
-                    scope.note_volatility(bound.volatility);
-                    return found(from_query(alias, &Rc::new(bound), None));
-                };
-                if let Some(shared) = &query.shared {
-                    shared.uses.set(shared.uses.get() + 1);
-                }
-                found(from_query(alias, query, None))
-            }
-            CteTable::Recursive(table) => {
-                table.used.set(table.used.get() + 1);
-                if !scope.member || table.columns.is_empty() || table.used.get() > 1 {
-                    return Err(recursive::read_elsewhere(&table.name));
-                }
-                let columns = columns_named(&alias, &table.columns, None);
-                let kind = TableKind::Recursive(table.clone());
-                found(ScopeTable::with_columns("".into(), alias, kind, columns))
-            }
-        };
+        return found(cte_table(env, scope, cte, alias)?);
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut stored = match env.names.table(need, schema, &table.name.name.text)? {
@@ -282,6 +258,40 @@ fn named_table(
     };
     stored.hints.clone_from(&table.hints);
     found(stored)
+}
+
+/// A table that stands for a common table expression.
+fn cte_table(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    cte: &CteEntry,
+    alias: Arc<str>,
+) -> SqlResult<ScopeTable> {
+    match &cte.table {
+        CteTable::Defined(defined) => {
+            let bound = bind_named(env, defined, scope.parent)?;
+            env.place(bound.measured)?;
+            let Some(query) = &bound.query else {
+                let bound = bind_correlated(env, defined, scope.parent)?;
+                scope.note_reach(bound.reach);
+                scope.note_volatility(bound.volatility);
+                return Ok(from_query(alias, &Rc::new(bound), None));
+            };
+            if let Some(shared) = &query.shared {
+                shared.uses.set(shared.uses.get() + 1);
+            }
+            Ok(from_query(alias, query, None))
+        }
+        CteTable::Recursive(table) => {
+            table.used.set(table.used.get() + 1);
+            if !scope.member || table.columns.is_empty() || table.used.get() > 1 {
+                return Err(recursive::read_elsewhere(&table.name));
+            }
+            let columns = columns_named(&alias, &table.columns, None);
+            let kind = TableKind::Recursive(table.clone());
+            Ok(ScopeTable::with_columns("".into(), alias, kind, columns))
+        }
+    }
 }
 
 fn check_hints(
@@ -401,6 +411,70 @@ fn bind_join(
     scope: &mut Scope<'_>,
     join: &ast::Join,
 ) -> SqlResult<Bound> {
+    let (mut left, mut right) = bind_sides(env, need, scope, join)?;
+    let common = common_columns(scope, join, &left, &right)?;
+    let mut conds = Vec::new();
+    for &(l, r) in &common {
+        let (l, r) = (scope.read(l)?, scope.read(r)?);
+        conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
+    }
+    if let Some(ast::JoinOn::On(on)) = &join.on {
+        conds.push(bind_on(env, scope, &left, &right, on)?);
+    }
+    let (left_nulled, right_nulled) = (
+        join.kind == ast::JoinKind::Right,
+        join.kind == ast::JoinKind::Left,
+    );
+    let mut conditions = Vec::new();
+    for (side, is_nulled) in [(&mut left, left_nulled), (&mut right, right_nulled)] {
+        if !is_nulled {
+            conditions.append(&mut side.conditions);
+            continue;
+        }
+        // What an outer join may null is nullable from here on.
+        for table in side.first..side.end {
+            let columns = scope.tables[table].columns.iter_mut();
+            columns.for_each(|column| column.ty.nullable = true);
+        }
+        // Conditions of a view on the side that may become NULL say which of its rows there are.
+        conds.append(&mut side.conditions);
+    }
+    let is_merging = join.natural || matches!(join.on, Some(ast::JoinOn::Using(_)));
+    let names = joined_names(
+        &left.names,
+        &right.names,
+        &common,
+        left_nulled && is_merging,
+    );
+    let (first, end) = (left.first, right.end);
+    let (kind, outer, inner) = match join.kind {
+        ast::JoinKind::Inner => (JoinType::Inner, left, right),
+        ast::JoinKind::Straight => (JoinType::Straight, left, right),
+        ast::JoinKind::Left => (JoinType::Left, left, right),
+        ast::JoinKind::Right => (JoinType::Left, right, left),
+    };
+    let node = JoinNode::Join {
+        left: Box::new(outer.node),
+        right: Box::new(inner.node),
+        kind,
+        on: (!conds.is_empty()).then(|| Expr::all_of(conds)),
+    };
+    Ok(Bound {
+        node,
+        names,
+        conditions,
+        first,
+        end,
+    })
+}
+
+/// Binds the tables of both sides, the left one first, as they are written.
+fn bind_sides(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    join: &ast::Join,
+) -> SqlResult<(Bound, Bound)> {
     let left = nulling(scope, join.kind == ast::JoinKind::Right, |scope| {
         bind_ref(env, need, scope, &join.left)
     })?;
@@ -414,77 +488,26 @@ fn bind_join(
         bind_ref(env, need, scope, &join.right)
     });
     scope.unseen.set(unseen);
-    let right = right?;
-    let is_merging = join.natural || matches!(join.on, Some(ast::JoinOn::Using(_)));
-    let common = match (&join.on, join.natural) {
-        (_, true) => natural_columns(scope, &left.names, &right.names)?,
-        (Some(ast::JoinOn::Using(names)), _) => {
+    Ok((left, right?))
+}
+
+/// Pairs of columns that NATURAL or USING makes one.
+fn common_columns(
+    scope: &mut Scope<'_>,
+    join: &ast::Join,
+    left: &Bound,
+    right: &Bound,
+) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
+    match &join.on {
+        _ if join.natural => natural_columns(scope, &left.names, &right.names),
+        Some(ast::JoinOn::Using(names)) => {
             let common = using_columns(scope, &left.names, &right.names, names)?;
-            scope
-                .in_using
-                .extend(common.iter().flat_map(|(l, r)| [l, r]));
-            common
+            let both = common.iter().flat_map(|(l, r)| [l, r]);
+            scope.in_using.extend(both);
+            Ok(common)
         }
-        _ => Vec::new(),
-    };
-    // What an outer join may null is nullable from here on.
-    let nulled = match join.kind {
-        ast::JoinKind::Left => Some(right.first..right.end),
-        ast::JoinKind::Right => Some(left.first..left.end),
-        ast::JoinKind::Inner | ast::JoinKind::Straight => None,
-    };
-    let mut conds = Vec::new();
-    for &(l, r) in &common {
-        let (l, r) = (scope.read(l)?, scope.read(r)?);
-        conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
+        _ => Ok(Vec::new()),
     }
-    if let Some(ast::JoinOn::On(on)) = &join.on {
-        conds.push(bind_on(env, scope, &left, &right, on)?);
-    }
-    for table in nulled.into_iter().flatten() {
-        for column in &mut scope.tables[table].columns {
-            column.ty.nullable = true;
-        }
-    }
-    // Conditions of a view on the side that may become NULL say which of its rows there are.
-    let (mut left, mut right) = (left, right);
-    let mut conditions = Vec::new();
-    for (side, is_nulled) in [
-        (&mut left.conditions, join.kind == ast::JoinKind::Right),
-        (&mut right.conditions, join.kind == ast::JoinKind::Left),
-    ] {
-        match is_nulled {
-            true => conds.append(side),
-            false => conditions.append(side),
-        }
-    }
-    let on = (!conds.is_empty()).then(|| Expr::all_of(conds));
-    let names = joined_names(
-        &left.names,
-        &right.names,
-        &common,
-        join.kind == ast::JoinKind::Right && is_merging,
-    );
-    let (first, end) = (left.first, right.end);
-    let (kind, outer, inner) = match join.kind {
-        ast::JoinKind::Inner => (JoinType::Inner, left, right),
-        ast::JoinKind::Straight => (JoinType::Straight, left, right),
-        ast::JoinKind::Left => (JoinType::Left, left, right),
-        ast::JoinKind::Right => (JoinType::Left, right, left),
-    };
-    let node = JoinNode::Join {
-        left: Box::new(outer.node),
-        right: Box::new(inner.node),
-        kind,
-        on,
-    };
-    Ok(Bound {
-        node,
-        names,
-        conditions,
-        first,
-        end,
-    })
 }
 
 /// Binds a side of a join, which may become NULL if `is_nulled`.
