@@ -58,31 +58,17 @@ pub(super) fn bind(
             parts?
         }
     };
-    let depth = owner_of(scope, &args)?;
-    let reads_outer = args
-        .iter()
-        .any(|arg| innermost_level(scope, arg).is_some_and(|level| level > 0));
-    if depth == 0 && reads_outer && env.ctx.sql_mode.has(SqlMode::ANSI) {
-        // As the standard has it, such an aggregate is of an enclosing block or of none.
-        return Err(errors::invalid_group_function());
-    }
+    let depth = depth_of_owner(env, scope, &args)?;
     let owner = scope.up(depth).ok_or_else(errors::invalid_group_function)?;
     let keys = order.iter_mut().map(|key| &mut key.expr);
-    for expr in args.iter_mut().chain(keys) {
-        if depth > 0 {
-            move_up(expr, depth);
-        }
-        if reads_aggregate(owner, expr) {
-            return Err(errors::invalid_group_function());
-        }
-    }
+    move_to(owner, depth, args.iter_mut().chain(keys))?;
     if call.distinct && matches!(def.name, "sum" | "avg") {
         args.iter_mut().for_each(distinct_as_number);
     }
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
     let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
     if let Some(separator) = &call.separator {
-        types.separator = separator.clone();
+        types.separator.clone_from(separator);
     }
     let bound = AggCall {
         def,
@@ -105,6 +91,34 @@ pub(super) fn bind(
         ty: signature.ret,
         coer: signature.coercibility,
     })
+}
+
+/// How many levels up the block of an aggregate with these arguments is.
+fn depth_of_owner(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[Expr]) -> SqlResult<u16> {
+    let depth = owner_of(scope, args)?;
+    let is_outer = |arg: &Expr| innermost_level(scope, arg).is_some_and(|level| level > 0);
+    if depth == 0 && args.iter().any(is_outer) && env.ctx.sql_mode.has(SqlMode::ANSI) {
+        // As the standard has it, such an aggregate is of an enclosing block or of none.
+        return Err(errors::invalid_group_function());
+    }
+    Ok(depth)
+}
+
+/// Makes expressions those of a block so many levels up, in which aggregates do not nest.
+fn move_to<'e>(
+    owner: &Scope<'_>,
+    depth: u16,
+    exprs: impl Iterator<Item = &'e mut Expr>,
+) -> SqlResult<()> {
+    for expr in exprs {
+        if depth > 0 {
+            move_up(expr, depth);
+        }
+        if reads_aggregate(owner, expr) {
+            return Err(errors::invalid_group_function());
+        }
+    }
+    Ok(())
 }
 
 /// ANY_VALUE of what is more than a value of the group's first row: of the parts that are.

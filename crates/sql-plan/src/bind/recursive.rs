@@ -149,29 +149,12 @@ pub(super) fn bind_recursive(
 ) -> SqlResult<BoundQuery> {
     let name = &*cte.name.text;
     let query = unwrapped(&cte.query);
-    let ast::QueryBody::SetOps { first, rest } = &query.body else {
-        return Err(no_union(name));
-    };
-    if rest.iter().any(|s| s.op != ast::SetOp::Union) {
-        return Err(no_union(name));
-    }
-    if !query.order_by.is_empty() {
-        return Err(SqlError::not_supported(
-            "ORDER BY over UNION in recursive Common Table Expression",
-        ));
-    }
+    let (first, rest) = union_of(query, name)?;
     let around = match &query.with {
         Some(with) => define_ctes(with, parent, ctes)?,
         None => ctes.cloned(),
     };
-    let own: Vec<bool> = std::iter::once(&**first)
-        .chain(rest.iter().map(|s| &s.right))
-        .map(|b| body_names(b, name))
-        .collect();
-    let seeds = own.iter().take_while(|r| !**r).count();
-    if seeds == 0 || own[seeds..].iter().any(|r| !r) {
-        return Err(no_seed(name));
-    }
+    let seeds = seeds_of(first, rest, name)?;
     let steps = &rest[seeds - 1..];
     if steps.windows(2).any(|w| !w[0].all && w[1].all) {
         return Err(SqlError::not_supported(
@@ -180,12 +163,8 @@ pub(super) fn bind_recursive(
         ));
     }
     let seed = seed_query(first, rest, seeds);
-    let seed = bind_query(
-        env,
-        &seed,
-        parent,
-        Some(&unreadable(env, name, around.as_ref())),
-    )?;
+    let without_name = unreadable(env, name, around.as_ref());
+    let seed = bind_query(env, &seed, parent, Some(&without_name))?;
     let columns = columns_of(&seed, cte)?;
     let entry = entry(env, name, columns.clone(), around.as_ref());
     let CteTable::Recursive(table) = &entry.table else {
@@ -219,6 +198,36 @@ pub(super) fn bind_recursive(
         volatility: volatility.unwrap_or(Volatility::Stable),
         shared: None,
     })
+}
+
+/// The union that a recursive query has to be.
+fn union_of<'q>(
+    query: &'q ast::Query,
+    name: &str,
+) -> SqlResult<(&'q ast::QueryBody, &'q [ast::SetOpStep])> {
+    let ast::QueryBody::SetOps { first, rest } = &query.body else {
+        return Err(no_union(name));
+    };
+    if rest.iter().any(|s| s.op != ast::SetOp::Union) {
+        return Err(no_union(name));
+    }
+    if !query.order_by.is_empty() {
+        return Err(SqlError::not_supported(
+            "ORDER BY over UNION in recursive Common Table Expression",
+        ));
+    }
+    Ok((first, rest))
+}
+
+/// How many members of the union come before those that read the name.
+fn seeds_of(first: &ast::QueryBody, rest: &[ast::SetOpStep], name: &str) -> SqlResult<usize> {
+    let all = std::iter::once(first).chain(rest.iter().map(|s| &s.right));
+    let own: Vec<bool> = all.map(|b| body_names(b, name)).collect();
+    let seeds = own.iter().take_while(|r| !**r).count();
+    if seeds == 0 || own[seeds..].iter().any(|r| !r) {
+        return Err(no_seed(name));
+    }
+    Ok(seeds)
 }
 
 /// The query inside parentheses that mean nothing.
