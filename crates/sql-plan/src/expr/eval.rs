@@ -16,7 +16,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, arith,
 use smallvec::SmallVec;
 
 use super::boolean;
-use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall, Match, StoredCall};
+use super::{Arith, Case, CmpOp, EvalEnv, Expr, ExprKind, FuncCall, Match, StoredCall};
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -106,31 +106,11 @@ impl Expr {
 
     fn compute(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         match &self.kind {
-            ExprKind::Arith(arith) => {
-                let [left, right] = &arith.args;
-                let a = left.eval_ref(row, env)?;
-                if a.is_null() && arith.leaves_out_right(&self.ty) {
-                    return Ok(Value::Null);
-                }
-                let b = right.eval_ref(row, env)?;
-                Ok(arith::eval(
-                    env.ctx,
-                    arith.op,
-                    &a,
-                    &b,
-                    &self.ty,
-                    &arith.text,
-                )?)
-            }
+            ExprKind::Arith(arith) => arith.result(&self.ty, row, env),
             ExprKind::Unary(unary) => {
                 let v = unary.arg.eval_ref(row, env)?;
-                Ok(arith::eval_unary(
-                    env.ctx,
-                    unary.op,
-                    &v,
-                    &self.ty,
-                    &unary.text,
-                )?)
+                let (op, text) = (unary.op, &unary.text);
+                Ok(arith::eval_unary(env.ctx, op, &v, &self.ty, text)?)
             }
             ExprKind::Func(call) => self.call(call, row, env),
             ExprKind::Stored(call) => call.result(row, env),
@@ -140,26 +120,11 @@ impl Expr {
                 Ok(value)
             }
             ExprKind::Kept(kept) => Ok(env.calls.kept(kept.id)),
-            ExprKind::Case(case) => {
-                for (when, then) in &case.whens {
-                    if when.is_true(row, env)? {
-                        return self.convert_from(then, row, env);
-                    }
-                }
-                match &case.otherwise {
-                    Some(e) => self.convert_from(e, row, env),
-                    None => Ok(Value::Null),
-                }
-            }
-            ExprKind::Coalesce(args) => {
-                for arg in args {
-                    let v = self.convert_from(arg, row, env)?;
-                    if !v.is_null() {
-                        return Ok(v);
-                    }
-                }
-                Ok(Value::Null)
-            }
+            ExprKind::Case(case) => match case.chosen(row, env)? {
+                Some(chosen) => self.convert_from(chosen, row, env),
+                None => Ok(Value::Null),
+            },
+            ExprKind::Coalesce(args) => self.first_of(args, row, env),
             ExprKind::NullIf(cmp) => match cmp.eval_bool(row, env)? {
                 Some(true) => Ok(Value::Null),
                 _ => self.convert_from(&cmp.left, row, env),
@@ -180,35 +145,13 @@ impl Expr {
                 env.calls.assignments.set(env.calls.assignments.get() + 1);
                 Ok(v)
             }
-            ExprKind::SeededRand(call, seed) => {
-                let mut generators = env.calls.generators.borrow_mut();
-                let generator = match generators.entry(*call) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => {
-                        let seed = seed.eval(row, env)?;
-                        let seed = if seed.is_null() {
-                            0
-                        } else {
-                            cast::to_i64(env.ctx, &seed)?
-                        };
-                        new.insert(SeededRand::new(seed))
-                    }
-                };
-                Ok(Value::Double(generator.draw()))
-            }
+            ExprKind::SeededRand(call, seed) => seeded_rand(*call, seed, row, env),
             ExprKind::Subquery(query) => match env.queries {
                 Some(queries) => queries.evaluate(query, row, env),
                 None => unreachable!("no subquery is bound where none can run"),
             },
             ExprKind::Match(call) => call.relevance(row, env),
-            ExprKind::Grouping(slots) => {
-                let mut bits = 0;
-                for slot in slots {
-                    let set = matches!(&*slot.eval_ref(row, env)?, Value::Int(1));
-                    bits = bits << 1 | i64::from(set);
-                }
-                Ok(Value::Int(bits))
-            }
+            ExprKind::Grouping(marks) => grouping(marks, row, env),
             ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Key(_) | ExprKind::Row(_) => {
                 unreachable!("the binder leaves none of these in a finished expression")
             }
@@ -228,11 +171,75 @@ impl Expr {
         Ok(call.def.call(env.ctx, &args, &types)?)
     }
 
+    /// The first of these values that is not NULL.
+    fn first_of(&self, args: &[Expr], row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+        for arg in args {
+            let v = self.convert_from(arg, row, env)?;
+            if !v.is_null() {
+                return Ok(v);
+            }
+        }
+        Ok(Value::Null)
+    }
+
     /// The value of `arg` as this expression's type.
     fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let v = arg.eval(row, env)?;
         Ok(convert(env.ctx, v, &arg.ty, &self.ty)?)
     }
+}
+
+impl Arith {
+    #[inline]
+    fn result(&self, ty: &SqlType, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+        let [left, right] = &self.args;
+        let a = left.eval_ref(row, env)?;
+        if a.is_null() && self.leaves_out_right(ty) {
+            return Ok(Value::Null);
+        }
+        let b = right.eval_ref(row, env)?;
+        Ok(arith::eval(env.ctx, self.op, &a, &b, ty, &self.text)?)
+    }
+}
+
+impl Case {
+    /// What the first WHEN that is true, or ELSE, has for a row.
+    #[inline]
+    fn chosen(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<&Expr>> {
+        for (when, then) in &self.whens {
+            if when.is_true(row, env)? {
+                return Ok(Some(then));
+            }
+        }
+        Ok(self.otherwise.as_ref())
+    }
+}
+
+/// RAND(seed): the next number of this call, whose first row says the seed.
+fn seeded_rand(call: u32, seed: &Expr, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+    let mut generators = env.calls.generators.borrow_mut();
+    let generator = match generators.entry(call) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => {
+            let seed = seed.eval(row, env)?;
+            let seed = match seed.is_null() {
+                true => 0,
+                false => cast::to_i64(env.ctx, &seed)?,
+            };
+            new.insert(SeededRand::new(seed))
+        }
+    };
+    Ok(Value::Double(generator.draw()))
+}
+
+/// GROUPING: a bit for each key that is rolled up.
+fn grouping(marks: &[Expr], row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
+    let mut bits = 0;
+    for mark in marks {
+        let is_set = matches!(&*mark.eval_ref(row, env)?, Value::Int(1));
+        bits = bits << 1 | i64::from(is_set);
+    }
+    Ok(Value::Int(bits))
 }
 
 impl StoredCall {
