@@ -17,7 +17,7 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{
     BindEnv, Block, BlockOrder, Body, BoundQuery, Clause, JoinNode, LockReason, LockSpec, Need,
     Scope, ScopeTable, Volatility, Windows, apply_hints, bind_filter, bind_from, bind_limit,
-    bind_row_order, computed_columns, define_ctes,
+    bind_row_order, define_ctes, read_computed_columns,
 };
 use esker_sql_plan::expr::{Expr, ExprKind};
 use esker_sql_plan::plan::{AccessKind, Node, QueryPlan, Root, ScanPlan, Source, plan_bound};
@@ -139,11 +139,7 @@ impl<'e> TargetScope<'e> {
             .map(|f| bind_filter(env, &scope, f))
             .transpose()?;
         let mut order = bind_row_order(env, &scope, clauses.order_by)?;
-        for computed in computed_columns(env, &scope, join.as_ref())? {
-            filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
-            let keys = order.iter_mut().map(|k| &mut k.expr);
-            keys.for_each(|key| computed.replace(&scope, key));
-        }
+        read_computed_columns(env, &scope, join.as_ref(), &mut filter, &mut order)?;
         let mut scope = scope;
         let of_views = std::mem::take(&mut scope.view_conditions);
         if !of_views.is_empty() {

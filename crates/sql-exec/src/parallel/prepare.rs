@@ -166,8 +166,8 @@ fn constants_of(exprs: &[&Expr], env: &ExecEnv<'_>) -> Option<Vec<Constant>> {
     constants.collect()
 }
 
-/// How much the results of all tasks may take. What is larger than the budget of its operator goes the serial way, which
-/// writes to disk.
+/// How much the results of all tasks may take. What is larger than the budget of its operator goes the serial way,
+/// which writes to disk.
 fn result_memory(sink: SinkKind, exec: &ExecCtx<'_>, env: &ExecEnv<'_>) -> ResultMemory {
     let budget = match sink {
         SinkKind::Top => exec.limits.sort_bytes,

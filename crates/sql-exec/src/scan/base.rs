@@ -1,7 +1,7 @@
 //! Rows of a base table: opening the access that the plan chose, and going on to the next row that it finds.
 //!
-//! Neighbours: `scan` has the state; `judge`, `cover` and `locked` say whether a row that was found is taken; `lookups`,
-//! `walk` and `union` know where entries come from.
+//! Neighbours: `scan` has the state; `judge`, `cover` and `locked` say whether a row that was found is taken;
+//! `lookups`, `walk` and `union` know where entries come from.
 //! **Invariant**: a row is read by the snapshot of the statement, or, where the scan locks, as it is now.
 
 use std::sync::Arc;

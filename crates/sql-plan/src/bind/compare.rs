@@ -1,7 +1,7 @@
-//! Comparisons: `=` and its kin, BETWEEN, IN, for values and for rows.
+//! Comparisons: `=` and its kin, for values and for rows.
 //!
-//! Neighbours: `esker_types::cmp` decides how two types compare, `collation::aggregate` in which
-//! collation (error 1267).
+//! Neighbours: `between` and `in_list` are comparisons, too; `esker_types::cmp` decides how two types compare,
+//! `collation::aggregate` in which collation (error 1267).
 //! **Invariants**: rows are taken apart here into conditions on their members; constants compared
 //! with a column are converted to the column's type when that loses nothing, so that access paths
 //! and comparisons see one type.
@@ -14,11 +14,9 @@ use esker_types::{SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
 use super::expr::{bind_any, folded, negation, number_literal};
 use super::scope::Scope;
-use super::text_numbers::{Wanted, bind_side, number_of, read_once};
+use super::text_numbers::{Wanted, bind_side, number_of};
 use super::{BindEnv, Params, errors, json, numbers, parameter, subquery};
-use crate::expr::{
-    Between, Cmp, CmpOp, Expr, ExprKind, InList, Kept, SortedList, bool_type, fold, walk,
-};
+use crate::expr::{Cmp, CmpOp, Expr, ExprKind, Kept, bool_type, fold};
 
 /// The comparison operator, if it is one.
 pub(super) fn comparison(op: BinaryOp) -> Option<CmpOp> {
@@ -44,7 +42,7 @@ fn claim(e: &Expr) -> (Collation, Coercibility) {
     (e.ty.collation, e.coer)
 }
 
-fn operand(e: &Expr) -> Operand<'_> {
+pub(super) fn operand(e: &Expr) -> Operand<'_> {
     let constant = matches!(e.kind, ExprKind::Const(_) | ExprKind::Param(_));
     Operand {
         ty: &e.ty,
@@ -80,7 +78,7 @@ fn insists(constant: &Expr, column: &Expr) -> bool {
 
 /// A constant compared with a column becomes one of the column's type when that changes nothing. `is_listed`: it is one
 /// of several.
-fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr, is_listed: bool) {
+pub(super) fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr, is_listed: bool) {
     let ExprKind::Const(value) = &constant.kind else {
         return;
     };
@@ -110,7 +108,7 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr, is_listed:
 }
 
 /// [`adapt_value`] for a member of a list, or what is between columns: there two digits are no year.
-fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
+pub(super) fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     const FIRST_WRITTEN_OUT: i128 = 100;
     if column.ty.kind == TypeKind::Year
         && let Some(value) = constant.as_const()
@@ -122,7 +120,11 @@ fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
 }
 
 /// A text among several values that a TIME is compared with is the time at its beginning, and zero if there is none.
-fn adapt_listed_time(env: &BindEnv<'_>, constant: &mut Expr, time: &Expr) -> SqlResult<()> {
+pub(super) fn adapt_listed_time(
+    env: &BindEnv<'_>,
+    constant: &mut Expr,
+    time: &Expr,
+) -> SqlResult<()> {
     if let (ExprKind::Const(text @ Value::Str(_)), TypeKind::Time) = (&constant.kind, &time.ty.kind)
     {
         let found = cast::to_time(env.ctx, text)?.unwrap_or(Time::ZERO);
@@ -146,7 +148,7 @@ pub(super) fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlRe
 /// A constant text in a comparison of doubles becomes a double once, with its warning, instead of
 /// row by row. A statement that changes rows reads it while it runs: there the warning is an error. One
 /// compared with JSON values becomes JSON.
-fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()> {
+pub(super) fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()> {
     if let (ExprKind::Const(value), CmpKind::Json) = (&constant.kind, kind)
         && !matches!(value, Value::Null | Value::Json(_))
     {
@@ -308,7 +310,7 @@ fn compare_as(
 }
 
 /// Binds an operand; a hexadecimal literal is a number when the other side is one.
-fn bind_pair(
+pub(super) fn bind_pair(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     left: &ast::Expr,
@@ -470,83 +472,8 @@ fn compare_rows(
     }
 }
 
-/// `arg [NOT] BETWEEN low AND high`.
-pub(super) fn bind_between(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    arg: &ast::Expr,
-    low_ast: &ast::Expr,
-    high_ast: &ast::Expr,
-    negated: bool,
-) -> SqlResult<Expr> {
-    let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
-    let (again, mut high) = bind_pair(env, scope, arg, high_ast)?;
-    if matches!(again.kind, ExprKind::Number(..)) {
-        bound = again;
-    }
-    let beside = |other: &Expr| {
-        let both = moment_of(&[bound.clone(), other.clone()]);
-        both.unwrap_or_else(|| bound.ty.clone())
-    };
-    let (beside_low, beside_high) = (beside(&high), beside(&low));
-    parameter::compare_with(env, low_ast, &mut low, &beside_low, true)?;
-    parameter::compare_with(env, high_ast, &mut high, &beside_high, true)?;
-    if let Some(moment) = moment_of(&[low.clone(), high.clone()]) {
-        let is_bound = moment.kind == TypeKind::Time;
-        parameter::compare_with(env, arg, &mut bound, &moment, is_bound)?;
-    }
-    if matches!(bound.kind, ExprKind::Row(_)) {
-        return Err(errors::operand_columns(1));
-    }
-    for e in [&low, &high] {
-        if matches!(e.kind, ExprKind::Row(_)) {
-            return Err(errors::operand_columns(1));
-        }
-    }
-    func::refuse_geometries([&bound.ty, &low.ty, &high.ty], "between")?;
-    if [&bound, &low, &high]
-        .iter()
-        .any(|e| e.ty.kind == TypeKind::Json)
-    {
-        json::compared_otherwise(env, "BETWEEN operator");
-        let numbers = [&bound, &low, &high].iter().any(|e| e.ty.is_numeric());
-        let plain = |written: &ast::Expr, e: Expr| match numbers {
-            true => json::number(written, e),
-            false => json::text(e),
-        };
-        (bound, low, high) = (
-            plain(arg, bound),
-            plain(low_ast, low),
-            plain(high_ast, high),
-        );
-    }
-    // Among several a text that is no date is not refused: it warns, and compares as zero.
-    let are_equal = (low.as_const().is_some()) && walk::same(&low, &high);
-    for bound_by in [&mut low, &mut high] {
-        adapt_value(env, bound_by, &bound, !are_equal);
-        adapt_listed(env, &mut bound, bound_by);
-    }
-    let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
-    settle(env, &mut low, low_kind)?;
-    settle(env, &mut high, high_kind)?;
-    if (low_kind, high_kind) == (CmpKind::Double, CmpKind::Double) {
-        bound = read_once(bound);
-    }
-    let nullable = bound.ty.nullable || low.ty.nullable || high.ty.nullable;
-    let between = Between {
-        arg: bound,
-        low: (low, low_kind),
-        high: (high, high_kind),
-        negated,
-    };
-    Ok(Expr::condition(
-        ExprKind::Between(Box::new(between)),
-        nullable,
-    ))
-}
-
 /// What a parameter is that all of these are compared with, if they are moments of one kind or other.
-fn moment_of(others: &[Expr]) -> Option<SqlType> {
+pub(super) fn moment_of(others: &[Expr]) -> Option<SqlType> {
     let are = |kinds: &[TypeKind]| others.iter().all(|e| kinds.contains(&e.ty.kind));
     let kind = match () {
         () if others.is_empty() => return None,
@@ -561,169 +488,4 @@ fn moment_of(others: &[Expr]) -> Option<SqlType> {
         () => return None,
     };
     Some(SqlType::new(kind))
-}
-
-/// The domains of BETWEEN: its three operands are compared as one domain where they are texts, or
-/// numbers and texts mixed, not bound by bound.
-fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, CmpKind)> {
-    let all = [arg, low, high];
-    let pairs = |collation| [low, high].map(|b| cmp::cmp_kind(operand(arg), operand(b), collation));
-    let [a, b] = if all.iter().all(|e| is_textual(&e.ty)) {
-        pairs(common_collation(&all, "between")?)
-    } else if all.iter().any(|e| e.ty.is_numeric()) {
-        // Beside a number texts are none: their collations need not mix.
-        pairs(Collation::BINARY)
-    } else {
-        [
-            kind_of(arg, low, "between")?,
-            kind_of(arg, high, "between")?,
-        ]
-    };
-    let number = |k| matches!(k, CmpKind::Int | CmpKind::Decimal | CmpKind::Double);
-    let common = match (a, b) {
-        (CmpKind::Double, k) | (k, CmpKind::Double) if number(k) => CmpKind::Double,
-        (CmpKind::Decimal, k) | (k, CmpKind::Decimal) if number(k) => {
-            match all.iter().any(|e| e.ty.is_string()) {
-                true => CmpKind::Double,
-                false => CmpKind::Decimal,
-            }
-        }
-        (CmpKind::Str(_), k) | (k, CmpKind::Str(_)) if number(k) => CmpKind::Double,
-        // COLLATE on one of the bounds holds for both.
-        (CmpKind::Str(_), CmpKind::Str(_)) => {
-            let texts = all.into_iter().filter(|e| is_textual(&e.ty));
-            let texts: Vec<_> = texts.collect();
-            CmpKind::Str(common_collation(&texts, "between")?)
-        }
-        _ => return Ok((a, b)),
-    };
-    Ok((common, common))
-}
-
-/// `arg [NOT] IN (list)`.
-pub(super) fn bind_in(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    arg: &ast::Expr,
-    list: &[ast::Expr],
-    negated: bool,
-) -> SqlResult<Expr> {
-    let mut bound = bind_side(env, scope, arg)?;
-    let takes_numbers = bound.ty.is_numeric();
-    let mut members = Vec::with_capacity(list.len());
-    for member in list {
-        let mut one = match number_literal(member) {
-            Some(number) if takes_numbers => number,
-            _ if takes_numbers => {
-                let operand = bind_side(env, scope, member)?;
-                folded(env, scope, number_of(scope, operand, Wanted::Double))
-            }
-            _ => bind_any(env, scope, member)?,
-        };
-        if bound.ty.is_integer() || list.len() == 1 {
-            parameter::compare_with(env, member, &mut one, &bound.ty, false)?;
-        }
-        members.push(one);
-    }
-    if members.iter().all(|m| m.ty.is_numeric()) {
-        bound = match number_literal(arg) {
-            Some(number) => number,
-            None => number_of(scope, bound, Wanted::Double),
-        };
-    }
-    bound = folded(env, scope, bound);
-    if let Some(moment) = moment_of(&members)
-        && (moment.kind != TypeKind::Time || members.len() == 1)
-    {
-        parameter::compare_with(env, arg, &mut bound, &moment, false)?;
-    }
-    if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
-        let conds = members.into_iter().map(|mut m| {
-            numbers::exact_text(scope, &mut m, &bound);
-            compare_any(env, CmpOp::Eq, bound.clone(), m)
-        });
-        let mut conds = conds.collect::<SqlResult<Vec<_>>>()?;
-        let found = match conds.len() {
-            1 => conds.remove(0),
-            _ => {
-                let nullable = conds.iter().any(|c| c.ty.nullable);
-                Expr::condition(ExprKind::Or(conds), nullable)
-            }
-        };
-        return Ok(if negated { negation(found) } else { found });
-    }
-    if members.iter().any(|m| matches!(m.kind, ExprKind::Row(_))) {
-        return Err(errors::operand_columns(1));
-    }
-    for member in &mut members {
-        env.meets(member, &bound.ty);
-        adapt_listed(env, member, &bound);
-        adapt_listed_time(env, member, &bound)?;
-    }
-    let kinds = in_kinds(&bound, &members)?;
-    for (member, kind) in members.iter_mut().zip(&kinds) {
-        settle(env, member, *kind)?;
-    }
-    let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
-    let sorted = sort_members(env, &members, &kinds);
-    let sorted = sorted.map(|list| Box::new(list.keyed_for(&bound.ty)));
-    if kinds.iter().all(|kind| *kind == CmpKind::Double) {
-        bound = read_once(bound);
-    }
-    let list = InList {
-        arg: bound,
-        kinds,
-        list: members,
-        sorted,
-        negated,
-    };
-    Ok(Expr::condition(ExprKind::InList(Box::new(list)), nullable))
-}
-
-/// Kinds of comparison with every member; strings agree on one collation.
-fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
-    if is_textual(&arg.ty) && members.iter().all(|m| is_textual(&m.ty)) {
-        let texts: Vec<_> = std::iter::once(arg).chain(members).collect();
-        let collation = common_collation(&texts, " IN ")?;
-        return Ok(vec![CmpKind::Str(collation); members.len()]);
-    }
-    members.iter().map(|m| kind_of(arg, m, " IN ")).collect()
-}
-
-/// Sorts constant members for binary search.
-fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Option<SortedList> {
-    let (kind, ty) = (kinds[0], members[0].ty.clone());
-    let alike = |m: &Expr| m.ty.kind == ty.kind || m.ty.kind == TypeKind::Null;
-    if kinds.iter().any(|k| *k != kind) || !members.iter().all(alike) {
-        return None;
-    }
-    let mut values: Vec<Value> = Vec::with_capacity(members.len());
-    let mut has_null = false;
-    for member in members {
-        match member.as_const() {
-            None => return None,
-            Some(Value::Null) => has_null = true,
-            Some(v) => values.push(v.clone()),
-        }
-    }
-    // Comparisons may warn (a string that is no number): then evaluate one by one, as MySQL does.
-    let quiet = env.ctx.quiet();
-    let mut failed = false;
-    values.sort_by(|a, b| match cmp::compare(&quiet, a, b, kind, (&ty, &ty)) {
-        Ok(Some(ord)) => ord,
-        _ => {
-            failed = true;
-            std::cmp::Ordering::Equal
-        }
-    });
-    if failed || quiet.diagnostics.count() > 0 {
-        return None;
-    }
-    Some(SortedList {
-        kind,
-        ty,
-        values,
-        has_null,
-        keys: None,
-    })
 }

@@ -15,7 +15,7 @@ use esker_sql_syntax::{ast, parse_expression};
 use esker_types::{SqlResult, SqlType};
 
 use super::scope::{ColumnAt, Scope, ScopeTable};
-use super::{BindEnv, JoinNode, JoinType, bind_expr};
+use super::{BindEnv, JoinNode, JoinType, OrderKey, bind_expr};
 use crate::expr::walk::same;
 use crate::expr::{Expr, ExprKind};
 
@@ -23,16 +23,33 @@ use crate::expr::{Expr, ExprKind};
 const UNREAD: u32 = u32::MAX / 2;
 
 /// A column that is computed from others, and how.
-pub struct ComputedColumn {
+struct ComputedColumn {
     at: ColumnAt,
     expr: Expr,
 }
 
-/// The indexed generated columns of a block's tables; none for most.
+/// Lets conditions and keys of ORDER BY read the indexed generated columns of a block's tables that compute the same.
 ///
 /// # Errors
 /// Of a stored expression that cannot be read.
-pub fn computed_columns(
+pub fn read_computed_columns(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    join: Option<&JoinNode>,
+    filter: &mut Option<Expr>,
+    order: &mut [OrderKey],
+) -> SqlResult<()> {
+    for computed in computed_columns(env, scope, join)? {
+        filter.iter_mut().for_each(|f| computed.put_in(scope, f));
+        for key in &mut *order {
+            computed.replace(scope, &mut key.expr);
+        }
+    }
+    Ok(())
+}
+
+/// The indexed generated columns of a block's tables; none for most.
+fn computed_columns(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     join: Option<&JoinNode>,

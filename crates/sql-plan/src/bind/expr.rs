@@ -5,22 +5,18 @@
 //! **Invariants**: what comes out is folded, has no [`ExprKind::Row`] at its top when one value is
 //! wanted, and its static type is final.
 
-use esker_sql_catalog::variables::deprecated;
 use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
 use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
-use esker_types::decimal::{MAX_PRECISION, MAX_SCALE};
-use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{Level, SqlResult, SqlType, TypeKind, func};
+use esker_types::{SqlResult, SqlType, TypeKind, func};
 
 use super::aliases::AliasUse;
-use super::block::Volatility;
 use super::default::bind_default;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
 use super::text_numbers::{Wanted, bind_bits, bind_number, bind_operand, number_of};
 use super::{
-    BindEnv, call, compare, errors, fulltext, json, json_table, like, literal, parameter, print,
-    subquery, text_numbers,
+    BindEnv, between, call, compare, errors, fulltext, in_list, json, json_table, like, literal,
+    parameter, print, subquery, text_numbers, variable,
 };
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold, walk};
 
@@ -64,98 +60,26 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::Literal(l) => return literal::bind_literal(env, l),
         ast::Expr::Param(nth) => return Ok(literal::bind_param(env, *nth)),
         ast::Expr::Column(name) => return scope.resolve(env, name),
-        ast::Expr::UserVar(name) => user_var(env, scope, name),
-        ast::Expr::Assign { var, value } => assign(env, scope, var, value)?,
-        ast::Expr::SysVar(var) => system_var(env, var)?,
+        ast::Expr::UserVar(name) => variable::user_var(env, scope, name),
+        ast::Expr::Assign { var, value } => variable::assign(env, scope, var, value)?,
+        ast::Expr::SysVar(var) => variable::system_var(env, var)?,
         ast::Expr::Unary { op, expr } => unary(env, scope, *op, expr)?,
-        ast::Expr::Binary { op, left, right } => {
-            if let Some(op) = compare::comparison(*op) {
-                compare::bind_comparison(env, scope, op, left, right)?
-            } else {
-                arithmetic(env, scope, *op, left, right)?
-            }
-        }
+        ast::Expr::Binary { op, left, right } => match compare::comparison(*op) {
+            Some(op) => compare::bind_comparison(env, scope, op, left, right)?,
+            None => arithmetic(env, scope, *op, left, right)?,
+        },
         ast::Expr::And(conds) => connective(env, scope, conds, ExprKind::And)?,
         ast::Expr::Or(conds) => connective(env, scope, conds, ExprKind::Or)?,
-        ast::Expr::Xor(a, b) => {
-            let (a, b) = (
-                bind_condition(env, scope, a)?,
-                bind_condition(env, scope, b)?,
-            );
-            let nullable = a.ty.nullable || b.ty.nullable;
-            Expr::condition(ExprKind::Xor(Box::new([a, b])), nullable)
-        }
+        ast::Expr::Xor(a, b) => xor(env, scope, a, b)?,
         ast::Expr::Not(e) => negation(bind_condition(env, scope, e)?),
-        ast::Expr::Is {
-            expr,
-            negated,
-            test,
-        } => {
-            let arg = Box::new(match test {
-                IsTest::Null => match compare::bind_tested_side(env, scope, expr)? {
-                    Some(side) => side,
-                    None => match number_literal(expr) {
-                        Some(number) => number,
-                        None => bind_expr(env, scope, expr)?,
-                    },
-                },
-                IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
-            });
-            if *test == IsTest::Null && !negated && is_never_null(env, &arg) {
-                return Ok(Expr::boolean(false));
-            }
-            let test = match test {
-                IsTest::Null => Test::Null,
-                IsTest::True => Test::True,
-                IsTest::False => Test::False,
-            };
-            Expr::condition(
-                ExprKind::Is {
-                    arg,
-                    test,
-                    negated: *negated,
-                },
-                false,
-            )
-        }
-        ast::Expr::Like {
-            expr,
-            pattern,
-            escape,
-            negated,
-        } => like::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?,
-        ast::Expr::Regexp {
-            expr,
-            pattern,
-            negated,
-        } => {
-            let args = [(**expr).clone(), (**pattern).clone()];
-            let found = call::bind_function(env, scope, "regexp_like", &args)?;
-            if *negated { negation(found) } else { found }
-        }
-        ast::Expr::Between {
-            expr,
-            low,
-            high,
-            negated,
-        } => compare::bind_between(env, scope, expr, low, high, *negated)?,
-        ast::Expr::InList {
-            expr,
-            list,
-            negated,
-        } => compare::bind_in(env, scope, expr, list, *negated)?,
-        ast::Expr::InSubquery {
-            expr,
-            query,
-            negated,
-        } => subquery::bind_in(env, scope, expr, query, *negated)?,
-        ast::Expr::Exists(query) => subquery::bind_exists(env, scope, query)?,
-        ast::Expr::Quantified {
-            op,
-            expr,
-            all,
-            query,
-        } => subquery::bind_quantified(env, scope, *op, expr, *all, query)?,
+        ast::Expr::Is { .. }
+        | ast::Expr::Like { .. }
+        | ast::Expr::Regexp { .. }
+        | ast::Expr::Between { .. }
+        | ast::Expr::InList { .. }
+        | ast::Expr::InSubquery { .. }
+        | ast::Expr::Exists(_)
+        | ast::Expr::Quantified { .. } => predicate(env, scope, expr)?,
         ast::Expr::Subquery(query) => subquery::bind_operand(env, scope, query)?,
         ast::Expr::Case {
             operand,
@@ -165,11 +89,8 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::Cast { expr, ty } => bind_cast(env, scope, expr, ty)?,
         ast::Expr::Call(c) => call::bind_call(env, scope, c)?,
         ast::Expr::Row(members) => {
-            let members = members
-                .iter()
-                .map(|m| bind_any(env, scope, m))
-                .collect::<SqlResult<Vec<_>>>()?;
-            return Ok(Expr::row(members));
+            let members = members.iter().map(|m| bind_any(env, scope, m));
+            return Ok(Expr::row(members.collect::<SqlResult<_>>()?));
         }
         ast::Expr::Default(Some(column)) => bind_default(env, scope, column)?,
         ast::Expr::Default(None) => return Err(errors::syntax("DEFAULT")),
@@ -208,6 +129,102 @@ pub(super) fn folded(env: &BindEnv<'_>, scope: &Scope<'_>, bound: Expr) -> Expr 
         true => bound,
         false => computed,
     }
+}
+
+/// Binds what tests a value by words of its own.
+fn predicate(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    match expr {
+        ast::Expr::Is {
+            expr,
+            negated,
+            test,
+        } => bind_is(env, scope, expr, *test, *negated),
+        ast::Expr::Like {
+            expr,
+            pattern,
+            escape,
+            negated,
+        } => like::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated),
+        ast::Expr::Regexp {
+            expr,
+            pattern,
+            negated,
+        } => regexp(env, scope, [expr, pattern], *negated),
+        ast::Expr::Between {
+            expr,
+            low,
+            high,
+            negated,
+        } => between::bind_between(env, scope, expr, low, high, *negated),
+        ast::Expr::InList {
+            expr,
+            list,
+            negated,
+        } => in_list::bind_in(env, scope, expr, list, *negated),
+        ast::Expr::InSubquery {
+            expr,
+            query,
+            negated,
+        } => subquery::bind_in(env, scope, expr, query, *negated),
+        ast::Expr::Exists(query) => subquery::bind_exists(env, scope, query),
+        ast::Expr::Quantified {
+            op,
+            expr,
+            all,
+            query,
+        } => subquery::bind_quantified(env, scope, *op, expr, *all, query),
+        other => unreachable!("{other:?} is none of them"),
+    }
+}
+
+/// IS [NOT] NULL, TRUE or FALSE.
+fn bind_is(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    expr: &ast::Expr,
+    test: IsTest,
+    negated: bool,
+) -> SqlResult<Expr> {
+    let (arg, test) = match test {
+        IsTest::Null => (null_tested(env, scope, expr)?, Test::Null),
+        IsTest::True => (bind_condition(env, scope, expr)?, Test::True),
+        IsTest::False => (bind_condition(env, scope, expr)?, Test::False),
+    };
+    if test == Test::Null && !negated && is_never_null(env, &arg) {
+        return Ok(Expr::boolean(false));
+    }
+    let arg = Box::new(arg);
+    Ok(Expr::condition(ExprKind::Is { arg, test, negated }, false))
+}
+
+/// What IS NULL tests: numbers are taken as they are written.
+fn null_tested(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    if let Some(side) = compare::bind_tested_side(env, scope, expr)? {
+        return Ok(side);
+    }
+    match number_literal(expr) {
+        Some(number) => Ok(number),
+        None => bind_expr(env, scope, expr),
+    }
+}
+
+fn regexp(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    args: [&ast::Expr; 2],
+    negated: bool,
+) -> SqlResult<Expr> {
+    let found = call::bind_function(env, scope, "regexp_like", &args.map(ast::Expr::clone))?;
+    Ok(if negated { negation(found) } else { found })
+}
+
+fn xor(env: &BindEnv<'_>, scope: &Scope<'_>, a: &ast::Expr, b: &ast::Expr) -> SqlResult<Expr> {
+    let (a, b) = (
+        bind_condition(env, scope, a)?,
+        bind_condition(env, scope, b)?,
+    );
+    let nullable = a.ty.nullable || b.ty.nullable;
+    Ok(Expr::condition(ExprKind::Xor(Box::new([a, b])), nullable))
 }
 
 fn connective(
@@ -261,83 +278,6 @@ pub(super) fn negation(arg: Expr) -> Expr {
         })),
     };
     Expr::condition(kind, ty.nullable)
-}
-
-/// Most bytes of a text in a user variable, as its type says.
-const LONGEST_VARIABLE: u32 = 1 << 28;
-
-fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
-    scope.note_volatility(Volatility::Variables);
-    let mut ty = match env.vars.get(name) {
-        Some((_, ty)) => ty,
-        None => SqlType {
-            collation: Collation::BINARY,
-            ..SqlType::new(TypeKind::LongText)
-        },
-    };
-    if ty.is_string()
-        && let Some(collation) = env.assigned_collation(name)
-    {
-        ty.collation = collation;
-    }
-    // A variable has the widest type of its kind.
-    if ty.is_integer() {
-        ty = SqlType::bigint(ty.unsigned);
-    } else if ty.kind == TypeKind::Decimal {
-        ty = SqlType::decimal(MAX_PRECISION, MAX_SCALE);
-    } else if ty.kind == TypeKind::Float {
-        ty = SqlType::double(NOT_FIXED_DECIMALS);
-    } else if ty.is_string() {
-        ty = SqlType {
-            length: LONGEST_VARIABLE / ty.collation.charset().max_len(),
-            collation: ty.collation,
-            ..SqlType::new(TypeKind::LongText)
-        };
-    }
-    ty.nullable = true;
-    let coer = if ty.is_string() {
-        Coercibility::Implicit
-    } else {
-        Coercibility::Numeric
-    };
-    Expr {
-        kind: ExprKind::UserVar(name.into()),
-        ty,
-        coer,
-    }
-}
-
-fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) -> SqlResult<Expr> {
-    scope.note_volatility(Volatility::Volatile);
-    let value = bind_expr(env, scope, value)?;
-    let collation = match value.ty.is_string() {
-        true => value.ty.collation,
-        false => env.ctx.collation_connection,
-    };
-    env.note_assigned(var, collation);
-    let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
-    Ok(Expr {
-        kind: ExprKind::Assign(var.into(), Box::new(value)),
-        ty,
-        coer,
-    })
-}
-
-fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
-    if let Some((code, text)) = deprecated::of_variable(&var.name.to_ascii_lowercase()) {
-        env.ctx.warn(Level::Warning, code, text);
-    }
-    let (value, ty) = env.names.system_variable(var)?;
-    let coer = if ty.is_string() {
-        Coercibility::SysConst
-    } else {
-        Coercibility::Numeric
-    };
-    Ok(Expr {
-        kind: ExprKind::Const(value),
-        ty,
-        coer,
-    })
 }
 
 fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {

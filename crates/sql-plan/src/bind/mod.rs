@@ -1,16 +1,16 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean), `clause` (where they stand) and `aliases` (those of the select list),
-//! `literal`, `expr`, `compare`, `like` and `numbers` (its operands), `text_numbers` (in calculations), `call`,
-//! `parameter` and `chosen` (as its argument), `aggregates`, `json` and `json_table`, `array` (multi-valued key
-//! parts), `fulltext` (MATCH), `default` (of a column), `subquery` (expressions) · `from` (tables and joins),
-//! `partitions` (PARTITION (…)), `hint`, `locks` (of their rows), `filter` (WHERE), `select`, `group` and
-//! `dependencies` (functional), `window`, `frame`, `order`, `computed` (generated columns in place of what they
-//! compute), `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view`, `merged`
+//! `literal`, `variable`, `expr`, `compare`, `between`, `in_list`, `like` and `numbers` (its operands), `text_numbers`
+//! (in calculations), `call`, `parameter` and `chosen` (as its argument), `aggregates`, `json` and `json_table`,
+//! `array` (multi-valued key parts), `fulltext` (MATCH), `default` (of a column), `subquery` (expressions) · `from`
+//! (tables and joins), `partitions` (PARTITION (…)), `hint`, `locks` (of their rows), `filter` (WHERE), `select`,
+//! `group` and `dependencies` (functional), `window`, `frame`, `order`, `computed` (generated columns in place of what
+//! they compute), `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view`, `merged`
 //! (views that rows are changed through), `qualify` (queries with their names written out) and `print` (views, and
-//! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns,
-//! as written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute
-//! what goes out. The session implements [`Names`].
+//! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as
+//! written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes
+//! out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -19,6 +19,7 @@
 mod aggregates;
 mod aliases;
 pub(crate) mod array;
+mod between;
 mod block;
 mod call;
 mod chosen;
@@ -35,6 +36,7 @@ mod from;
 pub(crate) mod fulltext;
 mod group;
 mod hint;
+mod in_list;
 pub mod json;
 mod json_table;
 mod like;
@@ -55,6 +57,7 @@ mod select;
 mod subquery;
 mod text_numbers;
 pub mod types;
+mod variable;
 mod view;
 pub mod virt;
 mod window;
@@ -75,7 +78,7 @@ use crate::plan::PlanTrace;
 
 pub use array::{Elements, Membership, Wanted, bind_array, wanted_by};
 pub use clause::Clause;
-pub use computed::computed_columns;
+pub use computed::read_computed_columns;
 pub use expr::{bind_condition, bind_expr};
 pub use filter::bind_filter;
 pub use hint::{BlockOrder, JoinHint, JoinOrder, TableHints, apply_hints, check_hints};

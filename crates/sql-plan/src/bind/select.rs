@@ -17,7 +17,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, OrderKey, Volatility};
 use super::clause::Clause;
-use super::computed::computed_columns;
+use super::computed::read_computed_columns;
 use super::expr::{bind_expr, with_aliases};
 use super::filter::bind_filter;
 use super::from::bind_from;
@@ -88,6 +88,14 @@ impl Around<'_> {
             purpose: Purpose::InOrder,
         }
     }
+
+    /// What the block's rows are for: behind LIMIT their order matters.
+    fn purpose_of_block(&self) -> Purpose {
+        match self.limit {
+            None => self.purpose,
+            Some(_) => Purpose::InOrder,
+        }
+    }
 }
 
 /// Binds a SELECT.
@@ -106,9 +114,119 @@ pub(super) fn bind_select(
     })?;
     let told = apply_hints(env, &mut scope, select.hints.as_deref());
     let mut filter = bind_where(env, &mut scope, select.filter.as_ref())?;
+    let mut outputs = bind_select_list(env, &scope, select)?;
+    let keys = bind_keys(env, &scope, select, &mut outputs)?;
+    scope.agg_rule.set(AggRule::Allowed);
+    let having = bind_having(env, &scope, select.having.as_ref())?;
+    scope.windows.rule.set(WindowRule::Allowed);
+    let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
+    let grouped = aggregated || !select.group_by.is_empty();
+    let (mut order, ordered_by) =
+        order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
+    let purpose = around.purpose_of_block();
+    if purpose != Purpose::InOrder {
+        order.clear();
+    }
+    let drops_groups = purpose == Purpose::OneThatFits && only_groups(&scope, select);
+    let explicit = !select.group_by.is_empty() && !drops_groups;
+    window::check_declared(env, &scope)?;
+    let orders_rows = !grouped && !select.distinct;
+    let is_plain = parent.is_none() && orders_rows && scope.tables.len() == 1;
+    if order.is_empty() && is_plain {
+        order.extend(filter.as_ref().and_then(fulltext::by_relevance));
+    }
+    let keys_of_rows = if orders_rows { &mut order[..] } else { &mut [] };
+    read_computed_columns(env, &scope, join.as_ref(), &mut filter, keys_of_rows)?;
+    let mut block = Block {
+        id,
+        join,
+        filter,
+        group: None,
+        having,
+        windows: scope.windows.found.take(),
+        output: Vec::new(),
+        distinct: select.distinct,
+        beside: 0,
+        order,
+        limit: bind_limit(env, around.limit)?,
+        locks: Vec::new(),
+        width: 0,
+        straight_join: select.options.straight_join || told.is_fixed,
+        orders: told.orders,
+        calc_found_rows: select.options.calc_found_rows,
+        tables: Vec::new(),
+        names: Vec::new(),
+    };
+    let keys = explicit.then_some(keys);
+    place_groups(env, &scope, (keys, select.rollup), &mut block, &mut outputs)?;
+    let bound = into_query(env, scope, around, block, outputs)?;
+    Ok(ordered_behind(bound, &ordered_by))
+}
+
+/// Moves what is computed of groups and in windows behind them; of the keys of GROUP BY, if there are any.
+fn place_groups(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    (keys, rollup): (Option<Vec<Expr>>, bool),
+    block: &mut Block,
+    outputs: &mut Vec<Output>,
+) -> SqlResult<()> {
+    let mut clauses = group::Clauses {
+        scope,
+        outputs,
+        having: &mut block.having,
+        order: &mut block.order,
+        windows: &mut block.windows,
+        filter: block.filter.as_ref(),
+        join: block.join.as_ref(),
+        distinct: block.distinct,
+    };
+    let explicit = keys.is_some();
+    let keys = keys.unwrap_or_default();
+    let (group, width) = group::apply(env, &mut clauses, keys, rollup, explicit)?;
+    block.group = group;
+    let selected = outputs.iter_mut().map(|o| &mut o.expr);
+    let ordered = block.order.iter_mut().map(|k| &mut k.expr);
+    block.width = block.windows.place(width, selected.chain(ordered));
+    Ok(())
+}
+
+/// The block with its tables, its locks and its output.
+fn into_query(
+    env: &BindEnv<'_>,
+    scope: Scope<'_>,
+    around: &Around<'_>,
+    mut block: Block,
+    outputs: Vec<Output>,
+) -> SqlResult<BoundQuery> {
+    let locks = env.locks.of_block(env.names, &scope, around.locking)?;
+    if locks.are_asked {
+        scope.note_volatility(Volatility::Volatile);
+    }
+    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
+    block.locks = locks.by_table;
+    block.tables = scope.tables;
+    block.names = scope.names;
+    let columns = outputs.iter().map(Output::sent).collect();
+    block.output = outputs.into_iter().map(|o| o.expr).collect();
+    Ok(BoundQuery {
+        columns,
+        body: Body::Block(Box::new(block)),
+        reach,
+        volatility,
+        shared: None,
+    })
+}
+
+/// Binds the select list, where aggregates and windows may stand.
+fn bind_select_list(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    select: &ast::Select,
+) -> SqlResult<Vec<Output>> {
     scope.clause.set(Clause::FieldList);
     scope.agg_rule.set(AggRule::Allowed);
-    window::declare(&scope, &select.windows)?;
+    window::declare(scope, &select.windows)?;
     scope.windows.rule.set(WindowRule::Allowed);
     scope.grouping.set(match select.group_by.is_empty() {
         true => Grouping::None,
@@ -116,107 +234,35 @@ pub(super) fn bind_select(
         false => Grouping::ByKeys,
     });
     if select.rollup {
-        let constants = group::constant_keys(env, &scope, select);
+        let constants = group::constant_keys(env, scope, select);
         *scope.rolled_constants.borrow_mut() = constants;
     }
-    let mut outputs = bind_items(env, &scope, &select.items)?;
+    let outputs = bind_items(env, scope, &select.items)?;
     scope.windows.rule.set(WindowRule::Forbidden);
+    Ok(outputs)
+}
 
-    let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
+/// Binds GROUP BY, whose keys WITH ROLLUP may make NULL in the select list.
+fn bind_keys(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    select: &ast::Select,
+    outputs: &mut [Output],
+) -> SqlResult<Vec<Expr>> {
+    let keys = order::bind_group_by(env, scope, &select.group_by, outputs)?;
     if select.rollup {
-        group::note_rolled_up(&scope, &outputs, &keys);
-        group::rolled_labels_as_texts(&scope, &mut outputs, &keys);
+        group::note_rolled_up(scope, outputs, &keys);
+        group::rolled_labels_as_texts(scope, outputs, &keys);
     }
-    scope.agg_rule.set(AggRule::Allowed);
-    let mut having = bind_having(env, &scope, select.having.as_ref())?;
-    scope.windows.rule.set(WindowRule::Allowed);
-    let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
-    let grouped = aggregated || !select.group_by.is_empty();
-    let (mut order, ordered_by) =
-        order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
-    let purpose = match around.limit {
-        None => around.purpose,
-        Some(_) => Purpose::InOrder,
-    };
-    if purpose != Purpose::InOrder {
-        order.clear();
-    }
-    let groups_alone = having.is_none()
+    Ok(keys)
+}
+
+/// Does the block do nothing with its groups but tell them apart?
+fn only_groups(scope: &Scope<'_>, select: &ast::Select) -> bool {
+    select.having.is_none()
         && !select.rollup
         && scope.aggs.borrow().is_empty()
-        && scope.windows.found.borrow().calls.is_empty();
-    let drops_groups = purpose == Purpose::OneThatFits && groups_alone;
-    let explicit = !select.group_by.is_empty() && !drops_groups;
-    window::check_declared(env, &scope)?;
-    let is_plain = parent.is_none() && !grouped && !select.distinct && scope.tables.len() == 1;
-    if order.is_empty() && is_plain {
-        order.extend(filter.as_ref().and_then(fulltext::by_relevance));
-    }
-    for computed in computed_columns(env, &scope, join.as_ref())? {
-        filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
-        if !grouped && !select.distinct {
-            let keys = order.iter_mut().map(|k| &mut k.expr);
-            keys.for_each(|key| computed.replace(&scope, key));
-        }
-    }
-    let mut windows = scope.windows.found.take();
-    let limit = bind_limit(env, around.limit)?;
-
-    let mut clauses = group::Clauses {
-        scope: &scope,
-        outputs: &mut outputs,
-        having: &mut having,
-        order: &mut order,
-        windows: &mut windows,
-        filter: filter.as_ref(),
-        join: join.as_ref(),
-        distinct: select.distinct,
-    };
-    let (group, width) = group::apply(
-        env,
-        &mut clauses,
-        if explicit { keys } else { Vec::new() },
-        select.rollup,
-        explicit,
-    )?;
-    let selected = outputs.iter_mut().map(|o| &mut o.expr);
-    let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));
-
-    let locks = env.locks.of_block(env.names, &scope, around.locking)?;
-    if locks.are_asked {
-        scope.note_volatility(Volatility::Volatile);
-    }
-    let locks = locks.by_table;
-    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
-    let columns = outputs.iter().map(Output::sent).collect();
-    let block = Block {
-        id,
-        join,
-        filter,
-        group,
-        having,
-        windows,
-        output: outputs.into_iter().map(|o| o.expr).collect(),
-        distinct: select.distinct,
-        beside: 0,
-        order,
-        limit,
-        locks,
-        width,
-        straight_join: select.options.straight_join || told.is_fixed,
-        orders: told.orders,
-        calc_found_rows: select.options.calc_found_rows,
-        tables: scope.tables,
-        names: scope.names,
-    };
-    let bound = BoundQuery {
-        columns,
-        body: Body::Block(Box::new(block)),
-        reach,
-        volatility,
-        shared: None,
-    };
-    Ok(ordered_behind(bound, &ordered_by))
+        && scope.windows.found.borrow().calls.is_empty()
 }
 
 /// Binds WHERE, with the conditions that views have brought.
@@ -347,43 +393,12 @@ pub(super) fn bind_items(
                 }
             }
             ast::SelectItem::TableWildcard { schema, table } => {
-                let found = scope
-                    .tables
-                    .iter()
-                    .position(|t| t.is_named(schema.as_ref(), table));
-                let at = found.ok_or_else(|| match schema {
-                    Some(schema) => {
-                        errors::unknown_table(format!("{}.{}", schema.text, table.text))
-                    }
-                    None => errors::unknown_table(&table.text),
-                })?;
-                let columns = scope.tables[at].columns.iter().enumerate();
-                for (column, _) in columns.filter(|(_, column)| !column.invisible) {
-                    push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
-                }
+                push_table(scope, schema.as_ref(), table, &mut outputs)?;
             }
             ast::SelectItem::Expr { expr, alias, text } => {
                 let cut = alias.as_ref().and_then(|alias| cut_alias(env, alias));
                 let alias = cut.as_ref().or(alias.as_ref());
-                let bound = bind_expr(env, scope, expr)?;
-                let column = match (&bound.kind, expr) {
-                    (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
-                    _ => None,
-                };
-                let mut meta = item_meta(scope, expr, &bound, column, alias, text);
-                if let (ast::Expr::UserVar(name), TypeKind::Decimal) = (expr, &meta.ty.kind)
-                    && let Some((_, shown)) = env.vars.get(name)
-                {
-                    // Clients see the digits that the value has.
-                    meta.ty = shown.with_nullable(true);
-                    meta.stored_as = StoredAs::Widest;
-                }
-                let output = Output {
-                    expr: bound,
-                    meta,
-                    column,
-                    refused: scope.take_refused(),
-                };
+                let output = bind_item(env, scope, expr, alias, text)?;
                 scope.aliases.add(output.named(Some(expr)));
                 outputs.push(output);
             }
@@ -395,6 +410,55 @@ pub(super) fn bind_items(
     scope.aliases.written.take();
     scope.aliases.rule.set(AliasUse::No);
     Ok(outputs)
+}
+
+/// Binds an expression of the select list.
+fn bind_item(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    expr: &ast::Expr,
+    alias: Option<&ast::Ident>,
+    text: &str,
+) -> SqlResult<Output> {
+    let bound = bind_expr(env, scope, expr)?;
+    let column = match (&bound.kind, expr) {
+        (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
+        _ => None,
+    };
+    let mut meta = item_meta(scope, expr, &bound, column, alias, text);
+    if let (ast::Expr::UserVar(name), TypeKind::Decimal) = (expr, &meta.ty.kind)
+        && let Some((_, shown)) = env.vars.get(name)
+    {
+        // Clients see the digits that the value has.
+        meta.ty = shown.with_nullable(true);
+        meta.stored_as = StoredAs::Widest;
+    }
+    Ok(Output {
+        expr: bound,
+        meta,
+        column,
+        refused: scope.take_refused(),
+    })
+}
+
+/// Adds the columns of one table.
+fn push_table(
+    scope: &Scope<'_>,
+    schema: Option<&ast::Ident>,
+    table: &ast::Ident,
+    outputs: &mut Vec<Output>,
+) -> SqlResult<()> {
+    let mut tables = scope.tables.iter();
+    let found = tables.position(|t| t.is_named(schema, table));
+    let at = found.ok_or_else(|| match schema {
+        Some(schema) => errors::unknown_table(format!("{}.{}", schema.text, table.text)),
+        None => errors::unknown_table(&table.text),
+    })?;
+    let columns = scope.tables[at].columns.iter().enumerate();
+    for (column, _) in columns.filter(|(_, column)| !column.invisible) {
+        push_column(scope, ColumnAt { table: at, column }, outputs)?;
+    }
+    Ok(())
 }
 
 fn push_column(scope: &Scope<'_>, at: ColumnAt, outputs: &mut Vec<Output>) -> SqlResult<()> {
