@@ -73,25 +73,29 @@ impl Parser<'_> {
         if kind == IndexKind::Primary {
             index.name = None;
         }
-        if kind != IndexKind::Spatial {
-            self.index_using(&mut index)?;
-        }
+        self.index_using(&mut index)?;
         index.parts = self.paren_list(Self::key_part)?;
         self.index_options(&mut index)?;
         Ok(Some(TableConstraint::Index(index)))
     }
 
+    /// Full-text and spatial indexes have no algorithm: 1064.
     fn index_using(&mut self, index: &mut IndexSpec) -> SqlResult<()> {
-        if self.eat_kw(Kw::USING) || self.eat_kw(Kw::TYPE) {
-            let algorithm = self.bytes(self.cur).to_ascii_uppercase();
-            index.using = match &*algorithm {
-                b"BTREE" => Some(IndexAlgorithm::BTree),
-                b"HASH" => Some(IndexAlgorithm::Hash),
-                b"RTREE" => Some(IndexAlgorithm::RTree),
-                _ => return self.fail(),
-            };
-            self.advance();
+        if !(self.at(Kw::USING) || self.at(Kw::TYPE)) {
+            return Ok(());
         }
+        if matches!(index.kind, IndexKind::FullText | IndexKind::Spatial) {
+            return self.fail();
+        }
+        self.advance();
+        let algorithm = self.bytes(self.cur).to_ascii_uppercase();
+        index.using = match &*algorithm {
+            b"BTREE" => Some(IndexAlgorithm::BTree),
+            b"HASH" => Some(IndexAlgorithm::Hash),
+            b"RTREE" => Some(IndexAlgorithm::RTree),
+            _ => return self.fail(),
+        };
+        self.advance();
         Ok(())
     }
 

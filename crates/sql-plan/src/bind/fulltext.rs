@@ -47,8 +47,11 @@ pub(super) fn bind_match(
         if found.get_or_insert_with(|| def.clone()).id != def.id {
             return Err(wrong_arguments("MATCH"));
         }
-        places.push(place);
-        columns.push(column);
+        // A column that is named twice is searched once.
+        if !places.contains(&place) {
+            places.push(place);
+            columns.push(column);
+        }
     }
     let index = found.and_then(|def| Some((index_of(&def, &places)?, def)));
     let (index, def) = index.ok_or_else(|| {

@@ -175,6 +175,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
+    /// `@n`; `@0` is as none.
     fn distance(&mut self) -> SqlResult<Option<usize>> {
         if !self.eat(b'@') {
             return Ok(None);
@@ -182,7 +183,8 @@ impl<'t> Parser<'t> {
         match self.next() {
             Lexeme::Number(digits) => {
                 let text = std::str::from_utf8(digits).unwrap_or_default();
-                Ok(Some(text.parse().unwrap_or(usize::MAX)))
+                let distance = text.parse().unwrap_or(usize::MAX);
+                Ok((distance > 0).then_some(distance))
             }
             found => Err(unexpected(found, ", expecting FTS_NUMB")),
         }

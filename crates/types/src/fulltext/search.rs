@@ -53,8 +53,21 @@ struct Document {
     counts: Vec<u64>,
     /// For prefixes: the least key among the words that begin with it, whose count it is.
     least: Vec<Vec<u8>>,
-    /// Its tokens, by the number that the query gives them; columns stand apart.
+    /// Its tokens, by the number that the query gives them.
     tokens: Vec<Option<usize>>,
+    /// Where its columns end among them.
+    ends: Vec<usize>,
+}
+
+impl Document {
+    /// The tokens of each column.
+    fn columns(&self) -> impl Iterator<Item = &[Option<usize>]> {
+        debug_assert!(self.ends.is_sorted());
+        let begins = std::iter::once(&0).chain(&self.ends);
+        begins
+            .zip(&self.ends)
+            .map(|(&from, &to)| &self.tokens[from..to])
+    }
 }
 
 /// How far a document has come.
@@ -152,6 +165,7 @@ impl Search {
             counts: vec![0; words],
             least: vec![Vec::new(); if self.has_prefixes { words } else { 0 }],
             tokens: Vec::new(),
+            ends: Vec::with_capacity(texts.len()),
         };
         for text in texts {
             for token in self.words.tokens(text) {
@@ -168,7 +182,7 @@ impl Search {
                     self.count_prefixes(token.text, key, &mut document);
                 }
             }
-            document.tokens.push(None);
+            document.ends.push(document.tokens.len());
         }
         Ok(document)
     }
@@ -267,11 +281,13 @@ impl Search {
                     .iter()
                     .map(|key| self.numbers.get(key).copied());
                 let wanted: Vec<Option<usize>> = wanted.collect();
-                document
-                    .tokens
-                    .windows(wanted.len())
-                    .any(|run| run == wanted)
+                let has_run = |column: &[Option<usize>]| {
+                    let mut runs = column.windows(wanted.len());
+                    runs.any(|run| run == wanted)
+                };
+                document.columns().any(has_run)
             }
+            // Columns follow each other as if they were one text.
             Some(distance) => is_near(&phrase.words, &document.tokens, distance),
         }
     }
