@@ -156,6 +156,12 @@ impl KeyRange {
         }
     }
 
+    /// Nothing.
+    pub const NONE: KeyRange = KeyRange {
+        lower: Bound::Included(Vec::new()),
+        upper: Bound::Excluded(Vec::new()),
+    };
+
     /// Everything.
     pub const ALL: KeyRange = KeyRange {
         lower: Bound::Unbounded,
@@ -388,9 +394,9 @@ impl KeyCodec {
             Some((value, inclusive)) => {
                 let mut key = prefix.clone();
                 self.encode_part(nth, value, zone, &mut key)?;
-                // Past every key that begins with this value; FF at the end only if all is FF.
+                // Past every key that begins with this value; nothing is past one that is all FF.
                 if !inclusive && !widen && !prefix_successor(&mut key) {
-                    key = vec![u8::MAX; prefix.len() + 1];
+                    return Ok(KeyRange::NONE);
                 }
                 Bound::Included(key)
             }
