@@ -22,6 +22,7 @@ pub(super) fn exact_text(scope: &Scope<'_>, text: &mut Expr, other: &Expr) {
     }
     if is_fixed_float(&other.ty) {
         fixed_text(text);
+        fixed_value(text, &other.ty);
         return;
     }
     let (ExprKind::Const(Value::Str(digits)), true) = (&text.kind, other.ty.is_integer()) else {
@@ -48,6 +49,23 @@ fn fixed_text(constant: &mut Expr) {
     if let Some(number) = number {
         let ty = SqlType::decimal(number.precision().max(1), number.scale());
         *constant = Expr::constant(Value::Decimal(number), ty.with_nullable(false));
+    }
+}
+
+/// A constant number with no more decimals than the FLOAT(M,D) beside it is the value that it becomes there, however
+/// far that is from it.
+fn fixed_value(constant: &mut Expr, float: &SqlType) {
+    debug_assert!(is_fixed_float(float));
+    let number = match constant.as_const() {
+        Some(Value::Int(n)) => *n as f64,
+        Some(Value::UInt(n)) => *n as f64,
+        Some(Value::Decimal(n)) if n.normalized().scale() <= float.decimals => n.to_f64(),
+        _ => return,
+    };
+    let digits = float.length as i32 - i32::from(float.decimals);
+    if number.abs() < 10f64.powi(digits) {
+        let stored = f64::from(number as f32);
+        *constant = Expr::constant(Value::Double(stored), float.clone().with_nullable(false));
     }
 }
 
