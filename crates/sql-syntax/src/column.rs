@@ -271,6 +271,7 @@ impl Parser<'_> {
             default: None,
             on_update_now: None,
             auto_increment: false,
+            numbers_or_null: false,
             unique: false,
             primary: false,
             comment: None,
@@ -291,11 +292,13 @@ impl Parser<'_> {
             Kw::NULL => {
                 self.advance();
                 def.not_null = Some(false);
+                def.numbers_or_null = def.auto_increment;
             }
             Kw::NOT => {
                 self.advance();
                 self.expect_kw(Kw::NULL)?;
                 def.not_null = Some(true);
+                def.numbers_or_null = false;
             }
             Kw::DEFAULT => {
                 self.advance();
@@ -320,6 +323,7 @@ impl Parser<'_> {
             Kw::AUTO_INCREMENT => {
                 self.advance();
                 def.auto_increment = true;
+                def.numbers_or_null = false;
             }
             Kw::SERIAL => {
                 self.advance();
