@@ -338,6 +338,9 @@ impl Connection {
     }
 
     pub(crate) async fn protocol_error<T>(&mut self, e: &WireError) -> Result<T, Gone> {
+        if let WireError::TooLarge { seq: Some(seq), .. } = e {
+            self.frames.set_seq(*seq);
+        }
         let error = match e {
             WireError::TooLarge { .. } => errors::packet_too_large(),
             WireError::OutOfOrder { .. } => {
@@ -361,7 +364,7 @@ impl Connection {
         idle: Duration,
         silence: &mut Silence,
     ) -> Result<Next, Gone> {
-        let limit = session.max_allowed_packet();
+        let limit = session.longest_command();
         loop {
             match self.reader.next(0, limit) {
                 Ok(Some((payload, seq))) => {

@@ -106,7 +106,8 @@ impl FrameReader {
             }
             total += len;
             if total > limit {
-                return Err(WireError::TooLarge { got: total, limit });
+                let (got, seq) = (total, Some(seq.wrapping_add(1)));
+                return Err(WireError::TooLarge { got, limit, seq });
             }
             seq = seq.wrapping_add(1);
             let start = at + HEADER;
@@ -340,7 +341,8 @@ mod tests {
     fn limit_and_order_are_checked() {
         let mut r = FrameReader::default();
         r.buffer().extend_from_slice(&[10, 0, 0, 0]);
-        assert_eq!(r.next(0, 9), Err(WireError::TooLarge { got: 10, limit: 9 }));
+        let (got, limit, seq) = (10, 9, Some(1));
+        assert_eq!(r.next(0, 9), Err(WireError::TooLarge { got, limit, seq }));
         let mut r = FrameReader::default();
         r.buffer().extend_from_slice(&[0, 0, 0, 3]);
         assert_eq!(

@@ -152,6 +152,7 @@ fn read_attributes(r: &mut Reader<'_>) -> Result<Vec<(String, String)>, WireErro
         return Err(WireError::TooLarge {
             got: bytes.len(),
             limit: MAX_ATTRIBUTES,
+            seq: None,
         });
     }
     let mut r = Reader::new(bytes);

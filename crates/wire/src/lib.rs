@@ -44,6 +44,8 @@ pub enum WireError {
         got: usize,
         /// Limit in force, in bytes.
         limit: usize,
+        /// Sequence number of an answer, if it follows this packet.
+        seq: Option<u8>,
     },
     /// Packets arrived out of order.
     #[error("packets out of order: expected sequence {expected}, got {got}")]

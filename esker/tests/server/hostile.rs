@@ -102,6 +102,15 @@ impl Raw {
         Some(payload)
     }
 
+    /// The sequence number of the next packet.
+    fn seq(&self) -> u8 {
+        let mut header = [0; 4];
+        while self.0.peek(&mut header).expect("an answer") < header.len() {
+            std::thread::yield_now();
+        }
+        header[3]
+    }
+
     /// The error code of the next packet; 0 for anything else.
     fn code(&mut self) -> u16 {
         match self.read().as_deref() {
@@ -259,7 +268,10 @@ fn broken_commands() {
     assert_eq!(raw.code(), 1156);
     assert!(raw.is_closed());
     let mut raw = Raw::root(&server);
+    raw.command(b"\x03SELECT 1, 2, 3");
+    raw.end();
     raw.send(&[0, 0, 0x20, 0, 3]);
+    assert_eq!(raw.seq(), 1);
     assert_eq!(raw.code(), 1153);
     assert!(raw.is_closed());
     // As in MySQL a stream that cannot begin ends the connection.

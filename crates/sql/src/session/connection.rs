@@ -75,7 +75,13 @@ impl Session {
         bits
     }
 
-    /// Largest command taken, bytes.
+    /// Largest command taken, bytes: as in MySQL, what its buffer has room for at least.
+    pub fn longest_command(&self) -> usize {
+        const BUFFER: usize = 16 << 10;
+        self.max_allowed_packet().max(BUFFER)
+    }
+
+    /// Largest packet of a file or of a long parameter, bytes.
     pub fn max_allowed_packet(&self) -> usize {
         usize::try_from(self.vars.max_allowed_packet).unwrap_or(usize::MAX)
     }
