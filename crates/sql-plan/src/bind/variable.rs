@@ -38,7 +38,7 @@ pub(super) fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr
         ty = SqlType::bigint(ty.unsigned);
     } else if ty.kind == TypeKind::Decimal {
         ty = SqlType::decimal(MAX_PRECISION, MAX_SCALE);
-    } else if ty.kind == TypeKind::Float {
+    } else if is_floating(&ty) {
         ty = SqlType::double(NOT_FIXED_DECIMALS);
     } else if ty.is_string() {
         ty = SqlType {
@@ -73,12 +73,23 @@ pub(super) fn assign(
         false => env.ctx.collation_connection,
     };
     env.note_assigned(var, collation);
-    let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
+    // It is the variable's value: without the digits and zeros that a column shows.
+    let ty = match is_floating(&value.ty) {
+        true => SqlType::double(NOT_FIXED_DECIMALS).with_nullable(value.ty.nullable),
+        false => SqlType {
+            zerofill: false,
+            ..value.ty.clone()
+        },
+    };
     Ok(Expr {
         kind: ExprKind::Assign(var.into(), Box::new(value)),
         ty,
-        coer,
+        coer: Coercibility::Implicit,
     })
+}
+
+fn is_floating(ty: &SqlType) -> bool {
+    matches!(ty.kind, TypeKind::Float | TypeKind::Double)
 }
 
 pub(super) fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
