@@ -61,7 +61,7 @@ fn another(def: &VarDef) -> String {
             // Some have one word only.
             (*other.unwrap_or(&def.default)).to_owned()
         }
-        VarKind::Words(words) => words[1].to_owned(),
+        VarKind::Words(words) | VarKind::Set { words, .. } => words[1].to_owned(),
         VarKind::Flags(_) => match def.default.contains("=on") {
             true => def.default.replacen("=on", "=off", 1),
             false => def.default.replacen("=off", "=on", 1),

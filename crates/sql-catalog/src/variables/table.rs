@@ -125,6 +125,13 @@ pub enum VarKind {
     Enum(&'static [&'static str]),
     /// Some of these words, at least one, separated by commas.
     Words(&'static [&'static str]),
+    /// Some of these words, or their bits; kept in their order.
+    Set {
+        /// The words.
+        words: &'static [&'static str],
+        /// There may be none.
+        may_be_empty: bool,
+    },
     /// A list of SQL modes.
     SqlMode,
     /// A character set.
@@ -145,6 +152,9 @@ pub enum VarKind {
     /// NULL, nothing, or some of these names, separated by colons.
     Suites(&'static [&'static str]),
 }
+
+/// What a replica may convert between unequal types.
+const TYPE_CONVERSIONS: &[&str] = &["ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"];
 
 /// What MySQL takes for `ssl_cipher`: suites of TLS 1.2 that are not obsolete.
 pub(super) const CIPHERS: &[&str] = &[
@@ -419,7 +429,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("log_bin_trust_function_creators", G, SET, VarKind::Bool, "OFF"),
     var("log_error", G, FIX, VarKind::Text, "stderr"),
     var("log_error_services", G, FIX, VarKind::Text, "log_filter_internal; log_sink_internal"),
-    var("log_output", G, SET, VarKind::Words(&["FILE", "TABLE", "NONE"]), "FILE"),
+    var("log_output", G, SET, VarKind::Set { words: &["NONE", "FILE", "TABLE"], may_be_empty: false }, "FILE"),
     var("log_queries_not_using_indexes", G, SET, VarKind::Bool, "OFF"),
     var("log_replica_updates", G, FIX, VarKind::Bool, "ON"),
     var("log_slave_updates", G, FIX, VarKind::Bool, "ON"),
@@ -490,7 +500,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("replica_preserve_commit_order", G, SET, VarKind::Bool, "ON"),
     var("replica_skip_errors", G, FIX, VarKind::Text, "OFF"),
     var("replica_transaction_retries", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10"),
-    var("replica_type_conversions", G, SET, VarKind::Words(&["", "ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"]), ""),
+    var("replica_type_conversions", G, SET, VarKind::Set { words: TYPE_CONVERSIONS, may_be_empty: true }, ""),
     var("report_host", G, FIX, VarKind::Text, ""),
     var("report_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "0"),
     one("require_row_format", S, SET, VarKind::Bool, "OFF"),
@@ -536,7 +546,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("slave_preserve_commit_order", G, SET, VarKind::Bool, "ON"),
     var("slave_skip_errors", G, FIX, VarKind::Text, "OFF"),
     var("slave_transaction_retries", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10"),
-    var("slave_type_conversions", G, SET, VarKind::Words(&["", "ALL_LOSSY", "ALL_NON_LOSSY", "ALL_UNSIGNED", "ALL_SIGNED"]), ""),
+    var("slave_type_conversions", G, SET, VarKind::Set { words: TYPE_CONVERSIONS, may_be_empty: true }, ""),
     var("slow_query_log", G, SET, VarKind::Bool, "OFF"),
     var("slow_query_log_file", G, SET, VarKind::Text, "slow.log"),
     var("socket", G, FIX, VarKind::Text, ""),

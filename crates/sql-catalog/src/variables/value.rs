@@ -254,6 +254,7 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
         VarKind::Text
         | VarKind::FileName
         | VarKind::Words(_)
+        | VarKind::Set { .. }
         | VarKind::Flags(_)
         | VarKind::NullableText
         | VarKind::Suites(_)
@@ -339,6 +340,16 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
                 let flag = |(nth, name)| format!("{name}={}", state(bits >> nth & 1 == 1));
                 let all: Vec<_> = names.iter().enumerate().map(flag).collect();
                 Ok(VarValue::Text(Arc::from(all.join(","))))
+            }
+            VarKind::Set {
+                words,
+                may_be_empty,
+            } => {
+                let is_known = (0..1 << words.len()).contains(bits);
+                match is_known && (may_be_empty || *bits != 0) {
+                    true => Ok(VarValue::Text(words_of(words, *bits))),
+                    false => Err(bad_value(def, &bits.to_string())),
+                }
             }
             VarKind::Flags(_) => Err(bad_value(def, &bits.to_string())),
             _ => Err(bad_type(def)),
@@ -475,6 +486,10 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             }
             Arc::from(text)
         }
+        VarKind::Set {
+            words,
+            may_be_empty,
+        } => set_value(def, words, *may_be_empty, text)?,
         VarKind::Engine => match engine_choice(text) {
             EngineChoice::Own(engine) => Arc::from(engine.name()),
             EngineChoice::Substituted(name) => Arc::from(name),
@@ -496,6 +511,31 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         _ => Arc::from(text),
     };
     Ok(VarValue::Text(stored))
+}
+
+/// The words of a set that a list names, in their order; between commas there may be nothing.
+fn set_value(def: &VarDef, words: &[&str], may_be_empty: bool, list: &str) -> SqlResult<Arc<str>> {
+    let mut bits = 0;
+    for name in list.split(',').filter(|name| !name.is_empty()) {
+        let place = words
+            .iter()
+            .position(|word| word.eq_ignore_ascii_case(name));
+        bits |= 1 << place.ok_or_else(|| bad_value(def, name))?;
+    }
+    match bits == 0 && !may_be_empty {
+        true => Err(bad_value(def, list)),
+        false => Ok(words_of(words, bits)),
+    }
+}
+
+fn words_of(words: &[&str], bits: i64) -> Arc<str> {
+    debug_assert!(bits >> words.len() == 0, "each bit is a word");
+    let named = words
+        .iter()
+        .enumerate()
+        .filter(|(nth, _)| bits >> nth & 1 == 1);
+    let named: Vec<&str> = named.map(|(_, word)| *word).collect();
+    Arc::from(named.join(","))
 }
 
 const ANSI_BITS: u64 = SqlMode::REAL_AS_FLOAT.0
