@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use esker_sql::binlog::{Dump, DumpRequest};
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step, WaitFor};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, Value};
 use esker_wire::attributes::Attribute;
 use esker_wire::command::{self, CURSOR_READ_ONLY, Command, refresh};
 use esker_wire::row::Format;
@@ -74,35 +74,13 @@ pub(crate) fn begin(
             attach(session, attributes);
             Next::Statement(Format::Text, first_mode(text))
         }
-        Command::StmtExecute(execute) => match statements.decode(session, &execute, capabilities) {
-            Err(e) => Next::Error(e),
-            Ok((params, attributes)) => {
-                session.start(Request::Execute {
-                    statement: execute.statement,
-                    params,
-                });
-                attach(session, attributes);
-                if execute.flags & CURSOR_READ_ONLY != 0 && session.may_keep_rows() {
-                    Next::Cursor(execute.statement)
-                } else {
-                    Next::Statement(Format::Binary, Mode::Inline)
-                }
-            }
-        },
-        Command::StmtPrepare(text) => {
-            let prepared = session.prepare(text);
-            // One that there is no room for does not count, as in MySQL.
-            if !prepared
-                .as_ref()
-                .is_err_and(|e| e.code == TOO_MANY_PREPARED)
-            {
-                session.count(Counter::ComStmtPrepare, 1);
-            }
-            match prepared {
-                Ok(prepared) => Next::Prepared(Box::new(prepared)),
-                Err(e) => Next::Error(e),
-            }
+        Command::StmtExecute(execute) => {
+            let decoded = statements.decode(session, &execute, capabilities);
+            decoded.map_or_else(Next::Error, |with| {
+                execute_prepared(session, &execute, with)
+            })
         }
+        Command::StmtPrepare(text) => prepare(session, text),
         Command::StmtSendLongData(id, param, data) => {
             statements.append(session, id, param, data);
             Next::Silence
@@ -117,20 +95,11 @@ pub(crate) fn begin(
             session.reset_statement(id).into()
         }
         Command::StmtFetch(id, rows) => Next::Fetch(id, rows),
-        Command::InitDb(name) => {
-            let name = session.to_utf8(name);
-            let used = session.use_database(&String::from_utf8_lossy(&name));
-            if let Err(e) = &used {
-                session.audit_command("init_db", &name, e);
-            }
-            used.into()
-        }
+        Command::InitDb(name) => use_database(session, name).into(),
         Command::FieldList(table, _) => {
             let table = session.to_utf8(table);
-            match session.field_list(&String::from_utf8_lossy(&table)) {
-                Ok(columns) => Next::Fields(columns),
-                Err(e) => Next::Error(e),
-            }
+            let columns = session.field_list(&String::from_utf8_lossy(&table));
+            columns.map_or_else(Next::Error, Next::Fields)
         }
         Command::Refresh(what) => {
             session.start(Request::Query(flush_of(what).as_bytes()));
@@ -159,20 +128,57 @@ pub(crate) fn begin(
                 .register_replica(replica.server_id, host, replica.port)
                 .into()
         }
-        Command::Dump(request) => match session.admit_dump() {
-            Err(e) => Next::Error(e),
-            Ok(()) => {
-                let begin = || session.begin_dump(dump_request(&request));
-                match tokio::task::block_in_place(begin) {
-                    Ok(dump) => Next::Dump(Box::new(dump)),
-                    Err(e) => Next::LastError(e),
-                }
-            }
-        },
+        Command::Dump(request) => begin_dump(session, &request),
         Command::ChangeUser(payload) => Next::ChangeUser(payload.to_vec()),
         Command::SetOption(_) | Command::Unknown(_) => {
             Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
         }
+    }
+}
+
+/// Starts a prepared statement with its parameters.
+fn execute_prepared(
+    session: &mut Session,
+    execute: &command::Execute<'_>,
+    (params, attributes): (Vec<Value>, Vec<Attribute>),
+) -> Next {
+    let statement = execute.statement;
+    session.start(Request::Execute { statement, params });
+    attach(session, attributes);
+    if execute.flags & CURSOR_READ_ONLY != 0 && session.may_keep_rows() {
+        Next::Cursor(statement)
+    } else {
+        Next::Statement(Format::Binary, Mode::Inline)
+    }
+}
+
+fn prepare(session: &mut Session, text: &[u8]) -> Next {
+    let prepared = session.prepare(text);
+    // One that there is no room for does not count, as in MySQL.
+    let is_counted = !matches!(&prepared, Err(e) if e.code == TOO_MANY_PREPARED);
+    if is_counted {
+        session.count(Counter::ComStmtPrepare, 1);
+    }
+    prepared.map_or_else(Next::Error, |prepared| Next::Prepared(Box::new(prepared)))
+}
+
+fn use_database(session: &mut Session, name: &[u8]) -> SqlResult<()> {
+    let name = session.to_utf8(name);
+    let used = session.use_database(&String::from_utf8_lossy(&name));
+    if let Err(e) = &used {
+        session.audit_command("init_db", &name, e);
+    }
+    used
+}
+
+fn begin_dump(session: &mut Session, request: &command::Dump<'_>) -> Next {
+    if let Err(e) = session.admit_dump() {
+        return Next::Error(e);
+    }
+    let begin = || session.begin_dump(dump_request(request));
+    match tokio::task::block_in_place(begin) {
+        Ok(dump) => Next::Dump(Box::new(dump)),
+        Err(e) => Next::LastError(e),
     }
 }
 
