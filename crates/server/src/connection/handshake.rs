@@ -57,30 +57,7 @@ pub(super) async fn login(
     .write(conn.frames.begin());
     conn.frames.end();
     conn.flush().await?;
-    let mut packet = conn.read_login_packet().await?;
-    if handshake::is_ssl_request(&packet) {
-        let Some(acceptor) = shared.tls.load().acceptor.clone() else {
-            return Err(NoLogin::Broken);
-        };
-        // Else bytes that came in clear would be taken for encrypted ones.
-        assert!(
-            !conn.reader.has_pending(),
-            "read beyond the request for TLS"
-        );
-        timeout_at(conn.login_end, conn.stream.upgrade(&acceptor))
-            .await
-            .map_err(Gone::from)?
-            .map_err(Gone::from)?;
-        packet = conn.read_login_packet().await?;
-    }
-    let response = match handshake::parse_response(&packet, offered) {
-        Ok(response) => response,
-        Err(_) => {
-            conn.put_error(&SqlError::new(1043, "08S01", "Bad handshake"));
-            conn.flush().await?;
-            return Err(NoLogin::Broken);
-        }
-    };
+    let response = read_response(conn, shared, offered).await?;
     conn.capabilities = response.capabilities;
     collation_of(response.collation).map_err(NoLogin::Denied)?;
     let chosen = compressions(shared).choose(&response);
@@ -106,6 +83,38 @@ pub(super) async fn login(
         login::acting(shared, account),
         must_change_password,
     ))
+}
+
+/// What the client answers to the greeting, over TLS if it asks for that.
+async fn read_response(
+    conn: &mut Connection,
+    shared: &Shared,
+    offered: u32,
+) -> Result<Response, NoLogin> {
+    let mut packet = conn.read_login_packet().await?;
+    if handshake::is_ssl_request(&packet) {
+        let Some(acceptor) = shared.tls.load().acceptor.clone() else {
+            return Err(NoLogin::Broken);
+        };
+        // Else bytes that came in clear would be taken for encrypted ones.
+        assert!(
+            !conn.reader.has_pending(),
+            "read beyond the request for TLS"
+        );
+        timeout_at(conn.login_end, conn.stream.upgrade(&acceptor))
+            .await
+            .map_err(Gone::from)?
+            .map_err(Gone::from)?;
+        packet = conn.read_login_packet().await?;
+    }
+    match handshake::parse_response(&packet, offered) {
+        Ok(response) => Ok(response),
+        Err(_) => {
+            conn.put_error(&SqlError::new(1043, "08S01", "Bad handshake"));
+            conn.flush().await?;
+            Err(NoLogin::Broken)
+        }
+    }
 }
 
 /// What `protocol_compression_algorithms` allows.

@@ -5,7 +5,7 @@
 //! **Invariants**: a client that is not let in hears why; a session is gone before its seat is free; after KILL by
 //! another session a client hears nothing more.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -42,25 +42,7 @@ const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Serves a client until it leaves.
 pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
-    let idle = Arc::new(AtomicBool::new(false));
-    let mut conn = Connection {
-        stream: Stream::Plain(socket),
-        frames: FrameWriter::default(),
-        is_streaming: false,
-        headers: Headers::default(),
-        reader: FrameReader::default(),
-        agreed: None,
-        compression: None,
-        capabilities: 0,
-        parameters: Parameters::default(),
-        shared: shared.clone(),
-        login_end: Instant::now(),
-        write_timeout: LOGIN_WRITE_TIMEOUT,
-        received: 0,
-        sent: 0,
-        idle: idle.clone(),
-        watcher: Watcher::default(),
-    };
+    let mut conn = begin_connection(&shared, socket);
     let entered = match admit(&shared, peer, door) {
         Ok(entered) => entered,
         Err(e) => {
@@ -88,29 +70,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
         peer,
         door,
         response,
-        identity,
         must_change_password,
     };
-    let Some((mut session, seat)) = open_session(&mut conn, &shared, who, &kill).await else {
+    let opened = open_session(&mut conn, &shared, (who, identity), &kill).await;
+    let Some((mut session, seat)) = opened else {
         return;
     };
-    let mut stop = shared.shutdown.clone();
-    let ended = {
-        let mut work = std::pin::pin!(serve_commands(&mut conn, &mut session));
-        tokio::select! {
-            biased;
-            ended = &mut work => ended,
-            () = kill.notified() => Err(Gone),
-            () = stopped(&mut stop) => {
-                if idle.load(Ordering::Relaxed) {
-                    Err(Gone)
-                } else {
-                    // What runs has been interrupted and is answered; a commit takes its time.
-                    timeout(SHUTDOWN_GRACE, work).await.unwrap_or(Err(Gone))
-                }
-            }
-        }
-    };
+    let ended = serve_until_stopped(&mut conn, &mut session, &kill).await;
     if conn.is_streaming {
         // A consumer hears nothing of its end.
     } else if shared.is_stopping() {
@@ -126,6 +92,51 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     tokio::task::block_in_place(|| drop(session));
     drop(seat);
     let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
+}
+
+/// A connection whose client has not said anything yet.
+fn begin_connection(shared: &Arc<Shared>, socket: Socket) -> Connection {
+    Connection {
+        stream: Stream::Plain(socket),
+        frames: FrameWriter::default(),
+        is_streaming: false,
+        headers: Headers::default(),
+        reader: FrameReader::default(),
+        agreed: None,
+        compression: None,
+        capabilities: 0,
+        parameters: Parameters::default(),
+        shared: shared.clone(),
+        login_end: Instant::now(),
+        write_timeout: LOGIN_WRITE_TIMEOUT,
+        received: 0,
+        sent: 0,
+        idle: Arc::default(),
+        watcher: Watcher::default(),
+    }
+}
+
+/// Serves commands until the client leaves, is killed, or the server goes down.
+async fn serve_until_stopped(
+    conn: &mut Connection,
+    session: &mut Session,
+    kill: &Notify,
+) -> Result<(), Gone> {
+    let (idle, mut stop) = (conn.idle.clone(), conn.shared.shutdown.clone());
+    let mut work = std::pin::pin!(serve_commands(conn, session));
+    tokio::select! {
+        biased;
+        ended = &mut work => ended,
+        () = kill.notified() => Err(Gone),
+        () = stopped(&mut stop) => {
+            if idle.load(Ordering::Relaxed) {
+                Err(Gone)
+            } else {
+                // What runs has been interrupted and is answered; a commit takes its time.
+                timeout(SHUTDOWN_GRACE, work).await.unwrap_or(Err(Gone))
+            }
+        }
+    }
 }
 
 /// Is there room for one more, and has the address behaved?
@@ -211,57 +222,66 @@ struct Newcomer {
     peer: Peer,
     door: Door,
     response: Response,
-    identity: Identity,
     /// The password has expired.
     must_change_password: bool,
 }
 
-async fn open_session<'s>(
-    conn: &mut Connection,
-    shared: &'s Arc<Shared>,
-    who: Newcomer,
+/// A session of the client, before it has a seat.
+fn begin_session(
+    conn: &Connection,
+    shared: &Shared,
+    (who, identity): (&Newcomer, Identity),
     kill: &Arc<Notify>,
-) -> Option<(Session, Option<Held<'s>>)> {
-    let Newcomer {
-        id,
-        peer,
-        door,
-        response,
-        identity,
-        must_change_password,
-    } = who;
+) -> Session {
     let killer = Arc::new(OnceLock::new());
     let leave_worker = conn.leave_worker(killer.clone());
     let on_kill = {
         let kill = kill.clone();
         Box::new(move || kill.notify_one())
     };
-    let mut session = Session::new(
-        shared.instance.clone(),
-        ClientInfo {
-            connection_id: id,
-            user: response.user.clone(),
-            host: peer.host(),
-            peer: peer.to_string(),
-            account: identity.account,
-            proxy_user: identity.proxy_user,
-            collation: Collation::by_id(response.collation),
-            found_rows: response.capabilities & cap::FOUND_ROWS != 0,
-            multi_statements: response.capabilities & cap::MULTI_STATEMENTS != 0,
-            several_prepared_results: response.capabilities & cap::PS_MULTI_RESULTS != 0,
-            local_files: response.capabilities & cap::LOCAL_FILES != 0,
-            interactive: response.capabilities & cap::INTERACTIVE != 0,
-            attributes: response.attributes.clone(),
-            tls: conn.stream.tls_info(),
-            compression: conn.agreed.map(|a| (a.name(), a.level())),
-            thread: ClientInfo::THREAD,
-            embedded: false,
-            on_kill,
-            leave_worker,
-        },
-    );
+    let response = &who.response;
+    let can = |capability: u32| response.capabilities & capability != 0;
+    let client = ClientInfo {
+        connection_id: who.id,
+        user: response.user.clone(),
+        host: who.peer.host(),
+        peer: who.peer.to_string(),
+        account: identity.account,
+        proxy_user: identity.proxy_user,
+        collation: Collation::by_id(response.collation),
+        found_rows: can(cap::FOUND_ROWS),
+        multi_statements: can(cap::MULTI_STATEMENTS),
+        several_prepared_results: can(cap::PS_MULTI_RESULTS),
+        local_files: can(cap::LOCAL_FILES),
+        interactive: can(cap::INTERACTIVE),
+        attributes: response.attributes.clone(),
+        tls: conn.stream.tls_info(),
+        compression: conn.agreed.map(|a| (a.name(), a.level())),
+        thread: ClientInfo::THREAD,
+        embedded: false,
+        on_kill,
+        leave_worker,
+    };
+    let session = Session::new(shared.instance.clone(), client);
     // Nobody has set it.
     let _ = killer.set(session.killer());
+    session
+}
+
+async fn open_session<'s>(
+    conn: &mut Connection,
+    shared: &'s Arc<Shared>,
+    (who, identity): (Newcomer, Identity),
+    kill: &Arc<Notify>,
+) -> Option<(Session, Option<Held<'s>>)> {
+    let mut session = begin_session(conn, shared, (&who, identity), kill);
+    let Newcomer {
+        peer,
+        door,
+        response,
+        must_change_password,
+        ..
+    } = who;
     if conn.capabilities & cap::SESSION_TRACK != 0 {
         session.report_changes();
     }
