@@ -97,6 +97,23 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    fn new(instance: Arc<Instance>, tls: Tls, shutdown: watch::Receiver<bool>) -> Self {
+        Self {
+            instance,
+            tls: ArcSwap::from_pointee(tls),
+            login_key: LoginKey::default(),
+            passwords: PasswordCache::default(),
+            throttle: Throttle::default(),
+            refusals: Refusals::default(),
+            connections: AtomicUsize::new(0),
+            seats: Seats::default(),
+            activity: Activity::default(),
+            next_connection_id: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            shutdown,
+        }
+    }
+
     pub(crate) fn next_connection_id(&self) -> u64 {
         self.next_connection_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -300,6 +317,41 @@ struct Served {
     grace_left: Duration,
 }
 
+/// Opens the doors that all may come through.
+async fn open_doors(
+    config: &Config,
+    starting: &Starting,
+    backlog: u32,
+) -> Result<Doors, StartError> {
+    let mut doors = Doors::open(&config.bind_address, config.port, backlog).await?;
+    let local = starting.variable_text("socket");
+    if !local.is_empty() {
+        let path = config.data_dir.join(local);
+        doors.open_local(&path).await?;
+        tracing::info!("listening on {}", path.display());
+    }
+    for address in doors.addresses()? {
+        tracing::info!("listening on {address}");
+    }
+    Ok(doors)
+}
+
+/// Runs the statements of `init_file`, if there is one; a server whose statements fail goes down again.
+async fn run_init_file(
+    instance: &Arc<Instance>,
+    data_dir: &Path,
+    init_file: &str,
+) -> Result<(), StartError> {
+    if init_file.is_empty() {
+        return Ok(());
+    }
+    if let Err(e) = unseen::init_file(instance, &Env::os(), data_dir, init_file).await {
+        instance.shutdown()?;
+        return Err(StartError::Open(e));
+    }
+    Ok(())
+}
+
 /// Serves until a signal comes; None if it never came to that.
 async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     config: &Config,
@@ -320,17 +372,8 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let mut stop = StopSignal::new(stop_wish.clone())?;
     let hangups = signal(SignalKind::hangup())?;
     ignore_user_signals()?;
-    let mut doors = Doors::open(&config.bind_address, config.port, backlog).await?;
+    let doors = open_doors(config, &starting, backlog).await?;
     let address = doors.address()?;
-    let local = starting.variable_text("socket");
-    if !local.is_empty() {
-        let path = config.data_dir.join(local);
-        doors.open_local(&path).await?;
-        tracing::info!("listening on {}", path.display());
-    }
-    for address in doors.addresses()? {
-        tracing::info!("listening on {address}");
-    }
     let admin_doors = open_admin_doors(&starting, backlog).await?;
     let stage = watch::Sender::new(Stage::Recovering(starting.engine().clone()));
     let page = open_page(&starting).await?;
@@ -344,28 +387,9 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         return Ok(None);
     };
     tokio::spawn(report.keep_looking(instance.engine().clone()));
-    if !init_file.is_empty() {
-        let ran = unseen::init_file(&instance, &Env::os(), &config.data_dir, &init_file).await;
-        if let Err(e) = ran {
-            instance.shutdown()?;
-            return Err(StartError::Open(e));
-        }
-    }
+    run_init_file(&instance, &config.data_dir, &init_file).await?;
     let (stop_sessions, shutdown) = watch::channel(false);
-    let shared = Arc::new(Shared {
-        instance: instance.clone(),
-        tls: ArcSwap::from_pointee(tls),
-        login_key: LoginKey::default(),
-        passwords: PasswordCache::default(),
-        throttle: Throttle::default(),
-        refusals: Refusals::default(),
-        connections: AtomicUsize::new(0),
-        seats: Seats::default(),
-        activity: Activity::default(),
-        next_connection_id: AtomicU64::new(1),
-        stopping: AtomicBool::new(false),
-        shutdown,
-    });
+    let shared = Arc::new(Shared::new(instance.clone(), tls, shutdown));
     let host = ServerHost {
         stop: stop_wish,
         reopen_logs,
