@@ -6,7 +6,8 @@
 
 use super::ast::{Expr, Literal, UnaryOp};
 use super::lexer::{Lexer, Tok, end_of_nested, find, version_of};
-use super::parser::{Parser, in_names};
+use super::parser::Parser;
+use super::terminals::in_names;
 
 impl Parser<'_> {
     /// MySQL's name for an unaliased expression that starts at `start` and ends here.

@@ -10,7 +10,8 @@ use super::ast::{
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
-use super::parser::{Parser, is_ident};
+use super::parser::Parser;
+use super::terminals::is_ident;
 
 /// What is given instead of a value: ON EMPTY, ON ERROR.
 type Fallbacks = (Option<JsonFallback>, Option<JsonFallback>);

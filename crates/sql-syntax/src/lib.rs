@@ -6,10 +6,10 @@
 //! the [`Watch`] on long texts.
 //!
 //! Flow: `client_text` (what is not sent in UTF-8) → `lexer` (with `keyword` and `literal`) → `parser` (token helpers)
-//! → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`, `ddl`, `index`, `table_option`, `column`,
-//! `partition`, `alter`, `tablespace`, `account`, `admin`, `program` (stored programs), `trigger`, `event`,
-//! `replication`, `show`, `xa`, `handler` → `expr`, `operand`, `call`, `json`, `window`; `hint` reads optimizer hints,
-//! `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
+//! and `terminals` (names, texts, numbers) → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`,
+//! `ddl`, `index`, `table_option`, `column`, `partition`, `alter`, `tablespace`, `account`, `admin`, `program` (stored
+//! programs), `trigger`, `event`, `replication`, `show`, `xa`, `handler` → `expr`, `operand`, `call`, `json`, `window`;
+//! `hint` reads optimizer hints, `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -47,6 +47,7 @@ mod statement;
 mod table_option;
 mod table_ref;
 mod tablespace;
+mod terminals;
 #[cfg(test)]
 mod tests;
 mod trigger;

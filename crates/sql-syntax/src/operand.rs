@@ -12,7 +12,8 @@ use super::expr::{call1, call2};
 use super::keyword::Kw;
 use super::lexer::{Tok, Token};
 use super::literal;
-use super::parser::{Parser, is_ident};
+use super::parser::Parser;
+use super::terminals::is_ident;
 
 impl Parser<'_> {
     // Literals.

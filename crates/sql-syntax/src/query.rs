@@ -15,7 +15,8 @@ use super::deprecated::Deprecation;
 use super::expr::Level;
 use super::keyword::Kw;
 use super::lexer::Tok;
-use super::parser::{Parser, is_ident};
+use super::parser::Parser;
+use super::terminals::is_ident;
 
 impl Parser<'_> {
     /// Can a query without parentheses start here?
