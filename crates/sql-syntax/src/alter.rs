@@ -94,27 +94,9 @@ impl Parser<'_> {
                 self.advance();
                 self.alter_drop()?
             }
-            Kw::MODIFY => {
+            Kw::MODIFY | Kw::CHANGE => {
                 self.advance();
-                self.eat_kw(Kw::COLUMN);
-                self.if_exists()?;
-                let def = Box::new(self.column_def()?);
-                AlterAction::ModifyColumn {
-                    def,
-                    position: self.column_position()?,
-                }
-            }
-            Kw::CHANGE => {
-                self.advance();
-                self.eat_kw(Kw::COLUMN);
-                self.if_exists()?;
-                let old = self.ident()?;
-                let def = Box::new(self.column_def()?);
-                AlterAction::ChangeColumn {
-                    old,
-                    def,
-                    position: self.column_position()?,
-                }
+                self.alter_column(kw)?
             }
             Kw::RENAME => {
                 self.advance();
@@ -126,19 +108,7 @@ impl Parser<'_> {
             }
             Kw::CONVERT => {
                 self.advance();
-                self.expect_kw(Kw::TO)?;
-                if !self.eat_charset_words()? {
-                    return self.fail();
-                }
-                let charset = self.charset_or_default()?;
-                let collation = match self.eat_kw(Kw::COLLATE) {
-                    true => {
-                        self.eat_eq();
-                        Some(self.collation_name()?)
-                    }
-                    false => None,
-                };
-                AlterAction::ConvertCharset { charset, collation }
+                self.alter_convert()?
             }
             Kw::ORDER => {
                 self.advance();
@@ -152,10 +122,9 @@ impl Parser<'_> {
             Kw::ENABLE | Kw::DISABLE => {
                 self.advance();
                 self.expect_kw(Kw::KEYS)?;
-                if kw == Kw::ENABLE {
-                    AlterAction::EnableKeys
-                } else {
-                    AlterAction::DisableKeys
+                match kw {
+                    Kw::ENABLE => AlterAction::EnableKeys,
+                    _ => AlterAction::DisableKeys,
                 }
             }
             Kw::FORCE => {
@@ -174,6 +143,37 @@ impl Parser<'_> {
         };
         actions.push(action);
         Ok(())
+    }
+
+    /// MODIFY and CHANGE: a column that is written anew, behind its old name or with the name it has.
+    fn alter_column(&mut self, kw: Kw) -> SqlResult<AlterAction> {
+        self.eat_kw(Kw::COLUMN);
+        self.if_exists()?;
+        let old = match kw {
+            Kw::CHANGE => Some(self.ident()?),
+            _ => None,
+        };
+        let def = Box::new(self.column_def()?);
+        let position = self.column_position()?;
+        Ok(match old {
+            Some(old) => AlterAction::ChangeColumn { old, def, position },
+            None => AlterAction::ModifyColumn { def, position },
+        })
+    }
+
+    /// CONVERT TO CHARACTER SET.
+    fn alter_convert(&mut self) -> SqlResult<AlterAction> {
+        self.expect_kw(Kw::TO)?;
+        if !self.eat_charset_words()? {
+            return self.fail();
+        }
+        let charset = self.charset_or_default()?;
+        let mut collation = None;
+        if self.eat_kw(Kw::COLLATE) {
+            self.eat_eq();
+            collation = Some(self.collation_name()?);
+        }
+        Ok(AlterAction::ConvertCharset { charset, collation })
     }
 
     fn alter_add(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {

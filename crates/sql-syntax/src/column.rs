@@ -303,11 +303,8 @@ impl Parser<'_> {
             Kw::DEFAULT => {
                 self.advance();
                 let default = self.column_default()?;
-                if def
-                    .default
-                    .as_ref()
-                    .is_some_and(|d| contradict(d, &default))
-                {
+                let before = def.default.as_ref();
+                if before.is_some_and(|before| contradict(before, &default)) {
                     self.defer(errors::invalid_default(&def.name));
                 }
                 def.default = Some(default);

@@ -303,35 +303,19 @@ impl Parser<'_> {
         }
         self.advance();
         Ok(match word {
-            Kw::IN => {
-                let paren = self.operand_paren()?;
-                match paren {
-                    Paren::Query(query) => Expr::InSubquery {
-                        expr,
-                        query,
-                        negated,
-                    },
-                    Paren::List(list) => Expr::InList {
-                        expr,
-                        list,
-                        negated,
-                    },
-                }
-            }
-            Kw::LIKE => {
-                let pattern = Box::new(self.expr_at(Level::Concat)?);
-                let escape = if self.eat_kw(Kw::ESCAPE) {
-                    Some(Box::new(self.expr_at(Level::Concat)?))
-                } else {
-                    None
-                };
-                Expr::Like {
+            Kw::IN => match self.operand_paren()? {
+                Paren::Query(query) => Expr::InSubquery {
                     expr,
-                    pattern,
-                    escape,
+                    query,
                     negated,
-                }
-            }
+                },
+                Paren::List(list) => Expr::InList {
+                    expr,
+                    list,
+                    negated,
+                },
+            },
+            Kw::LIKE => self.like(expr, negated)?,
             Kw::REGEXP | Kw::RLIKE => {
                 let pattern = Box::new(self.expr_at(Level::BitOr)?);
                 Expr::Regexp {
@@ -358,17 +342,33 @@ impl Parser<'_> {
                 self.expect(Tok::RParen)?;
                 Expr::MemberOf { expr, array }
             }
-            _ => {
-                self.expect_kw(Kw::LIKE)?;
-                let right = self.expr_at(Level::BitOr)?;
-                let sound = |e| call1("soundex", e);
-                let (left, right) = (Box::new(sound(*expr)), Box::new(sound(right)));
-                Expr::Binary {
-                    op: BinaryOp::Eq,
-                    left,
-                    right,
-                }
-            }
+            _ => self.sounds_like(*expr)?,
+        })
+    }
+
+    fn like(&mut self, expr: Box<Expr>, negated: bool) -> SqlResult<Expr> {
+        let pattern = Box::new(self.expr_at(Level::Concat)?);
+        let mut escape = None;
+        if self.eat_kw(Kw::ESCAPE) {
+            escape = Some(Box::new(self.expr_at(Level::Concat)?));
+        }
+        Ok(Expr::Like {
+            expr,
+            pattern,
+            escape,
+            negated,
+        })
+    }
+
+    /// `a SOUNDS LIKE b` is SOUNDEX(a) = SOUNDEX(b).
+    fn sounds_like(&mut self, left: Expr) -> SqlResult<Expr> {
+        self.expect_kw(Kw::LIKE)?;
+        let right = self.expr_at(Level::BitOr)?;
+        let [left, right] = [left, right].map(|e| Box::new(call1("soundex", e)));
+        Ok(Expr::Binary {
+            op: BinaryOp::Eq,
+            left,
+            right,
         })
     }
 

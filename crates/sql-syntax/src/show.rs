@@ -102,28 +102,9 @@ impl Parser<'_> {
                     schema: self.schema_of()?,
                 });
             }
-            Kw::PROCEDURE | Kw::FUNCTION => {
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::PACKAGE => {
                 self.advance();
-                if self.eat_word("CODE") {
-                    self.routine_name()?;
-                    return Err(errors::no_routine_code());
-                }
-                self.expect_kw(Kw::STATUS)?;
-                return Ok(ShowWhat::RoutineStatus(kw.text()));
-            }
-            Kw::PACKAGE => {
-                self.advance();
-                let body = self.is(Tok::Word(Kw::OTHER))
-                    && self.bytes(self.cur).eq_ignore_ascii_case(b"BODY");
-                if body {
-                    self.advance();
-                }
-                self.expect_kw(Kw::STATUS)?;
-                return Ok(ShowWhat::RoutineStatus(if body {
-                    "PACKAGE BODY"
-                } else {
-                    "PACKAGE"
-                }));
+                return self.show_routine_status(kw);
             }
             Kw::COLLATION => ShowWhat::Collation,
             Kw::CHARSET | Kw::CHARACTER | Kw::CHAR => {
@@ -150,6 +131,21 @@ impl Parser<'_> {
         };
         self.advance();
         Ok(what)
+    }
+
+    /// SHOW … STATUS of stored routines of one kind.
+    fn show_routine_status(&mut self, kw: Kw) -> SqlResult<ShowWhat> {
+        let kind = match kw {
+            Kw::PACKAGE if self.eat_word("BODY") => "PACKAGE BODY",
+            Kw::PACKAGE => "PACKAGE",
+            _ if self.eat_word("CODE") => {
+                self.routine_name()?;
+                return Err(errors::no_routine_code());
+            }
+            _ => kw.text(),
+        };
+        self.expect_kw(Kw::STATUS)?;
+        Ok(ShowWhat::RoutineStatus(kind))
     }
 
     fn show_server(&mut self, kw: Kw) -> SqlResult<ShowWhat> {
@@ -222,28 +218,7 @@ impl Parser<'_> {
             }
             Kw::BINLOG | Kw::RELAYLOG => {
                 self.expect_kw(Kw::EVENTS)?;
-                let file = if self.eat_kw(Kw::IN) {
-                    Some(self.string()?)
-                } else {
-                    None
-                };
-                let position = if self.eat_kw(Kw::FROM) {
-                    Some(self.number()?)
-                } else {
-                    None
-                };
-                let limit = self.number_limit()?;
-                let channel = match kw {
-                    Kw::RELAYLOG => self.channel()?,
-                    _ => None,
-                };
-                Ok(ShowWhat::BinlogEvents {
-                    relay: kw == Kw::RELAYLOG,
-                    file,
-                    position,
-                    limit,
-                    channel,
-                })
+                self.show_binlog_events(kw == Kw::RELAYLOG)
             }
             Kw::REPLICA | Kw::SLAVE => {
                 if self.eat_kw(Kw::HOSTS) {
@@ -272,6 +247,29 @@ impl Parser<'_> {
             Kw::REPLICAS => Ok(ShowWhat::Replicas { old_names: false }),
             _ => Err(self.error_at(start)),
         }
+    }
+
+    /// `[IN file] [FROM position] [LIMIT …]`, for a relay log with the channel.
+    fn show_binlog_events(&mut self, relay: bool) -> SqlResult<ShowWhat> {
+        let (mut file, mut position) = (None, None);
+        if self.eat_kw(Kw::IN) {
+            file = Some(self.string()?);
+        }
+        if self.eat_kw(Kw::FROM) {
+            position = Some(self.number()?);
+        }
+        let limit = self.number_limit()?;
+        let channel = match relay {
+            true => self.channel()?,
+            false => None,
+        };
+        Ok(ShowWhat::BinlogEvents {
+            relay,
+            file,
+            position,
+            limit,
+            channel,
+        })
     }
 
     fn show_profile(&mut self) -> SqlResult<ShowWhat> {

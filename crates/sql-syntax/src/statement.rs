@@ -136,6 +136,22 @@ impl Parser<'_> {
                 self.expect_kw(Kw::PREPARE)?;
                 Ok(Statement::Deallocate(self.ident()?))
             }
+            Kw::HELP => {
+                self.advance();
+                let topic = self.ident_or_text()?;
+                Ok(Statement::Help(topic.as_bytes().to_vec()))
+            }
+            Kw::HANDLER => self.handler_statement(),
+            Kw::SIGNAL => self.signal(false),
+            Kw::RESIGNAL => self.signal(true),
+            Kw::GET => self.get_diagnostics(),
+            _ => self.server_statement(kw),
+        }
+    }
+
+    /// Statements about the server, its accounts and the upkeep of its tables.
+    fn server_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
+        match kw {
             Kw::KILL => self.kill(),
             Kw::FLUSH => self.flush(),
             Kw::ANALYZE | Kw::CHECK | Kw::CHECKSUM | Kw::OPTIMIZE | Kw::REPAIR => self.maintain(kw),
@@ -143,11 +159,6 @@ impl Parser<'_> {
             Kw::REVOKE => self.revoke(),
             Kw::RESET | Kw::CHANGE | Kw::STOP | Kw::PURGE | Kw::BINLOG => {
                 self.replication_statement(kw)
-            }
-            Kw::HELP => {
-                self.advance();
-                let topic = self.ident_or_text()?;
-                Ok(Statement::Help(topic.as_bytes().to_vec()))
             }
             Kw::SHUTDOWN => {
                 self.advance();
@@ -157,14 +168,10 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Statement::Restart)
             }
-            Kw::HANDLER => self.handler_statement(),
             Kw::CACHE => Ok(self.unsupported("CACHE INDEX")),
             Kw::INSTALL | Kw::UNINSTALL if self.peek_is(Kw::COMPONENT) => self.components(kw),
             Kw::INSTALL => Ok(self.unsupported("INSTALL PLUGIN")),
             Kw::UNINSTALL => Ok(self.unsupported("UNINSTALL PLUGIN")),
-            Kw::SIGNAL => self.signal(false),
-            Kw::RESIGNAL => self.signal(true),
-            Kw::GET => self.get_diagnostics(),
             Kw::CLONE => Ok(self.unsupported("CLONE")),
             Kw::IMPORT => Ok(self.unsupported("IMPORT TABLE")),
             Kw::BACKUP if self.peek_is(Kw::SERVER) => self.backup_server(),
@@ -417,69 +424,7 @@ impl Parser<'_> {
 
     fn drop_statement(&mut self) -> SqlResult<Statement> {
         self.expect_kw(Kw::DROP)?;
-        let kw = self.kw();
-        let name = match kw {
-            Kw::TABLE | Kw::TABLES => {
-                self.advance();
-                return Ok(Statement::DropTable(self.drop_tables(false)?));
-            }
-            Kw::TEMPORARY => {
-                self.advance();
-                self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
-                return Ok(Statement::DropTable(self.drop_tables(true)?));
-            }
-            Kw::VIEW => {
-                self.advance();
-                return Ok(Statement::DropView(self.drop_tables(false)?));
-            }
-            Kw::DATABASE | Kw::SCHEMA => {
-                self.advance();
-                let if_exists = self.if_exists()?;
-                return Ok(Statement::DropDatabase {
-                    if_exists,
-                    name: self.schema_name()?,
-                });
-            }
-            Kw::INDEX => {
-                self.advance();
-                return self.drop_index();
-            }
-            Kw::USER => {
-                self.advance();
-                let if_exists = self.if_exists()?;
-                return Ok(Statement::DropUser {
-                    if_exists,
-                    users: self.list(Self::account)?,
-                });
-            }
-            Kw::ROLE => {
-                self.advance();
-                let if_exists = self.if_exists()?;
-                return Ok(Statement::DropRole {
-                    if_exists,
-                    roles: self.list(Self::account)?,
-                });
-            }
-            Kw::PREPARE => {
-                self.advance();
-                return Ok(Statement::Deallocate(self.ident()?));
-            }
-            Kw::TRIGGER | Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT => {
-                let kind = kw.text();
-                self.advance();
-                let if_exists = self.if_exists()?;
-                return Ok(Statement::DropProgram(DropProgram {
-                    kind,
-                    if_exists,
-                    name: self.object_name()?,
-                }));
-            }
-            Kw::SERVER => {
-                self.advance();
-                let if_exists = self.if_exists()?;
-                let name = self.ident_or_text()?;
-                return Ok(Statement::DropServer { if_exists, name });
-            }
+        let absent = match self.kw() {
             Kw::TABLESPACE => return self.drop_tablespace(),
             Kw::UNDO => "DROP UNDO TABLESPACE",
             Kw::LOGFILE => "DROP LOGFILE GROUP",
@@ -487,9 +432,76 @@ impl Parser<'_> {
             Kw::SPATIAL => "DROP SPATIAL REFERENCE SYSTEM",
             Kw::SEQUENCE => "DROP SEQUENCE",
             Kw::PACKAGE => "DROP PACKAGE",
-            _ => return self.fail(),
+            kw => return self.drop_object(kw),
         };
-        Ok(self.unsupported(name))
+        Ok(self.unsupported(absent))
+    }
+
+    fn drop_object(&mut self, kw: Kw) -> SqlResult<Statement> {
+        match kw {
+            Kw::TABLE | Kw::TABLES => {
+                self.advance();
+                Ok(Statement::DropTable(self.drop_tables(false)?))
+            }
+            Kw::TEMPORARY => {
+                self.advance();
+                self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
+                Ok(Statement::DropTable(self.drop_tables(true)?))
+            }
+            Kw::VIEW => {
+                self.advance();
+                Ok(Statement::DropView(self.drop_tables(false)?))
+            }
+            Kw::DATABASE | Kw::SCHEMA => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                Ok(Statement::DropDatabase {
+                    if_exists,
+                    name: self.schema_name()?,
+                })
+            }
+            Kw::INDEX => {
+                self.advance();
+                self.drop_index()
+            }
+            Kw::USER => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                Ok(Statement::DropUser {
+                    if_exists,
+                    users: self.list(Self::account)?,
+                })
+            }
+            Kw::ROLE => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                Ok(Statement::DropRole {
+                    if_exists,
+                    roles: self.list(Self::account)?,
+                })
+            }
+            Kw::PREPARE => {
+                self.advance();
+                Ok(Statement::Deallocate(self.ident()?))
+            }
+            Kw::TRIGGER | Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT => {
+                let kind = kw.text();
+                self.advance();
+                let if_exists = self.if_exists()?;
+                Ok(Statement::DropProgram(DropProgram {
+                    kind,
+                    if_exists,
+                    name: self.object_name()?,
+                }))
+            }
+            Kw::SERVER => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                let name = self.ident_or_text()?;
+                Ok(Statement::DropServer { if_exists, name })
+            }
+            _ => self.fail(),
+        }
     }
 
     fn rename(&mut self) -> SqlResult<Statement> {

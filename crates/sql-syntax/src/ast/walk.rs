@@ -3,7 +3,9 @@
 //! Neighbours: `expr` has the nodes; views are brought into their canonical form with this.
 //! **Invariant**: every expression, column and query directly below a node is named once, in source order.
 
-use super::{Call, ColumnRef, Expr, FrameBound, JsonFallback, OrderItem, Over, Query, WindowSpec};
+use super::{
+    Call, ColumnRef, Expr, FrameBound, JsonFallback, JsonValue, OrderItem, Over, Query, WindowSpec,
+};
 
 /// Something directly below an expression.
 pub enum PartMut<'e> {
@@ -83,14 +85,7 @@ impl Expr {
                 parts.extend(columns.iter_mut().map(PartMut::Column));
                 parts.push(PartMut::Expr(against));
             }
-            Self::JsonValue(value) => {
-                parts.push(PartMut::Expr(&mut value.doc));
-                for fallback in [&mut value.on_empty, &mut value.on_error] {
-                    if let Some(JsonFallback::Default(e)) = fallback {
-                        parts.push(PartMut::Expr(e));
-                    }
-                }
-            }
+            Self::JsonValue(value) => json_value_parts(&mut parts, value),
         }
         parts
     }
@@ -98,6 +93,15 @@ impl Expr {
 
 fn exprs<'e>(parts: &mut Vec<PartMut<'e>>, all: &'e mut [Expr]) {
     parts.extend(all.iter_mut().map(PartMut::Expr));
+}
+
+fn json_value_parts<'e>(parts: &mut Vec<PartMut<'e>>, value: &'e mut JsonValue) {
+    parts.push(PartMut::Expr(&mut value.doc));
+    for fallback in [&mut value.on_empty, &mut value.on_error] {
+        if let Some(JsonFallback::Default(e)) = fallback {
+            parts.push(PartMut::Expr(e));
+        }
+    }
 }
 
 fn call_parts<'e>(parts: &mut Vec<PartMut<'e>>, call: &'e mut Call) {
