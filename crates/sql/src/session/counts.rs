@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_sql_syntax::ast::{
-    HandlerStatement, InsertSource, MaintainKind, Replication, RoutineKind, ShowWhat, Statement,
-    Statement as S, TableRef, Xa,
+    HandlerStatement, InsertSource, Maintain, MaintainKind, Replication, RoutineKind, ShowWhat,
+    Statement, Statement as S, TableRef, Xa,
 };
 
 macro_rules! counters {
@@ -228,17 +228,6 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Delete(d) if d.targets.is_empty() => C::ComDelete,
         S::Delete(_) => C::ComDeleteMulti,
         S::Do(_) => C::ComDo,
-        S::CreateDatabase { .. } => C::ComCreateDb,
-        S::AlterDatabase { .. } => C::ComAlterDb,
-        S::DropDatabase { .. } => C::ComDropDb,
-        S::CreateTable(_) => C::ComCreateTable,
-        S::AlterTable(_) => C::ComAlterTable,
-        S::DropTable(_) => C::ComDropTable,
-        S::Truncate { .. } => C::ComTruncate,
-        S::RenameTable(_) => C::ComRenameTable,
-        S::CreateIndex(_) => C::ComCreateIndex,
-        S::DropIndex(_) => C::ComDropIndex,
-        S::Tablespace(_) => C::ComAlterTablespace,
         S::Begin(_) => C::ComBegin,
         S::Commit(_) => C::ComCommit,
         S::Rollback(_) => C::ComRollback,
@@ -257,60 +246,16 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::Explain(_) => C::ComExplainOther,
         S::Kill(_) => C::ComKill,
         S::Flush { .. } => C::ComFlush,
-        S::Maintain(m) if m.partitions.is_some() => C::ComAlterTable,
-        S::Maintain(m) => match m.kind {
-            MaintainKind::Analyze => C::ComAnalyze,
-            MaintainKind::Check => C::ComCheck,
-            MaintainKind::Checksum => C::ComChecksum,
-            MaintainKind::Optimize => C::ComOptimize,
-            MaintainKind::Repair => C::ComRepair,
-        },
-        S::CreateUser(_) => C::ComCreateUser,
-        S::AlterUser(_) => C::ComAlterUser,
-        S::DropUser { .. } => C::ComDropUser,
-        S::RenameUser(_) => C::ComRenameUser,
-        S::CreateRole { .. } => C::ComCreateRole,
-        S::DropRole { .. } => C::ComDropRole,
-        S::SetRole(_) => C::ComSetRole,
-        S::CreateView(_) => C::ComCreateView,
-        S::CreateRoutine(create) => match create.kind {
-            RoutineKind::Procedure => C::ComCreateProcedure,
-            RoutineKind::Function => C::ComCreateFunction,
-        },
-        S::AlterRoutine(alter) => match alter.kind {
-            RoutineKind::Procedure => C::ComAlterProcedure,
-            RoutineKind::Function => C::ComAlterFunction,
-        },
-        S::DropProgram(drop) if drop.kind == "PROCEDURE" => C::ComDropProcedure,
-        S::DropProgram(drop) if drop.kind == "FUNCTION" => C::ComDropFunction,
+        S::Maintain(maintain) => command_of_maintenance(maintain),
         S::Call { .. } => C::ComCallProcedure,
         S::Signal(signal) if signal.resignal => C::ComResignal,
         S::Signal(_) => C::ComSignal,
         S::GetDiagnostics(_) => C::ComGetDiagnostics,
-        S::CreateTrigger(_) => C::ComCreateTrigger,
-        S::CreateEvent(_) => C::ComCreateEvent,
-        S::AlterEvent(_) => C::ComAlterEvent,
-        S::DropProgram(drop) if drop.kind == "EVENT" => C::ComDropEvent,
-        S::DropProgram(drop) if drop.kind == "TRIGGER" => C::ComDropTrigger,
-        S::DropView(_) => C::ComDropView,
         S::LoadData(_) => C::ComLoad,
         S::Shutdown => C::ComShutdown,
         S::Help(_) => C::ComHelp,
         S::AlterInstance(_) => C::ComAlterInstance,
-        S::Grant(_) => C::ComGrant,
-        S::Revoke(..) => C::ComRevoke,
-        S::Replication(statement) => match &**statement {
-            Replication::ChangeSource { .. } => C::ComChangeReplicationSource,
-            Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
-            Replication::Start(_) => C::ComReplicaStart,
-            Replication::Stop(_) => C::ComReplicaStop,
-            Replication::Group { start: true } => C::ComGroupReplicationStart,
-            Replication::Group { start: false } => C::ComGroupReplicationStop,
-            Replication::ResetReplica { .. }
-            | Replication::ResetBinlog { .. }
-            | Replication::ResetSeveral(_) => C::ComReset,
-            _ => C::EskerComOther,
-        },
+        S::Replication(statement) => command_of_replication(statement),
         S::Handler(handler) => match **handler {
             HandlerStatement::Open { .. } => C::ComHaOpen,
             HandlerStatement::Read(_) => C::ComHaRead,
@@ -324,6 +269,87 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
             Xa::Rollback(_) => C::ComXaRollback,
             Xa::Recover { .. } => C::ComXaRecover,
         },
+        other => command_of_definition(other),
+    }
+}
+
+/// The same for what makes, changes and drops databases, tables and programs.
+fn command_of_definition(statement: &Statement) -> Counter {
+    use Counter as C;
+    match statement {
+        S::CreateDatabase { .. } => C::ComCreateDb,
+        S::AlterDatabase { .. } => C::ComAlterDb,
+        S::DropDatabase { .. } => C::ComDropDb,
+        S::CreateTable(_) => C::ComCreateTable,
+        S::AlterTable(_) => C::ComAlterTable,
+        S::DropTable(_) => C::ComDropTable,
+        S::Truncate { .. } => C::ComTruncate,
+        S::RenameTable(_) => C::ComRenameTable,
+        S::CreateIndex(_) => C::ComCreateIndex,
+        S::DropIndex(_) => C::ComDropIndex,
+        S::Tablespace(_) => C::ComAlterTablespace,
+        S::CreateView(_) => C::ComCreateView,
+        S::CreateRoutine(create) => match create.kind {
+            RoutineKind::Procedure => C::ComCreateProcedure,
+            RoutineKind::Function => C::ComCreateFunction,
+        },
+        S::AlterRoutine(alter) => match alter.kind {
+            RoutineKind::Procedure => C::ComAlterProcedure,
+            RoutineKind::Function => C::ComAlterFunction,
+        },
+        S::DropProgram(drop) if drop.kind == "PROCEDURE" => C::ComDropProcedure,
+        S::DropProgram(drop) if drop.kind == "FUNCTION" => C::ComDropFunction,
+        S::CreateTrigger(_) => C::ComCreateTrigger,
+        S::CreateEvent(_) => C::ComCreateEvent,
+        S::AlterEvent(_) => C::ComAlterEvent,
+        S::DropProgram(drop) if drop.kind == "EVENT" => C::ComDropEvent,
+        S::DropProgram(drop) if drop.kind == "TRIGGER" => C::ComDropTrigger,
+        S::DropView(_) => C::ComDropView,
+        other => command_of_accounts(other),
+    }
+}
+
+/// The same for users, roles and privileges.
+fn command_of_accounts(statement: &Statement) -> Counter {
+    use Counter as C;
+    match statement {
+        S::CreateUser(_) => C::ComCreateUser,
+        S::AlterUser(_) => C::ComAlterUser,
+        S::DropUser { .. } => C::ComDropUser,
+        S::RenameUser(_) => C::ComRenameUser,
+        S::CreateRole { .. } => C::ComCreateRole,
+        S::DropRole { .. } => C::ComDropRole,
+        S::SetRole(_) => C::ComSetRole,
+        S::Grant(_) => C::ComGrant,
+        S::Revoke(..) => C::ComRevoke,
+        _ => C::EskerComOther,
+    }
+}
+
+fn command_of_maintenance(maintain: &Maintain) -> Counter {
+    use Counter as C;
+    match maintain.kind {
+        _ if maintain.partitions.is_some() => C::ComAlterTable,
+        MaintainKind::Analyze => C::ComAnalyze,
+        MaintainKind::Check => C::ComCheck,
+        MaintainKind::Checksum => C::ComChecksum,
+        MaintainKind::Optimize => C::ComOptimize,
+        MaintainKind::Repair => C::ComRepair,
+    }
+}
+
+fn command_of_replication(statement: &Replication) -> Counter {
+    use Counter as C;
+    match statement {
+        Replication::ChangeSource { .. } => C::ComChangeReplicationSource,
+        Replication::ChangeFilter { .. } => C::ComChangeReplFilter,
+        Replication::Start(_) => C::ComReplicaStart,
+        Replication::Stop(_) => C::ComReplicaStop,
+        Replication::Group { start: true } => C::ComGroupReplicationStart,
+        Replication::Group { start: false } => C::ComGroupReplicationStop,
+        Replication::ResetReplica { .. }
+        | Replication::ResetBinlog { .. }
+        | Replication::ResetSeveral(_) => C::ComReset,
         _ => C::EskerComOther,
     }
 }
