@@ -152,41 +152,15 @@ impl<'a> Printer<'a> {
             Expr::Xor(a, b) => return self.joined(&[a, b], "xor"),
             Expr::Not(e) if matches!(**e, Expr::Exists(_)) => return self.around("(not ", e, ")"),
             Expr::Not(e) => return self.around("(not(", e, "))"),
-            Expr::Is {
-                expr,
-                negated,
-                test,
-            } => return self.is(expr, *negated, *test),
-            Expr::Like {
-                expr,
-                pattern,
-                escape,
-                negated,
-            } => {
-                let word = if *negated { "not like" } else { "like" };
-                return self.like(expr, pattern, escape.as_deref(), word);
-            }
-            Expr::Regexp {
-                expr,
-                pattern,
-                negated,
-            } => {
-                let word = if *negated { "not regexp" } else { "regexp" };
-                return self.joined(&[expr, pattern], word);
-            }
-            Expr::Between {
-                expr,
-                low,
-                high,
-                negated,
-            } => {
-                return self.between(expr, low, high, *negated);
-            }
-            Expr::InList {
-                expr,
-                list,
-                negated,
-            } => return self.in_list(expr, list, *negated),
+            Expr::Is { .. }
+            | Expr::Like { .. }
+            | Expr::Regexp { .. }
+            | Expr::Between { .. }
+            | Expr::InList { .. }
+            | Expr::InSubquery { .. }
+            | Expr::Exists(_)
+            | Expr::Quantified { .. }
+            | Expr::MemberOf { .. } => return self.predicate(expr),
             Expr::Case {
                 operand,
                 whens,
@@ -214,6 +188,55 @@ impl<'a> Printer<'a> {
             Expr::Param(_) | Expr::UserVar(_) | Expr::Assign { .. } | Expr::SysVar(_) => {
                 return Err(refused("a variable"));
             }
+            Expr::Subquery(query) => self.subquery(query)?,
+            Expr::Default(None) | Expr::Values(_) => return Err(refused("DEFAULT or VALUES")),
+            Expr::Match {
+                columns,
+                against,
+                mode,
+            } => return self.matched(columns, against, *mode),
+            Expr::JsonArrow { .. } => return Err(refused("an arrow")),
+            Expr::JsonValue(value) => return self.json_value(value),
+        }
+        Ok(())
+    }
+
+    /// What tests a value by words of its own.
+    fn predicate(&mut self, expr: &Expr) -> SqlResult<()> {
+        match expr {
+            Expr::Is {
+                expr,
+                negated,
+                test,
+            } => self.is(expr, *negated, *test),
+            Expr::Like {
+                expr,
+                pattern,
+                escape,
+                negated,
+            } => {
+                let word = if *negated { "not like" } else { "like" };
+                self.like(expr, pattern, escape.as_deref(), word)
+            }
+            Expr::Regexp {
+                expr,
+                pattern,
+                negated,
+            } => {
+                let word = if *negated { "not regexp" } else { "regexp" };
+                self.joined(&[expr, pattern], word)
+            }
+            Expr::Between {
+                expr,
+                low,
+                high,
+                negated,
+            } => self.between(expr, low, high, *negated),
+            Expr::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(expr, list, *negated),
             Expr::InSubquery {
                 expr,
                 query,
@@ -221,11 +244,11 @@ impl<'a> Printer<'a> {
             } => {
                 let word = if *negated { " not in " } else { " in " };
                 self.around("", expr, word)?;
-                self.subquery(query)?;
+                self.subquery(query)
             }
             Expr::Exists(query) => {
                 self.push("exists");
-                self.subquery(query)?;
+                self.subquery(query)
             }
             Expr::Quantified {
                 op,
@@ -235,23 +258,14 @@ impl<'a> Printer<'a> {
             } => {
                 let word = if *all { "all" } else { "any" };
                 self.around("", expr, &format!(" {} {word} ", op.text()))?;
-                self.subquery(query)?;
+                self.subquery(query)
             }
-            Expr::Subquery(query) => self.subquery(query)?,
-            Expr::Default(None) | Expr::Values(_) => return Err(refused("DEFAULT or VALUES")),
-            Expr::Match {
-                columns,
-                against,
-                mode,
-            } => return self.matched(columns, against, *mode),
-            Expr::JsonArrow { .. } => return Err(refused("an arrow")),
             Expr::MemberOf { expr, array } => {
                 self.expr(expr)?;
-                self.around(" member of (", array, ")")?;
+                self.around(" member of (", array, ")")
             }
-            Expr::JsonValue(value) => return self.json_value(value),
+            other => unreachable!("{other:?} is none of them"),
         }
-        Ok(())
     }
 
     fn around(&mut self, before: &str, expr: &Expr, after: &str) -> SqlResult<()> {
