@@ -47,6 +47,17 @@ impl Session {
             self.truncate_system_table(spec)?;
             return Ok(ok(seq));
         }
+        self.run_allowed(statement, params, prepared, mode)
+    }
+
+    /// Runs a statement that nothing forbids.
+    fn run_allowed(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        prepared: bool,
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
         match statement {
             Statement::Empty => Ok(ok(0)),
             Statement::ResetPersist { if_exists, name } => {
@@ -62,43 +73,16 @@ impl Session {
             | Statement::ReleaseSavepoint(_)
             | Statement::SetTransaction(_) => self.run_transaction_statement(statement, mode),
             Statement::Set(items) => self.run_set(items, params, mode),
+            Statement::Use(name) if name.text.is_empty() => Err(errors::no_database().into()),
             Statement::Use(name) => {
-                if name.text.is_empty() {
-                    return Err(errors::no_database().into());
-                }
                 self.use_database(&name.text)?;
                 Ok(ok(0))
             }
-            Statement::Do(list) => {
-                if mode == Mode::Inline {
-                    return Ok(Done::NeedThread);
-                }
-                self.use_transaction();
-                // As in SELECT there may be aggregates and windows.
-                for item in list {
-                    let item = Query::of_item(item.clone());
-                    self.evaluate(&Expr::Subquery(Box::new(item)), params)?;
-                }
-                self.forget_kill();
-                Ok(ok(self.end_statement(true)?))
-            }
-            Statement::Show(show)
-                if mode == Mode::Inline
-                    && (matches!(show.filter, Some(ShowFilter::Where(_)))
-                        || waits_for_binlog(show)) =>
-            {
-                Ok(Done::NeedThread)
-            }
-            Statement::Show(show) => {
-                let table = show::run(self, show)?;
-                let source = RowSource::Table(table.columns, table.rows.into_iter());
-                Ok(Done::Rows(Box::new(source)))
-            }
-            Statement::Help(_) => {
-                let table = show::no_help();
-                let source = RowSource::Table(table.columns, table.rows.into_iter());
-                Ok(Done::Rows(Box::new(source)))
-            }
+            Statement::Do(_) if mode == Mode::Inline => Ok(Done::NeedThread),
+            Statement::Do(list) => self.run_do(list, params),
+            Statement::Show(show) if mode == Mode::Inline && may_wait(show) => Ok(Done::NeedThread),
+            Statement::Show(show) => Ok(rows_of(show::run(self, show)?)),
+            Statement::Help(_) => Ok(rows_of(show::no_help())),
             Statement::Explain(explain) => self.explain(explain, params, mode),
             Statement::Prepare { name, source } => {
                 self.prepare_named(&name.text, source)?;
@@ -128,6 +112,17 @@ impl Session {
                 session.run_thread_statement(other, params, mode)
             }),
         }
+    }
+
+    /// DO: expressions, in which as in SELECT there may be aggregates and windows.
+    fn run_do(&mut self, list: &[Expr], params: &[Value]) -> Result<Done, ExecError> {
+        self.use_transaction();
+        for item in list {
+            let item = Query::of_item(item.clone());
+            self.evaluate(&Expr::Subquery(Box::new(item)), params)?;
+        }
+        self.forget_kill();
+        Ok(ok(self.end_statement(true)?))
     }
 
     /// Statements that begin, end or divide a transaction.
@@ -311,6 +306,17 @@ fn administers(statement: &Statement) -> bool {
         | Statement::DropServer { .. } => true,
         _ => false,
     }
+}
+
+/// The answer that is a table.
+fn rows_of(table: show::Table) -> Done {
+    let source = RowSource::Table(table.columns, table.rows.into_iter());
+    Done::Rows(Box::new(source))
+}
+
+/// May the answer take a while: does it evaluate a condition, or wait for what a commit leaves in the binary log?
+fn may_wait(show: &Show) -> bool {
+    matches!(show.filter, Some(ShowFilter::Where(_))) || waits_for_binlog(show)
 }
 
 /// Does the answer show what a commit has left in the binary log?
