@@ -37,6 +37,44 @@ pub struct TraceVars {
     pub max_bytes: u64,
 }
 
+impl LogVars {
+    fn derive(v: &SessionValues) -> Self {
+        Self {
+            on: v.named("sql_log_bin").is_on(),
+            image: match v.named("binlog_row_image").as_text() {
+                "MINIMAL" => RowImage::Minimal,
+                "NOBLOB" => RowImage::NoBlob,
+                _ => RowImage::Full,
+            },
+            edits_documents: !v.named("binlog_row_value_options").as_text().is_empty(),
+            statements: v.named("binlog_rows_query_log_events").is_on(),
+            compressed: v.named("binlog_transaction_compression").is_on().then(|| {
+                v.named("binlog_transaction_compression_level_zstd")
+                    .as_u64() as u8
+            }),
+            origin: origin_of(v),
+            flags: RowFlags {
+                no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
+                relaxed_unique_checks: !v.named("unique_checks").is_on(),
+                // What foreign keys change here is not logged: a consumer does it again.
+                sql_foreign_keys: false,
+            },
+            server_collation: Collation::by_name(v.named("collation_server").as_text()),
+            utf8mb4_collation: Collation::by_name(
+                v.named("default_collation_for_utf8mb4").as_text(),
+            )
+            .unwrap_or(Collation::UTF8MB4_0900_AI_CI),
+            explicit_defaults: v.named("explicit_defaults_for_timestamp").is_on(),
+            names_zone: v.named("time_zone").as_text() != SYSTEM_ZONE,
+            gtids_told: match v.named("session_track_gtids").as_text() {
+                "OWN_GTID" => GtidsTold::Own,
+                "ALL_GTIDS" => GtidsTold::All,
+                _ => GtidsTold::None,
+            },
+        }
+    }
+}
+
 impl TraceVars {
     fn derive(v: &SessionValues) -> Self {
         let has = |name, flag: &str| v.named(name).as_text().split(',').any(|f| f == flag);
@@ -170,6 +208,23 @@ fn origin_of(v: &SessionValues) -> Option<(u64, u32)> {
     (micros != NO_COMMIT_TIMESTAMP).then_some((micros, version as u32))
 }
 
+fn isolation_of(v: &SessionValues) -> Level {
+    match v.named("transaction_isolation").as_text() {
+        "READ-UNCOMMITTED" => Level::ReadUncommitted,
+        "READ-COMMITTED" => Level::ReadCommitted,
+        "SERIALIZABLE" => Level::Serializable,
+        _ => Level::RepeatableRead,
+    }
+}
+
+/// How long a statement may take that is not slow, microseconds.
+fn slow_after(v: &SessionValues) -> i64 {
+    match v.named("long_query_time") {
+        super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
+        _ => i64::MAX,
+    }
+}
+
 /// Parses a time_zone value.
 ///
 /// # Errors
@@ -261,7 +316,6 @@ impl SessionVars {
     pub fn derive(v: &SessionValues) -> SqlResult<Self> {
         let number = |name| v.named(name).as_u64();
         let seconds = |name| Duration::from_secs(number(name));
-        let isolation = v.named("transaction_isolation").as_text().to_owned();
         let brought = OfProgram::derive(v);
         let fixed_now = match v.named("timestamp") {
             super::VarValue::Double(d) if *d > 0.0 => Some((*d * 1e6).round() as i64),
@@ -271,12 +325,7 @@ impl SessionVars {
         Ok(Self {
             sql_mode: brought.sql_mode,
             autocommit: v.named("autocommit").is_on(),
-            isolation: match isolation.as_str() {
-                "READ-UNCOMMITTED" => Level::ReadUncommitted,
-                "READ-COMMITTED" => Level::ReadCommitted,
-                "SERIALIZABLE" => Level::Serializable,
-                _ => Level::RepeatableRead,
-            },
+            isolation: isolation_of(v),
             read_only: v.named("transaction_read_only").is_on(),
             chain: v.named("completion_type").as_text() == "CHAIN",
             release: v.named("completion_type").as_text() == "RELEASE",
@@ -321,49 +370,14 @@ impl SessionVars {
                 .is_on(),
             foreign_key_checks: v.named("foreign_key_checks").is_on(),
             safe_updates: v.named("sql_safe_updates").is_on(),
-            slow_after_micros: match v.named("long_query_time") {
-                super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
-                _ => i64::MAX,
-            },
+            slow_after_micros: slow_after(v),
             slow_from_rows: number("min_examined_row_limit"),
             profiles: match v.named("profiling").is_on() {
                 true => number("profiling_history_size") as usize,
                 false => 0,
             },
             trace: TraceVars::derive(v),
-            log: LogVars {
-                on: v.named("sql_log_bin").is_on(),
-                image: match v.named("binlog_row_image").as_text() {
-                    "MINIMAL" => RowImage::Minimal,
-                    "NOBLOB" => RowImage::NoBlob,
-                    _ => RowImage::Full,
-                },
-                edits_documents: !v.named("binlog_row_value_options").as_text().is_empty(),
-                statements: v.named("binlog_rows_query_log_events").is_on(),
-                compressed: v.named("binlog_transaction_compression").is_on().then(|| {
-                    v.named("binlog_transaction_compression_level_zstd")
-                        .as_u64() as u8
-                }),
-                origin: origin_of(v),
-                flags: RowFlags {
-                    no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
-                    relaxed_unique_checks: !v.named("unique_checks").is_on(),
-                    // What foreign keys change here is not logged: a consumer does it again.
-                    sql_foreign_keys: false,
-                },
-                server_collation: Collation::by_name(v.named("collation_server").as_text()),
-                utf8mb4_collation: Collation::by_name(
-                    v.named("default_collation_for_utf8mb4").as_text(),
-                )
-                .unwrap_or(Collation::UTF8MB4_0900_AI_CI),
-                explicit_defaults: v.named("explicit_defaults_for_timestamp").is_on(),
-                names_zone: v.named("time_zone").as_text() != SYSTEM_ZONE,
-                gtids_told: match v.named("session_track_gtids").as_text() {
-                    "OWN_GTID" => GtidsTold::Own,
-                    "ALL_GTIDS" => GtidsTold::All,
-                    _ => GtidsTold::None,
-                },
-            },
+            log: LogVars::derive(v),
             fixed_now,
         })
     }
