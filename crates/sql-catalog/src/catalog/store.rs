@@ -570,6 +570,27 @@ fn read_layout(r: &mut Reader<'_>) -> SqlResult<LayoutVersion> {
     Ok(LayoutVersion { fields })
 }
 
+fn read_check(r: &mut Reader<'_>) -> SqlResult<CheckDef> {
+    Ok(CheckDef {
+        name: r.text()?.into(),
+        text: r.text()?.into(),
+        enforced: r.flag()?,
+        column: r.option(Reader::int32)?,
+    })
+}
+
+/// Has the table a clustered key, and its rows all columns in their newest layout?
+fn is_sound(columns: &[ColumnDef], indexes: &[IndexDef], layouts: &[LayoutVersion]) -> bool {
+    let Some(newest) = layouts
+        .last()
+        .filter(|_| layouts.len() <= MAX_LAYOUT_VERSIONS)
+    else {
+        return false;
+    };
+    let has_field = |column: &ColumnDef| newest.fields.iter().any(|f| f.0 == column.id);
+    indexes.first().is_some_and(|i| i.primary) && columns.iter().all(has_field)
+}
+
 pub(super) fn read_table(
     id: TableId,
     bytes: &[u8],
@@ -593,28 +614,13 @@ pub(super) fn read_table(
     let columns = r.list(read_column)?;
     let indexes = r.list(|r| read_index(r, &columns, trees))?;
     let layouts = r.list(read_layout)?;
-    let checks = r.list(|r| {
-        Ok(CheckDef {
-            name: r.text()?.into(),
-            text: r.text()?.into(),
-            enforced: r.flag()?,
-            column: r.option(Reader::int32)?,
-        })
-    })?;
+    let checks = r.list(read_check)?;
     let extensions = match format {
         PLAIN_TABLE_FORMAT => Extensions::default(),
         _ => read_extensions(&mut r)?,
     };
     r.end()?;
-    let sound = indexes.first().is_some_and(|i| i.primary)
-        && (1..=MAX_LAYOUT_VERSIONS).contains(&layouts.len())
-        && columns.iter().all(|c| {
-            layouts[layouts.len() - 1]
-                .fields
-                .iter()
-                .any(|f| f.0 == c.id)
-        });
-    if !sound {
+    if !is_sound(&columns, &indexes, &layouts) {
         return Err(damaged("catalog row: table"));
     }
     let counter = engine.counter(indexes[0].id);
