@@ -148,12 +148,7 @@ impl Starting {
         if globals.named("report_port").as_u64() == 0 {
             globals.tell("report_port", globals.named("port"));
         }
-        let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
-        globals.tell(
-            "tmpdir",
-            VarValue::Text(folder.display().to_string().into()),
-        );
-        let temp = TempSpace::open(config.env.fs.clone(), &folder, engine.memory())?;
+        let temp = open_temp_space(&config, &globals, &engine)?;
         let version = globals.named("version").as_text().to_owned();
         let started_micros = config.env.clock.wall_micros();
         let rules = RulesAtStart::read(&lists)?;
@@ -196,12 +191,7 @@ impl Starting {
         instance.prepare_server_uuid()?;
         instance.start_binlog(DatabaseFilter::of(&lists))?;
         let instance = Arc::new(instance);
-        let weak = Arc::downgrade(&instance);
-        instance.engine.observe_deadlocks(Box::new(move |deadlock| {
-            if let Some(instance) = weak.upgrade() {
-                instance.note_deadlock(deadlock);
-            }
-        }));
+        keep_deadlocks(&instance);
         if mending {
             let ahead = instance.engine.trees_ahead();
             datadir::mend(&instance, ahead, &replaced)?;
@@ -210,6 +200,28 @@ impl Starting {
         instance.empty_memory_tables();
         Ok(instance)
     }
+}
+
+/// Opens the folder for temporary files, which `tmpdir` tells from then on.
+fn open_temp_space(
+    config: &InstanceConfig,
+    globals: &Globals,
+    engine: &Engine,
+) -> SqlResult<Arc<TempSpace>> {
+    let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
+    let text = folder.display().to_string();
+    globals.tell("tmpdir", VarValue::Text(text.into()));
+    TempSpace::open(config.env.fs.clone(), &folder, engine.memory())
+}
+
+/// Lets the instance keep what is known of each deadlock.
+fn keep_deadlocks(instance: &Arc<Instance>) {
+    let weak = Arc::downgrade(instance);
+    instance.engine.observe_deadlocks(Box::new(move |deadlock| {
+        if let Some(instance) = weak.upgrade() {
+            instance.note_deadlock(deadlock);
+        }
+    }));
 }
 
 /// The accounts of the data directory, or the first one of a new directory.
