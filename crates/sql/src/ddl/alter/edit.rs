@@ -1,25 +1,26 @@
-//! The actions of ALTER TABLE, applied to a draft.
+//! The actions of ALTER TABLE, applied to a draft: those on columns and on the table here, `keys` has the others.
 //!
 //! Neighbours: `draft` for the pieces, `plan` reads the [`AlterContext`] noted on the way.
 //! **Invariant**: actions name columns and indexes as the table had them before the statement, so
 //! `RENAME a TO b, RENAME b TO a` exchanges two names.
 
+mod keys;
+
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name};
 use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind, PartitionAction};
+use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, PartitionAction};
 use esker_types::collation::{Charset, Collation};
 use esker_types::names::check_column;
 use esker_types::{SqlError, SqlResult, TypeKind, errors};
 
 use super::super::DdlCtx;
 use super::super::columns;
-use super::super::draft::{Draft, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated};
+use super::super::draft::{Draft, DraftPart, PartColumn, not_for_generated};
 use super::super::generated_key;
 use super::super::key_length::incorrect_prefix;
-use super::super::names::{self, TableName};
+use super::super::names::TableName;
 use super::super::options::Options;
 use super::super::partitions;
-use super::index_named;
 use crate::dml::{columns_of_stored, defaults_of_stored};
 
 /// What `plan` and `fill` must know beyond the finished draft.
@@ -126,17 +127,6 @@ impl<'a> Edit<'a> {
             .ok_or_else(unknown)
     }
 
-    /// Draft position of an index that the table had before.
-    fn index(&self, name: &str) -> Option<usize> {
-        let old = &self.old.indexes[index_named(self.old, name)?];
-        // One in which a new column has the place of another of its name is built anew, and still the same index.
-        let is_it = |i: &DraftIndex| match i.existing {
-            Some(id) => id == old.id,
-            None => !i.is_written && i.name.as_ref() == Some(&old.name),
-        };
-        self.draft.indexes.iter().position(is_it)
-    }
-
     pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
         generated_key::check_action(self.old, action)?;
         match action {
@@ -145,21 +135,7 @@ impl<'a> Edit<'a> {
                 position,
                 if_not_exists,
             } => self.add_column(def, position, *if_not_exists),
-            AlterAction::AddIndex(spec) => self.add_index(spec),
-            AlterAction::AddCheck(check) => {
-                self.context.new_checks.push(
-                    check
-                        .name
-                        .as_ref()
-                        .map_or_else(Box::default, |n| n.text.clone()),
-                );
-                self.draft.add_check(check, None)
-            }
             AlterAction::DropColumn { name, if_exists } => self.drop_column(name, *if_exists),
-            AlterAction::DropIndex { name, if_exists } => self.drop_index(&name.text, *if_exists),
-            AlterAction::DropPrimaryKey => self.drop_index(PRIMARY, false),
-            AlterAction::DropCheck(name) => self.drop_check(&name.text),
-            AlterAction::DropConstraint(name) => self.drop_constraint(&name.text),
             AlterAction::ModifyColumn { def, position } => {
                 self.change_column(&def.name, def, position)
             }
@@ -167,7 +143,6 @@ impl<'a> Edit<'a> {
                 self.change_column(old, def, position)
             }
             AlterAction::RenameColumn { old, new } => self.rename_column(old, new),
-            AlterAction::RenameIndex { old, new } => self.rename_index(old, new),
             AlterAction::SetDefault { column, default } => self.set_default(column, default),
             AlterAction::DropDefault(column) => {
                 let at = self.column(column)?;
@@ -179,10 +154,6 @@ impl<'a> Edit<'a> {
                 self.draft.columns[at].def.invisible = !visible;
                 Ok(())
             }
-            AlterAction::SetIndexVisible { index, visible } => {
-                self.set_index_visible(&index.text, *visible)
-            }
-            AlterAction::SetEnforced { name, enforced } => self.set_enforced(&name.text, *enforced),
             AlterAction::ConvertCharset { charset, collation } => {
                 self.convert(charset, collation.as_deref())
             }
@@ -195,14 +166,6 @@ impl<'a> Edit<'a> {
                 self.ctx.note(e.code, e.message);
                 Ok(())
             }
-            AlterAction::DropForeignKey(name) => match self.draft.key_position(&name.text) {
-                Some(at) => {
-                    self.draft.foreign_keys.remove(at);
-                    Ok(())
-                }
-                None => Err(cannot_drop(&name.text)),
-            },
-            AlterAction::AddForeignKey(key) => self.add_foreign_key(key),
             AlterAction::Tablespace(_) if self.old.temporary => {
                 Err(errors::tablespace_of_temporary())
             }
@@ -218,19 +181,8 @@ impl<'a> Edit<'a> {
             AlterAction::RenameTo(_) | AlterAction::Option(_) => Ok(()),
             // Done when all else is finished.
             AlterAction::Partition(_) => Ok(()),
+            other => self.apply_to_keys(other),
         }
-    }
-
-    /// Where the statement moves the table as well, parents without a database are of that one.
-    fn add_foreign_key(&mut self, key: &ast::ForeignKey) -> SqlResult<()> {
-        self.draft.add_foreign_key(key, &self.to.schema)?;
-        // A name of its own that the table is only to get is not one for itself, as in MySQL.
-        if *self.to.name == *self.old.name
-            && let Some(key) = self.draft.foreign_keys.last_mut()
-        {
-            key.turn_to_itself(self.to, self.old);
-        }
-        Ok(())
     }
 
     fn add_column(
@@ -251,32 +203,6 @@ impl<'a> Edit<'a> {
                 .map_or_else(Box::default, |n| n.text.clone())
         }));
         self.draft.add_column(self.ctx.eval, def, position)
-    }
-
-    fn add_index(&mut self, spec: &ast::IndexSpec) -> SqlResult<()> {
-        let existing = spec.name.as_ref().is_some_and(|n| {
-            spec.kind != IndexKind::Primary
-                && self.draft.indexes.iter().any(|i| {
-                    i.name
-                        .as_deref()
-                        .is_some_and(|have| same_name(have, &n.text))
-                })
-        });
-        if existing && spec.if_not_exists {
-            let name = spec
-                .name
-                .as_ref()
-                .map(|n| n.text.clone())
-                .unwrap_or_default();
-            self.ctx.note(1061, format!("Duplicate key name '{name}'"));
-            return Ok(());
-        }
-        // Functional parts are columns of their own.
-        let first = self.draft.next_column_id;
-        self.draft
-            .add_index(self.ctx.eval, spec, self.ctx.rules_of(spec)?)?;
-        self.context.added.extend(first..self.draft.next_column_id);
-        Ok(())
     }
 
     fn drop_column(&mut self, name: &Ident, if_exists: bool) -> SqlResult<()> {
@@ -363,63 +289,6 @@ impl<'a> Edit<'a> {
     fn old_ordinal(&self, at: usize) -> Option<usize> {
         let id = self.draft.columns[at].def.id;
         self.old.columns.iter().position(|c| c.id == id)
-    }
-
-    fn drop_index(&mut self, name: &str, if_exists: bool) -> SqlResult<()> {
-        match self.index(name) {
-            Some(at) => {
-                self.draft.indexes.remove(at);
-                Ok(())
-            }
-            None if if_exists => {
-                self.ctx.note(1091, cannot_drop(name).message);
-                Ok(())
-            }
-            None if self.went_with_columns(name) => Ok(()),
-            None => Err(cannot_drop(name)),
-        }
-    }
-
-    /// Did the statement drop all columns of an index, and the index with them?
-    fn went_with_columns(&self, name: &str) -> bool {
-        let Some(at) = index_named(self.old, name) else {
-            return false;
-        };
-        let is_gone = |col: usize| {
-            let id = self.old.columns[col].id;
-            self.draft.columns.iter().all(|c| c.def.id != id)
-        };
-        self.old.indexes[at].parts.iter().all(|p| is_gone(p.col))
-    }
-
-    fn check_position(&self, name: &str) -> Option<usize> {
-        self.draft
-            .checks
-            .iter()
-            .position(|c| same_name(&c.name, name))
-    }
-
-    fn drop_check(&mut self, name: &str) -> SqlResult<()> {
-        let at = self.check_position(name);
-        let at = at.ok_or_else(|| errors::unknown_check(name))?;
-        self.draft.checks.remove(at);
-        Ok(())
-    }
-
-    fn drop_constraint(&mut self, name: &str) -> SqlResult<()> {
-        let index = self.index(name);
-        let is_unique = index.is_some_and(|at| self.draft.indexes[at].unique);
-        let (check, key) = (self.check_position(name), self.draft.key_position(name));
-        match (check, key, is_unique) {
-            (None, None, false) => Err(errors::unknown_constraint(name)),
-            (Some(_), None, false) => self.drop_check(name),
-            (None, Some(at), false) => {
-                self.draft.foreign_keys.remove(at);
-                Ok(())
-            }
-            (None, None, true) => self.drop_index(name, false),
-            _ => Err(errors::several_constraints(name, "DROP")),
-        }
     }
 
     fn change_column(
@@ -613,36 +482,6 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    fn missing_key(&self, name: &str) -> SqlError {
-        errors::unknown_key(name, &self.old.name)
-    }
-
-    fn rename_index(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
-        names::check_index(&new.text)?;
-        if old.is(PRIMARY) {
-            return Err(errors::wrong_index_name("PRIMARY"));
-        }
-        let at = self
-            .index(&old.text)
-            .ok_or_else(|| self.missing_key(&old.text))?;
-        self.draft.indexes[at].name = Some((&*new.text).into());
-        Ok(())
-    }
-
-    fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
-        let is_renamed = |at: &usize| {
-            let now = self.draft.indexes[*at].name.as_deref();
-            now.is_some_and(|now| !same_name(now, name))
-        };
-        let at = self.index(name).filter(|at| !is_renamed(at));
-        let at = at.ok_or_else(|| self.missing_key(name))?;
-        if self.draft.indexes[at].primary && !visible {
-            return Err(errors::invisible_primary_key());
-        }
-        self.draft.indexes[at].invisible = !visible;
-        Ok(())
-    }
-
     fn set_default(&mut self, column: &Ident, default: &ast::ColumnDefault) -> SqlResult<()> {
         let at = self.column(column)?;
         let def = &mut self.draft.columns[at].def;
@@ -666,18 +505,6 @@ impl<'a> Edit<'a> {
         let literal = literal.cloned().map(ast::ColumnDefault::Literal);
         let default = literal.as_ref().unwrap_or(default);
         def.default = columns::build_default(self.ctx.eval, Some(default), &def.ty, &def.name)?;
-        Ok(())
-    }
-
-    fn set_enforced(&mut self, name: &str, enforced: bool) -> SqlResult<()> {
-        let at = self.check_position(name);
-        let at = at.ok_or_else(|| errors::unknown_check(name))?;
-        if enforced && !self.draft.checks[at].enforced {
-            self.context
-                .new_checks
-                .push(self.draft.checks[at].name.clone());
-        }
-        self.draft.checks[at].enforced = enforced;
         Ok(())
     }
 
