@@ -64,6 +64,19 @@ pub(super) struct Made {
     pub(super) counter: Option<u64>,
 }
 
+/// Has the table alone, behind what others have written to it meanwhile.
+fn close(
+    ctx: &mut DdlCtx<'_>,
+    tables: &[TableName],
+    others: Others,
+    mut follows: Option<CatchUp<'_>>,
+) -> SqlResult<()> {
+    match others {
+        Others::StayOut => Ok(()),
+        Others::Read | Others::Write => online::close(ctx, tables, follows.as_mut()),
+    }
+}
+
 impl Altered<'_> {
     /// Makes the definition and its trees; `tables` are those whose definitions change, `others` what others may do
     /// meanwhile.
@@ -98,10 +111,7 @@ impl Altered<'_> {
             building: filling,
             table: self.old,
             reader: &reader,
-            view: match others {
-                Others::Write => View::Snapshot,
-                Others::StayOut | Others::Read => View::Latest,
-            },
+            view: others.view(),
         };
         let added = self.built.columns.iter();
         let added: Vec<&ColumnDef> = added.filter(|c| context.added.contains(&c.id)).collect();
@@ -116,41 +126,21 @@ impl Altered<'_> {
             Ok((derived, count.max(checked.transpose()?.unwrap_or(0))))
         });
         let followed = filled.and_then(|(derived, count)| {
-            let mut catch_up = (others == Others::Write).then(|| {
+            let follows = (others == Others::Write).then(|| {
                 let (follows, base) = ((derived, followed_keys), (reader, since));
                 CatchUp::new(building, self.old, follows, base, ctx.throttle)
             });
-            if others != Others::StayOut {
-                online::close(ctx, tables, catch_up.as_mut())?;
-            }
+            close(ctx, tables, others, follows)?;
             Ok(count)
         });
         ctx.eval.diagnostics.strict_write.set(strict);
         let count = followed?;
         // From here on the table's rows stay as they are.
-        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
-        let latest = |table| Rows {
-            building,
-            table,
-            reader: &reader,
-            view: View::Latest,
-        };
-        if others == Others::Write {
-            fill::refuse_implicit_values(&latest(self.old), &added)?;
-        }
-        // ANALYZE may have come meanwhile.
-        if let Some(now) = ctx.catalog.resolve(&self.old.schema, &self.old.name)
-            && others != Others::StayOut
-        {
-            def.histograms.clone_from(&now.histograms);
-        }
-        let checked = match &keys {
-            Some(keys) if followed_keys.is_none() => fill::check_foreign_keys(&latest(&def), keys)?,
-            _ => 0,
-        };
-        if copy {
-            let before = self.kept_counter(&def);
-            def.runtime = Arc::new(TableRuntime::new(def.runtime.last_auto().max(before)));
+        let unchecked_keys = keys.as_ref().filter(|_| followed_keys.is_none());
+        let rest = (&*added, unchecked_keys);
+        let checked = self.check_at_rest(ctx, building, &def, rest, others)?;
+        if others != Others::StayOut {
+            self.take_histograms(ctx, &mut def);
         }
         let counter = self.counter(ctx, &mut def, copy)?;
         Ok(Made {
@@ -159,6 +149,39 @@ impl Altered<'_> {
             rows: count.max(checked),
             counter,
         })
+    }
+
+    /// Looks at the rows when they stay as they are: for columns that others have filled meanwhile, and for foreign
+    /// keys that were not followed. The number of rows whose keys it has checked.
+    fn check_at_rest(
+        &self,
+        ctx: &DdlCtx<'_>,
+        building: Building<'_>,
+        def: &TableDef,
+        (added, keys): (&[&ColumnDef], Option<&NewKeys<'_>>),
+        others: Others,
+    ) -> SqlResult<u64> {
+        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+        let latest = |table| Rows {
+            building,
+            table,
+            reader: &reader,
+            view: View::Latest,
+        };
+        if others == Others::Write {
+            fill::refuse_implicit_values(&latest(self.old), added)?;
+        }
+        match keys {
+            Some(keys) => fill::check_foreign_keys(&latest(def), keys),
+            None => Ok(0),
+        }
+    }
+
+    /// Gives the table the histograms that it has now: ANALYZE may have come meanwhile.
+    fn take_histograms(&self, ctx: &DdlCtx<'_>, def: &mut TableDef) {
+        if let Some(now) = ctx.catalog.resolve(&self.old.schema, &self.old.name) {
+            def.histograms.clone_from(&now.histograms);
+        }
     }
 
     /// The foreign keys that rows have to keep from now on.
@@ -316,6 +339,10 @@ impl Altered<'_> {
 
     /// AUTO_INCREMENT after the change: as asked for, but behind the largest value stored.
     fn counter(&self, ctx: &DdlCtx<'_>, def: &mut TableDef, copy: bool) -> SqlResult<Option<u64>> {
+        if copy {
+            let before = self.kept_counter(def);
+            def.runtime = Arc::new(TableRuntime::new(def.runtime.last_auto().max(before)));
+        }
         if def.auto_column.is_none() {
             return Ok(None);
         }

@@ -24,12 +24,13 @@ mod plan;
 
 use std::sync::Arc;
 
+use esker_engine::View;
 use esker_sql_catalog::catalog::{ColumnDef, StorageEngine, TableDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::MdlMode;
 use esker_sql_syntax::ast::{
     AlterAction, AlterTable, Check, CreateIndex, DdlOptions, DropIndex, Ident, ObjectName,
-    PartitionAction,
+    PartitionAction, TableOption,
 };
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
@@ -160,14 +161,8 @@ fn run(
     }
     let begun = begin(ctx, (name, to), actions, options)?;
     let old = &begun.old;
-    let table_options = || {
-        actions.iter().filter_map(|a| match a {
-            AlterAction::Option(option) => Some(option),
-            _ => None,
-        })
-    };
-    tablespace::lock_named(ctx, table_options())?;
-    let table_options = Options::read(ctx, OptionsOf::Existing(old), table_options())?;
+    tablespace::lock_named(ctx, table_options(actions))?;
+    let table_options = Options::read(ctx, OptionsOf::Existing(old), table_options(actions))?;
     let mut drafted = draft(ctx, (&begun, to), actions, options, &table_options)?;
     check_result(ctx, (name, to), old, actions, &drafted, &table_options)?;
     let children = keep_foreign_keys(ctx, (name, to), old, &mut drafted.built)?;
@@ -188,20 +183,11 @@ fn run(
     if changes_nothing(actions, options) && name == to {
         return Ok(DdlDone::default());
     }
-    let is_online = begun.may_be_online
-        && drafted.engine == old.engine
-        && context.discards.is_none()
-        && plan::is_online(old, built, plan);
     let numbers = match asked.numbers_in_place(options, drafted.engine, plan) {
         true => Numbers::InPlace,
         false => Numbers::Drawn,
     };
-    let others = match (begun.may_be_online, plan, asked.checks_new_keys()) {
-        (false, ..) | (true, Plan::DefinitionOnly, false) => Others::StayOut,
-        _ if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
-        (true, _, true) => Others::StayOut,
-        (true, _, false) => Others::Read,
-    };
+    let others = others_during(&begun, &drafted, plan, &asked, options);
     lock_for_change(ctx, name, &begun.tables, others)?;
     let altered = Altered {
         old,
@@ -222,6 +208,34 @@ fn run(
         done.info.clear();
     }
     Ok(done)
+}
+
+/// The options of the table among the actions.
+fn table_options(actions: &[AlterAction]) -> impl Iterator<Item = &TableOption> {
+    actions.iter().filter_map(|a| match a {
+        AlterAction::Option(option) => Some(option),
+        _ => None,
+    })
+}
+
+/// What others may do while the table is changed.
+fn others_during(
+    begun: &Begun,
+    drafted: &Drafted,
+    plan: Plan,
+    asked: &algorithm::Asked<'_>,
+    options: &DdlOptions,
+) -> Others {
+    let is_online = begun.may_be_online
+        && drafted.engine == begun.old.engine
+        && drafted.context.discards.is_none()
+        && plan::is_online(&begun.old, &drafted.built, plan);
+    match (begun.may_be_online, plan, asked.checks_new_keys()) {
+        (false, ..) | (true, Plan::DefinitionOnly, false) => Others::StayOut,
+        _ if is_online && options.lock.as_deref() != Some("SHARED") => Others::Write,
+        (true, _, true) => Others::StayOut,
+        (true, _, false) => Others::Read,
+    }
 }
 
 /// Locks the table, so that others may go on if the change may be one beside them.
@@ -399,6 +413,16 @@ enum Others {
     Read,
     /// Everything.
     Write,
+}
+
+impl Others {
+    /// The state of the rows that the change is made from: as they are, unless others write meanwhile.
+    fn view(self) -> View {
+        match self {
+            Self::Write => View::Snapshot,
+            Self::StayOut | Self::Read => View::Latest,
+        }
+    }
 }
 
 /// The lock under which new trees are made. What is made beside others is not begun if the lock for its end cannot be
