@@ -60,6 +60,20 @@ pub(super) fn partition(
     Ok(())
 }
 
+/// The draft of a table that is to be like another.
+fn copied(
+    source: &TableDef,
+    create: &CreateTable,
+    name: &TableName,
+) -> SqlResult<(Draft, Options)> {
+    if create.temporary && source.partitioning.is_some() {
+        return Err(errors::partitioned_temporary());
+    }
+    let mut draft = Draft::of(source);
+    draft.become_copy(&name.name);
+    Ok((draft, options_of(source)))
+}
+
 pub(super) fn create_table(
     ctx: &mut DdlCtx<'_>,
     create: &CreateTable,
@@ -80,13 +94,8 @@ pub(super) fn create_table(
     let mut inherited = None;
     let (mut draft, options) = match source {
         Some(source) => {
-            if create.temporary && source.partitioning.is_some() {
-                return Err(errors::partitioned_temporary().into());
-            }
             inherited.clone_from(&source.partitioning);
-            let mut draft = Draft::of(&source);
-            draft.become_copy(&name.name);
-            (draft, options_of(&source))
+            copied(&source, create, &name)?
         }
         None => drawn(ctx, create, &name, schema.collation)?,
     };

@@ -302,40 +302,16 @@ impl Draft {
             IndexKind::Spatial => check_spatial(spec)?,
             IndexKind::Primary | IndexKind::Unique | IndexKind::Plain => {}
         }
-        let mut parts = Vec::with_capacity(spec.parts.len());
-        for part in &spec.parts {
-            let (column, prefix_len) = match &part.what {
-                KeyPartKind::Column(name, prefix_len) => {
-                    (PartColumn::Name(name.text.clone()), *prefix_len)
-                }
-                KeyPartKind::Expr(_) if primary => {
-                    let text = "The primary key cannot be a functional index";
-                    return Err(SqlError::new(3756, "HY000", text));
-                }
-                KeyPartKind::Expr(e) => {
-                    check_array(spec, part, &e.expr)?;
-                    let index = self.functional_name(spec);
-                    let id = self.add_key_part(ctx, &index, parts.len(), &e.expr)?;
-                    (PartColumn::Id(id), None)
-                }
-            };
-            parts.push(DraftPart {
-                column,
-                prefix_len,
-                desc: part.desc,
-            });
-        }
+        let parts = self.draft_parts(ctx, spec)?;
         let is_functional = |p: &DraftPart| matches!(p.column, PartColumn::Id(_));
-        let unnamed = spec.name.is_none() && !primary;
-        let functional = (unnamed && parts.iter().any(is_functional))
-            .then(|| Arc::from(self.functional_name(spec)));
         let name: Option<Arc<str>> = match &spec.name {
             _ if primary => Some(PRIMARY.into()),
             Some(name) => {
                 names::check_index(&name.text)?;
                 Some((&*name.text).into())
             }
-            None => functional,
+            None if parts.iter().any(is_functional) => Some(self.functional_name(spec).into()),
+            None => None,
         };
         let comment = spec.comment.as_deref();
         let comment = columns::fit_comment(ctx, comment, MAX_INDEX_COMMENT_CHARS, || {
@@ -367,6 +343,38 @@ impl Draft {
         }
         self.indexes.push(index);
         Ok(())
+    }
+
+    /// The parts of an index; an expression becomes a hidden column.
+    fn draft_parts(
+        &mut self,
+        ctx: &EvalCtx<'_>,
+        spec: &ast::IndexSpec,
+    ) -> SqlResult<Vec<DraftPart>> {
+        let mut parts = Vec::with_capacity(spec.parts.len());
+        for part in &spec.parts {
+            let (column, prefix_len) = match &part.what {
+                KeyPartKind::Column(name, prefix_len) => {
+                    (PartColumn::Name(name.text.clone()), *prefix_len)
+                }
+                KeyPartKind::Expr(_) if spec.kind == IndexKind::Primary => {
+                    let text = "The primary key cannot be a functional index";
+                    return Err(SqlError::new(3756, "HY000", text));
+                }
+                KeyPartKind::Expr(e) => {
+                    check_array(spec, part, &e.expr)?;
+                    let index = self.functional_name(spec);
+                    let id = self.add_key_part(ctx, &index, parts.len(), &e.expr)?;
+                    (PartColumn::Id(id), None)
+                }
+            };
+            parts.push(DraftPart {
+                column,
+                prefix_len,
+                desc: part.desc,
+            });
+        }
+        Ok(parts)
     }
 
     /// The name of an index with a functional part: as written, or one that is free.

@@ -136,6 +136,35 @@ impl Draft {
             .collect::<SqlResult<_>>()?;
         self.drop_redundant(&mut parts);
         let (foreign_keys, new_keys) = self.finish_keys()?;
+        let (mut indexes, twins) = self.build_indexes(parts)?;
+        if indexes.iter().filter(|i| !i.primary).count() > MAX_SECONDARY_INDEXES {
+            let text = format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
+            return Err(SqlError::new(1069, "42000", text));
+        }
+        let without_srid = self.spatial_without_srid();
+        let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
+        check_row_size(&columns)?;
+        check_auto_column(&columns, &indexes)?;
+        indexes.sort_by_key(|index| rank(index, &columns));
+        check_visible_key(&columns, &indexes)?;
+        Ok(Built {
+            columns,
+            indexes,
+            kept_checks: self.checks.len(),
+            checks: [self.checks, self.added_checks].concat(),
+            foreign_keys,
+            new_keys,
+            partitioning: None,
+            twins,
+            without_srid,
+        })
+    }
+
+    /// The indexes with their names, and the names of those that are like another.
+    fn build_indexes(
+        &self,
+        parts: Vec<Vec<IndexPart>>,
+    ) -> SqlResult<(Vec<BuiltIndex>, Vec<Arc<str>>)> {
         let mut indexes: Vec<BuiltIndex> = Vec::with_capacity(self.indexes.len());
         let mut twins = Vec::new();
         for (index, parts) in self.indexes.iter().zip(parts) {
@@ -159,46 +188,7 @@ impl Draft {
             }
             indexes.push(built);
         }
-        if indexes.iter().filter(|i| !i.primary).count() > MAX_SECONDARY_INDEXES {
-            let text = format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
-            return Err(SqlError::new(1069, "42000", text));
-        }
-        let without_srid = self.spatial_without_srid();
-        let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
-        check_row_size(&columns)?;
-        check_auto_column(&columns, &indexes)?;
-        let has_null = |i: &BuiltIndex| i.parts.iter().any(|p| columns[p.col].ty.nullable);
-        let is_virtual = |i: &BuiltIndex| {
-            let mut generated = i
-                .parts
-                .iter()
-                .filter_map(|p| columns[p.col].generated.as_ref());
-            generated.any(|g| !g.stored)
-        };
-        indexes.sort_by_key(|i| {
-            let class = match (i.primary, i.unique) {
-                _ if i.fulltext.is_some() => 5,
-                _ if i.multi_valued => 4,
-                (true, _) => 0,
-                (false, true) if !has_null(i) => 1,
-                (false, true) => 2,
-                (false, false) => 3,
-            };
-            let has_prefix = i.unique && i.parts.iter().any(|p| p.prefix_len.is_some());
-            (class, has_prefix, is_virtual(i))
-        });
-        check_visible_key(&columns, &indexes)?;
-        Ok(Built {
-            columns,
-            indexes,
-            kept_checks: self.checks.len(),
-            checks: [self.checks, self.added_checks].concat(),
-            foreign_keys,
-            new_keys,
-            partitioning: None,
-            twins,
-            without_srid,
-        })
+        Ok((indexes, twins))
     }
 
     fn check_columns(&self) -> SqlResult<()> {
@@ -525,4 +515,21 @@ fn check_auto_column(columns: &[ColumnDef], indexes: &[BuiltIndex]) -> SqlResult
         return Err(SqlError::new(1075, "42000", text));
     }
     Ok(())
+}
+
+/// Where an index stands among those of its table, as in MySQL.
+fn rank(index: &BuiltIndex, columns: &[ColumnDef]) -> (u8, bool, bool) {
+    let mut parts = index.parts.iter();
+    let has_null = || index.parts.iter().any(|p| columns[p.col].ty.nullable);
+    let class = match (index.primary, index.unique) {
+        _ if index.fulltext.is_some() => 5,
+        _ if index.multi_valued => 4,
+        (true, _) => 0,
+        (false, true) if !has_null() => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    };
+    let has_prefix = index.unique && parts.clone().any(|p| p.prefix_len.is_some());
+    let is_virtual = |p: &IndexPart| columns[p.col].generated.as_ref().is_some_and(|g| !g.stored);
+    (class, has_prefix, parts.any(is_virtual))
 }
