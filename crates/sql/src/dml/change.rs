@@ -298,17 +298,7 @@ impl RowChanger {
         if !self.fires() && self.stamp(env, states, row)? {
             self.encode(env.ctx, env.scratch, row)?;
         }
-        if !self.exprs.checks.is_empty() {
-            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
-            env.evaluating(states, |env| Ok(self.exprs.check(&own, env)?))?;
-        }
-        if self.exprs.checks_partition() {
-            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
-            env.evaluating(states, |env| Ok(self.exprs.check_partition(&own, env)?))?;
-        }
-        if let Some(check) = &self.view_check {
-            env.evaluating(states, |env| check.check(row, env))?;
-        }
+        self.check(env, states, row)?;
         let (plan, node) = keys;
         if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {
             let row = RowAt {
@@ -318,18 +308,10 @@ impl RowChanger {
             };
             enforcer.settle_children(row, Some(&scratch.row))?;
         }
-        let moved = self.moves;
         let buffers = env.scratch.buffers();
-        let new_clustered = if moved {
-            let stored = RowReader::new(&self.table.layout, &UTC, buffers.row)?;
-            buffers.key.clear();
-            self.table
-                .primary()
-                .codec
-                .encode_row_parts(&stored, buffers.key)?;
-            buffers.key.as_slice()
-        } else {
-            clustered
+        let new_clustered = match self.moves {
+            true => self.clustered_key(buffers.row, buffers.key)?,
+            false => clustered,
         };
         let mut entries = buffers.entries;
         let change = RowChange {
@@ -365,6 +347,36 @@ impl RowChanger {
                 Ok(Changed::Yes)
             }
         }
+    }
+
+    /// May the row be as it is to become, for the table and the view that it is changed through?
+    fn check(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+    ) -> Result<(), ExecError> {
+        if !self.exprs.checks.is_empty() {
+            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+            env.evaluating(states, |env| Ok(self.exprs.check(&own, env)?))?;
+        }
+        if self.exprs.checks_partition() {
+            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+            env.evaluating(states, |env| Ok(self.exprs.check_partition(&own, env)?))?;
+        }
+        if let Some(check) = &self.view_check {
+            env.evaluating(states, |env| check.check(row, env))?;
+        }
+        Ok(())
+    }
+
+    /// The clustered key of a row as it is stored.
+    fn clustered_key<'k>(&self, stored: &[u8], key: &'k mut Vec<u8>) -> SqlResult<&'k [u8]> {
+        let stored = RowReader::new(&self.table.layout, &UTC, stored)?;
+        key.clear();
+        let codec = &self.table.primary().codec;
+        codec.encode_row_parts(&stored, key)?;
+        Ok(key)
     }
 
     /// Gives ON UPDATE columns the statement's time; false if there is none that is not assigned.

@@ -43,6 +43,16 @@ pub struct CompiledUpdate {
     pub(super) refused_limit: Option<SqlError>,
 }
 
+/// Notes the tables that are changed, all by the name of the first, as in MySQL.
+fn note_targets(env: &BindEnv<'_>, scope: &Scope<'_>, assigned: &[Assigned]) {
+    for Assigned { at, .. } in assigned {
+        let tables = &scope.tables;
+        if let Some(def) = tables[at.table].base_def() {
+            env.note_target(def, tables[0].as_target("UPDATE"));
+        }
+    }
+}
+
 impl CompiledUpdate {
     /// Compiles.
     pub(super) fn compile(env: &BindEnv<'_>, update: &Update) -> SqlResult<Self> {
@@ -66,13 +76,7 @@ impl CompiledUpdate {
         }
         let columns = update.assignments.iter().map(|a| &a.column);
         let assigned = through_view::assigned(&target.scope, columns)?;
-        for Assigned { at, .. } in &assigned {
-            let tables = &target.scope.tables;
-            if let Some(def) = tables[at.table].base_def() {
-                // As in MySQL, whichever is changed.
-                env.note_target(def, tables[0].as_target("UPDATE"));
-            }
-        }
+        note_targets(env, &target.scope, &assigned);
         let limit = update.limit.as_ref();
         let refused_limit = through_view::refused_limit(&target.scope, limit, "UPDATE");
         let has_twins = check_twins(&target.scope, &assigned)?;

@@ -43,36 +43,19 @@ impl CompiledInsert {
         let unassigned = (0..table.columns.len())
             .filter(|c| !columns.contains(c))
             .collect();
-        let (rows, reads_row, changer, source_slots) = match &insert.source {
+        let source = match &insert.source {
             InsertSource::Values(rows) => {
                 target.note(env);
                 check_hints(env, &table, insert.hints.as_deref());
                 let (rows, reads_row) = compile_rows(env, &target, &columns, insert, rows)?;
-                let changer = compile_changer(env, &target, insert, None)?;
-                (rows, reads_row, changer, Vec::new())
-            }
-            InsertSource::Query(query) => {
-                let mut bound = bind_query(env, query, None, None)?;
-                if bound.columns.len() != columns.len() {
-                    return Err(errors::value_count(1));
+                Source {
+                    rows,
+                    reads_row,
+                    changer: compile_changer(env, &target, insert, None)?,
+                    slots: Vec::new(),
                 }
-                if let Some(&col) = columns
-                    .iter()
-                    .find(|&&c| table.columns[c].generated.is_some())
-                {
-                    return Err(generated_value(&table.columns[col].name, &table.name));
-                }
-                let reads_target = env.reads(&table);
-                // A query has been read to its end when the first row is written; the assignments have not.
-                target.note(env);
-                let changer = compile_changer(env, &target, insert, Some(&bound))?;
-                let slots = match &changer {
-                    Some(changer) => source::select_read(&mut bound, &table, changer),
-                    None => Vec::new(),
-                };
-                let plan = plan_bound(env, &Rc::new(bound))?;
-                (Rows::Query(plan, reads_target), false, changer, slots)
             }
+            InsertSource::Query(query) => compile_query(env, &target, &columns, insert, query)?,
         };
         let on_conflict = match insert {
             Insert { replace: true, .. } => OnConflict::Replace,
@@ -80,7 +63,7 @@ impl CompiledInsert {
             Insert { ignore: true, .. } => OnConflict::Skip,
             _ => OnConflict::Fail,
         };
-        let changed = changer.as_ref().map(RowChanger::touched_columns);
+        let changed = source.changer.as_ref().map(RowChanger::touched_columns);
         Ok(Self {
             exprs: TableExprs::compile(env.ctx, &table)?.within(
                 env.ctx,
@@ -97,12 +80,57 @@ impl CompiledInsert {
             delayed: insert.priority == Some(ast::Priority::Delayed),
             columns,
             unassigned,
-            rows,
-            reads_row,
-            changer,
-            source_slots,
+            rows: source.rows,
+            reads_row: source.reads_row,
+            changer: source.changer,
+            source_slots: source.slots,
         })
     }
+}
+
+/// Where the rows of an INSERT come from, and what becomes of those that are there already.
+struct Source {
+    rows: Rows,
+    /// Values read other columns of their row.
+    reads_row: bool,
+    /// ON DUPLICATE KEY UPDATE.
+    changer: Option<RowChanger>,
+    /// What that reads of a query: the place in its row, and the slot behind the new row.
+    slots: Vec<(usize, usize)>,
+}
+
+/// INSERT … SELECT.
+fn compile_query(
+    env: &BindEnv<'_>,
+    target: &InsertTarget,
+    columns: &[usize],
+    insert: &Insert,
+    query: &ast::Query,
+) -> SqlResult<Source> {
+    let table = &target.table;
+    let mut bound = bind_query(env, query, None, None)?;
+    if bound.columns.len() != columns.len() {
+        return Err(errors::value_count(1));
+    }
+    let is_generated = |&&col: &&usize| table.columns[col].generated.is_some();
+    if let Some(&col) = columns.iter().find(is_generated) {
+        return Err(generated_value(&table.columns[col].name, &table.name));
+    }
+    let reads_target = env.reads(table);
+    // A query has been read to its end when the first row is written; the assignments have not.
+    target.note(env);
+    let changer = compile_changer(env, target, insert, Some(&bound))?;
+    let slots = match &changer {
+        Some(changer) => source::select_read(&mut bound, table, changer),
+        None => Vec::new(),
+    };
+    let plan = plan_bound(env, &Rc::new(bound))?;
+    Ok(Source {
+        rows: Rows::Query(plan, reads_target),
+        reads_row: false,
+        changer,
+        slots,
+    })
 }
 
 impl CompiledInsert {

@@ -113,6 +113,29 @@ pub(super) fn text_type(charset: Charset) -> SqlType {
     SqlType::varchar(VARIABLE_LENGTH, charset.default_collation())
 }
 
+/// The columns that fields and SET fill, each once.
+fn filled_columns(targets: &[Target], sets: &[Assignment]) -> Vec<usize> {
+    let listed = targets.iter().filter_map(|t| match t {
+        Target::Column(col) => Some(*col),
+        Target::Variable(_) => None,
+    });
+    let mut columns: Vec<usize> = Vec::new();
+    for col in listed.chain(sets.iter().map(|s| s.col)) {
+        if !columns.contains(&col) {
+            columns.push(col);
+        }
+    }
+    columns
+}
+
+fn conflict_rule(replace: bool, ignore: bool) -> OnConflict {
+    match (replace, ignore) {
+        (true, _) => OnConflict::Replace,
+        (false, true) => OnConflict::Skip,
+        (false, false) => OnConflict::Fail,
+    }
+}
+
 impl CompiledLoad {
     /// Compiles; `default_charset` is for a statement without CHARACTER SET.
     ///
@@ -147,24 +170,11 @@ impl CompiledLoad {
         let xml = xml.map(|tag| XmlNames::new(tag, load, &target.named, &targets));
         target.note(env);
         let sets = compile_sets(env, &target, load, charset)?;
-        let mut columns: Vec<usize> = Vec::new();
-        let listed = targets.iter().filter_map(|t| match t {
-            Target::Column(col) => Some(*col),
-            Target::Variable(_) => None,
-        });
-        for col in listed.chain(sets.iter().map(|s| s.col)) {
-            if !columns.contains(&col) {
-                columns.push(col);
-            }
-        }
+        let columns = filled_columns(&targets, &sets);
         let listed = !load.columns.is_empty();
         target.admit(env, need, (&columns, listed))?;
         let ignore = load.ignore || (load.local && !load.replace);
-        let on_conflict = match (load.replace, ignore) {
-            (true, _) => OnConflict::Replace,
-            (false, true) => OnConflict::Skip,
-            (false, false) => OnConflict::Fail,
-        };
+        let on_conflict = conflict_rule(load.replace, ignore);
         let insert = CompiledInsert {
             exprs: TableExprs::compile(env.ctx, &table)?.within(
                 env.ctx,
