@@ -43,16 +43,8 @@ pub(super) fn grants(
 }
 
 fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String> {
-    let name = (account.user.clone(), account.host.clone());
-    let whom = quotes.account(&name.0, &name.1);
+    let whom = quotes.account(&account.user, &account.host);
     let mut out = global(account, &whom);
-    let option = |g: &GrantEntry| {
-        if g.grant_option {
-            " WITH GRANT OPTION"
-        } else {
-            ""
-        }
-    };
     for grant in &account.grants {
         if let GrantScope::Schema(schema) = &grant.scope {
             let what = all_or_listed(grant.privileges, Privileges::ON_SCHEMA);
@@ -68,6 +60,16 @@ fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String
         let place = quotes.name(schema);
         out.push(format!("REVOKE {what} ON {place}.* FROM {whom}"));
     }
+    out.extend(on_tables(account, &whom, quotes));
+    out.extend(on_routines(account, &whom, quotes));
+    out.extend(roles(account, mandatory, &whom, quotes));
+    out.extend(proxies(account, &whom, quotes));
+    out
+}
+
+/// The lines for tables and their columns.
+fn on_tables(account: &Stored, whom: &str, quotes: Quotes) -> Vec<String> {
+    let mut out = Vec::new();
     let mut tables: Vec<(&String, &String)> = Vec::new();
     for grant in &account.grants {
         if let GrantScope::Table(s, t) | GrantScope::Column(s, t, _) = &grant.scope
@@ -86,6 +88,12 @@ fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String
             "GRANT {what} ON {schema}.{table} TO {whom}{option}"
         ));
     }
+    out
+}
+
+/// The lines for stored routines: procedures, then functions.
+fn on_routines(account: &Stored, whom: &str, quotes: Quotes) -> Vec<String> {
+    let mut out = Vec::new();
     for kind in [RoutineKind::Procedure, RoutineKind::Function] {
         for grant in &account.grants {
             if let GrantScope::Routine(k, schema, name) = &grant.scope
@@ -103,6 +111,13 @@ fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String
             }
         }
     }
+    out
+}
+
+/// The lines for roles: those that are only held, with the mandatory ones, then those that may be given on.
+fn roles(account: &Stored, mandatory: &[RoleName], whom: &str, quotes: Quotes) -> Vec<String> {
+    let mut out = Vec::new();
+    let name = (account.user.clone(), account.host.clone());
     for admin in [false, true] {
         let mut roles: Vec<&RoleName> = account
             .roles
@@ -121,8 +136,14 @@ fn lines(account: &Stored, mandatory: &[RoleName], quotes: Quotes) -> Vec<String
             out.push(format!("GRANT {} TO {whom}{option}", list.join(",")));
         }
     }
-    out.extend(proxies(account, &whom, quotes));
     out
+}
+
+fn option(grant: &GrantEntry) -> &'static str {
+    match grant.grant_option {
+        true => " WITH GRANT OPTION",
+        false => "",
+    }
 }
 
 /// The lines for PROXY: named hosts, then patterns, then anybody.
