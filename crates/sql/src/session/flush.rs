@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_syntax::ast::{FlushWhat, ObjectName};
@@ -20,75 +21,79 @@ impl Session {
         for item in what {
             self.context.require_any(flush_rights(item))?;
         }
-        let instance = self.context.instance.clone();
-        let counters = &instance.counters;
         let mut seq = 0;
         for item in what {
-            match item {
-                FlushWhat::Tables {
-                    names,
-                    read_lock: true,
-                    ..
-                } if names.is_empty() => {
-                    ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
-                    self.txn.learn_of_commits();
-                }
-                FlushWhat::Tables {
-                    names,
-                    read_lock,
-                    for_export,
-                } if *read_lock || *for_export => {
-                    seq = seq.max(self.flush_and_lock(names, *for_export)?);
-                }
-                FlushWhat::Logs("") => {
-                    let engine = &self.context.instance.engine;
-                    engine.flush_all().map_err(ExecError::from)?;
-                    self.context.rotate_binlog()?;
-                    self.context.reopen_query_logs();
-                    self.context.reopen_logs()?;
-                    self.context.rotate_relay_logs(None)?;
-                }
-                FlushWhat::Logs("ERROR") => self.context.reopen_logs()?,
-                FlushWhat::Logs("SLOW" | "GENERAL") => self.context.reopen_query_logs(),
-                FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
-                    if let FlushWhat::Tables { names, .. } = item {
-                        self.check_may_flush(names)?;
-                        // Under LOCK TABLES only the session's own tables are flushed.
-                        if !self.locks.has_explicit() {
-                            self.await_locked_tables(names)?;
-                        }
-                    }
-                    let engine = &self.context.instance.engine;
-                    engine.flush_all().map_err(ExecError::from)?;
-                }
-                FlushWhat::Status => {
-                    let registry = &self.context.instance.registry;
-                    registry.flush_counts(&self.context.process);
-                    self.context.instance.binlog.flush_status();
-                }
-                FlushWhat::Hosts => {
-                    counters.host_flushes.fetch_add(1, Ordering::Relaxed);
-                }
-                FlushWhat::UserResources => {
-                    let usages = &self.context.instance.accounts().usages;
-                    usages.flush(self.context.now_seconds());
-                }
-                FlushWhat::Privileges => {
-                    let usages = &self.context.instance.accounts().usages;
-                    usages.flush(self.context.now_seconds());
-                    usages.unlock(None);
-                }
-                FlushWhat::Logs("BINARY") => self.context.rotate_binlog()?,
-                FlushWhat::RelayLogs(channel) => {
-                    self.context.rotate_relay_logs(channel.as_deref())?
-                }
-                // Nothing is cached that these would have to drop.
-                FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
-            }
+            seq = seq.max(self.flush_item(item)?);
         }
+        let counters = &self.context.instance.counters;
         counters.flushes.fetch_add(1, Ordering::Relaxed);
         let logged = self.logged_flush(local, what);
         Ok(ok(seq.max(self.context.log_alone(logged)?)))
+    }
+
+    /// Flushes one thing; the sequence that the answer waits for.
+    fn flush_item(&mut self, item: &FlushWhat) -> Result<Seq, ExecError> {
+        match item {
+            FlushWhat::Tables {
+                names,
+                read_lock: true,
+                ..
+            } if names.is_empty() => {
+                ddl::lock_tables::lock_globally(&self.context.instance.catalog, &mut self.locks)?;
+                self.txn.learn_of_commits();
+            }
+            FlushWhat::Tables {
+                names,
+                read_lock,
+                for_export,
+            } if *read_lock || *for_export => {
+                return self.flush_and_lock(names, *for_export);
+            }
+            FlushWhat::Logs("") => {
+                let engine = &self.context.instance.engine;
+                engine.flush_all().map_err(ExecError::from)?;
+                self.context.rotate_binlog()?;
+                self.context.reopen_query_logs();
+                self.context.reopen_logs()?;
+                self.context.rotate_relay_logs(None)?;
+            }
+            FlushWhat::Logs("ERROR") => self.context.reopen_logs()?,
+            FlushWhat::Logs("SLOW" | "GENERAL") => self.context.reopen_query_logs(),
+            FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
+                if let FlushWhat::Tables { names, .. } = item {
+                    self.check_may_flush(names)?;
+                    // Under LOCK TABLES only the session's own tables are flushed.
+                    if !self.locks.has_explicit() {
+                        self.await_locked_tables(names)?;
+                    }
+                }
+                let engine = &self.context.instance.engine;
+                engine.flush_all().map_err(ExecError::from)?;
+            }
+            FlushWhat::Status => {
+                let registry = &self.context.instance.registry;
+                registry.flush_counts(&self.context.process);
+                self.context.instance.binlog.flush_status();
+            }
+            FlushWhat::Hosts => {
+                let counters = &self.context.instance.counters;
+                counters.host_flushes.fetch_add(1, Ordering::Relaxed);
+            }
+            FlushWhat::UserResources => {
+                let usages = &self.context.instance.accounts().usages;
+                usages.flush(self.context.now_seconds());
+            }
+            FlushWhat::Privileges => {
+                let usages = &self.context.instance.accounts().usages;
+                usages.flush(self.context.now_seconds());
+                usages.unlock(None);
+            }
+            FlushWhat::Logs("BINARY") => self.context.rotate_binlog()?,
+            FlushWhat::RelayLogs(channel) => self.context.rotate_relay_logs(channel.as_deref())?,
+            // Nothing is cached that these would have to drop.
+            FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
+        }
+        Ok(0)
     }
 
     /// Waits until no other session has these tables, or any if none is named, locked by LOCK TABLES, and holds up

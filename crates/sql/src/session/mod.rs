@@ -245,7 +245,7 @@ impl Session {
     pub fn new(instance: Arc<Instance>, client: ClientInfo) -> Self {
         // A collation that does not exist leaves what the server is set to, as in MySQL.
         let (values, vars) = instance.start_values(client.collation);
-        let flags = ClientFlags::of(&client);
+        let client_flags = ClientFlags::of(&client);
         let process = instance.registry.add(
             client.connection_id,
             &client.user,
@@ -269,7 +269,6 @@ impl Session {
         txn.set_go_on(move || !own.is_killed());
         let mut locks = instance.new_lock_set();
         locks.belongs_to(client.connection_id);
-        let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
         let pace = Pace::new(client.leave_worker, instance.turns.clone());
@@ -282,9 +281,24 @@ impl Session {
             client.embedded,
         );
         context.proxy_user = client.proxy_user;
-        let mut session = Self {
+        let own = (client_flags, values, vars);
+        let mut session = Self::idle(context, own, txn, locks, temp);
+        session.note_vars();
+        session.context.take_default_roles();
+        session
+    }
+
+    /// A session that has not done anything.
+    fn idle(
+        context: SessionContext,
+        (client, values, vars): (ClientFlags, SessionValues, SessionVars),
+        txn: Txn,
+        locks: LockSet,
+        temp: TempFiles,
+    ) -> Self {
+        Self {
             context,
-            client: flags,
+            client,
             no_index_used: false,
             columns_changed: false,
             values,
@@ -302,7 +316,7 @@ impl Session {
             blocker_advice: Vec::new(),
             prepared: PreparedStatements::default(),
             handlers: Handlers::default(),
-            plans,
+            plans: Plans::default(),
             program: ProgramState::default(),
             filling: None,
             capture: Capture::default(),
@@ -321,10 +335,7 @@ impl Session {
             spare_params: Vec::new(),
             firing: Firing::default(),
             counted_for: None,
-        };
-        session.note_vars();
-        session.context.take_default_roles();
-        session
+        }
     }
 
     /// COM_RESET_CONNECTION: as after a fresh login, transaction rolled back.

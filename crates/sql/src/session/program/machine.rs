@@ -23,7 +23,7 @@ use super::call::OutParameter;
 use super::condition::sqlstate_of;
 use super::{Handled, Loaded};
 use crate::program::handler::{Seen, find};
-use crate::program::{Op, Program};
+use crate::program::{Destination, Formula, Op, Program};
 
 /// A program that runs.
 pub(super) struct Frame {
@@ -287,17 +287,7 @@ impl Session {
                 Ok(Flow::Next)
             }
             Op::Fetch { cursor, into } => {
-                let Some(open) = &mut frame.cursors[*cursor] else {
-                    return Err(errors::cursor_is_not_open().into());
-                };
-                if open.columns.len() != into.len() {
-                    return Err(errors::wrong_fetch_count().into());
-                }
-                let row = open.rows.next().ok_or_else(errors::no_data)?;
-                let columns = open.columns.clone();
-                for ((to, value), column) in into.iter().zip(row).zip(columns.iter()) {
-                    self.assign(frame, to, (value, column.ty.clone()))?;
-                }
+                self.fetch_into(frame, *cursor, into)?;
                 Ok(Flow::Next)
             }
             Op::Close(cursor) => match frame.cursors[*cursor].take() {
@@ -310,17 +300,44 @@ impl Session {
             }
             Op::CaseNotFound => Err(errors::case_not_found().into()),
             Op::Return(value) => {
-                // One that fails has returned NULL, if a handler goes on.
-                frame.returned = Some(Value::Null);
-                let (value, from) = self.value_for(frame, value)?;
-                let ty = program.returns.as_ref();
-                let ty = ty.ok_or_else(errors::return_outside_function)?;
-                let name = frame.returns_as.clone();
-                frame.returned = Some(self.converted(value, &from, (ty, &name))?);
+                self.set_returned(frame, value)?;
                 Ok(Flow::To(program.code.len()))
             }
             Op::EndHandler(exit) => Ok(self.end_handler(frame, *exit)),
         }
+    }
+
+    /// FETCH: assigns the next row of a cursor.
+    fn fetch_into(
+        &mut self,
+        frame: &mut Frame,
+        cursor: usize,
+        into: &[Destination],
+    ) -> Result<(), ExecError> {
+        let Some(open) = &mut frame.cursors[cursor] else {
+            return Err(errors::cursor_is_not_open().into());
+        };
+        if open.columns.len() != into.len() {
+            return Err(errors::wrong_fetch_count().into());
+        }
+        let row = open.rows.next().ok_or_else(errors::no_data)?;
+        let columns = open.columns.clone();
+        for ((to, value), column) in into.iter().zip(row).zip(columns.iter()) {
+            self.assign(frame, to, (value, column.ty.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// RETURN: one that fails has returned NULL, if a handler goes on.
+    fn set_returned(&mut self, frame: &mut Frame, value: &Formula) -> Result<(), ExecError> {
+        frame.returned = Some(Value::Null);
+        let (value, from) = self.value_for(frame, value)?;
+        let program = frame.program.clone();
+        let ty = program.returns.as_ref();
+        let ty = ty.ok_or_else(errors::return_outside_function)?;
+        let name = frame.returns_as.clone();
+        frame.returned = Some(self.converted(value, &from, (ty, &name))?);
+        Ok(())
     }
 
     /// Each statement of a procedure has a time of its own; inside of another statement it has that one's.
