@@ -5,8 +5,8 @@
 //! **Invariants**: the result means the same; doing it twice changes nothing.
 
 use esker_sql_syntax::ast::{
-    BinaryOp, Call, DataType, Expr, IsTest, JoinOn, Literal, PartMut, Query, QueryBody, Select,
-    SelectItem, SetOp, SetOpStep, TableRef, TypeName, UnaryOp,
+    BinaryOp, Call, ColumnRef, DataType, Expr, IsTest, JoinOn, Literal, PartMut, Query, QueryBody,
+    Select, SelectItem, SetOp, SetOpStep, TableRef, TypeName, UnaryOp,
 };
 use esker_types::func::{self, aggregate};
 
@@ -131,39 +131,24 @@ fn replaced(e: Expr) -> Expr {
         }
         Expr::Binary { op, left, right } => compared(op, *left, *right),
         Expr::Quantified {
-            op: BinaryOp::Eq,
+            op,
             expr,
-            all: false,
+            all,
             query,
-        } => Expr::InSubquery {
-            expr,
-            query,
-            negated: false,
-        },
-        Expr::Quantified {
-            op: BinaryOp::Ne,
-            expr,
-            all: true,
-            query,
-        } => Expr::InSubquery {
+        } if op == (if all { BinaryOp::Ne } else { BinaryOp::Eq }) => Expr::InSubquery {
             expr,
             query,
-            negated: true,
+            negated: all,
         },
         Expr::JsonArrow {
             column,
             path,
             unquote,
         } => {
-            let path = Expr::Literal(Literal::Str {
-                bytes: path.as_bytes().to_vec(),
-                charset: None,
-            });
-            let value = named("json_extract", vec![Expr::Column(column), path]);
-            if unquote {
-                named("json_unquote", vec![value])
-            } else {
-                value
+            let value = json_extract(column, &path);
+            match unquote {
+                true => named("json_unquote", vec![value]),
+                false => value,
             }
         }
         Expr::Unary {
@@ -176,6 +161,14 @@ fn replaced(e: Expr) -> Expr {
         Expr::Call(call) => called(*call),
         e => e,
     }
+}
+
+fn json_extract(column: ColumnRef, path: &str) -> Expr {
+    let path = Expr::Literal(Literal::Str {
+        bytes: path.as_bytes().to_vec(),
+        charset: None,
+    });
+    named("json_extract", vec![Expr::Column(column), path])
 }
 
 /// A binary operation; rows are compared member by member.
