@@ -131,10 +131,8 @@ impl Starting {
             engine,
             lists,
         } = self;
-        engine
-            .wait_replayed()
-            .block()
-            .map_err(|e| engine_error(&e))?;
+        let replayed = engine.wait_replayed().block();
+        replayed.map_err(|e| engine_error(&e))?;
         let first_start = is_new(&engine);
         let stored = stored_accounts(&config, &globals, first_start)?;
         let mending = datadir::is_mending(&config.env, &config.data_dir)?;
@@ -142,27 +140,24 @@ impl Starting {
             true => Catalog::open_mending(&engine)?,
             false => (Catalog::open(&engine)?, Vec::new()),
         };
-        let decided = catalog.accounts_change()?;
-        let stored = accounts::store::settle(&config.env, &config.data_dir, stored, decided)?;
-        let accounts = serve_accounts(stored, decided, &globals);
+        let accounts = serve_accounts(&config, &catalog, stored, &globals)?;
         if globals.named("report_port").as_u64() == 0 {
             globals.tell("report_port", globals.named("port"));
         }
         let temp = open_temp_space(&config, &globals, &engine)?;
-        let version = globals.named("version").as_text().to_owned();
         let started_micros = config.env.clock.wall_micros();
-        let rules = RulesAtStart::read(&lists)?;
-        let query_logs = QueryLogs::new(&config.data_dir);
         let mut instance = Instance {
+            query_logs: QueryLogs::new(&config.data_dir),
             started_micros,
             env: config.env,
             data_dir: config.data_dir,
             binlog: Binlog::default(),
             replicas: Replicas::default(),
-            channels: Channels::new(rules, started_micros),
+            channels: Channels::new(RulesAtStart::read(&lists)?, started_micros),
             scheduler: Scheduler::default(),
             engine,
             catalog,
+            version: globals.named("version").as_text().to_owned(),
             globals,
             persisted,
             registry: Registry::default(),
@@ -178,11 +173,9 @@ impl Starting {
             start_values: StartValues::default(),
             passwords: config.passwords,
             accounts,
-            version,
             first_start,
             xids: OnceLock::new(),
             host_slot: HostSlot::default(),
-            query_logs,
             audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
         };
@@ -193,8 +186,7 @@ impl Starting {
         let instance = Arc::new(instance);
         keep_deadlocks(&instance);
         if mending {
-            let ahead = instance.engine.trees_ahead();
-            datadir::mend(&instance, ahead, &replaced)?;
+            datadir::mend(&instance, instance.engine.trees_ahead(), &replaced)?;
             datadir::end_mending(&instance.env, &instance.data_dir)?;
         }
         instance.empty_memory_tables();
@@ -246,7 +238,14 @@ fn stored_accounts(
 }
 
 /// The accounts as sessions ask them, at the last change that is theirs or the catalog's.
-fn serve_accounts(stored: Stored, decided: u32, globals: &Globals) -> Accounts {
+fn serve_accounts(
+    config: &InstanceConfig,
+    catalog: &Catalog,
+    stored: Stored,
+    globals: &Globals,
+) -> SqlResult<Accounts> {
+    let decided = catalog.accounts_change()?;
+    let stored = accounts::store::settle(&config.env, &config.data_dir, stored, decided)?;
     let accounts = Accounts::default();
     accounts.changes().last = stored.change.max(decided);
     accounts.replace(stored.accounts);
@@ -257,7 +256,7 @@ fn serve_accounts(stored: Stored, decided: u32, globals: &Globals) -> Accounts {
         globals.tell("partial_revokes", VarValue::Bool(true));
     }
     accounts.take_names_literally(globals.named("partial_revokes").is_on());
-    accounts
+    Ok(accounts)
 }
 
 /// Has nothing ever been made in the database?
