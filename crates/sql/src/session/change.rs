@@ -423,12 +423,13 @@ impl Session {
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<R, ExecError>,
     ) -> Result<R, ExecError> {
-        let savepoint = self.txn.savepoint();
         let is_inside = self.is_firing();
         match is_inside {
             true => self.capture.begin_inside(&mut self.txn)?,
             false => self.begin_capture(),
         }
+        // Behind what the statement around it has logged: that stays, whatever becomes of this one.
+        let savepoint = self.txn.savepoint();
         let mut done = run(self);
         if done.is_ok() && !is_inside {
             let logged = self.capture.end_statement(&mut self.txn);

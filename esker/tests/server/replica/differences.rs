@@ -432,3 +432,30 @@ fn savepoints_of_triggers_leave_the_rows_before_them() {
     );
     same(&mut c, &replica, &questions);
 }
+
+/// What came before a statement of a trigger stays if that one fails, and a handler goes on.
+#[test]
+fn errors_that_triggers_handle_leave_the_rows_before_them() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = source.connect();
+    c.run("USE d; CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b LIKE a; CREATE TABLE e (id INT)");
+    c.run(
+        "CREATE TRIGGER tr AFTER INSERT ON a FOR EACH ROW BEGIN \
+           DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
+           INSERT INTO e VALUES (NEW.id); \
+           INSERT INTO b VALUES (100), (NEW.id); \
+           INSERT INTO e VALUES (-NEW.id); \
+         END",
+    );
+    c.run("INSERT INTO b VALUES (1), (3); INSERT INTO a VALUES (1), (2), (3)");
+    let questions = [
+        "SELECT * FROM d.a",
+        "SELECT * FROM d.b",
+        "SELECT * FROM d.e ORDER BY id",
+    ];
+    assert_eq!(c.lines(questions[0]), ["1", "2", "3"]);
+    assert_eq!(c.lines(questions[1]), ["1", "2", "3", "100"]);
+    assert_eq!(c.lines(questions[2]), ["-3", "-2", "-1", "1", "2", "3"]);
+    same(&mut c, &replica, &questions);
+}
