@@ -255,11 +255,6 @@ impl Session {
             Some(Value::Null) => return Err(errors::wrong_value("gtid_next", "NULL")),
             Some(_) => return Err(errors::wrong_type("gtid_next")),
         };
-        if self.in_transaction() {
-            let text =
-                "The system variable gtid_next cannot be set when there is an ongoing transaction.";
-            return Err(SqlError::new(1766, "HY000", text));
-        }
         let next = self.context.parse_next(&text)?;
         if let Some(owned) = self.context.gtid_next.owned() {
             let text = format!(

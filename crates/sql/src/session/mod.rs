@@ -14,8 +14,8 @@
 //!   (gtid_next), `replay` (BINLOG), `apply` (transactions of other servers), `filling` (CREATE TABLE … START
 //!   TRANSACTION)
 //! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `pruning` (partitions in it), `schema` (schema
-//!   statements), `stopwords`, `refused` (values of SET), `temporary`, `views`, `triggers` (CREATE TRIGGER), `firing`
-//!   (running them beside changes), `system_tables` (what dumps say of them)
+//!   statements), `stopwords`, `refused` (values of SET), `settable` (where they may be set), `temporary`, `views`,
+//!   `triggers` (CREATE TRIGGER), `firing` (running them beside changes), `system_tables` (what dumps say of them)
 //! - `client`: who is connected; `diagnostics`: what SHOW WARNINGS shows
 //! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
 //! - accounts: `account_statements` dispatches to `users`, `password`, `roles`, `grants`, `partial_revokes`, `proxies`,
@@ -98,6 +98,7 @@ mod scope;
 pub(crate) mod server_backup;
 mod servers;
 mod set;
+mod settable;
 mod shapes;
 mod statements;
 mod step;

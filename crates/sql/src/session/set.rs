@@ -264,6 +264,7 @@ impl Session {
         self.context
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
         self.context.check_special(id, given)?;
+        self.admit_setting_here(id.def().name, true)?;
         if id.def().name == "gtid_purged" {
             let text = match given {
                 None => return Err(errors::variable_without_default(id.def().name)),
@@ -390,11 +391,11 @@ impl Session {
         let name = id.def().name;
         self.remember_option(id);
         if id.def().scope != Scope::Global {
+            self.admit_setting_here(name, false)?;
             match name {
                 "last_insert_id" | "identity" | "insert_id" | "rand_seed1" | "rand_seed2" => {
                     return self.set_number(id, given);
                 }
-                "binlog_format" => self.context.admit_binlog_format()?,
                 "gtid_next" => {
                     let shown = self.set_gtid_next(given)?;
                     self.values.put(id, VarValue::Text(shown.into()));
