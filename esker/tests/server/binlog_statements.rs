@@ -156,6 +156,17 @@ fn tables_in_memory_are_not_filled_where_they_are_made() {
     assert_eq!(c.value("SELECT a FROM m"), "1");
     let both = "CREATE TABLE s START TRANSACTION AS SELECT 1 AS a";
     assert_eq!(c.code(both), Some(3979));
+    // Without GTIDs it is as strict as it is said to be.
+    c.run(
+        "SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = OFF_PERMISSIVE; DROP TABLE m",
+    );
+    assert_eq!(c.code(create), Some(1786));
+    c.run("SET GLOBAL enforce_gtid_consistency = WARN");
+    c.run(create);
+    assert_eq!(c.rows("SHOW WARNINGS").concat()[1].as_deref(), Some("1786"));
+    c.run("SET GLOBAL enforce_gtid_consistency = OFF; DROP TABLE m");
+    c.run(create);
+    assert_eq!(c.rows("SHOW WARNINGS").len(), 0);
 }
 
 /// The setting does not go with the statement, so its words say what it did.

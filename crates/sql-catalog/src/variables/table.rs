@@ -321,6 +321,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("div_precision_increment", B, SET, VarKind::UInt { min: 0, max: 30 }, "4"),
     one("enable_cascade_triggers", B, SET, VarKind::Bool, "OFF"),
     one("end_markers_in_json", B, SET, VarKind::Bool, "OFF"),
+    var("enforce_gtid_consistency", G, SET, VarKind::Enum(&["OFF", "ON", "WARN"]), "OFF"),
     fact("error_count", S, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_async_commit", G, SET, VarKind::Bool, "OFF"),
     var("esker_audit_log", G, SET, VarKind::Bool, "OFF"),

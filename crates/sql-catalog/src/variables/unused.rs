@@ -55,7 +55,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("delayed_queue_size", G, SET, VarKind::UInt { min: 1, max: u64::MAX }, "1000"),
     unused("disabled_storage_engines", G, FIX, VarKind::Text, ""),
     unused("enable_secondary_engine_statistics", B, SET, VarKind::Bool, "ON"),
-    unused("enforce_gtid_consistency", G, SET, VarKind::Enum(&["OFF", "ON", "WARN"]), "OFF"),
     unused("eq_range_index_dive_limit", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "200"),
     unused("external_table_secondary_storage_engine", B, SET, VarKind::Text, ""),
     unused("external_table_storage_engine", B, SET, VarKind::Text, ""),

@@ -34,6 +34,9 @@ const HAS_OWNERS: &str = "there are ongoing transactions that have a GTID. Befor
                           GTID-transactions to replicate to all servers, and then execute SET @@GLOBAL.GTID_MODE = \
                           OFF on all servers. See the Manual for details";
 
+/// gtid_mode = ON asks for it.
+const CONSISTENCY: &str = "enforce_gtid_consistency";
+
 /// Why gtid_mode does not become OFF while sessions wait for GTIDs.
 const IS_WAITED_FOR: &str = "there are ongoing calls to WAIT_FOR_EXECUTED_GTID_SET. Before you set \
                              @@GLOBAL.GTID_MODE = OFF, ensure that no other client is waiting for GTID-transactions \
@@ -170,16 +173,29 @@ impl Instance {
             "OFF" if owned.is_any_taken() => HAS_OWNERS,
             "OFF" if owned.is_any_waiting() => IS_WAITED_FOR,
             "ON" if owned.anonymous() > 0 => HAS_ANONYMOUS,
+            "ON" if self.variable_text(CONSISTENCY) != "ON" => "ENFORCE_GTID_CONSISTENCY is not ON",
             _ => return Ok(()),
         };
         Err(gtid_mode_refused(mode, why))
     }
 
+    /// May `enforce_gtid_consistency` have the value that it has?
+    ///
+    /// # Errors
+    /// 1779.
+    fn admit_consistency(&self) -> SqlResult<()> {
+        if self.variable_text("gtid_mode") != "ON" || self.variable_text(CONSISTENCY) == "ON" {
+            return Ok(());
+        }
+        let text = "GTID_MODE = ON requires ENFORCE_GTID_CONSISTENCY = ON.";
+        Err(SqlError::new(1779, "HY000", text))
+    }
+
     /// Carries a global variable that has been set over to the writer, if it is about the binary log.
     ///
     /// # Errors
-    /// 1788, 3111: gtid_mode goes through its values one by one, channels depend on it, sessions own GTIDs; of the
-    /// files. The variable is to have its value of `before` again then.
+    /// 1779, 1788, 3111: gtid_mode goes through its values one by one, channels depend on it, sessions own GTIDs; of
+    /// the files. The variable is to have its value of `before` again then.
     pub(crate) fn admit_global(&self, name: &str, before: &VarValue) -> SqlResult<()> {
         let value = self.globals.named(name);
         if name == "gtid_mode"
@@ -192,6 +208,9 @@ impl Instance {
         }
         if name == "binlog_format" {
             self.admit_binlog_format()?;
+        }
+        if name == CONSISTENCY {
+            self.admit_consistency()?;
         }
         if name == "gtid_mode" {
             self.admit_gtid_mode(value.as_text())?;

@@ -21,7 +21,7 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
 use esker_types::collation::Charset;
-use esker_types::{SqlError, SqlResult, errors};
+use esker_types::{Level, SqlError, SqlResult, errors};
 
 use super::capture::{Beginning, Start};
 use crate::session::AppliedMark;
@@ -255,17 +255,20 @@ impl Session {
     ///
     /// # Errors
     /// 1786.
-    pub(crate) fn admit_filling(&self, table: &TableDef) -> SqlResult<()> {
-        let mode = self.context.instance.globals.named("gtid_mode");
-        let has_gtids = mode.as_text().starts_with("ON");
-        if table.engine == StorageEngine::InnoDb
-            || !has_gtids
-            || !self.logs_about(Some(&table.schema))
-        {
-            return Ok(());
-        }
+    pub(crate) fn admit_filling(&mut self, table: &TableDef) -> SqlResult<()> {
+        let globals = &self.context.instance.globals;
+        let has_gtids = globals.named("gtid_mode").as_text().starts_with("ON");
+        let consistency = globals.named("enforce_gtid_consistency");
+        let is_consistent =
+            table.engine == StorageEngine::InnoDb || !self.logs_about(Some(&table.schema));
         let text = "Statement violates GTID consistency: CREATE TABLE ... SELECT.";
-        Err(SqlError::new(1786, "HY000", text))
+        match consistency.as_text() {
+            _ if is_consistent => {}
+            "WARN" if !has_gtids => self.warn(Level::Warning, 1786, text.to_owned()),
+            "OFF" if !has_gtids => {}
+            _ => return Err(SqlError::new(1786, "HY000", text)),
+        }
+        Ok(())
     }
 
     /// CREATE TABLE … SELECT is about to fill its table: logged as the CREATE TABLE that makes it, and its rows.

@@ -141,9 +141,7 @@ impl Starting {
             false => (Catalog::open(&engine)?, Vec::new()),
         };
         let accounts = serve_accounts(&config, &catalog, stored, &globals)?;
-        if globals.named("report_port").as_u64() == 0 {
-            globals.tell("report_port", globals.named("port"));
-        }
+        tell_what_follows(&globals);
         let temp = open_temp_space(&config, &globals, &engine)?;
         let started_micros = config.env.clock.wall_micros();
         let mut instance = Instance {
@@ -379,6 +377,16 @@ fn note(notes: &Notes) {
     if !notes.idle.is_empty() {
         let names = notes.idle.join(", ");
         tracing::warn!("settings that have no effect in Esker: {names}");
+    }
+}
+
+/// Variables whose values follow from those of others.
+fn tell_what_follows(globals: &Globals) {
+    if globals.named("report_port").as_u64() == 0 {
+        globals.tell("report_port", globals.named("port"));
+    }
+    if globals.named("gtid_mode").as_text() == "ON" {
+        globals.tell("enforce_gtid_consistency", VarValue::Text("ON".into()));
     }
 }
 

@@ -158,6 +158,11 @@ impl Instance {
                      LOCAL or to a UUID. Execute CHANGE REPLICATION SOURCE TO ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS = \
                      OFF FOR CHANNEL '{name}' before you set @@GLOBAL.GTID_MODE = '{mode}'"
                 )
+            } else if settings.gtid_only && mode != "ON" {
+                format!(
+                    "replication channel '{name}' is configured with GTID_ONLY = 1. Execute CHANGE REPLICATION SOURCE \
+                     TO GTID_ONLY = 0 FOR CHANNEL '{name}' before you set @@GLOBAL.GTID_MODE = '{mode}'"
+                )
             } else if !settings.ignored_servers.is_empty() && mode == "ON" {
                 IGNORES_SERVERS.to_owned()
             } else if settings.auto_position && mode == "OFF" {

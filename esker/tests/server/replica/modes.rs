@@ -74,7 +74,8 @@ fn a_changed_mode_stops_receivers_and_appliers() {
     let dir = tempfile::tempdir().expect("folder");
     let source = without_gtids(dir.path());
     let mut there = source.connect();
-    let options = [&REPLICA[..], &["--gtid-mode=ON_PERMISSIVE"]].concat();
+    let permissive = ["--gtid-mode=ON_PERMISSIVE", "--enforce-gtid-consistency=ON"];
+    let options = [&REPLICA[..], &permissive].concat();
     let replica = Server::start(&dir.path().join("replica"), &options);
     let mut c = replica.connect();
     change(&mut c, source.port, BY_POSITION);
@@ -164,7 +165,14 @@ fn gtids_are_not_turned_on_while_a_session_goes_without() {
         assert_eq!(count(&mut c).as_deref(), Some("0"), "{end}");
     }
     assert_eq!(c.lines("SELECT @@GLOBAL.gtid_mode"), ["ON_PERMISSIVE"]);
-    c.run("SET GLOBAL gtid_mode = ON");
+    c.run("SET GLOBAL enforce_gtid_consistency = WARN");
+    assert_eq!(c.code("SET GLOBAL gtid_mode = ON"), Some(3111));
+    c.run("SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = ON");
+    assert_eq!(
+        c.code("SET GLOBAL enforce_gtid_consistency = OFF"),
+        Some(1779)
+    );
+    assert_eq!(c.lines("SELECT @@GLOBAL.enforce_gtid_consistency"), ["ON"]);
     // It says still that it goes without, and may not any more.
     for sql in [
         "INSERT INTO d.t VALUES (4)",
@@ -207,6 +215,7 @@ fn servers_are_not_ignored_beside_gtids() {
     c.run("SET GLOBAL gtid_mode = ON_PERMISSIVE");
     c.run(ignore);
     assert_eq!(c.code("SET GLOBAL gtid_mode = ON"), Some(3111));
+    // A server that starts with GTIDs has the setting that they ask for.
     c.run("RESET REPLICA ALL; SET GLOBAL gtid_mode = ON");
 }
 

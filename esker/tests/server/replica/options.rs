@@ -103,6 +103,7 @@ fn options_are_kept_and_shown_and_those_that_do_not_fit_are_refused() {
     ] {
         assert_eq!(change(options), code, "{options}");
     }
+    assert_eq!(c.code("SET GLOBAL gtid_mode = ON_PERMISSIVE"), Some(3111));
     assert_eq!(c.lines(CONNECTION), ["127.0.0.1|1|zstd,ZLIB|7|30.000|1"]);
     assert_eq!(c.lines(APPLIER), ["NULL|YES|OFF|NULL"]);
     assert_eq!(c.code("FLUSH RELAY LOGS FOR CHANNEL 'x'"), Some(3074));
