@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `ddl::event` changes the catalog; `scheduler` runs what is kept here; DROP EVENT is in `ddl::program`.
 //! **Invariants**: times are computed once, when the statement runs, in the session's time zone, which is kept with
-//! them; what is logged names the definer; on a replica an event that would run is disabled (REPLICA_SIDE_DISABLED).
+//! them; what is logged names the definer; on a replica an event is disabled (REPLICA_SIDE_DISABLED).
 
 use esker_sql_catalog::catalog::{
     EventDef, EventInterval, ProgramSettings, Schedule, is_system_schema, quoted, quoted_literal,
@@ -169,11 +169,11 @@ impl Session {
         }
     }
 
-    /// What is enabled on the source does not run here.
+    /// What comes from a source does not run here, and is told from what was disabled here.
     fn event_status(&self, given: EventStatus) -> EventStatus {
-        match given {
-            EventStatus::Enabled if self.is_applying() => EventStatus::ReplicaSideDisabled,
-            given => given,
+        match self.is_applying() {
+            true => EventStatus::ReplicaSideDisabled,
+            false => given,
         }
     }
 

@@ -41,7 +41,8 @@ fn events_of_the_source_do_not_run_on_its_replica() {
         there.lines(EVENTS),
         [
             format!("e|REPLICA_SIDE_DISABLED|1|+03:00|2020-01-01 00:00:00|root@localhost|{body}"),
-            "off2|DISABLED|1|+03:00|2020-01-01 00:00:00|root@localhost|SET @a = 1".to_owned(),
+            "off2|REPLICA_SIDE_DISABLED|1|+03:00|2020-01-01 00:00:00|root@localhost|SET @a = 1"
+                .to_owned(),
         ]
     );
     c.run("ALTER EVENT e DISABLE");
