@@ -156,3 +156,47 @@ fn a_stop_that_waits_for_locks_of_its_own_session_can_be_killed() {
     follow(&mut there, &mut here);
     assert_eq!(here.lines("SELECT id FROM d.t"), ["10"]);
 }
+
+/// As in MySQL 9.7. New rows take the place of those in their way, and leave what only the replica has.
+#[test]
+fn what_other_rows_do_not_admit_is_passed_over() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run(
+        "USE d; CREATE TABLE own (id INT PRIMARY KEY, n INT);
+         CREATE TABLE keyed (id INT PRIMARY KEY, a INT UNIQUE, b INT UNIQUE);
+         CREATE TABLE parent (id INT PRIMARY KEY, n INT);
+         CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id));
+         INSERT INTO keyed VALUES (1, 1, 1), (2, 2, 2);
+         INSERT INTO parent VALUES (1, 1), (2, 2)",
+    );
+    follow(&mut there, &mut here);
+    here.run("STOP REPLICA; SET GLOBAL replica_exec_mode = IDEMPOTENT; START REPLICA");
+    here.run(
+        "USE d; ALTER TABLE own ADD x INT DEFAULT 42, ADD y VARCHAR(9) AS (x + 1);
+         INSERT INTO own (id, n, x) VALUES (1, 1, 7);
+         INSERT INTO keyed VALUES (10, 10, 10), (11, 11, 11);
+         INSERT INTO child VALUES (1, 1), (2, 2)",
+    );
+    // A key that is taken, a parent that is wanted, a parent that is missing.
+    there.run(
+        "INSERT INTO own VALUES (1, 100), (2, 200);
+         UPDATE keyed SET a = 11 WHERE id = 1;
+         UPDATE keyed SET a = 20 WHERE id = 2;
+         INSERT INTO keyed VALUES (12, 10, 11);
+         DELETE FROM parent WHERE id = 1;
+         UPDATE parent SET id = 20 WHERE id = 2;
+         INSERT INTO parent VALUES (3, 3)",
+    );
+    follow(&mut there, &mut here);
+    here.run("DELETE FROM parent WHERE id = 3");
+    there.run("INSERT INTO child VALUES (3, 3), (4, NULL)");
+    follow(&mut there, &mut here);
+    let rows =
+        |c: &mut Client, table: &str| c.lines(&format!("SELECT * FROM d.{table} ORDER BY id"));
+    assert_eq!(rows(&mut here, "own"), ["1|100|7|8", "2|200|42|43"]);
+    assert_eq!(rows(&mut here, "keyed"), ["1|1|1", "2|20|2", "12|10|11"]);
+    assert_eq!(rows(&mut here, "parent"), ["1|1", "2|2"]);
+    assert_eq!(rows(&mut here, "child"), ["1|1", "2|2", "4|NULL"]);
+}

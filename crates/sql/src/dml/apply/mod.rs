@@ -11,7 +11,7 @@
 //!   leniently as the source may have computed them; cascades are carried out again, for events do not have them,
 //!   unless their flags say so (MySQL from 9.6 on). This table's own CHECKs hold, for it may have more than the source.
 //! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
-//!   goes, and what is gone is no error.
+//!   of a new row goes, what is gone is no error, and a change that other rows do not admit is not made.
 
 mod columns;
 mod edits;
@@ -32,7 +32,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value, errors};
 
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
-use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects};
+use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects, is_ignorable};
 use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
 use super::write::{RowChange as Replacement, Writer, Written, new_key};
@@ -40,6 +40,9 @@ use super::{DmlEnv, StrictGuard, strict_writes};
 use columns::{Columns, OwnImage, default_value};
 use find::Finder;
 pub(crate) use fit::Conversions;
+
+/// A key is taken.
+const DUPLICATE: u16 = 1062;
 
 /// What is done where the table is not as it was where the change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +120,37 @@ impl RowApplier {
             cell: &ctx.diagnostics.strict_write,
             before: ctx.diagnostics.strict_write.replace(true),
         };
+        match self.mode {
+            ApplyMode::Strict => self.make(env, change),
+            ApplyMode::Idempotent => self.make_if_possible(env, change),
+        }
+    }
+
+    /// Makes the change, or nothing of it where another row, or one of another table, stands against it.
+    fn make_if_possible(
+        &mut self,
+        env: &mut DmlEnv<'_>,
+        change: RowChange,
+    ) -> Result<(), ExecError> {
+        let logs_more = !self.foreign.is_empty();
+        if let (Some(mut capture), true) = (env.log.get(), logs_more) {
+            capture.begin_inside(env.txn)?;
+        }
+        let place = env.txn.savepoint();
+        match self.make(env, change) {
+            Err(ExecError::Sql(e)) if is_ignorable(&e) || e.code == DUPLICATE => {
+                if let (Some(mut capture), true) = (env.log.get(), logs_more) {
+                    capture.undo_inside();
+                }
+                env.txn.rollback_to(place);
+                Ok(())
+            }
+            made => made,
+        }
+    }
+
+    fn make(&mut self, env: &mut DmlEnv<'_>, change: RowChange) -> Result<(), ExecError> {
+        let ctx = env.ctx;
         match change {
             RowChange::Insert(image) => {
                 let image = self.columns.own(ctx, &self.table, image)?;
@@ -156,9 +190,9 @@ impl RowApplier {
 
     fn insert(&self, env: &mut DmlEnv<'_>, image: OwnImage) -> Result<(), ExecError> {
         let mut row = Vec::with_capacity(image.len());
-        for (value, column) in image.into_iter().zip(&self.table.columns) {
+        for (value, column) in image.iter().zip(&self.table.columns) {
             row.push(match value {
-                Some(value) => value,
+                Some(value) => value.clone(),
                 // What the event does not know of: an additional column.
                 None if column.auto_increment => self.draw_number(env, column)?,
                 None => default_value(env.ctx, column),
@@ -170,7 +204,10 @@ impl RowApplier {
             match self.write_new(env)? {
                 Written::Done => break,
                 Written::Conflict(conflict) => {
-                    self.make_way(env, conflict.index, &conflict.clustered)?
+                    let (index, clustered) = (conflict.index, conflict.clustered);
+                    if self.make_way(env, index, &clustered)? {
+                        self.keep_unknown(env, &image, &mut row)?;
+                    }
                 }
             }
         }
@@ -180,6 +217,29 @@ impl RowApplier {
         env.log_insert(&self.table, None, &|_| false)?;
         self.note_auto(env, &row);
         Ok(())
+    }
+
+    /// A row takes the place of the one in the scratch's `old_row`: what the event does not know of stays.
+    fn keep_unknown(
+        &self,
+        env: &mut DmlEnv<'_>,
+        image: &OwnImage,
+        row: &mut [Value],
+    ) -> Result<(), ExecError> {
+        let columns = &self.table.columns;
+        let is_unknown = |col: usize| image[col].is_none() && columns[col].generated.is_none();
+        if !(0..columns.len()).any(is_unknown) {
+            return Ok(());
+        }
+        let mut before = vec![Value::Null; columns.len()];
+        decode_row(&self.table, &UTC, &env.scratch.old_row, &mut before)?;
+        for (col, value) in before.into_iter().enumerate() {
+            if is_unknown(col) {
+                row[col] = value;
+            }
+        }
+        self.complete(env, row)?;
+        Ok(self.encode(env, row)?)
     }
 
     /// The next number for a column that the event does not know of.
@@ -244,13 +304,8 @@ impl RowApplier {
         if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
             enforcer.settle_children(node, Some(&scratch.row))?;
         }
-        loop {
-            match self.write_changed(env, clustered, &found)? {
-                Written::Done => break,
-                Written::Conflict(conflict) => {
-                    self.make_way(env, conflict.index, &conflict.clustered)?
-                }
-            }
+        if let Written::Conflict(conflict) = self.write_changed(env, clustered, &found)? {
+            return Err(self.duplicate(env, conflict.index)?.into());
         }
         if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
             enforcer.check_parents(0, None, &scratch.row)?;
@@ -313,25 +368,31 @@ impl RowApplier {
         env.delete_old_row(&self.table, clustered)
     }
 
-    /// A key of the row in the scratch is taken by the row under `clustered`: an error, or that row goes.
+    /// A key of the row in the scratch is taken by the row under `clustered`: an error, or that row goes, and is in the
+    /// scratch's `old_row`. False: it was gone.
     fn make_way(
         &self,
         env: &mut DmlEnv<'_>,
         index: usize,
         clustered: &[u8],
-    ) -> Result<(), ExecError> {
+    ) -> Result<bool, ExecError> {
         if self.mode == ApplyMode::Strict {
-            let table = &self.table;
-            let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
-            return Err(duplicate_entry(table, &table.indexes[index], &row).into());
+            return Err(self.duplicate(env, index)?.into());
         }
         let row = std::mem::take(&mut env.scratch.row);
         let gone = match find::read(env, &self.table, clustered) {
-            Ok(true) => self.delete(env, clustered),
-            other => other.map(drop),
+            Ok(true) => self.delete(env, clustered).map(|()| true),
+            other => other,
         };
         env.scratch.row = row;
         gone
+    }
+
+    /// 1062: a key of the row in the scratch is taken.
+    fn duplicate(&self, env: &DmlEnv<'_>, index: usize) -> SqlResult<SqlError> {
+        let table = &self.table;
+        let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
+        Ok(duplicate_entry(table, &table.indexes[index], &row))
     }
 
     /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC, and its CHECKs.
