@@ -17,8 +17,9 @@ use super::reader::Reader;
 use super::track::{Queued, Received, Tracker};
 use super::{put_event, put_rotate};
 use crate::apply::{Place, RelayPlace};
+use crate::event::control::Rotate;
 use crate::event::format::{CREATED, FormatDescription};
-use crate::event::{Checksum, EventType, Header, Stamp};
+use crate::event::{Checksum, EventType, FLAG_ARTIFICIAL, Header, Stamp, event_bytes};
 use crate::files::{FIRST_EVENT, FileNumber, MAGIC, Names, Scan, index};
 use crate::tally::Tally;
 use crate::{Result, damaged};
@@ -206,6 +207,39 @@ impl RelayLog {
             true => self.write(&mut writing),
             false => Ok(()),
         }
+    }
+
+    /// The source stands at `place`, and has left out what is known here before it: the next event begins there.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn advance(
+        &self,
+        stamp: Stamp,
+        place: Rotate<'_>,
+        max_bytes: u64,
+        now_micros: u64,
+    ) -> Result<()> {
+        {
+            let tracker = self.tracker.lock();
+            let (file, position) = tracker.source();
+            let is_ahead = file.as_bytes() == place.file && position < place.position;
+            if !tracker.is_between() || !is_ahead {
+                return Ok(());
+            }
+        }
+        let mut body = Vec::new();
+        place.write(&mut body);
+        let rotate = Header {
+            stamp: Stamp {
+                flags: FLAG_ARTIFICIAL,
+                ..stamp
+            },
+            kind: EventType::Rotate as u8,
+            length: event_bytes(body.len(), Checksum::None) as u32,
+            end: 0,
+        };
+        self.append(&rotate, &body, max_bytes, now_micros)
     }
 
     /// Writes what was appended and tells readers. Syncs every `sync_every` events; 0: never.

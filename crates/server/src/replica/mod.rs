@@ -20,6 +20,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
+use esker_binlog::event::control::{Rotate, parse_heartbeat_v2};
 use esker_binlog::event::format::FormatDescription;
 use esker_binlog::event::{Event, EventType};
 use esker_sql::replica::{GoesOver, ReceiverState, Reception};
@@ -280,9 +281,17 @@ fn take(reception: &Reception, packet: &[u8], source: &mut Source) -> Result<(),
     };
     let event = Event::parse(bytes, source.checksum).map_err(damaged)?;
     match event.header.event_type() {
-        Some(EventType::Heartbeat | EventType::HeartbeatV2) => {
+        Some(kind @ (EventType::Heartbeat | EventType::HeartbeatV2)) => {
             reception.heartbeat();
-            return Ok(());
+            let place = match kind {
+                EventType::HeartbeatV2 => parse_heartbeat_v2(event.body).map_err(damaged)?,
+                _ => Rotate {
+                    position: event.header.end.into(),
+                    file: event.body,
+                },
+            };
+            let advanced = reception.advance(event.header.stamp, place);
+            return advanced.map_err(|e| not_written(&e));
         }
         Some(kind @ (EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid)) => {
             modes::check_transaction(reception, kind)?;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use esker_binlog::event::Header;
+use esker_binlog::event::control::Rotate;
+use esker_binlog::event::{Header, Stamp};
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::relay::RelayLog;
 use parking_lot::{Condvar, Mutex};
@@ -290,13 +291,30 @@ impl Reception {
     /// # Errors
     /// Of the relay log.
     pub fn append(&self, header: &Header, body: &[u8]) -> esker_binlog::Result<()> {
+        let (max, now) = self.bounds();
+        self.relay.append(header, body, max, now)
+    }
+
+    /// The source says where it stands: with GTIDs it has left out what is known here.
+    ///
+    /// # Errors
+    /// Of the relay log.
+    pub fn advance(&self, stamp: Stamp, place: Rotate<'_>) -> esker_binlog::Result<()> {
+        if !self.settings.auto_position {
+            return Ok(());
+        }
+        let (max, now) = self.bounds();
+        self.relay.advance(stamp, place, max, now)
+    }
+
+    /// How large a relay log may be, and what the time is.
+    fn bounds(&self) -> (u64, u64) {
         let instance = &self.instance;
         let max = match instance.variable_u64("max_relay_log_size") {
             0 => instance.variable_u64("max_binlog_size"),
             max => max,
         };
-        let now = instance.now_micros().max(0) as u64;
-        self.relay.append(header, body, max, now)
+        (max, instance.now_micros().max(0) as u64)
     }
 
     /// Makes what was appended known, and removes files that are applied. With `is_owed` it is durable then: the source

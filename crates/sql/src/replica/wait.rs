@@ -20,9 +20,15 @@ fn applied(channel: &Channel) -> Option<(String, u64)> {
     Some((status.passed.source_file, status.passed.source_pos))
 }
 
+/// A log file's name before its number, and the number.
+fn parts(file: &str) -> Option<(&str, u64)> {
+    let (base, number) = file.rsplit_once('.')?;
+    Some((base, number.parse().ok()?))
+}
+
 impl SessionContext {
     /// How often what is applied advanced until the place was reached; -1: not in time; `None`: there is no such
-    /// channel, or it applies nothing.
+    /// channel, it applies nothing, or nothing of files of this name.
     ///
     /// # Errors
     /// The statement was killed.
@@ -31,22 +37,28 @@ impl SessionContext {
         let Ok(channel) = self.instance.channels.get(name) else {
             return Ok(None);
         };
-        let wanted = (wait.file.as_str(), wait.position);
+        let Some((wanted_base, wanted_number)) = parts(&wait.file) else {
+            return Ok(None);
+        };
         let begun = Instant::now();
         let (mut last, mut advanced) = (None, 0);
         loop {
             let Some((file, position)) = applied(&channel) else {
                 return Ok(None);
             };
-            let here = (file.len(), file.as_str(), position);
+            // Nothing has come yet while it has no name.
+            let here = match parts(&file) {
+                Some((base, _)) if base != wanted_base => return Ok(None),
+                Some((_, number)) => (number, position),
+                None => (0, 0),
+            };
             if last
                 .as_ref()
                 .is_some_and(|last| *last != (file.clone(), position))
             {
                 advanced += 1;
             }
-            // Numbers of files get longer in time.
-            if here >= (wanted.0.len(), wanted.0, wanted.1) {
+            if here >= (wanted_number, wait.position) {
                 return Ok(Some(advanced));
             }
             last = Some((file, position));

@@ -32,6 +32,11 @@ fn the_head_of_the_next_file_is_reached_without_a_transaction() {
         let waited: i64 = here.value(&wait).parse().expect("a number");
         assert!(waited >= 0, "{file} {position}: {waited}");
     }
+    // Files of other names never come.
+    for file in ["other.000001", "binlog"] {
+        let wait = format!("SELECT IFNULL(SOURCE_POS_WAIT('{file}', 4, 60), 'never')");
+        assert_eq!(here.value(&wait), "never", "{file}");
+    }
     // A restart goes on behind the last transaction.
     here.run("STOP REPLICA; START REPLICA");
     there.run("INSERT INTO d.t (id) VALUES (11)");
@@ -40,6 +45,34 @@ fn the_head_of_the_next_file_is_reached_without_a_transaction() {
         here.lines("SELECT id FROM d.t WHERE id >= 10"),
         ["10", "11"]
     );
+}
+
+/// The source leaves out what the replica has, and says how far it is.
+#[test]
+fn what_is_known_already_is_behind_a_replica_at_once() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    let gtid = "SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'; BEGIN;";
+    here.run(&format!(
+        "STOP REPLICA; {gtid} COMMIT; SET gtid_next = AUTOMATIC; START REPLICA"
+    ));
+    there.run(&format!(
+        "{gtid} INSERT INTO d.t (id) VALUES (10); COMMIT; SET gtid_next = AUTOMATIC"
+    ));
+    let log = there.lines("SHOW BINARY LOG STATUS")[0].clone();
+    let mut place = log.split('|');
+    let (file, position) = (
+        place.next().expect("a file"),
+        place.next().expect("a place"),
+    );
+    let wait = format!("SELECT SOURCE_POS_WAIT('{file}', {position}, 60) >= 0");
+    assert_eq!(here.value(&wait), "1");
+    assert_eq!(here.value("SELECT COUNT(*) FROM d.t WHERE id = 10"), "0");
+    // It goes on from there.
+    there.run("INSERT INTO d.t (id) VALUES (11)");
+    follow(&mut there, &mut here);
+    assert_eq!(here.value("SELECT COUNT(*) FROM d.t WHERE id = 11"), "1");
 }
 
 #[test]
