@@ -16,6 +16,14 @@ use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
 
+/// The scope word of SET that holds for items without one.
+#[derive(Default)]
+pub(super) struct StandingScope {
+    pub(super) scope: Option<VarScope>,
+    /// The last item has it from one before.
+    pub(super) is_inherited: bool,
+}
+
 impl Parser<'_> {
     // SET.
 
@@ -54,7 +62,8 @@ impl Parser<'_> {
         if let Some(transaction) = self.set_transaction()? {
             return Ok(Statement::SetTransaction(transaction));
         }
-        let items = self.list(Self::set_item)?;
+        let mut scope = StandingScope::default();
+        let items = self.list(|p| p.set_item(&mut scope))?;
         Ok(Statement::Set(items))
     }
 
@@ -113,8 +122,9 @@ impl Parser<'_> {
         )
     }
 
-    /// One item; a scope word before it holds for this item only, as in MySQL.
-    pub(super) fn set_item(&mut self) -> SqlResult<SetItem> {
+    /// One item. A scope word before it holds for the items behind it, too, until the next one.
+    pub(super) fn set_item(&mut self, standing: &mut StandingScope) -> SqlResult<SetItem> {
+        standing.is_inherited = false;
         self.refuse_shadowed()?;
         if let Some(name) = self.opt_assigned_var()? {
             self.expect_assign()?;
@@ -155,7 +165,11 @@ impl Parser<'_> {
             }
         }
         let mut var = self.var_name()?;
-        var.scope = scope;
+        match scope {
+            Some(_) => standing.scope = scope,
+            None => standing.is_inherited = standing.scope.is_some(),
+        }
+        var.scope = standing.scope;
         self.set_value(var)
     }
 

@@ -253,6 +253,18 @@ pub enum VarScope {
     PersistOnly,
 }
 
+impl VarScope {
+    /// As SET has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Global => "GLOBAL",
+            Self::Session => "SESSION",
+            Self::Persist => "PERSIST",
+            Self::PersistOnly => "PERSIST_ONLY",
+        }
+    }
+}
+
 /// A reference to a system variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SysVar {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, errors};
 
+use super::super::admin::StandingScope;
 use super::super::ast::{BinaryOp, Block, Expr, Formula, Place, SqlStep, Statement, Step, Target};
 use super::super::keyword::Kw;
 use super::super::lexer::Tok;
@@ -289,7 +290,8 @@ impl Parser<'_> {
             return Ok(one(self.sql_of(statement, start)));
         }
         *self = ahead;
-        self.list(Self::set_step)
+        let mut scope = StandingScope::default();
+        self.list(|p| p.set_step(&mut scope))
     }
 
     /// Does something come behind SET that is no list of variables?
@@ -305,7 +307,7 @@ impl Parser<'_> {
         }
     }
 
-    fn set_step(&mut self) -> SqlResult<Step> {
+    fn set_step(&mut self, scope: &mut StandingScope) -> SqlResult<Step> {
         let start = self.cur.start;
         if self.at_local_target() {
             let name = self.ident()?;
@@ -316,11 +318,15 @@ impl Parser<'_> {
             return Ok(Step::Assign { target, value });
         }
         self.scope().places.clear();
-        let statement = Statement::Set(vec![self.set_item()?]);
+        let statement = Statement::Set(vec![self.set_item(scope)?]);
         self.admit(&statement)?;
         let mut step = self.sql_of(statement, start);
         if let Step::Sql(sql) = &mut step {
-            sql.text = format!("SET {}", sql.text).into();
+            let inherited = scope.scope.filter(|_| scope.is_inherited);
+            sql.text = match inherited {
+                Some(scope) => format!("SET {} {}", scope.word(), sql.text).into(),
+                None => format!("SET {}", sql.text).into(),
+            };
         }
         Ok(step)
     }

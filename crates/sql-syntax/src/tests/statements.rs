@@ -525,6 +525,8 @@ fn sets() {
     ));
     assert_eq!(items[5], SetItem::Charset(Some("latin1".into())));
     assert!(matches!(var(6).2, Some(Expr::Subquery(_))));
+    // The scope of `b` stands until the next one; `@@` has its own.
+    assert_eq!((var(6).0, var(6).1), (Some(VarScope::Global), "d"));
     let wanted = SetTransaction {
         scope: Some(VarScope::Session),
         isolation: Some(Isolation::ReadCommitted),
