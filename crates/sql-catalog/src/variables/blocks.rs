@@ -4,7 +4,7 @@
 //! a power of two, and no variable's least value lies below one block unless it is 0.
 
 /// Variables and the bytes of their blocks, by name; those that are not here have bytes of their own.
-const BLOCKS: [(&str, u64); 23] = [
+const BLOCKS: [(&str, u64); 25] = [
     ("binlog_cache_size", 4096),
     ("binlog_stmt_cache_size", 4096),
     ("innodb_log_buffer_size", 1024),
@@ -28,6 +28,8 @@ const BLOCKS: [(&str, u64); 23] = [
     ("set_operations_buffer_size", 1024),
     ("slave_max_allowed_packet", 1024),
     ("slave_pending_jobs_size_max", 1024),
+    ("transaction_alloc_block_size", 1024),
+    ("transaction_prealloc_size", 1024),
 ];
 
 /// A number that the variable can have: between the bounds, and a whole number of its blocks.

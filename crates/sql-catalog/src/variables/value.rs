@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use esker_types::collation::{Charset, Collation};
+use esker_types::temporal::zone::{offset_name, parse_time_zone};
 use esker_types::{SqlError, SqlMode, SqlResult, Value, errors};
 
 use crate::catalog::{EngineChoice, engine_choice};
@@ -486,6 +487,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             }
             Arc::from(text)
         }
+        VarKind::Text if def.name == "time_zone" => written_out(text),
         VarKind::Set {
             words,
             may_be_empty,
@@ -511,6 +513,16 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         _ => Arc::from(text),
     };
     Ok(VarValue::Text(stored))
+}
+
+/// A time zone as it is shown: an offset with all of its digits. One that is unknown is refused elsewhere.
+fn written_out(zone: &str) -> Arc<str> {
+    const SYSTEM: &str = "SYSTEM";
+    match parse_time_zone(zone) {
+        Ok(_) if zone.eq_ignore_ascii_case(SYSTEM) => Arc::from(SYSTEM),
+        Ok(parsed) if zone.starts_with(['+', '-']) => Arc::from(offset_name(&parsed)),
+        _ => Arc::from(zone),
+    }
 }
 
 /// The words of a set that a list names, in their order; between commas there may be nothing.

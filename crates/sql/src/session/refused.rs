@@ -3,8 +3,9 @@
 //! Neighbours: `set` asks before it stores one; what a kind of variable says by itself is in `variables::value`.
 //! **Invariant**: most of these variables have no effect in Esker; a value is refused here where MySQL refuses it.
 
+use esker_sql_catalog::variables::VarId;
 use esker_types::collation::Collation;
-use esker_types::{SessionInfo, SqlResult, errors};
+use esker_types::{SessionInfo, SqlError, SqlResult, errors};
 
 use super::SessionContext;
 
@@ -40,7 +41,7 @@ const QUOTES: (usize, usize) = (10, 11);
 const MAX_MESSAGE: u32 = 999_999;
 
 /// # Errors
-/// 1231; 1227 for a folder without FILE.
+/// 1231; 1227 for a folder without FILE; 3026 for a variable that is tracked twice.
 pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<()> {
     let is_fine = match name {
         "ft_boolean_syntax" => is_syntax(text),
@@ -64,6 +65,10 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
             ctx.require("FILE")?;
             !text.is_empty() && ctx.instance.env.fs.list(text.as_ref()).is_ok()
         }
+        "session_track_system_variables" => {
+            check_tracked(text)?;
+            true
+        }
         "log_error_suppression_list" => text.is_empty() || text.split(',').all(is_message),
         _ => true,
     };
@@ -71,6 +76,19 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
         true => Ok(()),
         false => Err(errors::wrong_value(name, text)),
     }
+}
+
+/// No variable is named twice; names that are none do not matter.
+fn check_tracked(list: &str) -> SqlResult<()> {
+    let names = list.split(',').map(str::trim);
+    let names: Vec<&str> = names.filter(|name| VarId::find(name).is_ok()).collect();
+    for (nth, name) in names.iter().enumerate() {
+        if names[..nth].iter().any(|n| n.eq_ignore_ascii_case(name)) {
+            let text = format!("Duplicate entry '{name}'.");
+            return Err(SqlError::new(3026, "HY000", text));
+        }
+    }
+    Ok(())
 }
 
 /// Operators of full-text search: no letters, none twice but the quotes, a space as the first or second.

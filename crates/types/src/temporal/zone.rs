@@ -53,9 +53,14 @@ pub fn parse_time_zone(name: &str) -> SqlResult<TimeZone> {
 /// The name that `@@time_zone` shows: that of the zone data, or `+05:30`. (`SYSTEM` is the caller's,
 /// who knows what was set.)
 pub fn time_zone_name(zone: &TimeZone) -> String {
-    if let Some(name) = zone.iana_name() {
-        return name.to_owned();
+    match zone.iana_name() {
+        Some(name) => name.to_owned(),
+        None => offset_name(zone),
     }
+}
+
+/// A zone that is an offset as `@@time_zone` shows it.
+pub fn offset_name(zone: &TimeZone) -> String {
     let secs = zone.to_fixed_offset().map_or(0, Offset::seconds);
     let sign = if secs < 0 { '-' } else { '+' };
     format!("{sign}{:02}:{:02}", secs.abs() / 3600, secs.abs() / 60 % 60)
