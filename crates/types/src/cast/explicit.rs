@@ -40,7 +40,6 @@ pub fn cast(
     {
         return cast_json(ctx, JsonRef::new(doc), ty, text);
     }
-    let flags = date_flags(ctx);
     let year = match ty.is_temporal() && ty.kind != TypeKind::Year {
         true => first_day_of_year(v, from).map(Value::DateTime),
         false => None,
@@ -61,29 +60,9 @@ pub fn cast(
             }
             Ok(Value::Double(d.into()))
         }
-        TypeKind::Date => Ok(to_date(ctx, v, flags)?.map_or(Value::Null, Value::Date)),
-        TypeKind::Time => {
-            let Some(t) = to_time(ctx, v)? else {
-                return Ok(Value::Null);
-            };
-            let (rounded, over) = t.round(ty.decimals, truncates(ctx));
-            if over {
-                truncated(ctx, "time", t.to_string().as_bytes())?;
-            }
-            Ok(Value::Time(rounded))
-        }
-        TypeKind::DateTime | TypeKind::Timestamp => {
-            let Some(d) = to_datetime(ctx, v, flags)? else {
-                return Ok(Value::Null);
-            };
-            match d.round(ty.decimals, truncates(ctx)) {
-                Ok(rounded) => Ok(Value::DateTime(rounded)),
-                Err(warn) => {
-                    raise_overflow(ctx, warn)?;
-                    Ok(Value::Null)
-                }
-            }
-        }
+        TypeKind::Date => Ok(to_date(ctx, v, date_flags(ctx))?.map_or(Value::Null, Value::Date)),
+        TypeKind::Time => cast_time(ctx, v, ty),
+        TypeKind::DateTime | TypeKind::Timestamp => cast_datetime(ctx, v, ty),
         TypeKind::Year => cast_year(ctx, v.as_ref()),
         TypeKind::Char
         | TypeKind::VarChar
@@ -97,6 +76,30 @@ pub fn cast(
         | TypeKind::Set(_)
         | TypeKind::Geometry(_)
         | TypeKind::Null => Err(SqlError::not_supported("CAST to this type")),
+    }
+}
+
+fn cast_time(ctx: &EvalCtx, v: &Value, ty: &SqlType) -> SqlResult<Value> {
+    let Some(t) = to_time(ctx, v)? else {
+        return Ok(Value::Null);
+    };
+    let (rounded, over) = t.round(ty.decimals, truncates(ctx));
+    if over {
+        truncated(ctx, "time", t.to_string().as_bytes())?;
+    }
+    Ok(Value::Time(rounded))
+}
+
+fn cast_datetime(ctx: &EvalCtx, v: &Value, ty: &SqlType) -> SqlResult<Value> {
+    let Some(d) = to_datetime(ctx, v, date_flags(ctx))? else {
+        return Ok(Value::Null);
+    };
+    match d.round(ty.decimals, truncates(ctx)) {
+        Ok(rounded) => Ok(Value::DateTime(rounded)),
+        Err(warn) => {
+            raise_overflow(ctx, warn)?;
+            Ok(Value::Null)
+        }
     }
 }
 

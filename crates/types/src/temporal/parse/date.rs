@@ -114,6 +114,28 @@ fn displacement(text: &[u8]) -> Option<i32> {
     }
 }
 
+/// How many digits of a date without delimiters are its year.
+fn year_width(digits: usize) -> usize {
+    match digits {
+        4 | 8 | 14.. => 4,
+        _ => 2,
+    }
+}
+
+/// The number of the digits that come, of at most so many, and how many they are.
+#[inline]
+fn scan_number(text: &[u8], limit: usize) -> Result<(u32, usize), NotTemporal> {
+    let (mut value, mut len) = (0u32, 0);
+    while len < limit && text.get(len).is_some_and(u8::is_ascii_digit) {
+        value = value * 10 + u32::from(text[len] - b'0');
+        if value > PART_LIMIT {
+            return Err(NotTemporal::UNREADABLE);
+        }
+        len += 1;
+    }
+    Ok((value, len))
+}
+
 /// Takes a date text apart.
 fn scan_date(text: &[u8], flags: DateFlags) -> Result<Fields, NotTemporal> {
     let mut at = text.iter().take_while(|b| is_space(**b)).count();
@@ -131,32 +153,20 @@ fn scan_date(text: &[u8], flags: DateFlags) -> Result<Fields, NotTemporal> {
     };
     let mut width = 4;
     if f.compact {
-        width = if digits == 4 || digits == 8 || digits >= 14 {
-            4
-        } else {
-            2
-        };
+        width = year_width(digits);
         f.year_digits = width;
     }
     let (mut found_delimiter, mut found_space) = (false, false);
     f.at = at;
     let mut i = YEAR;
     while i < PARTS && text.get(at).is_some_and(u8::is_ascii_digit) {
-        let limit = if f.compact || i == FRACTION {
-            width
-        } else {
-            usize::MAX
+        let limit = match f.compact || i == FRACTION {
+            true => width,
+            false => usize::MAX,
         };
-        let start = at;
-        let mut value = 0u32;
-        while at < text.len() && text[at].is_ascii_digit() && at - start < limit {
-            value = value * 10 + u32::from(text[at] - b'0');
-            if value > PART_LIMIT {
-                return Err(NotTemporal::UNREADABLE);
-            }
-            at += 1;
-        }
-        (f.value[i], f.len[i], f.at) = (value, at - start, at);
+        (f.value[i], f.len[i]) = scan_number(&text[at..], limit)?;
+        at += f.len[i];
+        f.at = at;
         i += 1;
         width = 2;
         let Some(&next) = text.get(at) else { break };

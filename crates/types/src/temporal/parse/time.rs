@@ -93,6 +93,19 @@ fn scan_fraction(text: &[u8], at: usize) -> (u32, bool, u8, usize) {
     )
 }
 
+/// Days, hours, minutes and seconds in seconds.
+fn seconds_of(parts: [u64; 4]) -> Result<u64, NotTemporal> {
+    let [days, hours, minutes, seconds] = parts;
+    let too_large = parts.iter().any(|p| *p > u64::from(u32::MAX));
+    if too_large || minutes > 59 || seconds > 59 {
+        return Err(NotTemporal {
+            warn: TemporalWarn::OUT_OF_RANGE,
+            like_date: !too_large,
+        });
+    }
+    Ok((hours + days * 24) * 3600 + minutes * 60 + seconds)
+}
+
 /// Text of at least this length is tried as a date with time first.
 const FULL_TIMESTAMP_LEN: usize = 12;
 
@@ -132,16 +145,7 @@ pub fn parse_time(text: &[u8], flags: DateFlags) -> Result<Parsed, NotTemporal> 
     if text.get(at).is_some_and(|b| is_space(*b)) {
         superfluous(&mut deprecated, text, at);
     }
-    let [days, hours, minutes, seconds] = d.parts;
-    let too_large = d.parts.iter().any(|p| *p > u64::from(u32::MAX));
-    if too_large || minutes > 59 || seconds > 59 {
-        let warn = TemporalWarn::OUT_OF_RANGE;
-        return Err(NotTemporal {
-            warn,
-            like_date: !too_large,
-        });
-    }
-    let secs = (hours + days * 24) * 3600 + minutes * 60 + seconds;
+    let secs = seconds_of(d.parts)?;
     let round_up = round_up && !flags.has(DateFlags::TRUNCATE_FRACTION);
     let magnitude = i64::try_from(secs)
         .unwrap_or(i64::MAX)
