@@ -31,7 +31,7 @@ mod tests;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::hash::{fold, fold_bytes};
 use crate::span::KeySpan;
@@ -184,6 +184,19 @@ impl LockManager {
             WaitPolicy::Skip => return Ok(LockOutcome::Skipped),
             WaitPolicy::Wait => {}
         }
+        let at = (shard_index, slot);
+        self.wait_for_row(owner, shard, at, (mode, upgrade), writes)
+    }
+
+    /// Lets a transaction wait for a row behind those that wait already.
+    fn wait_for_row(
+        self: &Arc<Self>,
+        owner: &Arc<LockOwner>,
+        mut shard: MutexGuard<'_, Shard>,
+        (shard_index, slot): (u32, u32),
+        (mode, upgrade): (LockMode, bool),
+        writes: u64,
+    ) -> Result<LockOutcome> {
         let lock = shard.reference(shard_index, slot);
         let (ticket, resolver) = wait::ticket(|resolver| {
             Box::new(RowQueue {
