@@ -29,7 +29,7 @@ mod version;
 mod work;
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -161,6 +161,20 @@ pub struct Recovered {
 /// Times a flush or compaction is tried when the device does not take its extents.
 const WRITE_ATTEMPTS: u32 = 3;
 
+fn make_dir(env: &Env, dir: &Path) -> Result<()> {
+    let context = || format!("creating directory {}", dir.display());
+    let made = env.fs.create_dir_all(dir);
+    made.map_err(|e| EngineError::io(context(), e))
+}
+
+/// What is to identify a database that is made in a directory without extents.
+fn new_database(env: &Env, extents_dir: &Path) -> Result<Uuid> {
+    refuse_orphans(env, extents_dir)?;
+    let mut uuid = Uuid::default();
+    env.random.fill(&mut uuid);
+    Ok(uuid)
+}
+
 impl Trees {
     /// Opens the trees, or makes an empty database.
     pub fn open(env: &Env, config: TreesConfig) -> Result<Trees> {
@@ -179,22 +193,13 @@ impl Trees {
             .any(|c| *c != extents.compression[2]);
         let manifest_dir = dir.join("manifest");
         let extents_dir = dir.join("extents");
-        for dir in [&manifest_dir, &extents_dir] {
-            let context = || format!("creating directory {}", dir.display());
-            env.fs
-                .create_dir_all(dir)
-                .map_err(|e| EngineError::io(context(), e))?;
-        }
+        make_dir(env, &manifest_dir)?;
+        make_dir(env, &extents_dir)?;
         let health = Health::new(on_fatal);
         let replayed = manifest::replay(&*env.fs, &manifest_dir)?;
         let (uuid, state) = match &replayed {
             Some(replayed) => (replayed.uuid, replayed.state.clone()),
-            None => {
-                refuse_orphans(env, &extents_dir)?;
-                let mut uuid = Uuid::default();
-                env.random.fill(&mut uuid);
-                (uuid, State::default())
-            }
+            None => (new_database(env, &extents_dir)?, State::default()),
         };
         debug_assert!(
             state.trees.keys().all(|id| *id < state.next_tree),

@@ -86,7 +86,6 @@ fn write_content(
     first_record: u64,
     content: &[Change],
 ) -> Result<Written> {
-    let path = file_path(dir, number);
     let name = new_path.display();
     let mut header = FORMAT_VERSION.to_le_bytes().to_vec();
     header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
@@ -136,27 +135,38 @@ fn write_content(
     debug_assert!(end <= length);
     file.write_all_at(&buffer, bytes)
         .map_err(|e| EngineError::io(format!("writing {name}"), e))?;
-    file.sync_all().map_err(|error| match error.kind() {
-        // The file has not got its name yet.
-        io::ErrorKind::StorageFull => EngineError::io(format!("sync of {name}"), error),
-        _ => health.stop(format!("sync of {name} failed: {error}")),
-    })?;
-    match fs.rename(new_path, &path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-            return Err(EngineError::io(format!("renaming {name}"), error));
-        }
-        // Whether the new name is there is not known, so neither file may be appended to.
-        Err(error) => return Err(health.stop(format!("renaming {name} failed: {error}"))),
-    }
-    fs.sync_dir(dir)
-        .map_err(|e| health.stop(format!("sync of directory {} failed: {e}", dir.display())))?;
+    publish(fs, dir, (new_path, &file_path(dir, number)), health, &*file)?;
     Ok(Written {
         file,
         bytes: end,
         length,
         next_record,
     })
+}
+
+/// Makes a file that is written durable under its final name.
+fn publish(
+    fs: &dyn Fs,
+    dir: &Path,
+    (new_path, path): (&Path, &Path),
+    health: &Health,
+    file: &dyn File,
+) -> Result<()> {
+    debug_assert_ne!(new_path, path, "the file has a temporary name");
+    let name = new_path.display();
+    file.sync_all().map_err(|error| match error.kind() {
+        // The file has not got its name yet.
+        io::ErrorKind::StorageFull => EngineError::io(format!("sync of {name}"), error),
+        _ => health.stop(format!("sync of {name} failed: {error}")),
+    })?;
+    fs.rename(new_path, path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => EngineError::io(format!("renaming {name}"), error),
+            // Whether the new name is there is not known, so neither file may be appended to.
+            _ => health.stop(format!("renaming {name} failed: {error}")),
+        })?;
+    fs.sync_dir(dir)
+        .map_err(|e| health.stop(format!("sync of directory {} failed: {e}", dir.display())))
 }
 
 /// Reserves space behind a checkpoint that ends at `end`. The length that the file has then.
