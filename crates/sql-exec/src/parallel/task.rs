@@ -1,9 +1,12 @@
 //! One task of a parallel block: decodes its morsel, filters, joins, and feeds the sink.
 //!
-//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `vectorized` evaluates
-//! them column by column where it can; `pipeline` joins; `sink` keeps what arrives; `runtime_stats` counts.
+//! Neighbours: `parallel` makes a [`TableTask`] for all threads; `entries` takes rows out of what is read; the engine
+//! calls with rows; `vectorized` evaluates them column by column where it can; `pipeline` joins; `sink` keeps what
+//! arrives; `runtime_stats` counts.
 //! **Invariants**: tasks share nothing but the plan, a copy of the statement's surroundings, and the count of bytes
 //! with what is reserved for them; the error of a task is that of its first row that has one.
+
+mod entries;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -12,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
 use esker_sql_catalog::catalog::{RowEvent, TableDef, Walk, Walked, note_walk};
-use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecResult, engine_error, interrupted};
 use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::{Expr, NoVars};
@@ -24,10 +26,12 @@ use esker_types::ctx::{Raised, RegexpLimits};
 use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlResult, Value};
 use parking_lot::Mutex;
 
+pub(super) use entries::Entries;
+
 use super::super::join::Kept;
 use super::super::join_table::KeyHash;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict, fill};
+use super::super::scan::Verdict;
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits};
 use super::pipeline::Pipeline;
@@ -623,91 +627,6 @@ impl Flow<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// What the entries of an index have.
-pub(super) enum Entries {
-    /// The rows.
-    Rows,
-    /// All columns that are needed.
-    Covering { cover: Cover, index: usize },
-    /// The keys of the rows.
-    Leading { index: usize },
-}
-
-impl Entries {
-    fn of(def: &TableDef, access: &Access, index: usize, scan: &ScanPlan) -> Self {
-        match (index, access.covering) {
-            (0, _) => Self::Rows,
-            (_, true) => Self::Covering {
-                cover: Cover::new(def, access, scan),
-                index,
-            },
-            (_, false) => Self::Leading { index },
-        }
-    }
-
-    /// The key and the value of a piece.
-    pub(super) fn entry_of<'s>(&self, piece: &'s [u8]) -> (&'s [u8], &'s [u8]) {
-        match self {
-            Self::Rows => (&[], piece),
-            Self::Covering { .. } | Self::Leading { .. } => (piece, &[]),
-        }
-    }
-
-    /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be
-    /// true, and asks the filters.
-    pub(super) fn judge(
-        &self,
-        scan: &ScanPlan,
-        def: &TableDef,
-        (key, value): (&[u8], &[u8]),
-        met: usize,
-        flow: &mut Flow<'_>,
-    ) -> ExecResult<Verdict> {
-        let env = flow.env;
-        match self {
-            Self::Rows => flow.judge(scan, def, met, value),
-            Self::Covering { cover, index } => {
-                cover.decode(&def.indexes[*index], def, key, value, &mut flow.row, env)?;
-                flow.filters.judge_decoded(scan, met, &flow.row, env)
-            }
-            Self::Leading { index } => {
-                let key = def.indexes[*index].codec.clustered_of(key, value)?;
-                let exec = env.exec.expect("what looks rows up has a reader");
-                let found =
-                    exec.txn()
-                        .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
-                            flow.judge(scan, def, met, stored)
-                        });
-                found
-                    .map_err(|e| engine_error(&e))?
-                    .unwrap_or(Ok(Verdict::Drop))
-            }
-        }
-    }
-
-    /// Decodes all columns of an entry that has them.
-    pub(super) fn decode(
-        &self,
-        scan: &ScanPlan,
-        def: &TableDef,
-        (key, value): (&[u8], &[u8]),
-        row: &mut [Value],
-        env: &ExecEnv<'_>,
-    ) -> ExecResult<()> {
-        match self {
-            Self::Rows => {
-                let reader = RowReader::new(&def.layout, &env.ctx.time_zone, value)?;
-                fill(&scan.columns, &reader, row);
-                Ok(())
-            }
-            Self::Covering { cover, index } => {
-                cover.decode(&def.indexes[*index], def, key, value, row, env)
-            }
-            Self::Leading { .. } => unreachable!("the row is elsewhere"),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Neighbours: `session` caches a [`ShortSelect`] per statement and asks it first; whatever it does not
 //! take goes the long way through `bind`, `plan` and `exec`, with the same answer.
 //! Parts: `compile` (which statements are short) · `access` (which index they read) · `place` (how their parameters
-//! reach the keys) · `select` (running one).
+//! reach the keys) · `select` (running one) · `window` (LIMIT).
 //! **Invariants**
 //! - A short plan filters by its key ranges alone: every condition of the statement is in them.
 //! - Row bytes go to the sink without intermediate values; the only allocations are the session's
@@ -14,6 +14,7 @@ mod access;
 mod compile;
 mod place;
 mod select;
+mod window;
 
 use std::sync::Arc;
 

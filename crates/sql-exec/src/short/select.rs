@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::access::KeyPart;
 use super::place::{self, Keys};
+use super::window::{MOST_GATHERED_ROWS, Window};
 use super::{AggKind, Output, ShortSelect};
 use esker_sql_catalog::catalog::{
     HandlerCall, IndexDef, ReadCount, RowEvent, Walk, note_call, note_examined,
@@ -36,43 +37,6 @@ pub struct Scratch {
     /// Rows that were sent.
     sent: u64,
     window: Window,
-}
-
-/// Which of the rows that are met are wanted: what is left of OFFSET and LIMIT.
-#[derive(Clone, Copy)]
-struct Window {
-    skip: u64,
-    take: u64,
-}
-
-impl Window {
-    /// Most rows that are sorted for it. Of more, few are wanted: an index in their order may give them sooner, which a
-    /// plan weighs.
-    fn most_sorted(&self) -> usize {
-        let wanted = self.skip.saturating_add(self.take);
-        let most = wanted
-            .saturating_mul(SORTED_PER_WANTED)
-            .saturating_add(ALWAYS_SORTED);
-        most.min(MOST_GATHERED_ROWS as u64) as usize
-    }
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Window {
-            skip: 0,
-            take: u64::MAX,
-        }
-    }
-}
-
-impl Window {
-    /// Leaves of rows that are all there those that are wanted.
-    fn cut<T>(self, rows: &mut Vec<T>) {
-        let skip = self.skip.min(rows.len() as u64) as usize;
-        rows.drain(..skip);
-        rows.truncate(usize::try_from(self.take).unwrap_or(usize::MAX));
-    }
 }
 
 /// What an execution knows before it sends anything.
@@ -113,13 +77,8 @@ enum Bound<'a> {
 
 /// Capacity a session keeps for sorting.
 const KEPT_BYTES: usize = 256 * 1024;
-/// Rows, and bytes of their strings, that an execution gathers before it sends any. More is for the long way, which has
-/// threads for them, answers for the memory and can be killed.
-const MOST_GATHERED_ROWS: usize = 10_000;
+/// Bytes of strings that an execution gathers before it sends any row.
 const MOST_GATHERED_BYTES: usize = 1 << 20;
-/// Rows that are sorted for each one that LIMIT wants, and beside that.
-const SORTED_PER_WANTED: u64 = 8;
-const ALWAYS_SORTED: u64 = 64;
 
 impl ShortSelect {
     /// The definition of the index that is read.
@@ -137,7 +96,7 @@ impl ShortSelect {
         let index = self.index();
         scratch.gathered = Gathered::Nothing;
         scratch.sent = 0;
-        match self.window(params) {
+        match Window::of(self.limit.as_ref(), params) {
             Some(window) => scratch.window = window,
             None => return Ok(false),
         }
@@ -158,19 +117,6 @@ impl ShortSelect {
             scratch.ranges.reverse();
         }
         Ok(true)
-    }
-
-    /// Which rows are wanted; `None` if that is no number, or skips many: they are read by a thread that may take long.
-    fn window(&self, params: &[Value]) -> Option<Window> {
-        let Some(limit) = &self.limit else {
-            return Some(Window::default());
-        };
-        let skip = match &limit.offset {
-            None => 0,
-            Some(offset) => place::count(offset, params)?,
-        };
-        let take = place::count(&limit.count, params)?;
-        (skip <= MOST_GATHERED_ROWS as u64).then_some(Window { skip, take })
     }
 
     /// Does what must be done before the first row is sent; false when there are too many rows for that.
