@@ -2,11 +2,13 @@
 //! the log (one sync), or they decide about what is prepared (two-phase), stage by stage. Some transactions are
 //! branches of a client's (XA): prepared first, and decided later, perhaps in another life. Some bring extents.
 //!
-//! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of
-//! the `esker` binary does the same over the protocol. **Invariants checked** after every crash: what the files say,
-//! applied to nothing, is what a scan of the table gives; every transaction that could be told is in the files, once,
-//! in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is still there; prepared
-//! is what the files say is prepared, and not decided.
+//! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of the
+//! `esker` binary does the same over the protocol; `decoded` reads the files. **Invariants checked** after every crash:
+//! what the files say, applied to nothing, is what a scan of the table gives; every transaction that could be told is
+//! in the files, once, in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is
+//! still there; prepared is what the files say is prepared, and not decided.
+
+mod decoded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,10 +17,10 @@ use std::sync::Arc;
 
 use esker_binlog::attachment::{Head, Numbering, What, head_bytes, push_event};
 use esker_binlog::derive::Writer;
-use esker_binlog::event::group::{GtidEvent, XaPrepare};
+use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::Query;
 use esker_binlog::event::{Checksum, EventType};
-use esker_binlog::files::{Commits, Config, FileSet, GroupedFiles, Names, Published, Scan};
+use esker_binlog::files::{Commits, Config, FileSet, GroupedFiles, Names, Published};
 use esker_binlog::gtid::{Sid, Source};
 use esker_engine::{
     CommitStage, DecidedEntry, DecidingLog, Direction, Engine, EngineConfig, EngineError, Follower,
@@ -27,6 +29,8 @@ use esker_engine::{
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 use parking_lot::Mutex;
+
+use decoded::Decoded;
 
 /// The name under which the log is kept.
 const FOLLOWER: &str = "binlog";
@@ -365,90 +369,6 @@ impl Committed {
             *self = Self::Told;
         }
         is_told
-    }
-}
-
-/// What the files say.
-#[derive(Default)]
-struct Decoded {
-    table: Table,
-    /// Numbers of the transactions in order.
-    numbers: Vec<u64>,
-    files: u64,
-    /// What the branches that are prepared have done.
-    prepared: BTreeMap<u64, Vec<Vec<u8>>>,
-}
-
-impl Decoded {
-    fn read(sim: &SimEnv, published: &Published) -> Result<Self, Stop> {
-        let names = files_config(Commits::default()).names;
-        let mut decoded = Self::default();
-        let mut open: Vec<Vec<u8>> = Vec::new();
-        for file in published.view().files {
-            decoded.files += 1;
-            let fs = sim.env().fs;
-            let scan = Scan::open(&*fs, &names.path(file.number), Some(file.size));
-            let mut scan = scan?;
-            while let Some((_, event)) = scan.next_event()? {
-                match event.header.event_type() {
-                    Some(kind @ EventType::Gtid) => {
-                        let gtid = GtidEvent::parse(kind, event.body)?.gtid;
-                        let gno = gtid.expect("GTIDs are on").gno;
-                        assert_eq!(gno, decoded.numbers.len() as u64 + 1, "one by one");
-                    }
-                    Some(EventType::RowsQuery) => open.push(event.body.to_vec()),
-                    Some(EventType::Xid) => {
-                        let work = std::mem::take(&mut open);
-                        decoded.apply(&work);
-                    }
-                    Some(EventType::XaPrepare) => {
-                        let xid = XaPrepare::parse(event.body)?;
-                        let branch = u64::from_le_bytes(xid.gtrid.try_into().expect("eight bytes"));
-                        decoded.numbers.push(branch);
-                        let before = decoded.prepared.insert(branch, std::mem::take(&mut open));
-                        assert!(before.is_none(), "a branch is prepared once");
-                    }
-                    Some(EventType::Query) => {
-                        let text = Query::parse(event.body)?.text;
-                        decoded.decide(std::str::from_utf8(text).expect("UTF-8"));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        assert!(open.is_empty(), "a transaction without its end");
-        Ok(decoded)
-    }
-
-    /// `DECIDE number branch commits`; other statements frame what has rows.
-    fn decide(&mut self, text: &str) {
-        let words: Vec<_> = text.split(' ').collect();
-        let ["DECIDE", number, branch, commits] = words[..] else {
-            return;
-        };
-        let work = self.prepared.remove(&branch.parse().expect("a branch"));
-        let work = work.expect("what is decided was prepared");
-        self.numbers.push(number.parse().expect("a number"));
-        if commits == "true" {
-            self.change(&work[1..]);
-        }
-    }
-
-    /// The first event has the number of the transaction, the others change a key each.
-    fn apply(&mut self, work: &[Vec<u8>]) {
-        let (number, changes) = work.split_first().expect("a number");
-        let number = number.as_slice().try_into().expect("eight bytes");
-        self.numbers.push(u64::from_le_bytes(number));
-        self.change(changes);
-    }
-
-    fn change(&mut self, changes: &[Vec<u8>]) {
-        for change in changes {
-            match change[1] {
-                0 => drop(self.table.remove(&change[0])),
-                _ => drop(self.table.insert(change[0], change[2..].to_vec())),
-            }
-        }
     }
 }
 
