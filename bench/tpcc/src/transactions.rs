@@ -285,10 +285,37 @@ impl Client {
              WHERE c_w_id = ? AND c_d_id = ? AND c_id = ? FOR UPDATE",
             values![warehouse, other, customer],
         )?;
-        let key = [warehouse, other, customer].map(Value::from);
         let balance = money(hundredths(&c[0])? - amount);
+        let places = [customer, other, warehouse, district, home];
+        self.pay(places, amount, balance, c[1] == "BC")?;
+        self.connection.run(
+            "INSERT INTO history (h_c_d_id, h_c_w_id, h_c_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            values![
+                other,
+                warehouse,
+                customer,
+                district,
+                home,
+                NOW,
+                money(amount),
+                format!("{}    {}", w[0], d[0])
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Notes the payment at the customer; one with bad credit keeps a history of them.
+    fn pay(
+        &mut self,
+        [customer, other, warehouse, district, home]: [i64; 5],
+        amount: i64,
+        balance: Value,
+        has_bad_credit: bool,
+    ) -> Result<(), Failed> {
+        let key = [warehouse, other, customer].map(Value::from);
         let paid = cents(amount);
-        if c[1] == "BC" {
+        if has_bad_credit {
             let data = self.one(
                 "SELECT c_data FROM customer WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?",
                 &key,
@@ -314,20 +341,6 @@ impl Client {
                 &all,
             )?;
         }
-        self.connection.run(
-            "INSERT INTO history (h_c_d_id, h_c_w_id, h_c_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            values![
-                other,
-                warehouse,
-                customer,
-                district,
-                home,
-                NOW,
-                money(amount),
-                format!("{}    {}", w[0], d[0])
-            ],
-        )?;
         Ok(())
     }
 

@@ -154,14 +154,7 @@ pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Re
     let (threads, ops) = step.share(args);
     let start = Instant::now();
     if step.is_pause() {
-        match step {
-            Step::Settle => {
-                engine.flush_all()?;
-                engine.compact()?;
-            }
-            Step::Rest => rest(engine, tree, start + args.seconds),
-            _ => {}
-        }
+        pause(step, engine, tree, start + args.seconds)?;
         return Ok(Outcome {
             elapsed: start.elapsed(),
             threads,
@@ -224,6 +217,19 @@ pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Re
             }),
         }
     })
+}
+
+/// Lets background work catch up.
+fn pause(step: Step, engine: &Engine, tree: &Tree, deadline: Instant) -> Result<()> {
+    match step {
+        Step::Settle => {
+            engine.flush_all()?;
+            engine.compact()?;
+        }
+        Step::Rest => rest(engine, tree, deadline),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// How often background work is looked at.

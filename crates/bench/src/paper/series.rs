@@ -253,26 +253,26 @@ fn trust_of_runs(scale: &Scale) -> Trust {
     }
 }
 
+/// The columns of [`early_lock_release`].
+const LOCK_RELEASE_COLUMNS: &[&str] = &[
+    "sync latency",
+    "skew",
+    "tps on",
+    "+-% on",
+    "tps off",
+    "+-% off",
+    "speedup",
+    "lowest",
+    "highest",
+    "commits/flush on",
+    "commits/flush off",
+    "p95 ms on",
+    "p95 ms off",
+];
+
 /// Early lock release on and off over skew and latency of the device.
 pub(super) fn early_lock_release(scale: &Scale, progress: Progress<'_>) -> Result<Chapter> {
-    let mut table = Table::new(
-        "Early lock release, TPC-B",
-        &[
-            "sync latency",
-            "skew",
-            "tps on",
-            "+-% on",
-            "tps off",
-            "+-% off",
-            "speedup",
-            "lowest",
-            "highest",
-            "commits/flush on",
-            "commits/flush off",
-            "p95 ms on",
-            "p95 ms off",
-        ],
-    );
+    let mut table = Table::new("Early lock release, TPC-B", LOCK_RELEASE_COLUMNS);
     let mut trust = trust_of_runs(scale);
     let (mut speedups, mut rates) = (Lines::default(), Lines::default());
     for &latency in &scale.latencies {
@@ -386,30 +386,30 @@ fn pipelining_figures(side: &Side, share: Spread) -> [Value; 10] {
     ]
 }
 
+/// The columns of [`pipelining`].
+const PIPELINING_COLUMNS: &[&str] = &[
+    "device",
+    "sessions",
+    "commit",
+    "tps",
+    "+-%",
+    "of async",
+    "lowest",
+    "highest",
+    "commits/flush",
+    "p95 ms",
+    "switches/txn",
+    "all switches/txn",
+    "CPU us/txn",
+];
+
 /// Pipelined, blocking and asynchronous commit over the number of sessions.
 pub(super) fn pipelining(
     scale: &Scale,
     dir: Option<&Path>,
     progress: Progress<'_>,
 ) -> Result<Chapter> {
-    let mut table = Table::new(
-        "Flush pipelining, TPC-B",
-        &[
-            "device",
-            "sessions",
-            "commit",
-            "tps",
-            "+-%",
-            "of async",
-            "lowest",
-            "highest",
-            "commits/flush",
-            "p95 ms",
-            "switches/txn",
-            "all switches/txn",
-            "CPU us/txn",
-        ],
-    );
+    let mut table = Table::new("Flush pipelining, TPC-B", PIPELINING_COLUMNS);
     let mut trust = trust_of_runs(scale);
     let mut plots = Vec::new();
     let mut switches = Lines::default();
@@ -490,36 +490,30 @@ fn ablation_figures(on: &Side, off: &Side) -> [Value; 13] {
     ]
 }
 
-/// Everything of the paper on against everything off.
-pub(super) fn ablation(
-    scale: &Scale,
-    dir: Option<&Path>,
-    progress: Progress<'_>,
-) -> Result<Chapter> {
-    let mut table = Table::new(
-        "All on against all off",
-        &[
-            "workload",
-            "device",
-            "sessions",
-            "tps on",
-            "+-% on",
-            "tps off",
-            "+-% off",
-            "ratio",
-            "lowest",
-            "highest",
-            "p95 ms on",
-            "p95 ms off",
-            "CPU us/txn on",
-            "CPU us/txn off",
-            "switches/txn on",
-            "switches/txn off",
-        ],
-    );
-    let mut trust = trust_of_runs(scale);
+/// The columns of [`ablation`].
+const ABLATION_COLUMNS: &[&str] = &[
+    "workload",
+    "device",
+    "sessions",
+    "tps on",
+    "+-% on",
+    "tps off",
+    "+-% off",
+    "ratio",
+    "lowest",
+    "highest",
+    "p95 ms on",
+    "p95 ms off",
+    "CPU us/txn on",
+    "CPU us/txn off",
+    "switches/txn on",
+    "switches/txn off",
+];
+
+/// What [`ablation`] runs.
+fn ablation_loads(scale: &Scale) -> [(&'static str, Load); 4] {
     let subscribers = scale.subscribers;
-    let loads = [
+    [
         ("TPC-B, uniform", tpcb(scale, 0.0)),
         ("TPC-B, skew 0.85", tpcb(scale, 0.85)),
         (
@@ -536,8 +530,18 @@ pub(super) fn ablation(
                 mix: Mix::Updates,
             },
         ),
-    ];
-    for (name, load) in loads {
+    ]
+}
+
+/// Everything of the paper on against everything off.
+pub(super) fn ablation(
+    scale: &Scale,
+    dir: Option<&Path>,
+    progress: Progress<'_>,
+) -> Result<Chapter> {
+    let mut table = Table::new("All on against all off", ABLATION_COLUMNS);
+    let mut trust = trust_of_runs(scale);
+    for (name, load) in ablation_loads(scale) {
         let points = scale
             .devices
             .iter()
@@ -572,7 +576,7 @@ pub(super) fn ablation(
             LogBufferKind::default(),
             scale.branches,
             scale.accounts,
-            subscribers
+            scale.subscribers
         ),
         trust,
         tables: vec![table],
