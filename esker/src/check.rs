@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use esker_engine::{DamagedPart, EngineError, Finding};
+use esker_engine::{Checked, DamagedPart, EngineError, Finding};
 use esker_vfs::Env;
 
 use crate::show::{hex, json_text, key};
@@ -50,56 +50,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let others = others(&options.dir);
     for (file, what) in &others {
         let line = match options.json {
-            true => format!(
-                "{{\"type\":\"damage\",\"part\":\"file\",\"file\":{},\"what\":{}}}",
-                json_text(&file.display().to_string()),
-                json_text(what)
-            ),
+            true => damage_json(file, what),
             false => format!("damaged: {}: {what}", file.display()),
         };
         written = written.and_then(|()| writeln!(out, "{line}"));
     }
     let findings = checked.findings + others.len() as u64;
     let line = match options.json {
-        true => format!(
-            "{{\"type\":\"checked\",\"trees\":{},\"extents\":{},\"extent_bytes\":{},\"segments\":{},\"blocks\":{},\
-             \"records\":{},\"log_end\":{},\"replay_bytes\":{},\"prepared\":{},\"torn\":{},\"findings\":{}}}",
-            checked.trees,
-            checked.extents,
-            checked.extent_bytes,
-            checked.segments,
-            checked.blocks,
-            checked.records,
-            checked.log_end,
-            checked.replay_bytes,
-            checked.prepared,
-            checked.torn,
-            findings,
-        ),
-        false => format!(
-            "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n\
-             the next start replays {} bytes of the log{}\n{}",
-            checked.trees,
-            checked.extents,
-            checked.extent_bytes,
-            checked.segments,
-            checked.blocks,
-            checked.records,
-            checked.log_end,
-            match checked.torn {
-                true => ", behind it the rest of unfinished writes (the next start drops it)",
-                false => "",
-            },
-            checked.replay_bytes,
-            match checked.prepared {
-                0 => String::new(),
-                n => format!("; {n} prepared transactions wait for their decision"),
-            },
-            match findings {
-                0 => "everything is whole".to_owned(),
-                n => format!("{n} damaged places"),
-            }
-        ),
+        true => summary_json(&checked, findings),
+        false => summary(&checked, findings),
     };
     written
         .and_then(|()| writeln!(out, "{line}"))
@@ -108,6 +67,59 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(DAMAGED),
     })
+}
+
+fn damage_json(file: &Path, what: &str) -> String {
+    format!(
+        "{{\"type\":\"damage\",\"part\":\"file\",\"file\":{},\"what\":{}}}",
+        json_text(&file.display().to_string()),
+        json_text(what)
+    )
+}
+
+fn summary_json(checked: &Checked, findings: u64) -> String {
+    format!(
+        "{{\"type\":\"checked\",\"trees\":{},\"extents\":{},\"extent_bytes\":{},\"segments\":{},\"blocks\":{},\
+         \"records\":{},\"log_end\":{},\"replay_bytes\":{},\"prepared\":{},\"torn\":{},\"findings\":{}}}",
+        checked.trees,
+        checked.extents,
+        checked.extent_bytes,
+        checked.segments,
+        checked.blocks,
+        checked.records,
+        checked.log_end,
+        checked.replay_bytes,
+        checked.prepared,
+        checked.torn,
+        findings,
+    )
+}
+
+fn summary(checked: &Checked, findings: u64) -> String {
+    format!(
+        "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n\
+         the next start replays {} bytes of the log{}\n{}",
+        checked.trees,
+        checked.extents,
+        checked.extent_bytes,
+        checked.segments,
+        checked.blocks,
+        checked.records,
+        checked.log_end,
+        match checked.torn {
+            true => ", behind it the rest of unfinished writes (the next start drops it)",
+            false => "",
+        },
+        checked.replay_bytes,
+        match checked.prepared {
+            0 => String::new(),
+            n => format!("; {n} prepared transactions wait for their decision"),
+        },
+        match findings {
+            0 => "everything is whole".to_owned(),
+            n => format!("{n} damaged places"),
+        }
+    )
 }
 
 /// Says which formats there are; those that this version does not read are an error that says what to do.

@@ -96,11 +96,7 @@ pub(crate) fn begin(
         }
         Command::StmtFetch(id, rows) => Next::Fetch(id, rows),
         Command::InitDb(name) => use_database(session, name).into(),
-        Command::FieldList(table, _) => {
-            let table = session.to_utf8(table);
-            let columns = session.field_list(&String::from_utf8_lossy(&table));
-            columns.map_or_else(Next::Error, Next::Fields)
-        }
+        Command::FieldList(table, _) => fields(session, table),
         Command::Refresh(what) => {
             session.start(Request::Query(flush_of(what).as_bytes()));
             Next::Statement(Format::Text, Mode::Thread)
@@ -122,12 +118,7 @@ pub(crate) fn begin(
             session.set_multi_statements(option == 0);
             Next::Eof
         }
-        Command::RegisterReplica(replica) => {
-            let host = String::from_utf8_lossy(replica.host).into_owned();
-            session
-                .register_replica(replica.server_id, host, replica.port)
-                .into()
-        }
+        Command::RegisterReplica(replica) => register_replica(session, &replica).into(),
         Command::Dump(request) => begin_dump(session, &request),
         Command::ChangeUser(payload) => Next::ChangeUser(payload.to_vec()),
         Command::SetOption(_) | Command::Unknown(_) => {
@@ -169,6 +160,20 @@ fn use_database(session: &mut Session, name: &[u8]) -> SqlResult<()> {
         session.audit_command("init_db", &name, e);
     }
     used
+}
+
+fn fields(session: &mut Session, table: &[u8]) -> Next {
+    let table = session.to_utf8(table);
+    let columns = session.field_list(&String::from_utf8_lossy(&table));
+    columns.map_or_else(Next::Error, Next::Fields)
+}
+
+fn register_replica(
+    session: &mut Session,
+    replica: &command::RegisterReplica<'_>,
+) -> SqlResult<()> {
+    let host = String::from_utf8_lossy(replica.host).into_owned();
+    session.register_replica(replica.server_id, host, replica.port)
 }
 
 fn begin_dump(session: &mut Session, request: &command::Dump<'_>) -> Next {
