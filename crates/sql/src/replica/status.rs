@@ -6,8 +6,9 @@ use esker_types::{DateTime, SqlResult, Value};
 
 use super::channel::{Channel, ChannelView};
 use super::reception::{ReceiverState, ReceiverView};
+use super::settings::ChannelSettings;
 use super::statements::chosen;
-use crate::applier::{Failure, Status, Until, state_of_applier};
+use crate::applier::{Failure, Filters, Status, Until, state_of_applier};
 use crate::instance::Instance;
 use crate::show::{Table, t};
 
@@ -200,12 +201,79 @@ fn until(until: Option<&Until>) -> (&'static str, String, u64) {
     }
 }
 
-fn row(
-    instance: &Instance,
-    name: &str,
-    view: &ChannelView,
+/// A column and its value.
+type Column = (&'static str, Value);
+
+/// The source, how far what it sends has come, and what runs.
+fn connection(
+    settings: &ChannelSettings,
     places: &Places,
-) -> Vec<(&'static str, Value)> {
+    state: ReceiverState,
+    is_applying: bool,
+) -> [Column; 12] {
+    [
+        ("Replica_IO_State", t(state.text())),
+        ("Source_Host", t(&settings.host)),
+        ("Source_User", t(&settings.user)),
+        ("Source_Port", number(settings.port)),
+        ("Connect_Retry", number(settings.connect_retry)),
+        ("Source_Log_File", t(&places.read_file)),
+        ("Read_Source_Log_Pos", number(places.read_pos)),
+        ("Relay_Log_File", t(&places.relay_file)),
+        ("Relay_Log_Pos", number(places.relay_pos)),
+        ("Relay_Source_Log_File", t(&places.exec_file)),
+        ("Replica_IO_Running", t(receiving(state))),
+        ("Replica_SQL_Running", yes(is_applying)),
+    ]
+}
+
+/// The rules about what is applied.
+fn rules(filters: &Filters) -> [Column; 6] {
+    [
+        ("Replicate_Do_DB", t(filters.do_db.join(","))),
+        ("Replicate_Ignore_DB", t(filters.ignore_db.join(","))),
+        ("Replicate_Do_Table", t(named(&filters.do_table))),
+        ("Replicate_Ignore_Table", t(named(&filters.ignore_table))),
+        (
+            "Replicate_Wild_Do_Table",
+            t(filters.wild_do_table.join(",")),
+        ),
+        (
+            "Replicate_Wild_Ignore_Table",
+            t(filters.wild_ignore_table.join(",")),
+        ),
+    ]
+}
+
+fn tls(settings: &ChannelSettings) -> [Column; 6] {
+    [
+        ("Source_SSL_Allowed", yes(settings.ssl)),
+        ("Source_SSL_CA_File", t(&settings.ssl_ca)),
+        ("Source_SSL_CA_Path", t(&settings.ssl_capath)),
+        ("Source_SSL_Cert", t(&settings.ssl_cert)),
+        ("Source_SSL_Cipher", t(&settings.ssl_cipher)),
+        ("Source_SSL_Key", t(&settings.ssl_key)),
+    ]
+}
+
+/// The columns that MySQL has added behind all others.
+fn last(name: &str, settings: &ChannelSettings) -> [Column; 7] {
+    let filters = &settings.filters;
+    [
+        ("Auto_Position", number(u64::from(settings.auto_position))),
+        ("Replicate_Rewrite_DB", t(rewritten(&filters.rewrite_db))),
+        ("Channel_Name", t(name)),
+        ("Source_TLS_Version", t(&settings.tls_version)),
+        ("Source_public_key_path", t(&settings.public_key_path)),
+        (
+            "Get_Source_public_key",
+            number(u64::from(settings.get_public_key)),
+        ),
+        ("Network_Namespace", t(&settings.network_namespace)),
+    ]
+}
+
+fn row(instance: &Instance, name: &str, view: &ChannelView, places: &Places) -> Vec<Column> {
     let settings = &view.settings;
     let receiver = view.receiver.as_ref();
     let applier = view.applier.as_ref();
@@ -224,31 +292,9 @@ fn row(
         .map(ToString::to_string)
         .collect();
     let executed = instance.gtid_executed().to_string();
-    vec![
-        ("Replica_IO_State", t(state.text())),
-        ("Source_Host", t(&settings.host)),
-        ("Source_User", t(&settings.user)),
-        ("Source_Port", number(settings.port)),
-        ("Connect_Retry", number(settings.connect_retry)),
-        ("Source_Log_File", t(&places.read_file)),
-        ("Read_Source_Log_Pos", number(places.read_pos)),
-        ("Relay_Log_File", t(&places.relay_file)),
-        ("Relay_Log_Pos", number(places.relay_pos)),
-        ("Relay_Source_Log_File", t(&places.exec_file)),
-        ("Replica_IO_Running", t(receiving(state))),
-        ("Replica_SQL_Running", yes(is_applying)),
-        ("Replicate_Do_DB", t(filters.do_db.join(","))),
-        ("Replicate_Ignore_DB", t(filters.ignore_db.join(","))),
-        ("Replicate_Do_Table", t(named(&filters.do_table))),
-        ("Replicate_Ignore_Table", t(named(&filters.ignore_table))),
-        (
-            "Replicate_Wild_Do_Table",
-            t(filters.wild_do_table.join(",")),
-        ),
-        (
-            "Replicate_Wild_Ignore_Table",
-            t(filters.wild_ignore_table.join(",")),
-        ),
+    let mut row = connection(settings, places, state, is_applying).to_vec();
+    row.extend(rules(filters));
+    row.extend([
         ("Last_Errno", sql_errno.clone()),
         ("Last_Error", sql_error.clone()),
         ("Skip_Counter", number(0u64)),
@@ -257,12 +303,9 @@ fn row(
         ("Until_Condition", t(until_kind)),
         ("Until_Log_File", t(until_file)),
         ("Until_Log_Pos", number(until_pos)),
-        ("Source_SSL_Allowed", yes(settings.ssl)),
-        ("Source_SSL_CA_File", t(&settings.ssl_ca)),
-        ("Source_SSL_CA_Path", t(&settings.ssl_capath)),
-        ("Source_SSL_Cert", t(&settings.ssl_cert)),
-        ("Source_SSL_Cipher", t(&settings.ssl_cipher)),
-        ("Source_SSL_Key", t(&settings.ssl_key)),
+    ]);
+    row.extend(tls(settings));
+    row.extend([
         ("Seconds_Behind_Source", lag(receiver, applier, places)),
         ("Source_SSL_Verify_Server_Cert", yes(settings.ssl_verify)),
         ("Last_IO_Errno", io_errno),
@@ -293,17 +336,9 @@ fn row(
         ("Source_SSL_Crlpath", t(&settings.ssl_crlpath)),
         ("Retrieved_Gtid_Set", t(&places.retrieved)),
         ("Executed_Gtid_Set", t(executed)),
-        ("Auto_Position", number(u64::from(settings.auto_position))),
-        ("Replicate_Rewrite_DB", t(rewritten(&filters.rewrite_db))),
-        ("Channel_Name", t(name)),
-        ("Source_TLS_Version", t(&settings.tls_version)),
-        ("Source_public_key_path", t(&settings.public_key_path)),
-        (
-            "Get_Source_public_key",
-            number(u64::from(settings.get_public_key)),
-        ),
-        ("Network_Namespace", t(&settings.network_namespace)),
-    ]
+    ]);
+    row.extend(last(name, settings));
+    row
 }
 
 #[cfg(test)]
