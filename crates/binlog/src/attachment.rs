@@ -297,15 +297,7 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
     if level > MAX_LEVEL {
         return Err(damaged(format!("attachment: level {level}")));
     }
-    let what = match framing {
-        1 => What::Transaction,
-        2 => What::Statement,
-        3 => What::XaPrepare,
-        4 => What::Empty,
-        5 => What::CreateAndFill,
-        6 => What::Change,
-        n => return Err(damaged(format!("attachment: framing {n}"))),
-    };
+    let what = what_of(framing)?;
     let flags = r.u8()?;
     let has = |bit| flags & bit != 0;
     let commit_micros = r.u64()?;
@@ -323,11 +315,7 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
         _ => Numbering::default(),
     };
     let origin = match has(HAS_ORIGIN) {
-        true => Some(Origin {
-            commit_micros: r.u64()?,
-            server_version: r.u32()?,
-            server_id: r.u32()?,
-        }),
+        true => Some(parse_origin(&mut r)?),
         false => None,
     };
     let xid = match has(HAS_XID) {
@@ -336,28 +324,12 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
     };
     let (schema, settings) = (r.var_bytes()?, r.var_bytes()?);
     let spooled = match is_spooled {
-        true => Some(Spooled {
-            id: SpoolId(r.u64()?),
-            bytes: r.u64()?,
-            events: r.u64()?,
-            body_bytes: r.u64()?,
-            checksum: r.u32()?,
-        }),
+        true => Some(parse_spooled(&mut r)?),
         false => None,
     };
     let write_set = match has(HAS_WRITE_SET) {
         false => WriteSet::Everything,
-        true => {
-            let count = r.varint()?;
-            if count.checked_mul(8) != Some(r.len() as u64) {
-                return Err(damaged("attachment: write set"));
-            }
-            let mut keys = Vec::with_capacity(count as usize);
-            for _ in 0..count {
-                keys.push(r.u64()?);
-            }
-            WriteSet::Keys(keys)
-        }
+        true => WriteSet::Keys(parse_keys(&mut r)?),
     };
     let head = Head {
         what,
@@ -378,6 +350,45 @@ fn parse_head(bytes: &[u8], is_spooled: bool) -> Result<(Head<'_>, WriteSet)> {
         write_set: None,
     };
     Ok((head, write_set))
+}
+
+fn what_of(framing: u8) -> Result<What> {
+    Ok(match framing {
+        1 => What::Transaction,
+        2 => What::Statement,
+        3 => What::XaPrepare,
+        4 => What::Empty,
+        5 => What::CreateAndFill,
+        6 => What::Change,
+        n => return Err(damaged(format!("attachment: framing {n}"))),
+    })
+}
+
+fn parse_origin(r: &mut Reader<'_>) -> Result<Origin> {
+    Ok(Origin {
+        commit_micros: r.u64()?,
+        server_version: r.u32()?,
+        server_id: r.u32()?,
+    })
+}
+
+fn parse_spooled(r: &mut Reader<'_>) -> Result<Spooled> {
+    Ok(Spooled {
+        id: SpoolId(r.u64()?),
+        bytes: r.u64()?,
+        events: r.u64()?,
+        body_bytes: r.u64()?,
+        checksum: r.u32()?,
+    })
+}
+
+/// The keys of a write set, which end the head.
+fn parse_keys(r: &mut Reader<'_>) -> Result<Vec<u64>> {
+    let count = r.varint()?;
+    if count.checked_mul(8) != Some(r.len() as u64) {
+        return Err(damaged("attachment: write set"));
+    }
+    (0..count).map(|_| r.u64()).collect()
 }
 
 fn parse_tag(r: &mut Reader<'_>) -> Result<Tag> {

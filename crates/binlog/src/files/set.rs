@@ -97,6 +97,37 @@ pub struct FileSet {
     pub(super) copies: Copies,
 }
 
+/// Opens the last file, which has at least what was synced.
+fn open_synced(fs: &dyn Fs, names: &Names, position: &Position) -> Result<Arc<dyn File>> {
+    let file = fs.open(&names.path(position.file), OpenMode::ReadWrite)?;
+    let length = file.len()?;
+    if length < position.offset {
+        return Err(Error::DamagedFile {
+            file: names.name(position.file),
+            offset: length,
+            what: format!("it was synced up to {}", position.offset),
+        });
+    }
+    Ok(file)
+}
+
+/// The files with their sizes; the last one ends at `position`.
+fn sizes_of(
+    fs: &dyn Fs,
+    names: &Names,
+    numbers: Vec<FileNumber>,
+    position: &Position,
+) -> Result<VecDeque<FileInfo>> {
+    let sized = numbers.into_iter().map(|number| {
+        let size = match number == position.file {
+            true => position.offset,
+            false => fs.open(&names.path(number), OpenMode::Read)?.len()?,
+        };
+        Ok(FileInfo { number, size })
+    });
+    sized.collect()
+}
+
 impl FileSet {
     /// Opens the files, or begins the first one. `first_lsn` is where the log begins for a new set; `now` is in seconds
     /// since the epoch.
@@ -218,14 +249,7 @@ impl FileSet {
         );
         let numbers = listed_files(&*fs, names, position.file)?;
         let path = names.path(position.file);
-        let file = fs.open(&path, OpenMode::ReadWrite)?;
-        if file.len()? < position.offset {
-            return Err(Error::DamagedFile {
-                file: names.name(position.file),
-                offset: file.len()?,
-                what: format!("it was synced up to {}", position.offset),
-            });
-        }
+        let file = open_synced(&*fs, names, &position)?;
         if position.state == State::TwoPhase {
             position = last_whole(&*fs, names, &position)?;
         }
@@ -236,14 +260,7 @@ impl FileSet {
         let summary = summarise(&*fs, &path, Some(position.offset))?;
         let mut purged = read_purged(&*fs, names)?;
         purged.union(&previous_gtids(&*fs, &names.path(numbers[0]), None)?);
-        let mut files = VecDeque::with_capacity(numbers.len());
-        for number in numbers {
-            let size = match number == position.file {
-                true => position.offset,
-                false => fs.open(&names.path(number), OpenMode::Read)?.len()?,
-            };
-            files.push_back(FileInfo { number, size });
-        }
+        let files = sizes_of(&*fs, names, numbers, &position)?;
         let place = Place {
             lsn: position.lsn,
             file: position.file,
