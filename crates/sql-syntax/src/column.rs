@@ -332,13 +332,9 @@ impl Parser<'_> {
                 self.eat_kw(Kw::KEY);
                 def.unique = true;
             }
-            Kw::PRIMARY => {
-                self.advance();
+            Kw::PRIMARY | Kw::KEY => {
+                self.eat_kw(Kw::PRIMARY);
                 self.expect_kw(Kw::KEY)?;
-                def.primary = true;
-            }
-            Kw::KEY => {
-                self.advance();
                 def.primary = true;
             }
             Kw::COMMENT => {

@@ -211,11 +211,7 @@ impl Trees {
         let random = Arc::clone(&env.random);
         let store = Store::new(space, cache, extents, random);
         let trees = open_trees(&store, &state, &manifest_dir)?;
-        let counters = state
-            .trees
-            .iter()
-            .map(|(id, tree)| (*id, tree.counter))
-            .collect();
+        let counters = state.counters();
         let staged = ingest::adopt(&store, &state);
         let content = content(&trees, &counters, &staged, state.next_tree, state.log);
         let site = Site {

@@ -74,6 +74,12 @@ impl Default for State {
 }
 
 impl State {
+    /// The counters of the trees.
+    pub(super) fn counters(&self) -> BTreeMap<TreeId, u64> {
+        let of_tree = |(id, tree): (&TreeId, &TreeState)| (*id, tree.counter);
+        self.trees.iter().map(of_tree).collect()
+    }
+
     /// Applies the changes of one record in order.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<(), &'static str> {
         changes

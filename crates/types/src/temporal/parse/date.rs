@@ -142,10 +142,8 @@ fn scan_date(text: &[u8], flags: DateFlags) -> Result<Fields, NotTemporal> {
     if !text.get(at).is_some_and(u8::is_ascii_digit) {
         return Err(NotTemporal::UNREADABLE);
     }
-    let digits = text[at..]
-        .iter()
-        .take_while(|b| b.is_ascii_digit() || **b == b'T')
-        .count();
+    let is_field = |b: &&u8| b.is_ascii_digit() || **b == b'T';
+    let digits = text[at..].iter().take_while(is_field).count();
     let mut f = Fields {
         compact: matches!(text.get(at + digits), None | Some(b'.')),
         deprecated: leading_spaces(text, at),
