@@ -23,6 +23,8 @@ mod filter_tests;
 mod merge;
 mod overlay;
 #[cfg(test)]
+mod pool_tests;
+#[cfg(test)]
 mod random_trees;
 mod split;
 #[cfg(test)]
