@@ -69,6 +69,12 @@ impl SqlMode {
             | Self::NO_ENGINE_SUBSTITUTION.0,
     );
 
+    /// Those of the bits that stand for a mode.
+    pub fn known(bits: u64) -> SqlMode {
+        let all = Self::ALL.iter().fold(0, |all, (mode, _)| all | mode.0);
+        SqlMode(bits & all)
+    }
+
     /// Are all bits of `m` set?
     pub fn has(self, m: SqlMode) -> bool {
         self.0 & m.0 == m.0

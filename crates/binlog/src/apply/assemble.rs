@@ -20,7 +20,7 @@ use super::{
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::group::{GtidEvent, XaPrepare};
-use crate::event::query::Query;
+use crate::event::query::{Query, Settings};
 use crate::event::{Checksum, Event, EventType, FLAG_ARTIFICIAL, FLAG_IGNORABLE, Header, payload};
 use crate::{Error, Result, damaged};
 
@@ -238,6 +238,7 @@ impl Assembler {
             original_micros: micros,
             commit_micros: micros,
             original_version: self.version,
+            sql_mode: None,
             shape: Shape::Transaction,
             parts: Vec::new(),
             data: Vec::new(),
@@ -298,7 +299,10 @@ impl Assembler {
                 } else {
                     None
                 };
-                self.opened(header).has_begin = true;
+                let settings = Settings::parse(query.settings)?;
+                let open = self.opened(header);
+                open.has_begin = true;
+                open.group.sql_mode = settings.sql_mode;
                 return Ok(cut);
             }
             Delimiter::XaStart => {

@@ -178,6 +178,8 @@ pub struct Group {
     pub commit_micros: u64,
     /// Version of the server that committed it first: `80400` is 8.4.0.
     pub original_version: u32,
+    /// `sql_mode` of the session that began it, as its BEGIN says: what generated columns are computed with.
+    pub sql_mode: Option<u64>,
     /// How it is run.
     pub shape: Shape,
     /// Its events, in order.

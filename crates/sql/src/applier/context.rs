@@ -57,8 +57,7 @@ impl KeyCheck {
 pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
     let flags = settings.flags2.unwrap_or(0);
     let is_on = |off: u32| u8::from(flags & off == 0);
-    let known = SqlMode::ALL.iter().fold(0, |all, (mode, _)| all | mode.0);
-    let sql_mode = settings.sql_mode.unwrap_or(SqlMode::DEFAULT.0) & known;
+    let sql_mode = SqlMode::known(settings.sql_mode.unwrap_or(SqlMode::DEFAULT.0)).0;
     let (increment, offset) = settings.auto_increment.unwrap_or(DEFAULT_STEP);
     let mut sql = format!(
         "SET sql_mode = {sql_mode}, foreign_key_checks = {}, unique_checks = {}, \

@@ -12,7 +12,7 @@ use esker_binlog::event::query::{Query, Settings};
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
 use esker_sql_catalog::catalog::ChannelRow;
-use esker_types::{SqlError, errors};
+use esker_types::{SqlError, SqlMode, errors};
 
 use super::checks::{changes_rows, not_in_row_format};
 use super::context::{KeyCheck, set_statement, set_variable};
@@ -114,6 +114,7 @@ impl Run<'_> {
         let (group, shared) = (self.group, self.shared);
         let mut open = Open::default();
         open.statement.checks_user = shared.settings.checks_user.as_ref();
+        open.statement.sql_mode = group.sql_mode.map(SqlMode::known);
         // Bounded by the group's bytes.
         let mut file: Option<Vec<u8>> = None;
         for part in &group.parts {

@@ -27,7 +27,7 @@ use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
 use esker_sql_catalog::variables::Level;
-use esker_types::{SqlError, SqlResult, SqlType, ValueRef, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, SqlType, ValueRef, errors};
 
 use super::change::MAX_COMPILATIONS;
 use super::{Request, Session, SessionContext};
@@ -97,6 +97,8 @@ pub(crate) struct RowStatement<'a> {
     pub(crate) rows: Vec<(usize, Rows<'a>)>,
     /// When it began on the other server, seconds since the epoch.
     pub(crate) time: u32,
+    /// `sql_mode` there, as far as it is known.
+    pub(crate) sql_mode: Option<SqlMode>,
     /// User and host of an account that must be allowed to change the rows.
     pub(crate) checks_user: Option<&'a (String, String)>,
 }
@@ -132,17 +134,17 @@ impl RowStatement<'_> {
 #[derive(Default)]
 pub(crate) struct TableCache {
     version: u64,
-    conversions: Conversions,
+    made_with: (Conversions, SqlMode),
     tables: HashMap<Box<[u8]>, RowApplier>,
 }
 
 impl TableCache {
-    /// Forgets all of an older catalog, or made for other conversions.
-    fn renew(&mut self, version: u64, conversions: Conversions) {
-        let is_current = (self.version, self.conversions) == (version, conversions);
+    /// Forgets all of an older catalog, or made for other conversions or another `sql_mode`.
+    fn renew(&mut self, version: u64, made_with: (Conversions, SqlMode)) {
+        let is_current = (self.version, self.made_with) == (version, made_with);
         if !is_current || self.tables.len() >= MAX_TABLES {
             self.tables.clear();
-            (self.version, self.conversions) = (version, conversions);
+            (self.version, self.made_with) = (version, made_with);
         }
     }
 }
@@ -236,7 +238,10 @@ impl Session {
         self.fix_time(statement.time, 0);
         self.use_transaction();
         self.context.pace.enter(Mode::Thread);
+        let own_mode = self.vars.sql_mode;
+        self.vars.sql_mode = statement.sql_mode.unwrap_or(own_mode);
         let applied = self.apply_rows_at_pace(statement, how, cache);
+        self.vars.sql_mode = own_mode;
         // A worker waits between statements, for its turn to commit too, and must not keep a processor from others.
         self.context.pace.rest();
         applied
@@ -287,7 +292,7 @@ impl Session {
     ) -> Result<Vec<RowApplier>, ExecError> {
         for _ in 0..MAX_COMPILATIONS {
             let version = self.context.instance.catalog.version();
-            cache.renew(version, how.1);
+            cache.renew(version, (how.1, self.vars.sql_mode));
             let appliers =
                 statement
                     .maps
