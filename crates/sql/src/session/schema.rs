@@ -217,6 +217,11 @@ impl Session {
             self.context.database = None;
             self.context.rebind();
             self.tracker.mark_schema();
+            // Without a database they are the server's.
+            let server = self.values.named("collation_server");
+            if let Some(collation) = Collation::by_name(server.as_text()) {
+                self.set_database_collation(collation)?;
+            }
         }
         Ok(())
     }
