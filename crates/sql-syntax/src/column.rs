@@ -271,7 +271,6 @@ impl Parser<'_> {
             default: None,
             on_update_now: None,
             auto_increment: false,
-            numbers_or_null: false,
             unique: false,
             primary: false,
             comment: None,
@@ -292,13 +291,11 @@ impl Parser<'_> {
             Kw::NULL => {
                 self.advance();
                 def.not_null = Some(false);
-                def.numbers_or_null = def.auto_increment;
             }
             Kw::NOT => {
                 self.advance();
                 self.expect_kw(Kw::NULL)?;
                 def.not_null = Some(true);
-                def.numbers_or_null = false;
             }
             Kw::DEFAULT => {
                 self.advance();
@@ -320,7 +317,6 @@ impl Parser<'_> {
             Kw::AUTO_INCREMENT => {
                 self.advance();
                 def.auto_increment = true;
-                def.numbers_or_null = false;
             }
             Kw::SERIAL => {
                 self.advance();

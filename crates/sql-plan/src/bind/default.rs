@@ -113,7 +113,7 @@ fn default_of(env: &BindEnv<'_>, column: &ColumnDef) -> SqlResult<Value> {
     }
     Ok(match &column.default {
         // The number is given when the row is stored.
-        _ if column.auto_increment && !column.ty.nullable => Value::Int(0),
+        _ if column.auto_increment => Value::Int(0),
         DefaultDef::Now if column.ty.nullable => Value::Null,
         // A column that may be NULL has lost its default: without DEFAULT it is NULL.
         DefaultDef::None => return Err(no_default()),

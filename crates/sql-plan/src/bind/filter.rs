@@ -156,12 +156,9 @@ fn is_counter(scope: &Scope<'_>, e: &Expr) -> bool {
     };
     let is_counter = |at: ColumnAt| {
         let def = scope.tables[at.table].base_def();
-        def.is_some_and(|def| {
-            let column = &def.columns[at.column];
-            column.auto_increment && column.ty.nullable == e.ty.nullable
-        })
+        def.is_some_and(|def| def.columns[at.column].auto_increment)
     };
-    scope.column_of_slot(slot).is_some_and(is_counter)
+    !e.ty.nullable && scope.column_of_slot(slot).is_some_and(is_counter)
 }
 
 /// Is it a column that is NOT NULL in its table?

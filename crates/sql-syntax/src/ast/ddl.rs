@@ -98,8 +98,6 @@ pub struct ColumnDef {
     pub on_update_now: Option<u8>,
     /// AUTO_INCREMENT.
     pub auto_increment: bool,
-    /// NULL stands behind AUTO_INCREMENT: the column may be NULL.
-    pub numbers_or_null: bool,
     /// UNIQUE [KEY].
     pub unique: bool,
     /// PRIMARY KEY, or KEY alone.

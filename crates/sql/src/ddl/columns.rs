@@ -68,9 +68,8 @@ pub(super) fn build(
     let auto_increment = def.auto_increment || serial;
     if auto_increment {
         check_auto_increment(&ty, def, name)?;
-        // MySQL makes it NOT NULL, but for a NULL that is written behind that.
-        let is_behind = def.numbers_or_null || (serial && def.not_null == Some(false));
-        ty.nullable = is_behind && !def.primary;
+        // MySQL makes it NOT NULL whatever was written.
+        ty.nullable = false;
     }
     check_on_update(&ty, def, name)?;
     let generated = def
@@ -80,7 +79,6 @@ pub(super) fn build(
         .transpose()?;
     let default = match (&def.default, auto_increment) {
         _ if generated.is_some() => DefaultDef::Value(Value::Null),
-        (_, true) if ty.nullable => DefaultDef::Value(Value::Null),
         (_, true) => DefaultDef::None,
         (default, false) => build_default(ctx, default.as_ref(), &ty, name)?,
     };
@@ -233,10 +231,10 @@ fn check_auto_increment(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlRe
     if !ty.is_integer() || ty.kind == TypeKind::Year {
         return Err(errors::wrong_column_specifier(name));
     }
-    match &def.default {
-        None | Some(ast::ColumnDefault::Literal(ast::Expr::Literal(ast::Literal::Null))) => Ok(()),
-        Some(_) => Err(errors::invalid_default(name)),
+    if def.default.is_some() {
+        return Err(errors::invalid_default(name));
     }
+    Ok(())
 }
 
 fn takes_now(ty: &SqlType) -> bool {

@@ -256,7 +256,7 @@ impl<'a> Conversion<'a> {
         let ty = &self.new.columns[auto].ty;
         let is_new = matches!(self.origins[auto], Origin::New);
         let gets_number = match &values[auto] {
-            Value::Null => !ty.nullable,
+            Value::Null => true,
             Value::Int(0) | Value::UInt(0) => is_new || !self.keeps_zero,
             _ => is_new,
         };

@@ -160,9 +160,7 @@ fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>, mode: SqlMode) -> Col
         None => stored_type(&meta.ty, meta.stored_as),
     };
     let default = match origin {
-        Some(column) if column.auto_increment && !column.ty.nullable => {
-            DefaultDef::Value(implicit_value(&ty))
-        }
+        Some(column) if column.auto_increment => DefaultDef::Value(implicit_value(&ty)),
         Some(column) if column.generated.is_some() => implicit_default(&ty, mode),
         Some(column) if !matches!(column.default, DefaultDef::None) => column.default.clone(),
         Some(column) if ty.nullable && !column.ty.nullable => DefaultDef::Value(Value::Null),

@@ -46,7 +46,7 @@ pub(crate) fn of_view(viewer: &Viewer, view: &ViewDef) -> Vec<ShownColumn> {
 
 fn of_column(viewer: &Viewer, column: &ColumnDef) -> ShownColumn {
     let default = match &column.default {
-        _ if column.auto_increment && !column.ty.nullable => text("0"),
+        _ if column.auto_increment => text("0"),
         // MySQL does not print them here.
         DefaultDef::Value(Value::Bit(..)) => Value::Null,
         _ => column_default(viewer, column),

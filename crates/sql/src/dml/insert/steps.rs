@@ -308,7 +308,6 @@ impl Run<'_, '_> {
         let mut new = self.row.clone();
         if let Some(col) = self.table().auto_column
             && new[col].is_null()
-            && !self.table().columns[col].ty.nullable
         {
             new[col] = auto_value(&self.table().columns[col].ty, 0);
         }
@@ -321,8 +320,7 @@ impl Run<'_, '_> {
         for (col, value) in new.into_iter().enumerate() {
             let column = &insert.table().columns[col];
             let is_zero = matches!(value, Value::Int(0) | Value::UInt(0));
-            let was_zero = column.auto_increment && !column.ty.nullable && self.row[col].is_null();
-            let stays = was_zero && is_zero;
+            let stays = column.auto_increment && self.row[col].is_null() && is_zero;
             if stays || column.generated.is_some() {
                 continue;
             }

@@ -113,7 +113,7 @@ impl Run<'_, '_> {
         let column = &self.table().columns[col];
         // A DEFAULT that is written is the number 0, as in MySQL.
         let keeps_zero = self.env.ctx.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-        if column.auto_increment && !column.ty.nullable && keeps_zero {
+        if column.auto_increment && keeps_zero {
             return Ok(implicit_value(&column.ty));
         }
         match default_of(self.env.ctx, column) {
@@ -193,10 +193,7 @@ impl Run<'_, '_> {
                 last
             }
         };
-        // As in MySQL, a NULL that may stay uses up a number.
-        if !(ty.nullable && self.row[col].is_null()) {
-            self.row[col] = auto_value(ty, number);
-        }
+        self.row[col] = auto_value(ty, number);
         Ok(())
     }
 }
