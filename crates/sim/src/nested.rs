@@ -65,7 +65,8 @@ pub struct Report {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct State {
     trees: BTreeMap<u32, BTreeMap<Vec<u8>, Vec<u8>>>,
-    prepared: BTreeSet<Vec<u8>>,
+    /// With the sequences of their records: an XID may have been rolled back and prepared again, with other locks.
+    prepared: BTreeMap<Vec<u8>, Seq>,
     counters: BTreeMap<u32, u64>,
 }
 
@@ -195,7 +196,7 @@ impl Model {
             0..=8 => self.transfer(engine, None),
             9..=11 => {
                 let xid = format!("xid-{}", self.dice.below(XIDS)).into_bytes();
-                match self.state().prepared.contains(&xid) {
+                match self.state().prepared.contains_key(&xid) {
                     true => self.decide(engine, xid),
                     false => self.transfer(engine, Some(xid)),
                 }
@@ -304,15 +305,15 @@ impl Model {
     /// What the first `events` make.
     fn state_after(&self, events: usize) -> State {
         let mut state = State::default();
-        let mut waiting: BTreeMap<&[u8], &Writes> = BTreeMap::new();
-        for (_, event) in &self.history[..events] {
+        let mut waiting: BTreeMap<&[u8], (Seq, &Writes)> = BTreeMap::new();
+        for (seq, event) in &self.history[..events] {
             match event {
                 Event::Commit(writes) => state.apply(writes),
                 Event::Prepare(xid, writes) => {
-                    waiting.insert(xid, writes);
+                    waiting.insert(xid, (*seq, writes));
                 }
                 Event::Decide(xid, commit) => {
-                    let writes = waiting.remove(xid.as_slice()).expect("it was prepared");
+                    let (_, writes) = waiting.remove(xid.as_slice()).expect("it was prepared");
                     if *commit {
                         state.apply(writes);
                     }
@@ -323,7 +324,10 @@ impl Model {
                 }
             }
         }
-        state.prepared = waiting.into_keys().map(<[u8]>::to_vec).collect();
+        let prepared = waiting.into_iter();
+        state.prepared = prepared
+            .map(|(xid, (seq, _))| (xid.to_vec(), seq))
+            .collect();
         if let Some(tree) = self.dropping.filter(|_| self.dropped) {
             state.trees.remove(&tree.0);
         }
@@ -455,7 +459,7 @@ impl Model {
             .expect("power is on");
         let waiting = self.state().prepared;
         self.report.in_doubt = waiting.len() as u64;
-        for xid in waiting {
+        for xid in waiting.into_keys() {
             self.decide(&engine, xid).expect("it waits");
         }
         engine.flush_log().expect("power is on");
@@ -499,7 +503,7 @@ impl State {
         state.prepared = engine
             .prepared()
             .into_iter()
-            .map(|(xid, _)| xid.bytes().to_vec())
+            .map(|(xid, seq)| (xid.bytes().to_vec(), seq))
             .collect();
         Ok(state)
     }
