@@ -119,7 +119,6 @@ impl Spans {
         first..end.max(first)
     }
 
-    /// Adds the keys of `span`. When there are too many spans, the whole set becomes the one span around it.
     /// Spans lie apart from each other, in the order of their keys.
     fn validate(&self) {
         debug_assert!(self.spans.len() <= Self::LIMIT);
@@ -131,6 +130,7 @@ impl Spans {
         debug_assert!(self.spans.windows(2).all(are_apart));
     }
 
+    /// Adds the keys of `span`. When there are too many spans, the whole set becomes the one span around it.
     pub(crate) fn add(&mut self, mut span: KeySpan) {
         if span.is_empty() {
             return;
