@@ -18,7 +18,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt, RowEffects, is_ignorable};
 use super::insert::decode_row;
-use super::target::{Search, Seen, not_updatable};
+use super::target::{Search, not_updatable};
 use super::through_view;
 use super::{Beside, DmlDone, DmlEnv, strict_writes};
 
@@ -27,8 +27,6 @@ pub struct CompiledDelete {
     search: Search,
     pub(super) ignore: bool,
     tables: Vec<Arc<TableDef>>,
-    /// By target: the first target that is the same table under another name, or itself.
-    first: Vec<usize>,
     foreign: ForeignKeyPlan,
     beside: Beside,
     pub(super) refused_limit: Option<SqlError>,
@@ -74,7 +72,7 @@ fn find_target(
     }
 }
 
-/// By table: the place of the first one that is the same.
+/// By table: the place of the first one that is the same, maybe under another name.
 fn first_of_each(tables: &[Arc<TableDef>]) -> Vec<usize> {
     let first = |table: &Arc<TableDef>| tables.iter().position(|t| t.id == table.id);
     tables.iter().map_while(first).collect()
@@ -140,9 +138,11 @@ impl CompiledDelete {
         let lookup = |schema: &str, name: &str| env.names.related(schema, name);
         Ok(Self {
             foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
-            search: Search::new(target.plan(env, &clauses)?, joined),
+            search: Search::new(
+                target.plan(env, &clauses)?,
+                joined.then(|| first_of_each(&tables)),
+            ),
             ignore: delete.ignore,
-            first: first_of_each(&tables),
             beside: Beside::of(env, &tables),
             tables,
             refused_limit,
@@ -190,16 +190,13 @@ impl CompiledDelete {
         let ctx = env.ctx;
         let _strict = strict_writes(ctx, self.ignore);
         let states = SubqueryStates::default();
-        let mut seen = self.search.seen();
         let mut deleted = 0;
         self.search.each(env, &states, |env, row, _| {
             for (nth, table) in self.tables.iter().enumerate() {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if seen.is_new(self.first[nth], &key)
-                    && self.foreign.is_still_there(env, table, &key)?
-                {
+                if self.foreign.is_still_there(env, table, &key)? {
                     deleted += u64::from(self.delete(env, nth, &key)?);
                 }
                 self.search.give_back(nth, row, key);
@@ -240,7 +237,6 @@ impl CompiledDelete {
 /// A DELETE from tables with triggers, between two of its steps.
 pub(crate) struct DeleteSteps {
     rows: std::vec::IntoIter<Vec<Value>>,
-    seen: Seen,
     /// The statement's row, and the target in it that comes next.
     row: Vec<Value>,
     next: usize,
@@ -264,7 +260,6 @@ impl CompiledDelete {
         let rows = self.search.all(env, &SubqueryStates::default())?;
         Ok(DeleteSteps {
             rows: rows.into_iter(),
-            seen: self.search.seen(),
             row: Vec::new(),
             next: self.tables.len(),
             key: Vec::new(),
@@ -293,7 +288,7 @@ impl CompiledDelete {
                 continue;
             };
             let table = &self.tables[nth];
-            if !steps.seen.is_new(self.first[nth], &key) || !env.reread(table, &key)? {
+            if !env.reread(table, &key)? {
                 continue;
             }
             let mut old = vec![Value::Null; table.columns.len()];

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `insert`, `update`, `delete` compile with it; `exec::target` finds and locks the rows.
 //! **Invariants**: only stored tables are changed; [`Search::each`] has read every row under its
-//! lock before the first is written.
+//! lock before the first is written; a stored row that a join gives several times is a target once, in the first row
+//! that has it, and rows of the join without a target are not kept.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,16 +55,26 @@ pub(super) fn assigned_column(
     found.ok_or_else(|| unknown_column(column))
 }
 
+/// Bytes that a met row takes besides its key.
+const MET_BYTES: u64 = 48;
+
 /// A planned search for the rows of a statement.
 pub(super) struct Search {
     plan: TargetPlan,
-    /// Several tables: a target row may come more than once.
-    joined: bool,
+    /// Of a join, where a target's row may come more than once: by target the first one that shares its rows, or
+    /// itself.
+    sharing: Option<Vec<usize>>,
 }
 
 impl Search {
-    pub(super) fn new(plan: TargetPlan, joined: bool) -> Self {
-        Self { plan, joined }
+    pub(super) fn new(plan: TargetPlan, sharing: Option<Vec<usize>>) -> Self {
+        debug_assert!(
+            sharing
+                .as_ref()
+                .is_none_or(|sharing| sharing.len() == plan.targets.len()
+                    && sharing.iter().enumerate().all(|(nth, first)| *first <= nth))
+        );
+        Self { plan, sharing }
     }
 
     pub(super) fn query(&self) -> &Arc<QueryPlan> {
@@ -72,16 +83,11 @@ impl Search {
 
     /// Does it join several tables?
     pub(super) fn joins(&self) -> bool {
-        self.joined
+        self.sharing.is_some()
     }
 
     pub(super) fn cost_rows(&self) -> f64 {
         self.plan.cost_rows()
-    }
-
-    /// To tell rows that were met before.
-    pub(super) fn seen(&self) -> Seen {
-        Seen(self.joined.then(HashSet::new))
     }
 
     /// Calls `f` with every row, numbered from 0; all are found and locked before the first call.
@@ -134,9 +140,14 @@ impl Search {
             let executor = statement.executor(states);
             let accounts = statement.env(&executor);
             let mut rows = Vec::new();
+            let mut met = Met::default();
             while let Some(row) = stream.next(statement)? {
-                charge(&accounts, row_bytes(row), Purpose::Hash)?;
-                rows.push(row.to_vec());
+                let Some(row) = self.first_met(row, &mut met) else {
+                    continue;
+                };
+                let met_bytes = std::mem::take(&mut met.bytes);
+                charge(&accounts, met_bytes + row_bytes(&row), Purpose::Hash)?;
+                rows.push(row);
             }
             Ok::<_, ExecError>(rows)
         })?;
@@ -145,9 +156,32 @@ impl Search {
         Ok(found)
     }
 
+    /// The row with those targets alone that were not met before, or nothing if there is none.
+    fn first_met(&self, row: &[Value], met: &mut Met) -> Option<Vec<Value>> {
+        let Some(sharing) = &self.sharing else {
+            return Some(row.to_vec());
+        };
+        let mut fresh = 0u64;
+        for (nth, target) in self.plan.targets.iter().enumerate() {
+            if let Value::Str(key) = &row[target.key_slot as usize] {
+                fresh |= u64::from(met.is_new(sharing[nth], key)) << nth;
+            }
+        }
+        (fresh != 0).then(|| {
+            let mut kept = row.to_vec();
+            for (nth, target) in self.plan.targets.iter().enumerate() {
+                if fresh >> nth & 1 == 0 {
+                    kept[target.key_slot as usize] = Value::Null;
+                    kept[target.row_slot as usize] = Value::Null;
+                }
+            }
+            kept
+        })
+    }
+
     /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row` (whose buffer
     /// stays in the row for the next one), its clustered key is returned. `None` where an outer join
-    /// found no row.
+    /// found no row, or its row was met before.
     pub(super) fn take_stored(
         &self,
         nth: usize,
@@ -171,14 +205,26 @@ impl Search {
     }
 }
 
-/// Target rows met so far, where a join may repeat them.
-pub(super) struct Seen(Option<HashSet<(usize, Vec<u8>)>>);
+/// Target rows that a join has given so far.
+#[derive(Default)]
+struct Met {
+    /// Clustered keys by the target that they were met for.
+    keys: Vec<HashSet<Box<[u8]>>>,
+    /// What the keys take that is not charged yet.
+    bytes: u64,
+}
 
-impl Seen {
-    /// Is this the first time that the row of target `nth` comes?
-    pub(super) fn is_new(&mut self, nth: usize, key: &[u8]) -> bool {
-        self.0
-            .as_mut()
-            .is_none_or(|seen| seen.insert((nth, key.to_vec())))
+impl Met {
+    /// Is this the first time that the row comes?
+    fn is_new(&mut self, target: usize, key: &[u8]) -> bool {
+        if self.keys.len() <= target {
+            self.keys.resize_with(target + 1, HashSet::new);
+        }
+        let keys = &mut self.keys[target];
+        let is_new = !keys.contains(key) && keys.insert(key.into());
+        if is_new {
+            self.bytes += key.len() as u64 + MET_BYTES;
+        }
+        is_new
     }
 }

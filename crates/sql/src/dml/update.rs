@@ -25,7 +25,7 @@ use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
 use super::foreign::{ForeignKeyPlan, RowEffects, is_ignorable};
 use super::insert::compile_cell;
-use super::target::{Search, Seen, not_updatable};
+use super::target::{Search, not_updatable};
 use super::through_view::{self, Assigned, is_failed_check};
 use super::{Beside, DmlDone, DmlEnv, strict_writes};
 
@@ -101,7 +101,9 @@ impl CompiledUpdate {
             order_by: &update.order_by,
             limit,
         };
-        let search = Search::new(target.plan(env, &clauses)?, several);
+        // A table that is updated under two names keeps what both assign.
+        let sharing = several.then(|| (0..changers.len()).collect());
+        let search = Search::new(target.plan(env, &clauses)?, sharing);
         let tables: Vec<_> = changers.iter().map(|c| c.table().clone()).collect();
         let effects = |c: &RowChanger| RowEffects {
             updates: c.touched_columns(),
@@ -162,15 +164,12 @@ impl CompiledUpdate {
         let _strict = strict_writes(ctx, self.ignore);
         let states = SubqueryStates::default();
         let (mut matched, mut changed) = (0, 0);
-        let mut seen = self.search.seen();
         self.search.each(env, &states, |env, row, at| {
             for (nth, changer) in self.changers.iter().enumerate() {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                let is_there = seen.is_new(nth, &key)
-                    && self.foreign.is_still_there(env, changer.table(), &key)?;
-                if is_there {
+                if self.foreign.is_still_there(env, changer.table(), &key)? {
                     if self.has_twins {
                         env.reread(changer.table(), &key)?;
                     }
@@ -353,7 +352,6 @@ fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
 pub(crate) struct UpdateSteps {
     states: SubqueryStates,
     rows: std::vec::IntoIter<Vec<Value>>,
-    seen: Seen,
     /// The statement's row, its number, and the target in it that comes next.
     row: Vec<Value>,
     number: u64,
@@ -381,7 +379,6 @@ impl CompiledUpdate {
         Ok(UpdateSteps {
             rows: rows.into_iter(),
             states,
-            seen: self.search.seen(),
             row: Vec::new(),
             number: 0,
             next: self.changers.len(),
@@ -415,7 +412,7 @@ impl CompiledUpdate {
                 continue;
             };
             let changer = &self.changers[nth];
-            if !steps.seen.is_new(nth, &key) || !env.reread(changer.table(), &key)? {
+            if !env.reread(changer.table(), &key)? {
                 continue;
             }
             steps.matched += 1;
