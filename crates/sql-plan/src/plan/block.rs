@@ -20,8 +20,8 @@ use super::loose::loose_path;
 use super::ordered::{comes_ordered, ordered_join, ordered_path};
 use super::{
     BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, Source, StageRows,
-    Strategy, ValuesPlan, extremes, group_keys, merge, needed, pushdown, semi_join, strategy,
-    window,
+    Strategy, ValuesPlan, extremes, group_keys, looked_up, merge, needed, pushdown, semi_join,
+    strategy, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -150,7 +150,7 @@ fn plan_recursive(env: &BindEnv<'_>, body: &RecursiveBody) -> SqlResult<(Root, b
     Ok((Root::Recursive(Box::new(plan)), locking, cost))
 }
 
-/// Plans a block, with subqueries of WHERE as they are or joined, whatever is cheaper.
+/// Plans a block, with its subqueries as they are, joined or looked up, whatever is cheaper.
 fn plan_block(
     env: &BindEnv<'_>,
     block: &Block,
@@ -160,12 +160,19 @@ fn plan_block(
     if asking.2.looked_at < WORTH_JOINING {
         return Ok(asking);
     }
-    match semi_join::joined(env, block) {
-        Some(joined) if env.may_plan_again() => {
-            let joining = plan_as_written(env, &joined, further)?;
-            let is_better = semi_join::is_better(&joining.0, &asking.0);
-            Ok(if is_better { joining } else { asking })
+    if let Some(joined) = semi_join::joined(env, block)
+        && env.may_plan_again()
+    {
+        let joining = plan_as_written(env, &joined, further.clone())?;
+        if semi_join::is_better(&joining.0, &asking.0) {
+            return Ok(joining);
         }
+    }
+    let Root::Block(plan) = &asking.0 else {
+        return Ok(asking);
+    };
+    match looked_up::looked_up(env, block, semi_join::rows_asked(plan))? {
+        Some(looked_up) if env.may_plan_again() => plan_as_written(env, &looked_up, further),
         _ => Ok(asking),
     }
 }

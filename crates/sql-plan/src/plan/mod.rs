@@ -1,7 +1,8 @@
 //! The planner: a cost-based optimizer from bound blocks to operators, and EXPLAIN.
 //!
 //! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
-//! `semi_join` (subqueries of WHERE as joins), `conds` (splitting and placing conditions), `equalities` and
+//! `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a hash
+//! table), `conds` (splitting and placing conditions), `equalities` and
 //! `implied_ranges` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact` (conditions to key
 //! ranges), `stats` and `estimate` (selectivity, cardinality), `cost` (the cost model), `access` (access paths),
 //! `join_units`, `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `join_scan` (the
@@ -19,6 +20,7 @@
 
 mod access;
 mod anti_join;
+mod apart;
 mod block;
 mod column_ranges;
 mod conds;
@@ -39,6 +41,7 @@ mod join_scan;
 mod join_search;
 mod join_units;
 mod keyed;
+mod looked_up;
 mod loose;
 mod merge;
 mod needed;

@@ -3,36 +3,27 @@
 //!
 //! As a condition a subquery is asked for every row: a subquery of constants by a look into its rows, a correlated one
 //! by running it. That is good for few rows, and while an index finds what is asked for. As a join its rows may come
-//! first and find the block's by an index, or fill a hash table once. A correlated query is taken out of its row for
-//! that: what it compares with the row by `=` becomes a column of its result (Kim, "On Optimizing an SQL-like Nested
-//! Query", TODS 1982; MySQL's strategy "materialization").
+//! first and find the block's by an index, or fill a hash table once (MySQL's strategy "materialization").
 //!
-//! Neighbours: `block` plans a block as it is, asks here for the other form, and takes the cheaper one.
+//! Neighbours: `block` plans a block as it is, asks here for the other form, and takes the cheaper one; `apart` takes a
+//! query out of its row.
 //! **Invariants**
 //! - Only conjuncts of WHERE are joined, where NULL is as good as FALSE.
-//! - Rows of the subquery are distinct in the very domain in which they are compared, so no row is joined twice.
 //! - Slots of the block keep their numbers, because plans of other subqueries refer to them.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use esker_sql_catalog::result::ColumnMeta;
-use esker_types::cmp::CmpKind;
-use esker_types::{SqlType, TypeKind};
-
+use super::apart::{Apart, Key, block_reads_outside};
 use super::block::{limit_value, rows_out};
 use super::conds::split;
 use super::cost::{KEPT_ROW, SEEK, SUBQUERY_RUN};
-use super::merge::{MOST_TABLES, exprs, is_repeatable};
+use super::merge::MOST_TABLES;
 use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
-use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind,
-    Volatility, move_up,
-};
-use crate::expr::{Cmp, CmpOp, Expr, ExprKind, Subquery, SubqueryForm, Test, rowkey};
+use crate::bind::{BindEnv, Block, Body, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind};
+use crate::expr::{Cmp, CmpOp, Expr, ExprKind, SubqueryForm, Test};
 
 /// By what factor joining has to be cheaper: a scan that asks may be parallel, and estimates of joins are rougher.
-const GAIN: f64 = 1.5;
+pub(super) const GAIN: f64 = 1.5;
 
 /// Rows that are asked about for each one that LIMIT wants.
 const ASKED_PER_ROW: f64 = 4.0;
@@ -46,20 +37,9 @@ pub(super) fn is_joined(scan: &ScanPlan) -> bool {
 
 /// A subquery that is joined.
 struct Joined {
-    rows: Rc<BoundQuery>,
-    /// What a row of the block has to be equal to, by column of `rows`.
-    keys: Vec<Key>,
-    /// What the subquery says of the block's row alone.
-    further: Vec<Expr>,
+    query: Apart,
     /// NOT EXISTS.
     is_anti: bool,
-}
-
-/// An equality of the block's row with a row of the subquery.
-struct Key {
-    outer: Expr,
-    kind: CmpKind,
-    inner: Expr,
 }
 
 /// The block with its subqueries joined; `None` if there is none that can be.
@@ -123,7 +103,7 @@ fn locks_by_key(node: &Node) -> bool {
 }
 
 /// Rows of a block's joins that are asked about; a LIMIT without an order needs the first of them only.
-fn rows_asked(block: &BlockPlan) -> f64 {
+pub(super) fn rows_asked(block: &BlockPlan) -> f64 {
     let rows = rows_out(&block.source).max(1.0);
     let ends_early = block.order.is_empty()
         && block.group.is_none()
@@ -181,7 +161,7 @@ fn effort_of_joins(node: &Node) -> f64 {
 }
 
 /// Rows that a derived table is filled with, before those that are the same are left out.
-fn rows_kept(plan: &QueryPlan) -> f64 {
+pub(super) fn rows_kept(plan: &QueryPlan) -> f64 {
     match &plan.root {
         Root::Block(block) => block.estimates.kept,
         _ => plan.rows,
@@ -193,83 +173,38 @@ impl Joined {
         let (subquery, is_anti) = match &cond.kind {
             ExprKind::Subquery(subquery) => (subquery, false),
             ExprKind::Not(arg) => match &arg.kind {
-                ExprKind::Subquery(subquery) => (subquery, true),
+                // NULL counts where IN is denied.
+                ExprKind::Subquery(subquery) if matches!(subquery.form, SubqueryForm::Exists) => {
+                    (subquery, true)
+                }
                 _ => return None,
             },
             _ => return None,
         };
-        let query = env.subquery(subquery.id)?;
-        let Body::Block(inner) = &query.body else {
-            return None;
-        };
-        if !is_separable(subquery, &query, inner) {
-            return None;
-        }
-        let mut keys = compared(subquery, inner, is_anti)?;
-        let (mut filter, mut further) = (Vec::new(), Vec::new());
-        if let Some(cond) = &inner.filter {
-            split(cond, &mut filter);
-        }
-        let mut is_apart = true;
-        filter.retain(|cond| {
-            if !reads_outside(cond) {
-                return true;
-            }
-            match (Key::of(cond), of_outside(cond)) {
-                (Some(key), _) => keys.push(key),
-                (None, Some(cond)) => further.push(cond),
-                (None, None) => is_apart = false,
-            }
-            false
-        });
-        let apart = Block {
-            filter: (!filter.is_empty()).then(|| Expr::all_of(filter)),
-            output: keys.iter().map(|key| key.inner.clone()).collect(),
-            distinct: true,
-            beside: 0,
-            order: Vec::new(),
-            ..(**inner).clone()
-        };
-        if keys.is_empty() || !is_apart || !keys.iter().all(Key::is_distinct_as_compared) {
-            return None;
-        }
-        let column = |(nth, key): (usize, &Key)| {
-            let name = column_name(inner, &key.inner).unwrap_or_else(|| format!("key{nth}").into());
-            ColumnMeta::computed(name, key.inner.ty.clone())
-        };
-        (!block_reads_outside(&apart)).then(|| Self {
-            rows: Rc::new(BoundQuery {
-                columns: keys.iter().enumerate().map(column).collect(),
-                body: Body::Block(Box::new(apart)),
-                reach: 0,
-                volatility: query.volatility,
-                shared: None,
-            }),
-            keys,
-            further,
-            is_anti,
-        })
+        let query = Apart::of(env, subquery)?;
+        Some(Self { query, is_anti })
     }
 
     /// Adds the join to a block, and what remains to be asked to its conditions.
     fn join(self, block: &mut Block, conds: &mut Vec<Expr>) {
-        let Body::Block(inner) = &self.rows.body else {
+        let Self { query, is_anti } = self;
+        let Body::Block(inner) = &query.rows.body else {
             unreachable!("made of a block");
         };
         let (at, first) = (block.tables.len(), block.width);
-        let columns = self.rows.columns.iter().map(|column| ScopeColumn {
+        let columns = query.rows.columns.iter().map(|column| ScopeColumn {
             name: column.name.clone(),
             ty: column
                 .ty
                 .clone()
-                .with_nullable(column.ty.nullable || self.is_anti),
+                .with_nullable(column.ty.nullable || is_anti),
             meta: column.clone(),
             invisible: true,
         });
         let alias = format!("{ALIAS}{}>", inner.id).into();
-        let kind = TableKind::Derived(Rc::clone(&self.rows));
+        let kind = TableKind::Derived(Rc::clone(&query.rows));
         let table = ScopeTable::with_columns("".into(), alias, kind, columns.collect());
-        let slots = (first..).take(self.keys.len());
+        let slots = (first..).take(query.keys.len());
         table.slots.replace(slots.map(Some).collect());
         let column = |nth: usize| Expr::column(first + nth as u32, table.columns[nth].ty.clone());
         let equal = |(nth, key): (usize, &Key)| {
@@ -282,14 +217,14 @@ impl Joined {
             let nullable = cmp.left.ty.nullable || cmp.right.ty.nullable;
             Expr::condition(ExprKind::Cmp(Box::new(cmp)), nullable)
         };
-        let on: Vec<Expr> = self
+        let on: Vec<Expr> = query
             .keys
             .iter()
             .enumerate()
             .map(equal)
-            .chain(self.further)
+            .chain(query.further)
             .collect();
-        if self.is_anti {
+        if is_anti {
             // The keys of a row that is found are not NULL.
             let is_absent = ExprKind::Is {
                 arg: Box::new(column(0)),
@@ -301,134 +236,14 @@ impl Joined {
         block.join = block.join.take().map(|left| JoinNode::Join {
             left: Box::new(left),
             right: Box::new(JoinNode::Table(at)),
-            kind: match self.is_anti {
+            kind: match is_anti {
                 true => JoinType::Left,
                 false => JoinType::Inner,
             },
             on: Some(Expr::all_of(on)),
         });
-        block.width += self.keys.len() as u32;
+        block.width += query.keys.len() as u32;
         block.locks.push(None);
         block.tables.push(table);
     }
-}
-
-impl Key {
-    /// An equality of the subquery's row with the block's.
-    fn of(cond: &Expr) -> Option<Self> {
-        let ExprKind::Cmp(cmp) = &cond.kind else {
-            return None;
-        };
-        if cmp.op != CmpOp::Eq {
-            return None;
-        }
-        let key = |inner: &Expr, outer: &Expr| {
-            let is_inside = !reads_outside(inner) && is_repeatable(inner);
-            Some(Self {
-                outer: of_outside(outer)?,
-                kind: cmp.kind,
-                inner: is_inside.then(|| inner.clone())?,
-            })
-        };
-        key(&cmp.left, &cmp.right).or_else(|| key(&cmp.right, &cmp.left))
-    }
-
-    /// Does DISTINCT take for the same what the comparison does, and is the comparison one of keys?
-    fn is_distinct_as_compared(&self) -> bool {
-        let is_same = |ty: &SqlType| match self.kind {
-            CmpKind::Str(collation) => collation == ty.collation,
-            CmpKind::Json => false,
-            // Several exact numbers may be equal to one double.
-            CmpKind::Double => matches!(ty.kind, TypeKind::Double | TypeKind::Float),
-            _ => true,
-        };
-        is_same(&self.inner.ty)
-            && rowkey::same_representation(&self.outer.ty, &self.inner.ty, self.kind)
-    }
-}
-
-/// May the subquery run once for all rows, as far as its parts beside WHERE say?
-fn is_separable(subquery: &Subquery, query: &BoundQuery, inner: &Block) -> bool {
-    let plan = &subquery.plan;
-    let is_plain = query.volatility == Volatility::Stable
-        && query.reach <= 1
-        && query.shared.is_none()
-        && !plan.blocks
-        && plan.calls.is_none()
-        && inner.join.is_some()
-        && inner.limit.is_none()
-        && inner.windows.calls.is_empty()
-        && !inner.calc_found_rows;
-    let is_ungrouped = inner.group.is_none() && inner.having.is_none();
-    is_plain && (is_ungrouped || query.reach == 0)
-}
-
-/// The equalities of IN; none of EXISTS. Nothing of what cannot be joined.
-fn compared(subquery: &Subquery, inner: &Block, is_anti: bool) -> Option<Vec<Key>> {
-    match &subquery.form {
-        SubqueryForm::Exists => subquery.correlated.then(Vec::new),
-        SubqueryForm::Compare {
-            left,
-            op: CmpOp::Eq,
-            kinds,
-            all: false,
-            single: false,
-        } if !is_anti => {
-            let sides = left.iter().zip(&inner.output).zip(kinds);
-            let keys = sides.map(|((outer, inner), kind)| {
-                let is_free = is_repeatable(outer) && is_repeatable(inner);
-                is_free.then(|| Key {
-                    outer: outer.clone(),
-                    kind: *kind,
-                    inner: inner.clone(),
-                })
-            });
-            keys.collect()
-        }
-        SubqueryForm::Compare { .. } | SubqueryForm::Scalar { .. } => None,
-    }
-}
-
-/// Does the expression, or a subquery in it, read a row outside of its block?
-fn reads_outside(e: &Expr) -> bool {
-    e.any(&mut |e| match &e.kind {
-        ExprKind::Outer { .. } => true,
-        ExprKind::Subquery(query) => query.plan.reach > 1,
-        _ => false,
-    })
-}
-
-/// An expression of nothing but the row outside, as that row's block has it.
-fn of_outside(e: &Expr) -> Option<Expr> {
-    let is_inside = e.any(&mut |e| match e.kind {
-        ExprKind::Column(_) => true,
-        ExprKind::Outer { depth, .. } => depth > 1,
-        _ => false,
-    });
-    if is_inside {
-        return None;
-    }
-    let mut moved = e.clone();
-    move_up(&mut moved, 1);
-    is_repeatable(&moved).then_some(moved)
-}
-
-/// The name of a column, for EXPLAIN.
-fn column_name(block: &Block, e: &Expr) -> Option<Arc<str>> {
-    let slot = e.as_column()?;
-    block.tables.iter().find_map(|table| {
-        let slots = table.slots.borrow();
-        let at = slots.iter().position(|s| *s == Some(slot))?;
-        Some(table.columns[at].name.clone())
-    })
-}
-
-/// Does any part of the block read a row outside?
-fn block_reads_outside(block: &Block) -> bool {
-    let is_open = |table: &ScopeTable| match &table.kind {
-        TableKind::Derived(query) => query.reach > 0,
-        TableKind::Base(_) | TableKind::Virtual(_) => false,
-        TableKind::Json(_) | TableKind::Recursive(_) | TableKind::Row => true,
-    };
-    block.tables.iter().any(is_open) || exprs(block).any(reads_outside)
 }
