@@ -198,19 +198,22 @@ impl<'a> Target<'a> {
         is_allowed.then_some(forced)
     }
 
+    /// Cost of reading, and locking, so many rows by an index.
     fn index_cost(&self, index: usize, rows: f64) -> f64 {
-        if index == 0 {
-            rows * cost::CLUSTERED_ROW
+        let read = if index == 0 {
+            cost::CLUSTERED_ROW
         } else if self.covers(index) {
             // Narrow entries are read faster than wide ones.
             let def = &self.def.indexes[index];
             let width = stats::key_len(self.def, def, def.parts.len()).min(cost::WIDE_ENTRY_BYTES);
-            rows * (cost::COVERING_ENTRY
+            cost::COVERING_ENTRY
                 - cost::NARROW_ENTRY_DISCOUNT * f64::from(cost::WIDE_ENTRY_BYTES - width)
-                    / f64::from(cost::WIDE_ENTRY_BYTES))
+                    / f64::from(cost::WIDE_ENTRY_BYTES)
         } else {
-            rows * (cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek())
-        }
+            cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek()
+        };
+        let locked = if self.locked { cost::LOCKED_ROW } else { 0.0 };
+        rows * (read + locked)
     }
 
     /// Cost of finding a key of this table.

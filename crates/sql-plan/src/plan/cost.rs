@@ -9,6 +9,7 @@
 //! | full scan of `n` rows | `SEEK + n * CLUSTERED_ROW` |
 //! | covering index range, `n` entries of `w` bytes | `SEEK + n * (COVERING_ENTRY - discount(w))` |
 //! | index range with lookups | `SEEK + n * (COVERING_ENTRY + LOOKUPS_PER_ENTRY * SEEK)` |
+//! | a path that locks its `n` rows | as without, `+ n * LOCKED_ROW` |
 //! | `r` ranges of an index | as one, `+ (r - 1) * NEAR_SEEK` |
 //! | index nested loop join | `outer + outer_rows * cost of one opening` |
 //! | hash join | `outer + inner + inner_rows * BUILD_ROW + outer_rows * PROBE_ROW + rows * COMPARE_BUFFERED_ROW` |
@@ -26,6 +27,9 @@ pub(super) const COVERING_ENTRY: f64 = 0.8;
 pub(super) const NARROW_ENTRY_DISCOUNT: f64 = 0.3;
 /// Key length in bytes from which an entry gets no discount.
 pub(super) const WIDE_ENTRY_BYTES: u32 = 200;
+
+/// Locking a row that is read, and the gap before it.
+pub(super) const LOCKED_ROW: f64 = 4.0;
 
 /// A point lookup in a small table: memtables, filters, the path down the levels.
 pub(super) const SEEK: f64 = 5.0;

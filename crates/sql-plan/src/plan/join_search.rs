@@ -29,8 +29,9 @@
 //! **What is pruned, and why.** An extension whose dependencies are not placed is skipped. A candidate that another one
 //! of the same subset dominates (not cheaper, and not in an interesting order where the other is) is dropped: its
 //! extensions cannot become better than the other's. Units that lock rows or are lateral are only joined by nested
-//! loops: reading them once into memory would lock rows that match nothing, or is not possible at all. A computed table
-//! (derived, virtual) is never computed again per row.
+//! loops: reading them once into memory would lock rows that match nothing, or is not possible at all. What a change
+//! only reads may be read once where each opening would read, and lock, just as much. A computed table (derived,
+//! virtual) is never computed again per row.
 //!
 //! **What is remembered.** What opening a unit costs depends on the tables before it only as far as its conditions read
 //! them ([`Search`]): in a chain of joins that is a neighbour or two, so access paths, which make and count key ranges,
@@ -56,7 +57,7 @@ use super::access::{Ascending, Path, Target, cheapest};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::{cost, stats};
-use crate::bind::{JoinHint, TableKind, equated_slots};
+use crate::bind::{JoinHint, LockReason, TableKind, equated_slots};
 use crate::expr::Expr;
 
 /// Pricing an opening takes as long as work on so many bytes.
@@ -262,7 +263,8 @@ impl Joiner<'_> {
             UnitKind::Table(t) => self.block.tables[t].lateral,
             UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
         };
-        let locked = self.has_lock(unit.tables);
+        let locked = self.has_lock(unit.tables)
+            && !(self.is_source(unit.tables) && nested.cost >= alone.cost);
         let opened = if is_tied {
             1.0
         } else {
@@ -321,6 +323,13 @@ impl Joiner<'_> {
             .iter()
             .enumerate()
             .any(|(t, s)| tables >> t & 1 == 1 && s.lateral)
+    }
+
+    /// Are rows of these tables locked because a change depends on them, and for nothing else?
+    fn is_source(&self, tables: TableSet) -> bool {
+        let locks = self.block.locks.iter().enumerate();
+        let mut of_these = locks.filter(|(t, _)| tables >> t & 1 == 1);
+        of_these.all(|(_, lock)| lock.is_none_or(|lock| lock.reason == LockReason::Source))
     }
 
     fn has_lock(&self, tables: TableSet) -> bool {

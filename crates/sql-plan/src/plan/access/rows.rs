@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{IndexDef, IndexSample};
+use esker_sql_catalog::catalog::{IndexDef, IndexPart, IndexSample};
 use esker_sql_catalog::codec::KeyRange;
 
 use super::super::ranges::{RangeSpec, encode_operands};
@@ -50,10 +50,10 @@ impl Target<'_> {
                 let is_for_many = !independent || !self.alone;
                 return self.rows_by(self.sample(env, nth, is_for_many), nth, parts);
             }
-            let chosen = conds
+            let told = conds
                 .iter()
-                .map(stats::selectivity)
-                .fold(1.0f64, |a, b| a * b);
+                .filter(|c| self.is_told(&index.parts[..parts], c));
+            let chosen: f64 = told.map(stats::selectivity).product();
             return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
         }
         // Of many ranges some stand for all.
@@ -197,7 +197,15 @@ impl Target<'_> {
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };
-        let leading = &self.def.indexes[path.access.index].parts[..parts];
+        let plain = matches!(
+            cond.kind,
+            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
+        );
+        plain && self.is_told(&self.def.indexes[path.access.index].parts[..parts], cond)
+    }
+
+    /// Of the table's columns, does the condition read some of these key parts, and no others?
+    fn is_told(&self, leading: &[IndexPart], cond: &Expr) -> bool {
         let (mut any, mut all) = (false, true);
         cond.slots(&mut |slot| {
             if let Some(col) = self.slots.iter().position(|s| *s == Some(slot)) {
@@ -205,10 +213,6 @@ impl Target<'_> {
                 all &= leading.iter().any(|p| p.col == col);
             }
         });
-        let plain = matches!(
-            cond.kind,
-            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
-        );
-        any && all && plain
+        any && all
     }
 }
