@@ -16,7 +16,7 @@ use std::rc::Rc;
 use super::apart::{Apart, Key, block_reads_outside};
 use super::block::{limit_value, rows_out};
 use super::conds::split;
-use super::cost::{KEPT_ROW, SEEK, SUBQUERY_RUN};
+use super::cost::{KEPT_ROW, LOCKED_ROW, SEEK, SUBQUERY_RUN};
 use super::merge::MOST_TABLES;
 use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, Body, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind};
@@ -119,7 +119,7 @@ pub(super) fn rows_asked(block: &BlockPlan) -> f64 {
     }
 }
 
-/// What a block costs: rows that are read and kept, and openings of indexes and of subqueries.
+/// What a block costs: rows that are read, locked and kept, and openings of indexes and of subqueries.
 fn effort(block: &BlockPlan) -> f64 {
     let rows = rows_asked(block);
     let mut subqueries = 0.0;
@@ -145,8 +145,11 @@ fn effort_of_joins(node: &Node) -> f64 {
             Source::Derived(plan) | Source::Shared(_, plan) => {
                 plan.cost_rows + rows_kept(plan) * KEPT_ROW
             }
-            Source::Base { access, .. } if !matches!(access.kind, AccessKind::Full) => {
-                SEEK + scan.rows_in
+            Source::Base { access, .. } => {
+                let is_keyed = !matches!(access.kind, AccessKind::Full);
+                let seek = if is_keyed { SEEK } else { 0.0 };
+                let lock = scan.lock.map_or(0.0, |_| LOCKED_ROW);
+                seek + scan.rows_in * (1.0 + lock)
             }
             _ => scan.rows_in,
         },
