@@ -68,7 +68,9 @@ fn computed_columns(
                 continue;
             };
             let expr = bind_alone(env, table, def, &parse_expression(&generated.text)?)?;
-            if fits(&expr.ty, &def.columns[col].ty) {
+            // A column is read itself, as in MySQL: a copy may be shorter outside of strict mode.
+            let is_copy = expr.as_column().is_some();
+            if !is_copy && fits(&expr.ty, &def.columns[col].ty) {
                 let at = ColumnAt {
                     table: nth,
                     column: col,
