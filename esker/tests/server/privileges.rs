@@ -478,7 +478,10 @@ fn dynamic_privileges_are_told_apart() {
         check(&server, &["BACKUP_ADMIN ON *.*"], &[(sql, Some(1227))]);
     };
     one("SYSTEM_VARIABLES_ADMIN", "SET GLOBAL max_connections = 151");
-    one("SESSION_VARIABLES_ADMIN", "SET SESSION sql_log_bin = 1");
+    one(
+        "SESSION_VARIABLES_ADMIN",
+        "SET SESSION sql_require_primary_key = 0",
+    );
     one("FLUSH_STATUS", "FLUSH STATUS");
     one("CREATE TABLESPACE", "CREATE TABLESPACE of_one");
     one("CREATE TABLESPACE", "DROP TABLESPACE of_one");
