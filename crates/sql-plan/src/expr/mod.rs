@@ -506,6 +506,16 @@ impl Expr {
         }
     }
 
+    /// IS NULL, or IS NOT NULL.
+    pub(crate) fn is_null(arg: Expr, negated: bool) -> Self {
+        let test = ExprKind::Is {
+            arg: Box::new(arg),
+            test: Test::Null,
+            negated,
+        };
+        Self::condition(test, false)
+    }
+
     /// A column of the current row.
     pub fn column(slot: u32, ty: SqlType) -> Self {
         Self {

@@ -10,7 +10,7 @@
 
 use esker_types::SqlResult;
 
-use super::apart::{Apart, Key};
+use super::apart::Apart;
 use super::cost::{KEPT_ROW, SUBQUERY_RUN};
 use super::plan_bound;
 use super::semi_join::{GAIN, rows_kept};
@@ -66,7 +66,7 @@ fn look_up(env: &BindEnv<'_>, rows: f64, subquery: &Subquery) -> SqlResult<Optio
     let mut conditions = further;
     // NULL is equal to nothing; among several columns it would have rows compared one by one.
     let nullable = keys.iter().filter(|key| key.outer.ty.nullable);
-    conditions.extend(nullable.map(|key| is_not_null(&key.outer)));
+    conditions.extend(nullable.map(|key| Expr::is_null(key.outer.clone(), true)));
     let form = SubqueryForm::Compare {
         kinds: keys.iter().map(|key| key.kind).collect(),
         left: keys.into_iter().map(|key| key.outer).collect(),
@@ -97,7 +97,7 @@ fn without_nulls(apart: &Apart) -> BoundQuery {
     let mut block = inner.clone();
     debug_assert!(block.group.is_none(), "a group does not read a row outside");
     let nullable = apart.keys.iter().filter(|key| key.inner.ty.nullable);
-    let conditions = nullable.map(|Key { inner, .. }| is_not_null(inner));
+    let conditions = nullable.map(|key| Expr::is_null(key.inner.clone(), true));
     let all: Vec<Expr> = block.filter.take().into_iter().chain(conditions).collect();
     block.filter = (!all.is_empty()).then(|| Expr::all_of(all));
     block.distinct = false;
@@ -108,13 +108,4 @@ fn without_nulls(apart: &Apart) -> BoundQuery {
         volatility: apart.rows.volatility,
         shared: None,
     }
-}
-
-fn is_not_null(e: &Expr) -> Expr {
-    let kind = ExprKind::Is {
-        arg: Box::new(e.clone()),
-        test: Test::Null,
-        negated: true,
-    };
-    Expr::condition(kind, false)
 }

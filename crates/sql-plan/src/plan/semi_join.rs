@@ -20,7 +20,7 @@ use super::cost::{KEPT_ROW, LOCKED_ROW, SEEK, SUBQUERY_RUN};
 use super::merge::MOST_TABLES;
 use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, Body, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind};
-use crate::expr::{Cmp, CmpOp, Expr, ExprKind, SubqueryForm, Test};
+use crate::expr::{Cmp, CmpOp, Expr, ExprKind, SubqueryForm};
 
 /// By what factor joining has to be cheaper: a scan that asks may be parallel, and estimates of joins are rougher.
 pub(super) const GAIN: f64 = 1.5;
@@ -229,12 +229,7 @@ impl Joined {
             .collect();
         if is_anti {
             // The keys of a row that is found are not NULL.
-            let is_absent = ExprKind::Is {
-                arg: Box::new(column(0)),
-                test: Test::Null,
-                negated: false,
-            };
-            conds.push(Expr::condition(is_absent, false));
+            conds.push(Expr::is_null(column(0), false));
         }
         block.join = block.join.take().map(|left| JoinNode::Join {
             left: Box::new(left),
