@@ -172,8 +172,8 @@ fn plan_block(
         return Ok(asking);
     };
     match looked_up::looked_up(env, block, semi_join::rows_asked(plan))? {
-        Some(looked_up) if env.may_plan_again() => plan_as_written(env, &looked_up, further),
-        _ => Ok(asking),
+        Some(looked_up) => plan_as_written(env, &looked_up, further),
+        None => Ok(asking),
     }
 }
 

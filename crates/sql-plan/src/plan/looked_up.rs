@@ -55,7 +55,7 @@ fn look_up(env: &BindEnv<'_>, rows: f64, subquery: &Subquery) -> SqlResult<Optio
         return Ok(None);
     }
     let asking = rows * (SUBQUERY_RUN + subquery.plan.cost_rows);
-    let Some(apart) = Apart::of(env, subquery) else {
+    let Some(apart) = Apart::of(env, subquery).filter(|_| env.may_plan_again()) else {
         return Ok(None);
     };
     let plan = plan_bound(env, &without_nulls(&apart).into())?;
