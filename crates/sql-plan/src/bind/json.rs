@@ -95,26 +95,11 @@ const TRUTHS: [&str; 14] = [
 
 fn is_condition(written: &ast::Expr) -> bool {
     match written {
-        ast::Expr::Literal(ast::Literal::Bool(_))
-        | ast::Expr::And(_)
-        | ast::Expr::Or(_)
-        | ast::Expr::Xor(..)
-        | ast::Expr::Not(_)
-        | ast::Expr::Is { .. }
-        | ast::Expr::Like { .. }
-        | ast::Expr::Regexp { .. }
-        | ast::Expr::Between { .. }
-        | ast::Expr::InList { .. }
-        | ast::Expr::InSubquery { .. }
-        | ast::Expr::Exists(_)
-        | ast::Expr::Quantified { .. }
-        | ast::Expr::MemberOf { .. } => true,
-        ast::Expr::Binary { op, .. } => super::compare::comparison(*op).is_some(),
         ast::Expr::Call(call) => TRUTHS
             .iter()
             .any(|name| call.name.text.eq_ignore_ascii_case(name)),
         ast::Expr::Subquery(query) => subquery::only_item(query).is_some_and(is_condition),
-        _ => false,
+        other => other.is_truth(),
     }
 }
 

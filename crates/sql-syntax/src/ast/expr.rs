@@ -330,6 +330,30 @@ pub enum BinaryOp {
     Ge,
 }
 
+impl Expr {
+    /// Is the value true, false or NULL by its form alone: a connective, predicate, comparison, boolean literal?
+    pub fn is_truth(&self) -> bool {
+        match self {
+            Self::Binary { op, .. } => op.is_comparison(),
+            Self::And(_)
+            | Self::Or(_)
+            | Self::Xor(..)
+            | Self::Not(_)
+            | Self::Is { .. }
+            | Self::Like { .. }
+            | Self::Regexp { .. }
+            | Self::Between { .. }
+            | Self::InList { .. }
+            | Self::InSubquery { .. }
+            | Self::Exists(_)
+            | Self::Quantified { .. }
+            | Self::MemberOf { .. }
+            | Self::Literal(Literal::Bool(_)) => true,
+            _ => false,
+        }
+    }
+}
+
 impl BinaryOp {
     /// One of the comparison operators.
     pub fn is_comparison(self) -> bool {

@@ -234,27 +234,12 @@ fn is_predicate(call: &Call) -> bool {
 /// Is the value true, false or NULL by the form of the expression? `is_predicate` says it of functions.
 pub(crate) fn is_condition(e: &Expr, is_predicate: impl FnOnce(&Call) -> bool) -> bool {
     match e {
-        Expr::Binary { op, .. } => op.is_comparison(),
         Expr::Call(call) => is_predicate(call),
         Expr::Unary {
             op: UnaryOp::Plus,
             expr,
         } => is_condition(expr, is_predicate),
-        Expr::And(_)
-        | Expr::Or(_)
-        | Expr::Xor(..)
-        | Expr::Not(_)
-        | Expr::Is { .. }
-        | Expr::Like { .. }
-        | Expr::Regexp { .. }
-        | Expr::Between { .. }
-        | Expr::InList { .. }
-        | Expr::InSubquery { .. }
-        | Expr::Exists(_)
-        | Expr::Quantified { .. }
-        | Expr::MemberOf { .. }
-        | Expr::Literal(Literal::Bool(_)) => true,
-        _ => false,
+        other => other.is_truth(),
     }
 }
 
