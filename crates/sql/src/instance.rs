@@ -194,9 +194,11 @@ impl Instance {
         &self.engine
     }
 
-    /// The variable mandatory_roles.
+    /// The roles that mandatory_roles names; names of nobody count for nothing.
     pub(crate) fn mandatory_roles(&self) -> Vec<RoleName> {
-        accounts::parse_names(self.globals.named("mandatory_roles").as_text())
+        let mut roles = accounts::parse_names(self.globals.named("mandatory_roles").as_text());
+        roles.retain(|(user, host)| self.accounts.exact(user, host).is_some());
+        roles
     }
 
     /// The accounts.

@@ -264,6 +264,7 @@ pub(super) const FIX: bool = false;
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static KNOWN: &[VarDef] = &[
     var("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
+    var("activate_mandatory_roles", G, SET, VarKind::Bool, "ON"),
     var("admin_address", G, FIX, VarKind::Text, ""),
     var("admin_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "33062"),
     one("authentication_policy", G, SET, VarKind::Text, "*,,"),

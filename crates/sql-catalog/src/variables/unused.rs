@@ -13,7 +13,6 @@ use super::table::{CIPHERS, CIPHERSUITES, FIX, NULL, SET, VarDef, VarKind, unuse
 /// The variables that nothing looks at, sorted by name.
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static UNUSED: &[VarDef] = &[
-    unused("activate_mandatory_roles", G, SET, VarKind::Bool, "ON"),
     unused("admin_ssl_ca", G, SET, VarKind::NullableText, NULL),
     unused("admin_ssl_capath", G, SET, VarKind::NullableText, NULL),
     unused("admin_ssl_cert", G, SET, VarKind::NullableText, NULL),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use esker_sql_catalog::accounts::{Account, RoleName, parse_names};
+use esker_sql_catalog::accounts::{Account, GrantedRole, RoleName};
 use esker_types::Value;
 
 use super::source::Source;
@@ -41,8 +41,19 @@ fn own(viewer: &Viewer) -> Option<(Account, std::sync::Arc<Vec<Account>>)> {
     own.map(|own| (own, all))
 }
 
-fn mandatory(viewer: &Viewer) -> Vec<RoleName> {
-    parse_names(&viewer.instance.variable_text("mandatory_roles"))
+/// What `grantee` has been granted; everybody has the mandatory roles, but none of them for that.
+fn granted(grantee: &Account, own: &Account, mandatory: &[RoleName]) -> Vec<GrantedRole> {
+    let mut granted = grantee.roles.clone();
+    let is_own = (&grantee.user, &grantee.host) == (&own.user, &own.host);
+    for role in mandatory.iter().filter(|_| is_own) {
+        if grantee.roles.iter().all(|g| g.role != *role) {
+            granted.push(GrantedRole {
+                role: role.clone(),
+                admin: false,
+            });
+        }
+    }
+    granted
 }
 
 /// Every grant of a role that reaches the account, nearest first.
@@ -50,12 +61,12 @@ fn rows(viewer: &Viewer, wants_admin: bool) -> Vec<Vec<Value>> {
     let Some((own, all)) = own(viewer) else {
         return Vec::new();
     };
-    let mandatory = mandatory(viewer);
+    let mandatory = viewer.instance.mandatory_roles();
     let mut out = Vec::new();
     let mut seen: BTreeSet<RoleName> = BTreeSet::new();
     let mut next = vec![own.clone()];
     while let Some(grantee) = next.pop() {
-        for granted in &grantee.roles {
+        for granted in granted(&grantee, &own, &mandatory) {
             let (name, host) = &granted.role;
             if granted.admin || !wants_admin {
                 out.push(vec![
@@ -88,7 +99,7 @@ fn administrable(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn enabled(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let mandatory = mandatory(viewer);
+    let mandatory = viewer.instance.mandatory_roles();
     let defaults = own(viewer).map(|(own, _)| own.default_roles);
     let defaults = defaults.unwrap_or_default();
     let row = |role: &RoleName| {

@@ -174,7 +174,7 @@ impl SessionContext {
     pub(crate) fn act_as(&mut self, user: &str, account: Account) {
         user.clone_into(&mut self.user);
         self.account = account;
-        self.take_default_roles();
+        self.take_login_roles();
     }
 
     /// Roles that the session may take on: those of the account, and the mandatory ones.
@@ -189,15 +189,16 @@ impl SessionContext {
     }
 
     /// The roles that a session begins with.
-    pub(crate) fn take_default_roles(&mut self) {
-        let globals = &self.instance.globals;
-        let roles = match globals.named("activate_all_roles_on_login").is_on() {
-            true => self.roles_held(),
-            false => {
-                let mut roles = self.account.default_roles.clone();
+    pub(crate) fn take_login_roles(&mut self) {
+        let is_on = |name| self.instance.globals.named(name).is_on();
+        let roles = if is_on("activate_all_roles_on_login") {
+            self.roles_held()
+        } else {
+            let mut roles = self.account.default_roles.clone();
+            if is_on("activate_mandatory_roles") {
                 roles.extend(self.instance.mandatory_roles());
-                roles
             }
+            roles
         };
         self.activate(roles);
     }

@@ -285,7 +285,7 @@ impl Session {
         let own = (client_flags, values, vars);
         let mut session = Self::idle(context, own, txn, locks, temp);
         session.note_vars();
-        session.context.take_default_roles();
+        session.context.take_login_roles();
         session
     }
 

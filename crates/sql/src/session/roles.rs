@@ -167,10 +167,7 @@ impl Session {
         let Some(users) = &set.default_for else {
             let (own, held) = (self.context.own_name(), self.context.roles_held());
             let roles = match &set.roles {
-                RoleList::Default => {
-                    self.context.take_default_roles();
-                    return Ok(());
-                }
+                RoleList::Default => self.context.account.default_roles.clone(),
                 roles => self.context.chosen(roles, &own, held)?,
             };
             self.context.activate(roles);

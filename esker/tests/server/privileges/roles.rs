@@ -66,6 +66,45 @@ fn roles_are_granted_activated_and_revoked() {
     assert_eq!(root.code("DROP ROLE s"), Some(1396));
 }
 
+#[test]
+fn mandatory_roles_are_everybodys_once_they_exist() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER u; CREATE ROLE m, own, inner_role; GRANT own TO u; SET DEFAULT ROLE own TO u",
+    );
+    root.run("GRANT inner_role TO m WITH ADMIN OPTION; SET GLOBAL mandatory_roles = 'm,later'");
+    let mut u = connect_as(&server, "u");
+    assert_eq!(u.value("SELECT CURRENT_ROLE()"), "`m`@`%`,`own`@`%`");
+    u.run("SET ROLE DEFAULT");
+    assert_eq!(u.value("SELECT CURRENT_ROLE()"), "`own`@`%`");
+    let what = "SELECT CONCAT_WS(' ', GRANTEE, ROLE_NAME, IS_GRANTABLE, IS_DEFAULT, IS_MANDATORY)";
+    let of = |table| format!("{what} FROM information_schema.{table} ORDER BY GRANTEE, ROLE_NAME");
+    let applicable = ["m inner_role YES NO NO", "u m NO NO YES", "u own NO YES NO"];
+    assert_eq!(u.lines(&of("APPLICABLE_ROLES")), applicable);
+    assert_eq!(
+        u.lines(&of("ADMINISTRABLE_ROLE_AUTHORIZATIONS")),
+        applicable[..1]
+    );
+    // A name of nobody is neither held nor kept from being dropped.
+    assert_eq!(
+        u.lines("SHOW GRANTS")[1],
+        "GRANT `m`@`%`,`own`@`%` TO `u`@`%`"
+    );
+    assert_eq!(u.code("SET ROLE later"), Some(3530));
+    assert_eq!(root.code("DROP ROLE later"), Some(1396));
+    root.run("CREATE ROLE later");
+    assert_eq!(root.code("DROP ROLE later"), Some(3628));
+    root.run("SET GLOBAL activate_mandatory_roles = OFF");
+    let mut u = connect_as(&server, "u");
+    assert_eq!(u.value("SELECT CURRENT_ROLE()"), "`own`@`%`");
+    u.run("SET ROLE ALL");
+    assert_eq!(
+        u.value("SELECT CURRENT_ROLE()"),
+        "`later`@`%`,`m`@`%`,`own`@`%`"
+    );
+}
+
 /// The lines of SHOW GRANTS without the account.
 fn granted(c: &mut Client, user: &str) -> Vec<String> {
     let lines = c.lines(&format!("SHOW GRANTS FOR {user}"));
