@@ -75,11 +75,6 @@ fn json_depth(c: &Call) -> SqlResult<Value> {
 }
 
 fn json_valid(c: &Call) -> SqlResult<Value> {
-    // What can be no document is none, NULL or not.
-    let ty = c.ty(0);
-    if ty.is_numeric() || ty.is_temporal() {
-        return Ok(Value::bool(false));
-    }
     Ok(is_document(c, 0)?.map_or(Value::Null, Value::bool))
 }
 

@@ -16,6 +16,8 @@ pub(super) mod find;
 mod read;
 pub(super) mod search;
 
+pub use read::is_document_type;
+
 use super::ret::{any_nullable, int};
 use std::borrow::Cow;
 

@@ -29,16 +29,24 @@ impl<'a> Document<'a> {
     }
 }
 
-/// 3144 for bytes, 3146 for a geometry and what is neither a text nor JSON.
+/// May a value of this type be a document? Texts and JSON may, whatever they say; labels and geometries may not.
+pub fn is_document_type(ty: &SqlType) -> bool {
+    match ty.kind {
+        TypeKind::Geometry(_) => false,
+        TypeKind::Json | TypeKind::Null => true,
+        _ => ty.is_string(),
+    }
+}
+
+/// 3144 for bytes, 3146 for what is neither of a text's type nor JSON, also where it is NULL.
 fn check_type(v: &Value, ty: &SqlType, i: usize, function: &str) -> SqlResult<()> {
     match v {
-        Value::Str(_) if matches!(ty.kind, TypeKind::Geometry(_)) => {
-            Err(errors::no_json(&i + 1, function))
-        }
+        Value::Json(_) => Ok(()),
+        _ if !is_document_type(ty) => Err(errors::no_json(&i + 1, function)),
         Value::Str(_) if ty.is_string() && ty.collation.is_binary() => {
             Err(errors::json_from_binary())
         }
-        Value::Json(_) | Value::Str(_) | Value::Label(..) | Value::Null => Ok(()),
+        Value::Str(_) | Value::Null => Ok(()),
         _ => Err(errors::no_json(&i + 1, function)),
     }
 }
@@ -68,7 +76,6 @@ fn parsed(c: &Call, i: usize, function: &str) -> SqlResult<Option<Result<Json, F
     check_type(v, c.ty(i), i, function)?;
     Ok(match v {
         Value::Str(text) => Some(json::parse(text, c.ctx.session)),
-        Value::Label(_, text) => Some(json::parse(text, c.ctx.session)),
         _ => None,
     })
 }
@@ -88,6 +95,7 @@ pub(super) fn tree(c: &Call, i: usize, function: &str) -> SqlResult<Option<Json>
 pub(super) fn is_document(c: &Call, i: usize) -> SqlResult<Option<bool>> {
     let v = &c.args[i];
     let text = match v {
+        _ if !is_document_type(c.ty(i)) => return Ok(Some(false)),
         Value::Null => return Ok(None),
         Value::Json(_) => return Ok(Some(true)),
         Value::Str(text) if !(c.ty(i).is_string() && c.ty(i).collation.is_binary()) => text,
