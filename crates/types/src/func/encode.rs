@@ -116,7 +116,7 @@ fn decode_hex(s: &[u8], work: &mut Work<'_>) -> SqlResult<Option<Vec<u8>>> {
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// Characters in a line of TO_BASE64, ...
-const BASE64_LINE: usize = 76;
+pub const BASE64_LINE: usize = 76;
 /// ... and the bytes of many lines.
 const BYTES_OF_LINES: usize = 256 * (BASE64_LINE / 4 * 3);
 

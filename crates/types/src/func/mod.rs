@@ -48,7 +48,7 @@ pub use call::Call;
 pub use cipher::BlockMode;
 pub use control::{constant_moment, is_text_of_datetime};
 pub use date::names::{LOCALES, TimeLocale};
-pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
+pub use encode::{BASE64_LINE, Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
 pub use partition::MAX_PARTITIONS;
 pub use ret::check_constant;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::view::{Items, JsonRef, View};
 use crate::cast::{write_f64, write_i64, write_u64};
-use crate::func::{WITHOUT_BREAKS, encode_base64};
+use crate::func::{BASE64_LINE, encode_base64};
 
 /// Spaces of a level of JSON_PRETTY.
 const INDENT: usize = 2;
@@ -54,7 +54,12 @@ fn print_scalar(v: &View<'_>, out: &mut Vec<u8>) {
         View::Double(d) => print_double(*d, out),
         View::Decimal(d) => d.write(out),
         View::String(s) => quote(s, out),
-        View::Date(_) | View::Time(_) | View::DateTime(..) | View::Opaque(..) => {
+        View::Opaque(..) => {
+            let mut text = Vec::new();
+            bare(v, &mut text);
+            quote(&text, out);
+        }
+        View::Date(_) | View::Time(_) | View::DateTime(..) => {
             out.push(b'"');
             bare(v, out);
             out.push(b'"');
@@ -82,7 +87,7 @@ fn bare(v: &View<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(b"base64:type");
             write_u64((*kind).into(), out);
             out.push(b':');
-            out.extend_from_slice(&encode_base64(bytes, WITHOUT_BREAKS));
+            out.extend_from_slice(&encode_base64(bytes, BASE64_LINE));
         }
         _ => {}
     }
