@@ -10,7 +10,7 @@ use crate::ctx::{MANY_BYTES, Work};
 use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::{Call, string};
-use crate::func::ret::{any_nullable, string_type, text_chars};
+use crate::func::ret::{string_type, text_chars};
 use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def};
 use crate::json::{Json, JsonRef, null_key, object, parse, put_escaped, unquoted};
 use crate::sqltype::TypeKind;
@@ -77,7 +77,7 @@ fn ret_sized(args: &[ArgType], ctx: &RetCtx, chars: u64) -> SqlResult<Signature>
     if args[0].ty.kind != TypeKind::Json {
         sig.ret = string_type(chars, sig.ret.collation);
     }
-    Ok(sig.nullable(any_nullable(args)))
+    Ok(sig)
 }
 
 fn json_quote(c: &Call) -> SqlResult<Value> {

@@ -8,7 +8,7 @@ use super::{json, ret_json, ret_text, ret_truth};
 use crate::collation::Collation;
 use crate::error::{SqlError, SqlResult};
 use crate::func::call::{Call, int, string};
-use crate::func::ret::{int as ret_int, string_type};
+use crate::func::ret::{int_null as ret_int, string_type};
 use crate::func::{ArgType, FuncDef, RetCtx, Signature, TOTAL, def};
 use crate::json::schema::{self, Failure};
 use crate::json::{self as doc, Json, View, object};
