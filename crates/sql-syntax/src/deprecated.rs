@@ -54,6 +54,8 @@ pub enum Deprecation {
     ShowProfiles,
     /// DISABLE ON SLAVE of an event.
     DisableOnSlave,
+    /// ON EMPTY behind ON ERROR in JSON_TABLE.
+    LateOnEmpty,
 }
 
 impl Deprecation {
@@ -142,6 +144,12 @@ impl Deprecation {
             Self::DisableOnSlave => replaced(
                 "<CREATE|ALTER> EVENT ... DISABLE ON SLAVE",
                 "<CREATE|ALTER> EVENT ... DISABLE ON REPLICA instead",
+            ),
+            Self::LateOnEmpty => (
+                SYNTAX,
+                "Specifying an ON EMPTY clause after the ON ERROR clause in a JSON_TABLE column definition is \
+                 deprecated syntax and will be removed in a future release. Specify ON EMPTY before ON ERROR instead."
+                    .to_owned(),
             ),
         }
     }

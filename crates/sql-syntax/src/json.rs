@@ -8,6 +8,7 @@ use esker_types::{SqlError, SqlResult};
 use super::ast::{
     DataType, Expr, JsonColumn, JsonColumns, JsonFallback, JsonValue, Literal, TableRef, TypeName,
 };
+use super::deprecated::Deprecation;
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -15,6 +16,15 @@ use super::terminals::is_ident;
 
 /// What is given instead of a value: ON EMPTY, ON ERROR.
 type Fallbacks = (Option<JsonFallback>, Option<JsonFallback>);
+
+/// Where fallbacks stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In JSON_VALUE.
+    Value,
+    /// Behind the path of a column of JSON_TABLE.
+    Column,
+}
 
 impl Parser<'_> {
     /// Takes a word that is no keyword.
@@ -59,10 +69,7 @@ impl Parser<'_> {
             true => Some(Box::new(self.cast_type()?)),
             false => None,
         };
-        let (on_empty, on_error) = self.fallbacks(&mut |p| match p.kw() {
-            Kw::NULL => p.fail(),
-            _ => p.signed_literal(),
-        })?;
+        let (on_empty, on_error) = self.fallbacks(Place::Value)?;
         self.expect(Tok::RParen)?;
         Ok(Expr::JsonValue(Box::new(JsonValue {
             doc,
@@ -73,11 +80,9 @@ impl Parser<'_> {
         })))
     }
 
-    /// `{NULL | ERROR | DEFAULT value} ON EMPTY`, the same ON ERROR.
-    fn fallbacks(
-        &mut self,
-        default: &mut dyn FnMut(&mut Self) -> SqlResult<Expr>,
-    ) -> SqlResult<Fallbacks> {
+    /// `{NULL | ERROR | DEFAULT value} ON EMPTY`, the same ON ERROR; a column of JSON_TABLE may have them the other way
+    /// round.
+    fn fallbacks(&mut self, place: Place) -> SqlResult<Fallbacks> {
         let (mut on_empty, mut on_error) = (None, None);
         loop {
             let fallback = match self.kw() {
@@ -91,19 +96,46 @@ impl Parser<'_> {
                 }
                 Kw::DEFAULT => {
                     self.advance();
-                    JsonFallback::Default(default(self)?)
+                    JsonFallback::Default(self.default(place)?)
                 }
                 _ => return Ok((on_empty, on_error)),
             };
             self.expect_kw(Kw::ON)?;
-            let place = match self.expect_any(&[Kw::EMPTY, Kw::ERROR])? {
-                Kw::EMPTY if on_error.is_none() => &mut on_empty,
-                Kw::ERROR => &mut on_error,
-                _ => return self.fail(),
+            let answer = match self.expect_any(&[Kw::EMPTY, Kw::ERROR])? {
+                Kw::EMPTY if on_error.is_some() && place == Place::Value => return self.fail(),
+                Kw::EMPTY => {
+                    if on_error.is_some() {
+                        self.deprecate(Deprecation::LateOnEmpty);
+                    }
+                    &mut on_empty
+                }
+                _ => &mut on_error,
             };
-            if place.replace(fallback).is_some() {
+            if answer.replace(fallback).is_some() {
                 return self.fail();
             }
+        }
+    }
+
+    /// The literal behind DEFAULT; 1235 for one that is no text in JSON_TABLE.
+    fn default(&mut self, place: Place) -> SqlResult<Expr> {
+        match (self.cur.tok, place) {
+            (Tok::Word(Kw::NULL), _) => self.fail(),
+            (_, Place::Value) => self.signed_literal(),
+            // Never a parameter of the statement's digest.
+            (Tok::Str, Place::Column) => Ok(Expr::Literal(Literal::Str {
+                bytes: self.string()?,
+                charset: None,
+            })),
+            (_, Place::Column) => match self.signed_literal()? {
+                text @ Expr::Literal(
+                    Literal::Str { .. } | Literal::Hex { .. } | Literal::Bit { .. },
+                ) => Ok(text),
+                _ => {
+                    let what = "non-string DEFAULT value for a column in a JSON_TABLE expression";
+                    Err(SqlError::not_supported(what))
+                }
+            },
         }
     }
 
@@ -161,16 +193,7 @@ impl Parser<'_> {
         if exists {
             return Ok(JsonColumn::Exists { name, ty, path });
         }
-        let (on_empty, on_error) = self.fallbacks(&mut |p| {
-            if matches!(p.cur.tok, Tok::Int | Tok::Decimal | Tok::Float) {
-                let what = "non-string DEFAULT value for a column in a JSON_TABLE expression";
-                return Err(SqlError::not_supported(what));
-            }
-            Ok(Expr::Literal(Literal::Str {
-                bytes: p.string()?,
-                charset: None,
-            }))
-        })?;
+        let (on_empty, on_error) = self.fallbacks(Place::Column)?;
         Ok(JsonColumn::Value {
             name,
             ty,

@@ -9,11 +9,12 @@ use super::errors;
 use esker_sql_catalog::exec_error::ExecResult;
 use std::sync::Arc;
 
-use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast::{self, JsonColumn, JsonColumns, JsonFallback};
 use esker_types::collation::{Coercibility, Collation};
-use esker_types::errors::wrong_column_name;
+use esker_types::errors::{json_from_binary, wrong_column_name};
 use esker_types::func::json::extract::{DEFAULT, ERROR, NULL};
+use esker_types::func::json::is_document_type;
 use esker_types::func::{FuncTypes, Signature};
 use esker_types::json::table::{Column, ColumnKind, Fallback, Level, fitting};
 use esker_types::json::{self, JsonRef, Path, default, parse_path};
@@ -104,15 +105,10 @@ pub(super) fn bind_json_value(
 
 /// 3146 where a type can be no document.
 fn check_document(doc: &Expr, function: &str) -> SqlResult<()> {
-    let may_be = doc.ty.is_string()
-        || matches!(
-            doc.ty.kind,
-            TypeKind::Json | TypeKind::Null | TypeKind::Enum(_) | TypeKind::Set(_)
-        );
-    if may_be || matches!(doc.kind, ExprKind::Param(_)) {
-        return Ok(());
+    match is_document_type(&doc.ty) || matches!(doc.kind, ExprKind::Param(_)) {
+        true => Ok(()),
+        false => Err(errors::no_json("1", function)),
     }
-    Err(errors::no_json("1", function))
 }
 
 /// JSON_TABLE(…) AS alias.
@@ -213,8 +209,7 @@ impl Columns<'_, '_> {
     }
 
     fn column_type(&self, ty: &ast::DataType, name: &ast::Ident) -> SqlResult<SqlType> {
-        let default = Collation::UTF8MB4_0900_AI_CI;
-        let ty = column_type(ty, &name.text, default)?;
+        let ty = column_type(ty, &name.text, self.env.literal_collation())?;
         match repeated_labels(&ty, &name.text).into_iter().next() {
             Some(e) => Err(e),
             None => Ok(ty.with_nullable(true)),
@@ -226,6 +221,7 @@ impl Columns<'_, '_> {
         let mut meta = ColumnMeta::computed(name.clone(), ty.clone());
         meta.table = self.alias.clone();
         meta.org_name = name.clone();
+        meta.stored_as = StoredAs::Same;
         ScopeColumn {
             name,
             ty,
@@ -244,9 +240,14 @@ impl Columns<'_, '_> {
         Ok(match written {
             None | Some(JsonFallback::Null) => Fallback::Null,
             Some(JsonFallback::Error) => Fallback::Error,
-            Some(JsonFallback::Default(ast::Expr::Literal(ast::Literal::Str {
-                bytes, ..
-            }))) => {
+            Some(JsonFallback::Default(ast::Expr::Literal(text))) => {
+                let text = literal::bind_literal(self.env, text)?;
+                let Some(Value::Str(bytes)) = text.as_const() else {
+                    return Err(errors::invalid_default(&name.text));
+                };
+                if text.ty.collation.is_binary() {
+                    return Err(json_from_binary());
+                }
                 let doc = json::parse(bytes, self.env.ctx.session)
                     .map_err(|e| e.in_argument(1, "JSON_TABLE"))?;
                 let doc = json::encode(&doc)?;

@@ -16,6 +16,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("ceil", "ceiling"),
     ("character_length", "char_length"),
     ("day", "dayofmonth"),
+    ("json_merge", "json_merge_preserve"),
     ("lcase", "lower"),
     ("mid", "substr"),
     ("octet_length", "length"),

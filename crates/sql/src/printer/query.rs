@@ -6,12 +6,15 @@
 
 use std::fmt::Write;
 
+use esker_sql_catalog::catalog::type_text;
+use esker_sql_plan::bind::types::column_type;
 use esker_sql_syntax::ast::{
     Cte, DataType, Ident, IndexHint, IndexHintKind, IndexHintScope, Join, JoinKind, JoinOn,
     JsonColumn, JsonColumns, NamedTable, OrderItem, Query, QueryBody, Select, SelectItem, SetOp,
-    SetOpStep, TableRef, TypeName, With,
+    SetOpStep, TableRef, With,
 };
-use esker_types::SqlResult;
+use esker_types::collation::Charset;
+use esker_types::{SqlResult, TypeKind};
 
 use super::Style;
 use super::expr::{Printer, refused};
@@ -391,41 +394,19 @@ impl Printer<'_> {
 
     fn json_value_column(&mut self, name: &Ident, ty: &DataType) -> SqlResult<()> {
         self.name(&name.text);
-        let word = match ty.name {
-            TypeName::TinyInt => "tinyint",
-            TypeName::SmallInt => "smallint",
-            TypeName::MediumInt => "mediumint",
-            TypeName::Int => "int",
-            TypeName::BigInt => "bigint",
-            TypeName::Decimal => "decimal",
-            TypeName::Float => "float",
-            TypeName::Double => "double",
-            TypeName::Date => "date",
-            TypeName::Time => "time",
-            TypeName::DateTime => "datetime",
-            TypeName::Year => "year",
-            TypeName::Char => "char",
-            TypeName::VarChar => "varchar",
-            TypeName::Json => "json",
-            TypeName::Text => "text",
-            _ => return Err(refused("this type")),
-        };
-        let _ = write!(self.out, " {word}");
-        match (ty.length, ty.decimals) {
-            (Some(l), Some(d)) => {
-                let _ = write!(self.out, "({l},{d})");
+        let charset = Charset::by_name(self.style.charset).unwrap_or(Charset::Utf8mb4);
+        let mut typed = column_type(ty, &name.text, charset.default_collation())?;
+        // MySQL does not keep it.
+        typed.zerofill = false;
+        let _ = write!(self.out, " {}", type_text(&typed));
+        let is_text =
+            (typed.is_string() && !matches!(typed.kind, TypeKind::Geometry(_))) || typed.is_label();
+        if is_text && !typed.collation.is_binary() {
+            let charset = typed.collation.charset();
+            let _ = write!(self.out, " character set {}", charset.name());
+            if typed.collation != charset.default_collation() {
+                let _ = write!(self.out, " collate {}", typed.collation.name());
             }
-            (Some(l), None) => {
-                let _ = write!(self.out, "({l})");
-            }
-            _ => {}
-        }
-        if ty.unsigned {
-            self.push(" unsigned");
-        }
-        if matches!(ty.name, TypeName::Char | TypeName::VarChar | TypeName::Text) {
-            let charset = ty.charset.as_deref().unwrap_or(self.style.charset);
-            let _ = write!(self.out, " character set {charset}");
         }
         Ok(())
     }
