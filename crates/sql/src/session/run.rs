@@ -432,6 +432,7 @@ impl Session {
         &mut self,
         table: &mut show::Table,
         condition: &Expr,
+        params: &[Value],
     ) -> Result<(), ExecError> {
         // The condition may read tables.
         self.use_transaction();
@@ -441,7 +442,7 @@ impl Session {
             .map(|c| (c.name.clone(), c.ty.clone()))
             .collect();
         let (bound, calls) = self.bind_quietly(Purpose::Run, |scope| {
-            let env = scope.env(Params::Values(&[]));
+            let env = scope.env(Params::Values(params));
             let mut row = Scope::new();
             row.add_named_row("", &columns, 0);
             let bound = bind_condition(&env, &row, condition)?;
@@ -450,8 +451,8 @@ impl Session {
         let rows = std::mem::take(&mut table.rows);
         let filter = |env: &StatementEnv<'_>| filtered(rows, &bound, env);
         table.rows = match calls {
-            None => self.execute(Mode::Thread, false, &[], filter).0?,
-            Some(used) => self.whole(|session| session.execute_calling(used, &[], filter).0)?,
+            None => self.execute(Mode::Thread, false, params, filter).0?,
+            Some(used) => self.whole(|session| session.execute_calling(used, params, filter).0)?,
         };
         Ok(())
     }

@@ -81,7 +81,7 @@ impl Session {
             Statement::Do(_) if mode == Mode::Inline => Ok(Done::NeedThread),
             Statement::Do(list) => self.run_do(list, params),
             Statement::Show(show) if mode == Mode::Inline && may_wait(show) => Ok(Done::NeedThread),
-            Statement::Show(show) => Ok(rows_of(show::run(self, show)?)),
+            Statement::Show(show) => Ok(rows_of(show::run(self, show, params)?)),
             Statement::Help(_) => Ok(rows_of(show::no_help())),
             Statement::Explain(explain) => self.explain(explain, params, mode),
             Statement::Prepare { name, source } => {

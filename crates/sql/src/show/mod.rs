@@ -169,8 +169,12 @@ pub(crate) fn asks_for_gtids(show: &Show) -> bool {
     }
 }
 
-/// Runs SHOW.
-pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError> {
+/// Runs SHOW; `params` stand in its WHERE.
+pub(crate) fn run(
+    session: &mut Session,
+    show: &Show,
+    params: &[Value],
+) -> Result<Table, ExecError> {
     if asks_for_gtids(show) {
         session.context.instance.await_binlog();
     }
@@ -201,7 +205,7 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
             table.rows = rows;
             table.name_pattern(&show.what, pattern);
         }
-        Some(ShowFilter::Where(condition)) => session.filter_rows(&mut table, condition)?,
+        Some(ShowFilter::Where(condition)) => session.filter_rows(&mut table, condition, params)?,
     }
     Ok(table)
 }
