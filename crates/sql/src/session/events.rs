@@ -11,6 +11,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{
     Account, AlterEvent, CreateEvent, EventClauses, EventSchedule, EventStatus, Expr, ObjectName,
+    PartMut, QueryBody,
 };
 use esker_types::cast::{date_flags, to_datetime, to_f64, to_i64, to_str};
 use esker_types::temporal::{Interval, IntervalUnit, LAST_UNIX_SECOND, MICROS_PER_SEC};
@@ -20,6 +21,7 @@ use super::run::Done;
 use super::{Session, SessionContext};
 use crate::binlog::LoggedStatement;
 use crate::ddl::{self, TableName};
+use crate::printer::is_stored;
 use crate::program::Program;
 
 /// A clause that says when.
@@ -299,6 +301,11 @@ impl Session {
     }
 
     fn computed(&mut self, expr: &Expr, params: &[Value]) -> Result<(Value, SqlType), ExecError> {
+        if looks_up(&mut expr.clone()) {
+            let what =
+                "Event schedule expressions which contain subqueries or stored function calls";
+            return Err(SqlError::not_supported(what).into());
+        }
         self.use_transaction();
         let value = self.evaluate(expr, params)?;
         self.end_statement(true)?;
@@ -453,6 +460,15 @@ impl EventChanges<'_> {
         }
         Ok((def, note))
     }
+}
+/// Does a time ask tables or a stored function?
+fn looks_up(expr: &mut Expr) -> bool {
+    let below = expr.parts_mut().into_iter().any(|part| match part {
+        PartMut::Expr(expr) => looks_up(expr),
+        PartMut::Query(query) => !matches!(&query.body, QueryBody::Select(s) if s.from.is_empty()),
+        PartMut::Column(_) => false,
+    });
+    below || matches!(expr, Expr::Call(call) if is_stored(call))
 }
 
 /// Is there no time left at which it would run?
