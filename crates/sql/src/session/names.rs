@@ -168,7 +168,9 @@ impl SessionNames<'_> {
         name: &str,
     ) -> SqlResult<TableSource> {
         let found = schema.table(name);
-        if !need.is_read() && found.is_none_or(|spec| spec.kind != SpecKind::View) {
+        // A join of which some tables are changed may read it; the change itself would be refused.
+        let reads = need.is_read() || need == Need::UpdateOrRead;
+        if !reads && found.is_none_or(|spec| spec.kind != SpecKind::View) {
             return Err(match schema.name {
                 "information_schema" => {
                     let context = self.context;
