@@ -12,6 +12,7 @@ use esker_types::Value;
 
 use super::objects::visible_views;
 use super::source::Source;
+use super::system_objects;
 use super::{Viewer, Wanted, text};
 use crate::show::status;
 
@@ -212,8 +213,13 @@ fn schemata(viewer: &Viewer) -> Rows {
     let schemas = viewer.instance.schemas();
     let seen = schemas.iter().filter(|s| viewer.sees_schema(&s.name));
     let options = |read_only| text(if read_only { "READ ONLY=1" } else { "" });
-    seen.map(|s| vec![text("def"), text(&s.name), options(s.read_only)])
-        .collect()
+    let mut rows = system_objects::schemata(viewer);
+    for row in &mut rows {
+        row.truncate(2);
+        row.push(options(false));
+    }
+    rows.extend(seen.map(|s| vec![text("def"), text(&s.name), options(s.read_only)]));
+    rows
 }
 
 /// The id by which the dictionary names a table: that of its first tree.

@@ -250,6 +250,18 @@ fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {
     shown.flat_map(|a| account_privileges(a, scope)).collect()
 }
 
+/// Is the scope a column of a table on which the account has GRANT OPTION? Columns have none of their own.
+fn gives_columns(account: &Account, scope: &GrantScope) -> bool {
+    let GrantScope::Column(schema, table, _) = scope else {
+        return false;
+    };
+    let table = GrantScope::Table(schema.clone(), table.clone());
+    account
+        .grants
+        .iter()
+        .any(|grant| grant.scope == table && grant.grant_option)
+}
+
 fn account_privileges(account: &Account, scope: Scope) -> Vec<Vec<Value>> {
     let grantee = format!("'{}'@'{}'", account.user, account.host);
     let mut rows = Vec::new();
@@ -271,10 +283,11 @@ fn account_privileges(account: &Account, scope: Scope) -> Vec<Vec<Value>> {
             (GrantScope::Column(s, t, c), Scope::Column) => vec![text(s), text(t), text(c)],
             _ => continue,
         };
+        let grantable = grant.grant_option || gives_columns(account, &grant.scope);
         for name in grant.privileges.names() {
             let mut row = vec![text(&grantee), text("def")];
             row.extend(place.iter().cloned());
-            row.extend([text(name), yes_no(grant.grant_option)]);
+            row.extend([text(name), yes_no(grantable)]);
             rows.push(row);
         }
     }
