@@ -5,7 +5,8 @@
 
 Each seed makes a database and runs queries and changes on both servers; answers are compared by the
 semantics of their types, and after each change the table is. Beside MySQL, values of every sort are stored in columns of every
-type, too: errors, warnings and contents are compared; and stored programs are made and run. Beside that Esker is compared with itself: over the
+type, too: errors, warnings and contents are compared; stored programs are made and run, and histories of
+foreign keys, documents, generated columns and temporary tables told (--only references documents). Beside that Esker is compared with itself: over the
 binary protocol, with parameters, split by a condition and its negation, through a view, read by several
 threads, with next to no memory, and again after FLUSH, ANALYZE, OPTIMIZE, without the secondary indexes,
 with others, and after kill -9. A statement that fails is made smaller and
@@ -17,7 +18,7 @@ import argparse, os, random, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import changes, compare, known, programs, queries, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
+import changes, compare, documents, histories, known, programs, queries, references, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
 
 QUERY_SECONDS = 20
 SQL_MODES = ["NO_UNSIGNED_SUBTRACTION", "NO_UNSIGNED_SUBTRACTION", ""]
@@ -30,6 +31,9 @@ SETTINGS = [
     ("no memory, four threads", {"esker_parallel_scan_rows": 0, "parallel_read_threads": 4, "sort_buffer_size": 32768,
                                  "join_buffer_size": 128, "tmp_table_size": 1024}),
 ]
+# What has histories of its own, see histories.py.
+THEMES = {"references": references.References, "documents": documents.Documents}
+HISTORY = 40
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 
 
@@ -450,12 +454,30 @@ class Seed:
                     return
             keep()
 
+    # Histories
+
+    def histories(self):
+        """Only beside MySQL: each theme's statements in a database of their own."""
+        for nth, (name, theme) in enumerate(THEMES.items()):
+            if self.args.only and name not in self.args.only:
+                continue
+            rng = random.Random(self.number + 600_000 + nth * 100_000)
+            history = histories.History(theme(rng), (self.esker_server, self.oracle_server), f"{self.database}_{name}", ask, self.args.shrink > 0)
+            for what, text, detail in history.run(getattr(self.args, name)):
+                self.found(what, text, detail)
+            for what, n in history.counts.items():
+                self.counts[what] = self.counts.get(what, 0) + n
+
     def run(self):
         try:
+            if self.args.only:
+                self.histories()
+                return
             self.setup()
             if self.mysql and self.oracle:
                 self.stores()
                 self.programs()
+                self.histories()
             for n in range(self.args.statements):
                 if self.oracle and n % 3 == 2 and self.rng.random() < self.args.changes:
                     if not self.change():
@@ -484,6 +506,9 @@ def main():
     p.add_argument("--changes", type=float, default=0.5, help="share of changes among every third statement")
     p.add_argument("--assignments", type=int, default=100, help="values stored in columns of every type, beside MySQL only")
     p.add_argument("--programs", type=int, default=12, help="stored programs that are made and run, beside MySQL only")
+    for name in THEMES:
+        p.add_argument(f"--{name}", type=int, default=HISTORY, help=f"statements of the history of {name}, beside MySQL only")
+    p.add_argument("--only", choices=list(THEMES), nargs="+", help="nothing but the histories of these themes")
     p.add_argument("--oracle", choices=["mariadb", "mysql", "none"], default="mariadb")
     p.add_argument("--oracle-port", type=int, help="a server that runs already; root without a password")
     p.add_argument("--esker-port", type=int, help="an Esker that runs already")

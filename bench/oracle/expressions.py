@@ -63,7 +63,7 @@ DATES = ["2020-01-01", "2020-02-15", "2020-02-29", "1999-12-31", "2020-03-28", "
 WORDS = ["", "a", "ab", "abc", "b", "0", "1", "10", "zebra", "x_y", "007", "c d", "red", "z"]
 SIMPLER = {"num": ["NULL", "0", "1"], "str": ["NULL", "''", "'a'"], "bool": ["NULL", "TRUE", "FALSE"], "dbl": ["NULL", "0e0"],
            "date": ["NULL", "DATE'2020-01-01'"], "datetime": ["NULL", "TIMESTAMP'2020-01-01 00:00:00'"], "time": ["NULL", "TIME'12:30:00'"],
-           "approx": ["0e0"], "bin": ["NULL", "x'61'"], "bit": ["NULL"]}
+           "approx": ["0e0"], "bin": ["NULL", "x'61'"], "bit": ["NULL"], "json": ["NULL", "CAST('1' AS JSON)"]}
 COMPARISONS = ["=", "<>", "<>", "<", "<=", ">", ">=", "<=>"]
 
 
