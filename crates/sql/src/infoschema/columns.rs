@@ -277,9 +277,9 @@ pub(super) fn view_column(
         Value::UInt(nth as u64 + 1),
         shown.default,
     ];
-    row.extend(type_cells(&column.ty));
+    row.extend(type_cells(&shown.ty));
     row.extend(["", shown.extra.as_str(), privileges, &*shown.comment, ""].map(text));
-    row.push(srs_id(&column.ty));
+    row.push(srs_id(&shown.ty));
     row
 }
 

@@ -1,4 +1,4 @@
-//! What the columns of a view show besides their types: defaults and comments of the columns that they stand for.
+//! What the columns of a view show: types, defaults and comments of the columns that they stand for, as these are now.
 //!
 //! Neighbours: `objects` and SHOW COLUMNS show it; `printer` parses a view's text; the catalog knows the tables.
 //! **Invariants**: a column stands for another where its expression is nothing but its name, through views and derived
@@ -7,7 +7,9 @@
 
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, Snapshot, ViewDef, same_name};
 use esker_sql_catalog::variables::value::sql_mode_of;
-use esker_sql_syntax::ast::{ColumnRef, Expr, Query, QueryBody, Select, SelectItem, TableRef};
+use esker_sql_syntax::ast::{
+    ColumnRef, Expr, JoinKind, Query, QueryBody, Select, SelectItem, TableRef,
+};
 use esker_types::cast::{implicit_default, write_text};
 use esker_types::{SqlType, TypeKind, Value};
 
@@ -21,6 +23,8 @@ const MAX_VIEWS: usize = 32;
 /// What is shown of a column.
 #[derive(Debug, Clone)]
 pub(crate) struct ShownColumn {
+    /// Type; `nullable` tells NOT NULL.
+    pub(crate) ty: SqlType,
     /// DEFAULT.
     pub(crate) default: Value,
     /// Extra.
@@ -44,14 +48,24 @@ pub(crate) fn of_view(viewer: &Viewer, view: &ViewDef) -> Vec<ShownColumn> {
     shown.collect()
 }
 
-fn of_column(viewer: &Viewer, column: &ColumnDef) -> ShownColumn {
+/// A column of a table.
+struct Origin {
+    column: ColumnDef,
+    /// It may be NULL all the same: an outer join or WITH ROLLUP lies between.
+    outer: bool,
+}
+
+fn of_column(viewer: &Viewer, origin: &Origin) -> ShownColumn {
+    let column = &origin.column;
     let default = match &column.default {
         _ if column.auto_increment => text("0"),
         // MySQL does not print them here.
         DefaultDef::Value(Value::Bit(..)) => Value::Null,
         _ => column_default(viewer, column),
     };
+    let nullable = column.ty.nullable || origin.outer;
     ShownColumn {
+        ty: column.ty.clone().with_nullable(nullable),
         default,
         extra: default_extra(column),
         comment: column.comment.clone(),
@@ -78,6 +92,7 @@ fn computed(ty: &SqlType) -> ShownColumn {
         }
     };
     ShownColumn {
+        ty: ty.clone(),
         default,
         extra: String::new(),
         comment: Box::default(),
@@ -85,7 +100,7 @@ fn computed(ty: &SqlType) -> ShownColumn {
 }
 
 /// The stored column for which a column of a query stands.
-fn of_query(snapshot: &Snapshot, query: &Query, nth: usize, depth: usize) -> Option<ColumnDef> {
+fn of_query(snapshot: &Snapshot, query: &Query, nth: usize, depth: usize) -> Option<Origin> {
     if depth >= MAX_VIEWS || query.with.is_some() {
         return None;
     }
@@ -95,7 +110,11 @@ fn of_query(snapshot: &Snapshot, query: &Query, nth: usize, depth: usize) -> Opt
         _ => return None,
     };
     match item(select, nth)? {
-        Expr::Column(column) => of_name(snapshot, &select.from, column, depth),
+        Expr::Column(column) => {
+            let mut origin = of_name(snapshot, &select.from, column, depth)?;
+            origin.outer |= select.rollup;
+            Some(origin)
+        }
         _ => None,
     }
 }
@@ -115,7 +134,7 @@ fn of_name(
     tables: &[TableRef],
     name: &ColumnRef,
     depth: usize,
-) -> Option<ColumnDef> {
+) -> Option<Origin> {
     tables.iter().find_map(|table| match table {
         TableRef::Table(table) => {
             let alias = table.alias.as_ref().unwrap_or(&table.name.name);
@@ -142,9 +161,14 @@ fn of_name(
             of_query(snapshot, query, nth, depth + 1)
         }
         TableRef::Derived { .. } | TableRef::Json { .. } => None,
-        TableRef::Join(join) => [&join.left, &join.right]
-            .into_iter()
-            .find_map(|side| of_name(snapshot, std::slice::from_ref(side), name, depth)),
+        TableRef::Join(join) => {
+            let sides = [(&join.left, JoinKind::Right), (&join.right, JoinKind::Left)];
+            sides.into_iter().find_map(|(side, outer)| {
+                let mut origin = of_name(snapshot, std::slice::from_ref(side), name, depth)?;
+                origin.outer |= join.kind == outer;
+                Some(origin)
+            })
+        }
         TableRef::List(tables) => of_name(snapshot, tables, name, depth),
     })
 }
@@ -155,10 +179,12 @@ fn of_table(
     (schema, table): (&str, &str),
     name: &ColumnRef,
     depth: usize,
-) -> Option<ColumnDef> {
+) -> Option<Origin> {
     let name = &name.name.text;
     if let Some(def) = snapshot.table(schema, table) {
-        return Some(def.columns[def.column_index(name)?].clone());
+        let column = def.columns[def.column_index(name)?].clone();
+        let outer = false;
+        return Some(Origin { column, outer });
     }
     let view = snapshot.view(schema, table)?;
     let nth = view.columns.iter().position(|c| same_name(&c.name, name))?;

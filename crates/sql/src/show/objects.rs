@@ -235,14 +235,14 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
         }
         let plain = vec![
             t(&c.name),
-            t(esker_sql_catalog::catalog::type_text(&c.ty)),
-            t(if c.ty.nullable { "YES" } else { "NO" }),
+            t(esker_sql_catalog::catalog::type_text(&shown.ty)),
+            t(if shown.ty.nullable { "YES" } else { "NO" }),
             t(""),
             shown.default,
             t(shown.extra),
         ];
         Some(match full {
-            true => widen(plain, &c.ty, &privileges, &shown.comment),
+            true => widen(plain, &shown.ty, &privileges, &shown.comment),
             false => plain,
         })
     };
