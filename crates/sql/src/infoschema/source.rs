@@ -48,6 +48,11 @@ impl Source {
         self
     }
 
+    /// The same, of which nothing can be forgotten: TRUNCATE is let through, and what is under way is there again.
+    pub(super) const fn of_the_moment(self) -> Self {
+        self.emptied_by(|_| ())
+    }
+
     /// Rows with all columns of the table.
     pub(super) fn rows(&self, spec: &TableSpec, viewer: &Viewer) -> Vec<Vec<Value>> {
         let blank: Vec<Value> = spec.columns.iter().map(|c| blank(&c.ty)).collect();

@@ -21,7 +21,8 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
         "HIGH_NUMBER_OF_BYTES_USED",
     ],
     by_event,
-)];
+)
+.of_the_moment()];
 
 fn by_event(viewer: &Viewer) -> Vec<Vec<Value>> {
     let areas = storage::memory_areas(viewer).into_iter();

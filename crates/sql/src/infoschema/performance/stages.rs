@@ -27,7 +27,8 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
         "NESTING_EVENT_TYPE",
     ],
     current,
-)];
+)
+.of_the_moment()];
 
 fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
     let row = |process: &Arc<Process>| {

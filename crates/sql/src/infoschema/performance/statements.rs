@@ -112,7 +112,7 @@ pub(super) static SOURCES: &[Source] = &[
         by_host,
     )
     .emptied_by(forget_sums),
-    Source::new("events_statements_current", EVENTS, current),
+    Source::new("events_statements_current", EVENTS, current).of_the_moment(),
     Source::new("events_statements_history", EVENTS, history).emptied_by(forget_history),
 ];
 

@@ -28,7 +28,8 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
         "AUTOCOMMIT",
     ],
     current,
-)];
+)
+.of_the_moment()];
 
 fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
     let sessions = viewer.instance.registry.list();
