@@ -334,6 +334,11 @@ impl Instance {
         self.now_micros().div_euclid(1_000_000)
     }
 
+    /// When it was started, microseconds since the epoch.
+    pub(crate) fn started_micros(&self) -> i64 {
+        self.started_micros
+    }
+
     /// Seconds since the start.
     pub(crate) fn uptime_secs(&self) -> u64 {
         ((self.now_micros() - self.started_micros).max(0) / 1_000_000) as u64

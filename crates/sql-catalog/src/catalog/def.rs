@@ -162,6 +162,8 @@ pub struct ViewDef {
     pub sql_mode: Box<str>,
     /// character_set_client and collation_connection of the session that created it.
     pub charset: (Box<str>, Box<str>),
+    /// When it was made as it is, microseconds since the epoch; 0: by a version that did not keep it.
+    pub create_time_micros: i64,
     /// The metadata lock of its name.
     pub mdl: Arc<MdlObject>,
 }

@@ -68,7 +68,7 @@ const ELEMENTS_EXTENSION: u8 = 8;
 const TRIGGERS_EXTENSION: u8 = 6;
 /// Extension: how the table is partitioned.
 const PARTITIONS_EXTENSION: u8 = 7;
-const VIEW_FORMAT: u8 = 2;
+const VIEW_FORMAT: u8 = 3;
 /// Without WITH CHECK OPTION: nothing was changed through views.
 const FIRST_VIEW_FORMAT: u8 = 1;
 
@@ -149,20 +149,17 @@ pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {
     w.text(&def.charset.1);
     w.byte(def.check_option.to_byte());
     w.flag(def.updatable);
+    w.int(def.create_time_micros as u64);
     w.out
 }
 
 pub(super) fn read_view(bytes: &[u8], locks: &MetadataLocks) -> SqlResult<ViewDef> {
     let mut r = Reader::new(bytes);
-    let is_first = bytes.first() == Some(&FIRST_VIEW_FORMAT);
-    expect_format(
-        &mut r,
-        if is_first {
-            FIRST_VIEW_FORMAT
-        } else {
-            VIEW_FORMAT
-        },
-    )?;
+    let format = r.byte()?;
+    if !(FIRST_VIEW_FORMAT..=VIEW_FORMAT).contains(&format) {
+        return Err(damaged("view"));
+    }
+    let is_first = format == FIRST_VIEW_FORMAT;
     let schema: Arc<str> = r.text()?.into();
     let name: Arc<str> = r.text()?.into();
     let columns = r.list(|r| {
@@ -188,6 +185,10 @@ pub(super) fn read_view(bytes: &[u8], locks: &MetadataLocks) -> SqlResult<ViewDe
             false => CheckOption::from_byte(r.byte()?).ok_or_else(|| damaged("view"))?,
         },
         updatable: !is_first && r.flag()?,
+        create_time_micros: match format {
+            VIEW_FORMAT => r.int()? as i64,
+            _ => 0,
+        },
     };
     r.end()?;
     Ok(def)

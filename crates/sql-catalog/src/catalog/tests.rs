@@ -531,7 +531,7 @@ fn reservations_are_in_the_engine_before_they_are_used_up() {
 }
 
 #[test]
-fn views_of_the_first_format_are_read_and_take_no_changes() {
+fn views_of_older_formats_are_read() {
     let engine = engine();
     let catalog = Catalog::open(&engine).expect("opens");
     let locks = catalog.locks();
@@ -551,6 +551,7 @@ fn views_of_the_first_format_are_read_and_take_no_changes() {
         updatable: true,
         sql_mode: "".into(),
         charset: ("utf8mb4".into(), "utf8mb4_0900_ai_ci".into()),
+        create_time_micros: 7,
         mdl: locks.table("d", "v"),
     };
     let mut bytes = store::view_value(&view);
@@ -559,7 +560,14 @@ fn views_of_the_first_format_are_read_and_take_no_changes() {
         (read.check_option, read.updatable, &*read.text),
         (CheckOption::Local, true, &*view.text)
     );
-    // The first format had neither.
+    assert_eq!(read.create_time_micros, 7);
+    // The second format had no time.
+    bytes.pop();
+    assert!(store::read_view(&bytes, locks).is_err());
+    bytes[0] = 2;
+    let read = store::read_view(&bytes, locks).expect("reads");
+    assert_eq!((read.updatable, read.create_time_micros), (true, 0));
+    // The first one had neither check nor changes.
     let end = bytes.len() - 2;
     assert!(store::read_view(&bytes[..end], locks).is_err());
     let mut damaged = bytes.clone();

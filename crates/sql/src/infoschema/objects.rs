@@ -185,6 +185,18 @@ pub(super) fn created(viewer: &Viewer, micros: i64) -> Value {
         .map_or(Value::Null, Value::DateTime)
 }
 
+/// When a view was made: since the start it is there at least.
+pub(super) fn view_created(viewer: &Viewer, view: &ViewDef) -> Value {
+    let known = Some(view.create_time_micros).filter(|micros| *micros != 0);
+    created(
+        viewer,
+        known.unwrap_or_else(|| viewer.instance.started_micros()),
+    )
+}
+
+/// The place of that in TABLES.
+pub(super) const CREATE_TIME: usize = 14;
+
 fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     let mut out = system_objects::tables(viewer, wanted);
     for t in visible_tables(viewer, wanted) {
@@ -220,7 +232,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     out.extend(
         visible_views(viewer, wanted)
             .iter()
-            .map(|v| view_in_tables(v)),
+            .map(|v| view_in_tables(viewer, v)),
     );
     out
 }
@@ -248,7 +260,7 @@ fn row_format(table: &TableDef) -> &'static str {
 }
 
 /// A view's line in TABLES.
-fn view_in_tables(view: &ViewDef) -> Vec<Value> {
+fn view_in_tables(viewer: &Viewer, view: &ViewDef) -> Vec<Value> {
     let mut row = vec![
         text("def"),
         text(&view.schema),
@@ -256,6 +268,7 @@ fn view_in_tables(view: &ViewDef) -> Vec<Value> {
         text("VIEW"),
     ];
     row.resize(20, Value::Null);
+    row[CREATE_TIME] = view_created(viewer, view);
     row.push(text("VIEW"));
     row
 }

@@ -10,7 +10,7 @@ use esker_sql_catalog::catalog::{
 use esker_types::ctx::SessionInfo;
 use esker_types::{SqlResult, Value};
 
-use super::objects::{created, visible_tables, visible_views};
+use super::objects::{created, view_created, visible_tables, visible_views};
 use super::{Viewer, Wanted, partition_rows, text};
 
 /// Columns about a partition itself.
@@ -31,15 +31,16 @@ pub(super) fn rows(
         of_table(viewer, &table, sizes.as_deref(), &mut rows);
     }
     let views = visible_views(viewer, wanted);
-    rows.extend(views.iter().map(|view| of_view(view)));
+    rows.extend(views.iter().map(|view| of_view(viewer, view)));
     Ok(rows)
 }
 
 /// A view's line.
-fn of_view(view: &ViewDef) -> Vec<Value> {
+fn of_view(viewer: &Viewer, view: &ViewDef) -> Vec<Value> {
     let mut row = vec![text("def"), text(&view.schema), text(&view.name)];
     row.resize(NAMED, Value::Null);
     row.extend([const { Value::UInt(0) }; 6]);
+    row.push(view_created(viewer, view));
     row.resize(22, Value::Null);
     row.extend([text(""), text(""), Value::Null]);
     row

@@ -7,6 +7,7 @@ use esker_types::collation::Collation;
 use esker_types::{TypeKind, Value};
 
 use super::columns::type_cells;
+use super::objects::{CREATE_TIME, created};
 use super::{ColumnSpec, SCHEMAS, SpecKind, TableSpec, Viewer, Wanted, optional, text, yes_no};
 
 /// The tables and views of system schemas that match and that the account may see.
@@ -41,7 +42,14 @@ pub(super) fn schemata(viewer: &Viewer) -> Vec<Vec<Value>> {
 
 /// Rows of TABLES.
 pub(super) fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
-    visible(viewer, wanted).map(table).collect()
+    // They are made at every start.
+    let made = created(viewer, viewer.instance.started_micros());
+    let with_time = |spec| {
+        let mut row = table(spec);
+        row[CREATE_TIME] = made.clone();
+        row
+    };
+    visible(viewer, wanted).map(with_time).collect()
 }
 
 fn table(spec: &TableSpec) -> Vec<Value> {

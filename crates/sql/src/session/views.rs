@@ -88,6 +88,7 @@ impl Session {
                 variable("character_set_client"),
                 variable("collation_connection"),
             ),
+            create_time_micros: self.context.eval_ctx(&self.vars).now_micros,
             mdl: self
                 .context
                 .instance

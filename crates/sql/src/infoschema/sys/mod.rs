@@ -93,6 +93,7 @@ pub(crate) fn view(spec: &TableSpec, locks: &MetadataLocks) -> Option<Arc<ViewDe
         updatable: false,
         sql_mode: "".into(),
         charset: ("utf8mb4".into(), "utf8mb4_0900_ai_ci".into()),
+        create_time_micros: 0,
         mdl: locks.table(spec.schema, spec.name),
     }))
 }
