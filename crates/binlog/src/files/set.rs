@@ -97,6 +97,18 @@ pub struct FileSet {
     pub(super) copies: Copies,
 }
 
+/// What a set that is opened or made begins with.
+struct Opened {
+    /// The end of the last file.
+    position: Position,
+    files: VecDeque<FileInfo>,
+    /// The last one.
+    file: Arc<dyn File>,
+    checksum: Checksum,
+    executed: GtidSet,
+    purged: GtidSet,
+}
+
 /// Opens the last file, which has at least what was synced.
 fn open_synced(fs: &dyn Fs, names: &Names, position: &Position) -> Result<Arc<dyn File>> {
     let file = fs.open(&names.path(position.file), OpenMode::ReadWrite)?;
@@ -203,34 +215,15 @@ impl FileSet {
             number,
             size: written,
         };
-        let place = Place {
-            lsn,
-            file: number,
-            offset: written,
-            gno: 0,
-        };
-        let mut set = Self {
-            deriver: Deriver::new(config.writer.clone(), numbers, executed),
-            checksum: config.checksum,
-            max_size: config.max_size,
-            fs,
-            config,
-            positions,
-            published: Arc::default(),
+        let opened = Opened {
+            position: synced,
             files: VecDeque::from([info]),
             file,
-            written,
-            pending: Vec::new(),
-            lsn,
-            synced,
+            checksum: config.checksum,
+            executed,
             purged,
-            rotation: None,
-            ended: false,
-            resetting: None,
-            resets: 0,
-            places: vec![place],
-            copies,
         };
+        let mut set = Self::opened(fs, config, (positions, copies), opened);
         set.publish();
         Ok(set)
     }
@@ -261,15 +254,60 @@ impl FileSet {
         let mut purged = read_purged(&*fs, names)?;
         purged.union(&previous_gtids(&*fs, &names.path(numbers[0]), None)?);
         let files = sizes_of(&*fs, names, numbers, &position)?;
+        let opened = Opened {
+            position,
+            files,
+            file,
+            checksum: summary.checksum,
+            executed: summary.executed,
+            purged,
+        };
+        let mut set = Self::opened(fs, config, (positions, copies), opened);
+        match position.state {
+            State::Open => {}
+            State::Closed => set.next_file(now, now)?,
+            State::TwoPhase => {
+                // What the engine is to commit now stays there. No spool file is needed any more.
+                set.caught_up();
+                let end = set.sync_point();
+                end.sync()?;
+                set.note_synced(&end)?;
+            }
+        }
+        set.publish();
+        Ok(set)
+    }
+
+    /// The set at its last position, of which readers do not know yet.
+    fn opened(
+        fs: Arc<dyn Fs>,
+        config: Config,
+        (positions, copies): (Positions, Copies),
+        opened: Opened,
+    ) -> Self {
+        let Opened {
+            position,
+            files,
+            file,
+            checksum,
+            executed,
+            purged,
+        } = opened;
+        debug_assert!(
+            files
+                .back()
+                .is_some_and(|last| last.number == position.file),
+            "the position is in the last file"
+        );
         let place = Place {
             lsn: position.lsn,
             file: position.file,
             offset: position.offset,
             gno: 0,
         };
-        let mut set = Self {
-            deriver: Deriver::new(config.writer.clone(), position.numbers, summary.executed),
-            checksum: summary.checksum,
+        Self {
+            deriver: Deriver::new(config.writer.clone(), position.numbers, executed),
+            checksum,
             max_size: position.max_size,
             fs,
             config,
@@ -288,20 +326,7 @@ impl FileSet {
             resets: 0,
             places: vec![place],
             copies,
-        };
-        match position.state {
-            State::Open => {}
-            State::Closed => set.next_file(now, now)?,
-            State::TwoPhase => {
-                // What the engine is to commit now stays there. No spool file is needed any more.
-                set.caught_up();
-                let end = set.sync_point();
-                end.sync()?;
-                set.note_synced(&end)?;
-            }
         }
-        set.publish();
-        Ok(set)
     }
 
     /// What readers see.
