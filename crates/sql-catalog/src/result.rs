@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use esker_engine::Seq;
 use esker_types::collation::Coercibility;
-use esker_types::{SqlError, SqlType, ValueRef};
+use esker_types::{SqlError, SqlType, TypeKind, ValueRef};
 use smallvec::SmallVec;
+
+use crate::catalog::{DefaultDef, TableDef};
 
 /// Flags of [`ColumnMeta::flags`]: the key and default bits of MySQL's column definition.
 pub mod meta_flag {
@@ -76,6 +78,22 @@ pub enum StoredAs {
 }
 
 impl ColumnMeta {
+    /// A column of a stored table, under its own name.
+    pub fn stored(table: &TableDef, column: usize, alias: Arc<str>) -> Self {
+        let def = &table.columns[column];
+        Self {
+            schema: table.schema.clone(),
+            table: alias,
+            org_table: table.name.clone(),
+            name: def.name.clone(),
+            org_name: def.name.clone(),
+            flags: flags_of(table, column),
+            coercibility: Coercibility::of_column(&def.ty),
+            stored_as: StoredAs::Same,
+            ty: def.ty.clone(),
+        }
+    }
+
     /// A column that comes from no table.
     pub fn computed(name: impl Into<Arc<str>>, ty: SqlType) -> Self {
         let none: Arc<str> = Arc::from("");
@@ -91,6 +109,44 @@ impl ColumnMeta {
             ty,
         }
     }
+}
+
+/// Key and default flags of a column, as MySQL sends them.
+fn flags_of(def: &TableDef, column: usize) -> u16 {
+    let mut flags = 0;
+    let primary = def.shown_primary().map(|index| index.id);
+    for index in def.visible_indexes() {
+        let Some(part) = index.parts.iter().position(|p| p.col == column) else {
+            continue;
+        };
+        flags |= meta_flag::PART_KEY;
+        flags |= if primary == Some(index.id) {
+            meta_flag::PRI_KEY
+        } else if index.unique && index.parts.len() == 1 {
+            meta_flag::UNIQUE_KEY
+        } else if part == 0 {
+            meta_flag::MULTIPLE_KEY
+        } else {
+            0
+        };
+    }
+    let c = &def.columns[column];
+    if c.auto_increment {
+        flags |= meta_flag::AUTO_INCREMENT;
+    }
+    let no_default = matches!(c.default, DefaultDef::None);
+    if no_default && !c.ty.nullable && !c.auto_increment {
+        flags |= meta_flag::NO_DEFAULT_VALUE;
+    }
+    if c.ty.kind == TypeKind::Timestamp {
+        if c.on_update_now {
+            flags |= meta_flag::ON_UPDATE_NOW;
+        }
+        if c.on_update_now || matches!(c.default, DefaultDef::Now) {
+            flags |= meta_flag::TIMESTAMP;
+        }
+    }
+    flags
 }
 
 /// Where rows go: implemented by the server's packet encoders and by the shell's printer.

@@ -10,12 +10,10 @@ use esker_types::{SqlType, TypeKind};
 use super::access::{Access, Names, Wanted, access, has_all, key_part, order_columns, row_count};
 use super::{AggKind, GeneralPath, Limit, Output, ShortSelect};
 use esker_sql_catalog::catalog::{TableDef, same_name};
-use esker_sql_catalog::result::{ColumnMeta, StoredAs};
-use esker_sql_plan::bind::column_flags;
+use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast::{
     Call, Expr, NamedTable, Query, QueryBody, Select, SelectItem, TableRef,
 };
-use esker_types::collation::Coercibility;
 
 /// The single table of a query that may be short; the caller resolves it.
 pub fn candidate(query: &Query) -> Option<&NamedTable> {
@@ -177,17 +175,10 @@ impl Output {
 
 fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
     let table = names.table;
-    let def = &table.columns[col];
+    let alias = names.alias.map_or_else(|| table.name.clone(), Arc::from);
     ColumnMeta {
-        schema: table.schema.clone(),
-        table: names.alias.map_or_else(|| table.name.clone(), Arc::from),
-        org_table: table.name.clone(),
         name: Arc::from(title),
-        org_name: def.name.clone(),
-        ty: def.ty.clone(),
-        flags: column_flags(table, col),
-        coercibility: Coercibility::of_column(&def.ty),
-        stored_as: StoredAs::Same,
+        ..ColumnMeta::stored(table, col, alias)
     }
 }
 

@@ -87,7 +87,6 @@ pub use literal::{cast_type, check_array_type};
 pub(crate) use locks::LockRules;
 pub use merged::{MergedView, is_mergeable, is_updatable, merged_view};
 pub use partitions::partition_condition;
-pub use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
 pub use block::{

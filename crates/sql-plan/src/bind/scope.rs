@@ -17,7 +17,7 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult, SqlType};
 
-pub use table::{ScopeColumn, ScopeTable, TableKind, column_flags};
+pub use table::{ScopeColumn, ScopeTable, TableKind};
 
 use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{TableDef, ViewDef};
-use esker_sql_catalog::result::{ColumnMeta, StoredAs};
-use esker_sql_plan::bind::{Params, column_flags};
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_plan::bind::Params;
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
@@ -16,7 +16,7 @@ use super::names::Purpose;
 use super::{Session, SessionContext};
 use crate::dml;
 use crate::infoschema::{self, ColumnSpec, TableSpec};
-use esker_types::collation::{Coercibility, Collation};
+use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
 /// Most characters of a text parameter, as MySQL describes it: 65,532 bytes of utf8mb4.
@@ -63,17 +63,7 @@ impl Session {
             .iter()
             .enumerate()
             .filter(|(_, c)| !c.is_hidden())
-            .map(|(nth, c)| ColumnMeta {
-                schema: table.schema.clone(),
-                table: table.name.clone(),
-                org_table: table.name.clone(),
-                name: c.name.clone(),
-                org_name: c.name.clone(),
-                ty: c.ty.clone(),
-                flags: column_flags(&table, nth),
-                coercibility: Coercibility::of_column(&c.ty),
-                stored_as: StoredAs::Same,
-            })
+            .map(|(nth, _)| ColumnMeta::stored(&table, nth, table.name.clone()))
             .collect())
     }
 

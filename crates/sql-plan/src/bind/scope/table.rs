@@ -11,11 +11,11 @@ use super::super::merged::MergedView;
 use super::super::recursive::RecursiveTable;
 use super::super::rights::Restricted;
 use crate::bind::virt::VirtualTable;
-use esker_sql_catalog::catalog::{DefaultDef, TableDef, ViewDef};
-use esker_sql_catalog::result::{ColumnMeta, StoredAs, meta_flag};
+use esker_sql_catalog::catalog::{TableDef, ViewDef};
+use esker_sql_catalog::result::{ColumnMeta, StoredAs};
 use esker_sql_syntax::ast;
+use esker_types::SqlType;
 use esker_types::collation::Coercibility;
-use esker_types::{SqlType, TypeKind};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -101,20 +101,10 @@ impl ScopeTable {
             .columns
             .iter()
             .enumerate()
-            .map(|(i, c)| ScopeColumn {
+            .map(|(nth, c)| ScopeColumn {
                 name: c.name.clone(),
                 ty: c.ty.clone(),
-                meta: ColumnMeta {
-                    schema: def.schema.clone(),
-                    table: alias.clone(),
-                    org_table: def.name.clone(),
-                    name: c.name.clone(),
-                    org_name: c.name.clone(),
-                    ty: c.ty.clone(),
-                    flags: column_flags(&def, i),
-                    coercibility: Coercibility::of_column(&c.ty),
-                    stored_as: StoredAs::Same,
-                },
+                meta: ColumnMeta::stored(&def, nth, alias.clone()),
                 invisible: c.invisible,
             })
             .collect();
@@ -202,42 +192,4 @@ impl ScopeTable {
             .chain(self.row_slot)
             .collect()
     }
-}
-
-/// Key and default flags of a column, as MySQL sends them.
-pub fn column_flags(def: &TableDef, column: usize) -> u16 {
-    let mut flags = 0;
-    let primary = def.shown_primary().map(|index| index.id);
-    for index in def.visible_indexes() {
-        let Some(part) = index.parts.iter().position(|p| p.col == column) else {
-            continue;
-        };
-        flags |= meta_flag::PART_KEY;
-        flags |= if primary == Some(index.id) {
-            meta_flag::PRI_KEY
-        } else if index.unique && index.parts.len() == 1 {
-            meta_flag::UNIQUE_KEY
-        } else if part == 0 {
-            meta_flag::MULTIPLE_KEY
-        } else {
-            0
-        };
-    }
-    let c = &def.columns[column];
-    if c.auto_increment {
-        flags |= meta_flag::AUTO_INCREMENT;
-    }
-    let no_default = matches!(c.default, DefaultDef::None);
-    if no_default && !c.ty.nullable && !c.auto_increment {
-        flags |= meta_flag::NO_DEFAULT_VALUE;
-    }
-    if c.ty.kind == TypeKind::Timestamp {
-        if c.on_update_now {
-            flags |= meta_flag::ON_UPDATE_NOW;
-        }
-        if c.on_update_now || matches!(c.default, DefaultDef::Now) {
-            flags |= meta_flag::TIMESTAMP;
-        }
-    }
-    flags
 }

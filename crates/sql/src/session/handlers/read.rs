@@ -11,14 +11,11 @@ use esker_engine::{Direction, View};
 use esker_sql_catalog::catalog::{self, ColumnDef, IndexDef, ReadCount, TableDef, same_name};
 use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::{ExecError, ExecResult, engine_error};
-use esker_sql_catalog::result::{ColumnMeta, Mode, RowSink, StoredAs};
+use esker_sql_catalog::result::{ColumnMeta, Mode, RowSink};
 use esker_sql_exec::{ExecEnv, SubqueryStates};
-use esker_sql_plan::bind::{
-    Names, Params, Scope, bind_condition, bind_expr, column_flags, number_literal,
-};
+use esker_sql_plan::bind::{Names, Params, Scope, bind_condition, bind_expr, number_literal};
 use esker_sql_plan::expr::Expr;
 use esker_sql_syntax::ast::{self, HandlerMove, HandlerRead, Literal};
-use esker_types::collation::Coercibility;
 use esker_types::{
     Date, DateTime, EvalCtx, SqlError, SqlResult, SqlType, Time, TypeKind, Value, errors,
 };
@@ -264,17 +261,8 @@ fn keep(kept: &mut Collector, table: &TableDef, row: &[Value]) {
 }
 
 fn columns(table: &TableDef, alias: &str) -> Vec<ColumnMeta> {
-    let column = |(nth, column): (usize, &ColumnDef)| ColumnMeta {
-        schema: table.schema.clone(),
-        table: alias.into(),
-        org_table: table.name.clone(),
-        name: column.name.clone(),
-        org_name: column.name.clone(),
-        ty: column.ty.clone(),
-        flags: column_flags(table, nth),
-        coercibility: Coercibility::of_column(&column.ty),
-        stored_as: StoredAs::Same,
-    };
+    let alias: Arc<str> = alias.into();
+    let column = |(nth, _)| ColumnMeta::stored(table, nth, alias.clone());
     given(table).map(column).collect()
 }
 
