@@ -1,5 +1,5 @@
-//! What a kernel may know besides its arguments: SQL mode, zone, clock, session facts, and where
-//! warnings go.
+//! The evaluation context: what a kernel may know besides its arguments. SQL mode, zone, clock, session facts, and
+//! where warnings go.
 //!
 //! Neighbours: every kernel in `func`, `cast`, `arith` takes `&EvalCtx`; the `sql` crate's session
 //! builds one per statement.
@@ -18,7 +18,7 @@ use crate::value::Value;
 
 /// Most warnings kept per statement (`max_error_count`).
 pub const MAX_WARNINGS: usize = 1024;
-/// Warnings of how a moment is written, whose value is the one that is meant all the same.
+/// Warnings of how a temporal value is written, whose value is the one that is meant all the same.
 const DEPRECATED_DELIMITER: [u16; 2] = [4095, 4096];
 
 /// SQL mode bits that kernels, casts or the parser consult.
@@ -73,6 +73,13 @@ impl SqlMode {
     pub fn known(bits: u64) -> SqlMode {
         let all = Self::ALL.iter().fold(0, |all, (mode, _)| all | mode.0);
         SqlMode(bits & all)
+    }
+
+    /// Of a stored text: names with commas between them. Other words are passed over.
+    pub fn of_names(text: &str) -> SqlMode {
+        let of = |word| Self::ALL.iter().find(|(_, name)| *name == word);
+        let modes = text.split(',').filter_map(of);
+        SqlMode(modes.fold(0, |bits, (mode, _)| bits | mode.0))
     }
 
     /// Are all bits of `m` set?

@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use esker_types::SqlResult;
 use esker_types::program::{DataAccess, RoutineKind};
+use esker_types::{SqlMode, SqlResult};
 
 use super::bytes::{Reader, Writer};
 use super::quotes::Quotes;
 use crate::codec::damaged;
-use crate::variables::value::sql_mode_of;
 
 const ROUTINE_FORMAT: u8 = 1;
 
@@ -111,7 +110,7 @@ impl RoutineDef {
     /// `CREATE DEFINER=… PROCEDURE …`, as SHOW CREATE prints it; `bare`: names have quotes only where they need them,
     /// as those that this finds do.
     pub fn create_text(&self, bare: Option<fn(&str) -> bool>) -> String {
-        let quotes = Quotes::of(sql_mode_of(&self.settings.sql_mode), bare);
+        let quotes = Quotes::of(SqlMode::of_names(&self.settings.sql_mode), bare);
         let (user, host) = &self.settings.definer;
         let mut text = self.head(&format!(" DEFINER={}", quotes.account(user, host)), quotes);
         self.push_characteristics(&mut text);

@@ -7,7 +7,6 @@
 use esker_types::SqlMode;
 
 use super::VarValue;
-use super::value::sql_mode_of;
 
 /// Number and text of a warning.
 pub type Warning = (u16, String);
@@ -99,7 +98,7 @@ pub fn of_setting(name: &str, value: &VarValue) -> Vec<Warning> {
         warnings.push((WITHOUT_REPLACEMENT, text));
     }
     if name == "sql_mode" {
-        warnings.extend(of_sql_mode(sql_mode_of(value.as_text())));
+        warnings.extend(of_sql_mode(SqlMode::of_names(value.as_text())));
     }
     warnings
 }

@@ -14,7 +14,6 @@ use jiff::tz::TimeZone;
 
 use super::SessionValues;
 use super::level::Level;
-use super::value::sql_mode_of;
 use super::{GtidsTold, LogVars, RowImage};
 use crate::catalog::AutoStep;
 
@@ -247,7 +246,7 @@ impl OfProgram {
         let connection = Collation::by_name(v.named("collation_connection").as_text())
             .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
         Self {
-            sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
+            sql_mode: SqlMode::of_names(v.named("sql_mode").as_text()),
             charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
             collation_connection: connection,
             // The login and SET NAMES choose the collation too, and the client is told the same one.

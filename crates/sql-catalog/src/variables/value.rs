@@ -562,17 +562,6 @@ const TRADITIONAL_BITS: u64 = SqlMode::STRICT_TRANS_TABLES.0
     | SqlMode::ERROR_FOR_DIVISION_BY_ZERO.0
     | SqlMode::NO_ENGINE_SUBSTITUTION.0;
 
-/// The bits of a stored sql_mode text.
-pub fn sql_mode_of(text: &str) -> SqlMode {
-    let mut bits = 0;
-    for word in text.split(',') {
-        if let Some((mode, _)) = SqlMode::ALL.iter().find(|(_, name)| *name == word) {
-            bits |= mode.0;
-        }
-    }
-    SqlMode(bits)
-}
-
 fn parse_sql_mode(def: &VarDef, text: &str) -> SqlResult<VarValue> {
     let mut bits = 0;
     for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {

@@ -9,11 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::ViewDef;
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::collation::Collation;
 use esker_types::errors::no_such_table;
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlMode, SqlResult};
 
 use super::BindEnv;
 use super::from::from_query;
@@ -128,7 +127,7 @@ pub(super) fn within_query_of<T>(
 
 fn query_of(view: &ViewDef) -> SqlResult<ast::Query> {
     let options = ParseOptions {
-        sql_mode: sql_mode_of(&view.sql_mode),
+        sql_mode: SqlMode::of_names(&view.sql_mode),
         ..ParseOptions::default()
     };
     match parse::parse(view.text.as_bytes(), options)?.stmt {

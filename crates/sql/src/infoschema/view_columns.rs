@@ -6,12 +6,11 @@
 //! has the zero of its type as default where it cannot be NULL.
 
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, Snapshot, ViewDef, same_name};
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::ast::{
     ColumnRef, Expr, JoinKind, Query, QueryBody, Select, SelectItem, TableRef,
 };
 use esker_types::cast::{implicit_default, write_text};
-use esker_types::{SqlType, TypeKind, Value};
+use esker_types::{SqlMode, SqlType, TypeKind, Value};
 
 use super::columns::{column_default, default_extra};
 use super::{Viewer, text};
@@ -36,7 +35,7 @@ pub(crate) struct ShownColumn {
 /// What is shown of each column of a view.
 pub(crate) fn of_view(viewer: &Viewer, view: &ViewDef) -> Vec<ShownColumn> {
     let snapshot = viewer.instance.catalog.snapshot();
-    let query = printer::parsed(&view.text, sql_mode_of(&view.sql_mode));
+    let query = printer::parsed(&view.text, SqlMode::of_names(&view.sql_mode));
     let columns = view.columns.iter().enumerate();
     let shown = columns.map(|(nth, column)| {
         let origin = query.as_ref().and_then(|q| of_query(&snapshot, q, nth, 0));
@@ -188,7 +187,7 @@ fn of_table(
     }
     let view = snapshot.view(schema, table)?;
     let nth = view.columns.iter().position(|c| same_name(&c.name, name))?;
-    let query = printer::parsed(&view.text, sql_mode_of(&view.sql_mode))?;
+    let query = printer::parsed(&view.text, SqlMode::of_names(&view.sql_mode))?;
     of_query(snapshot, &query, nth, depth + 1)
 }
 

@@ -11,7 +11,6 @@ mod expr;
 mod query;
 
 use esker_sql_catalog::catalog::{Quotes, ViewDef};
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::ast::{Expr, Query, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{SqlMode, SqlResult};
@@ -110,7 +109,7 @@ pub(crate) fn shown_query(view: &ViewDef, current: Option<&str>, quotes: Quotes)
 
 /// None: it was stored as it was written, and has something that is not printed.
 fn reprinted(view: &ViewDef, style: Style<'_>) -> Option<Box<str>> {
-    let query = parsed(&view.text, sql_mode_of(&view.sql_mode))?;
+    let query = parsed(&view.text, SqlMode::of_names(&view.sql_mode))?;
     query_text(&query, style).ok()
 }
 

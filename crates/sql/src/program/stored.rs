@@ -4,12 +4,11 @@
 //! **Invariant**: a routine is read under the SQL mode that it was created with.
 
 use esker_sql_catalog::catalog::RoutineDef;
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_plan::bind::types::column_type;
 use esker_sql_syntax::ast::{CreateRoutine, ParameterMode, Statement};
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, errors};
+use esker_types::{SqlMode, SqlResult, SqlType, errors};
 
 /// What a routine takes and gives.
 pub(crate) struct Signature {
@@ -28,7 +27,7 @@ pub(crate) fn collation_of(def: &RoutineDef) -> Collation {
 /// Of the parser: this version does not know what it says.
 pub(crate) fn read(def: &RoutineDef, options: ParseOptions<'_>) -> SqlResult<CreateRoutine> {
     let options = ParseOptions {
-        sql_mode: sql_mode_of(&def.settings.sql_mode),
+        sql_mode: SqlMode::of_names(&def.settings.sql_mode),
         ..options
     };
     match parse::parse(def.plain_text().as_bytes(), options)?.stmt {

@@ -18,13 +18,12 @@ use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::catalog::{Quotes, TableDef, TableId, TriggerDef, show_create_trigger};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_syntax::ast::Statement;
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::collation::Collation;
 use esker_types::trigger::TriggerEvent::{self, Delete, Insert, Update};
 use esker_types::trigger::TriggerTiming::{self, After, Before};
-use esker_types::{SqlError, SqlResult, Value, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, Value, errors};
 
 use super::program::{TriggerProgram, TriggerRow};
 use super::run::Done;
@@ -420,7 +419,7 @@ impl SessionContext {
 /// A trigger as it is stored, read and compiled again.
 fn compiled(table: &TableDef, def: &TriggerDef) -> SqlResult<Arc<Program>> {
     let options = ParseOptions {
-        sql_mode: sql_mode_of(&def.settings.sql_mode),
+        sql_mode: SqlMode::of_names(&def.settings.sql_mode),
         ..ParseOptions::default()
     };
     let text = show_create_trigger(table, def, Quotes::BACKTICKS);

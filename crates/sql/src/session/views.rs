@@ -10,7 +10,6 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{CheckOption, ViewColumn, ViewDef, quoted, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo, StoredAs};
-use esker_sql_catalog::variables::value::sql_mode_of;
 use esker_sql_plan::bind::{
     BoundQuery, Params, bind_query, defining_view, is_mergeable, is_updatable, qualify,
 };
@@ -143,7 +142,7 @@ impl Session {
             .named("character_set_connection")
             .as_text()
             .to_owned();
-        let mode = sql_mode_of(self.values.named("sql_mode").as_text());
+        let mode = SqlMode::of_names(self.values.named("sql_mode").as_text());
         let (bound, (is_updatable, is_mergeable), text) =
             self.bind_quietly(Purpose::DefineView, |scope| {
                 let bind = |query: &Query| {
