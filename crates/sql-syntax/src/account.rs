@@ -1,6 +1,6 @@
 //! CREATE/ALTER USER, GRANT, REVOKE.
 //!
-//! Neighbours: `statement` dispatches here; `admin` has SET ROLE and SET PASSWORD.
+//! Neighbours: `statement` dispatches here; `set` has SET ROLE and SET PASSWORD.
 //! **Invariants**: passwords and hashes stay bytes.
 
 use esker_types::names::check_account;

@@ -7,8 +7,9 @@
 //!
 //! Flow: `client_text` (what is not sent in UTF-8) → `lexer` (with `keyword` and `literal`) → `parser` (token helpers)
 //! and `terminals` (names, texts, numbers) → `statement` (dispatch) → `query` (with `item_name`), `table_ref`, `dml`,
-//! `ddl`, `index`, `table_option`, `column`, `partition`, `alter`, `tablespace`, `account`, `admin`, `program` (stored
-//! programs), `trigger`, `event`, `replication`, `show`, `xa`, `handler` → `expr`, `operand`, `call`, `json`, `window`;
+//! `ddl`, `index`, `table_option`, `column`, `partition`, `alter`, `tablespace`, `account`, `set`, `transaction`, `xa`,
+//! `admin` (server control), `explain`, `show`, `replication`, `program` (stored programs), `trigger`, `event`,
+//! `handler` → `expr`, `operand`, `call`, `json`, `window`;
 //! `hint` reads optimizer hints, `deprecated` says what MySQL warns of. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
@@ -27,6 +28,7 @@ mod deprecated;
 pub mod digest;
 mod dml;
 mod event;
+mod explain;
 mod expr;
 mod handler;
 mod hint;
@@ -42,6 +44,7 @@ mod partition;
 mod program;
 mod query;
 mod replication;
+mod set;
 mod show;
 mod statement;
 mod table_option;
@@ -50,6 +53,7 @@ mod tablespace;
 mod terminals;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod trigger;
 mod window;
 mod xa;

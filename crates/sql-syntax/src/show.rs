@@ -1,6 +1,6 @@
 //! SHOW.
 //!
-//! Neighbours: `statement` dispatches here; DESCRIBE is in `admin`.
+//! Neighbours: `statement` dispatches here; DESCRIBE is in `explain`.
 //! **Invariants**: every SHOW of MySQL 8.4 parses, and MariaDB's that dump tools send.
 
 use esker_types::{SqlResult, errors};

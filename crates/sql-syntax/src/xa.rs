@@ -1,6 +1,6 @@
 //! XA statements and their transaction identifiers.
 //!
-//! Neighbours: `admin` comes here behind the word XA; `session::xa` runs what comes out.
+//! Neighbours: `transaction` comes here behind the word XA; `session::xa` runs what comes out.
 //! **Invariants**: a parsed [`Xid`] keeps the limits of its parts; what is wrong with one is a syntax error at
 //! the place where MySQL reports it.
 

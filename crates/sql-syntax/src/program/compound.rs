@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, errors};
 
-use super::super::admin::StandingScope;
 use super::super::ast::{BinaryOp, Block, Expr, Formula, Place, SqlStep, Statement, Step, Target};
 use super::super::keyword::Kw;
 use super::super::lexer::Tok;
 use super::super::parser::Parser;
+use super::super::set::StandingScope;
 use super::{Label, Names, ProgramKind, same};
 
 impl Parser<'_> {
