@@ -18,8 +18,8 @@ use esker_types::json::quote;
 use esker_vfs::Env;
 use parking_lot::Mutex;
 
+use crate::counts::Counter;
 use crate::querylog::{LogFile, moment};
-use crate::session::Counter;
 
 /// Bytes that wait while another thread writes.
 const QUEUE_BYTES: usize = 1 << 20;

@@ -34,7 +34,8 @@ use counters::Counters;
 pub use starting::{Starting, check_settings};
 
 use crate::audit::AuditLog;
-use crate::binlog::{Binlog, LoggedStatement, Replicas};
+use crate::binlog::{Binlog, Replicas};
+use crate::capture::LoggedStatement;
 use crate::host::{Host, HostSlot};
 use crate::infoschema::Deadlocks;
 use crate::persisted::{Kept, Persisted};

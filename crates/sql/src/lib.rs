@@ -3,8 +3,9 @@
 //! Neighbours: `sql-syntax`, `sql-catalog`, `sql-plan` and `sql-exec` below (the floors of a query), `engine` below
 //! (keys, transactions), `server` above (connections and packets).
 //!
-//! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · `binlog` (the binary log) ·
-//! `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored programs, compiled) · [`session`] (one client) ·
+//! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · [`capture`] (changes as events of
+//! the binary log), [`binlog`] (the binary log) · `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored
+//! programs, compiled) · [`session`] (one client), `counts` (what it has done, in numbers) ·
 //! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`], `show` (what
 //! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle` (pauses for others),
 //! `querylog` (slow and general log), `logtable` (the same as tables), `audit` (audit log) · `xids` (XA transactions) ·
@@ -15,6 +16,8 @@
 pub mod applier;
 mod audit;
 pub mod binlog;
+pub mod capture;
+mod counts;
 pub mod datadir;
 pub mod ddl;
 pub mod dml;
@@ -40,6 +43,7 @@ mod textfile;
 mod throttle;
 mod xids;
 
+pub use counts::Counter;
 pub use esker_sql_catalog::result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
@@ -49,7 +53,5 @@ pub use instance::{
     HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
     check_settings,
 };
-pub use session::{
-    Batch, ClientInfo, Counter, PlanStatistics, Prepared, Request, Session, StateChange,
-};
+pub use session::{Batch, ClientInfo, PlanStatistics, Prepared, Request, Session, StateChange};
 pub use textfile::FileSource;

@@ -181,7 +181,7 @@ impl Session {
         }
         let published = Arc::clone(&log.published);
         let stream = Stream::open(log, request_of_stream).map_err(refused)?;
-        // Who gives no id is no replica, and does not wait for what is to come.
+        // Whoever gives no id is no replica, and does not wait for what is to come.
         let ends = request.ends || request.server_id == 0;
         if ends {
             // Everything that is committed by now; the writer syncs for the stream.

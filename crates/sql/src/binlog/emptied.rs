@@ -10,7 +10,7 @@ use esker_sql_catalog::catalog::{TableDef, quoted};
 use esker_types::collation::Collation;
 use esker_types::{SqlMode, SqlResult};
 
-use super::statement::LoggedStatement;
+use crate::capture::LoggedStatement;
 use crate::instance::Instance;
 
 impl Instance {

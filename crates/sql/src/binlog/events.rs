@@ -14,7 +14,7 @@ use super::writer::failed;
 use crate::session::SessionContext;
 use crate::show::{Table, t};
 
-/// Where SHOW BINLOG EVENTS begins, as MySQL: the first event.
+/// Where SHOW BINLOG EVENTS begins, as in MySQL: the first event.
 const FIRST: u64 = 4;
 /// No file has as many bytes: that of ext4's largest.
 const LARGEST_FILE: u64 = 16 << 40;

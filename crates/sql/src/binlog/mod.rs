@@ -1,16 +1,14 @@
-//! The binary log above the engine: what is captured, what follows the log, what statements about it show.
+//! The binary log above the engine: what follows the log, what statements about it show.
 //!
-//! In flow order: `capture` (rows of a session, with `shape` of their tables, gathered in `cache`; `filter` says of
-//! which databases), `statement` (heads, and statements logged as text), `definition` (which schema statements are,
-//! and in which words), `emptied` (tables that a start
-//! has emptied), `account` (statements about accounts), `owned` (GTIDs that sessions have taken), `unlogged`
-//! (GTIDs of a server without binary log), `service`
-//! (the binary log of an instance), `writer` (the thread that follows the durable log and writes files), `two_phase`
-//! (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what statements and
-//! variables do with it), `events` (what a file has), `figures` (what is counted), `dump` (streams to consumers, which
-//! `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge), `twins` (variables
-//! with an old name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`,
-//! `session` and `ddl` hand in; the engine carries the attachments.
+//! In flow order: `statement` (heads, and statements logged as text), `definition` (which schema statements are, and in
+//! which words), `emptied` (tables that a start has emptied), `account` (statements about accounts), `owned` (GTIDs
+//! that sessions have taken), `unlogged` (GTIDs of a server without binary log), `service` (the binary log of an
+//! instance), `writer` (the thread that follows the durable log and writes files), `two_phase` (the files as a log that
+//! decides, instead), `upkeep` (of the files, in both), `admin` (what statements and variables do with it), `events`
+//! (what a file has), `figures` (what is counted), `dump` (streams to consumers, which `replicas` knows), `snapshot`
+//! (positions of snapshots), `semi_sync` (what replicas acknowledge), `twins` (variables with an old name). The formats
+//! are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `capture` has what sessions change;
+//! `dml`, `session` and `ddl` hand in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -18,19 +16,15 @@
 
 mod account;
 mod admin;
-mod cache;
-mod capture;
 mod definition;
 mod dump;
 mod emptied;
 mod events;
 mod figures;
-mod filter;
 mod owned;
 mod replicas;
 mod semi_sync;
 mod service;
-mod shape;
 mod snapshot;
 mod statement;
 mod twins;
@@ -41,16 +35,12 @@ mod writer;
 
 pub(crate) use account::AccountEvent;
 pub(crate) use admin::parse_set;
-pub use capture::Capture;
-pub(crate) use definition::definition;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
 pub(crate) use events::{no_events, show_events};
-pub(crate) use filter::DatabaseFilter;
 pub(crate) use owned::{Counted, Taken};
 pub(crate) use replicas::Replicas;
 pub(crate) use service::{Binlog, follows};
 pub(crate) use snapshot::Position;
-pub use statement::LoggedStatement;
 pub(crate) use twins::adopt_names;
 pub(crate) use unlogged::row as unlogged_row;
 pub(crate) use writer::{FOLLOWER, StartArgs};

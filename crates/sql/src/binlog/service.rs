@@ -24,12 +24,12 @@ use esker_types::{SqlError, SqlResult};
 use esker_vfs::Fs;
 use parking_lot::Mutex;
 
-use super::cache::CaptureSettings;
 use super::figures::Figures;
 use super::owned::OwnedGtids;
 use super::semi_sync::SemiSync;
 use super::two_phase::{self, Keeper};
 use super::writer::{Command, FOLLOWER, FileWriter, Order, StartArgs, failed};
+use crate::capture::CaptureSettings;
 
 /// Folder of the files in the data directory, and what they are called, where `log_bin` has no name for them.
 const FOLDER: &str = "binlog";

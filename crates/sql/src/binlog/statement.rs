@@ -1,17 +1,11 @@
 //! Heads and statements for the binary log: what is said of a transaction when it commits, and statements that are
-//! logged as
-//! text.
+//! logged as text.
 //!
 //! Neighbours: `session` calls this where statements begin and transactions end; `capture` has the rows.
 //! **Invariants**: the text of a statement is the client's own, in which only what must not be logged is replaced:
-//! clauses
-//! about waiting, and passwords.
+//! clauses about waiting, and passwords.
 
-use std::sync::Arc;
-
-use esker_binlog::attachment::{
-    Attachment, Head, Origin, What, head_bytes, mark_change, push_event,
-};
+use esker_binlog::attachment::{Head, Origin, What, head_bytes, mark_change, push_event};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
@@ -21,10 +15,9 @@ use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_syntax::ast::{Statement, Xid};
 use esker_sql_syntax::{self as parse, AccountPlaces, ParseOptions};
 use esker_types::collation::Charset;
-use esker_types::{Level, SqlError, SqlResult, errors};
+use esker_types::{Level, SqlError, SqlResult};
 
-use super::capture::{Beginning, Start};
-use crate::session::AppliedMark;
+use crate::capture::{Beginning, LoggedStatement, Start};
 use crate::session::{Session, SessionContext};
 
 /// Bytes that settings mostly take.
@@ -41,54 +34,6 @@ pub(super) enum About {
     Table,
     /// Any other statement.
     Other,
-}
-
-/// A statement as the binary log is to have it.
-#[derive(Debug, Clone, Default)]
-pub struct LoggedStatement {
-    /// What is said of the transaction.
-    pub(crate) head: Vec<u8>,
-    /// The statement, as an event.
-    pub(crate) events: Vec<u8>,
-    /// Of which transaction of another server it is.
-    pub(crate) mark: Option<Arc<AppliedMark>>,
-}
-
-/// What this server has written itself a moment ago.
-fn unreadable(e: &esker_binlog::Error) -> SqlError {
-    errors::internal(format!("Binary log: {e}"))
-}
-
-impl LoggedStatement {
-    /// Of an event and what is said of it.
-    pub(super) fn of(head: Vec<u8>, events: Vec<u8>) -> Self {
-        let mark = None;
-        Self { head, events, mark }
-    }
-
-    /// Is there something to log? If not, it says no more than which transaction of another server it is.
-    pub(crate) fn is_logged(&self) -> bool {
-        !self.events.is_empty()
-    }
-
-    /// The same in other words.
-    pub(crate) fn reworded(self, text: &[u8]) -> SqlResult<Self> {
-        let bytes = [&*self.head, &*self.events].concat();
-        let mut events = Vec::with_capacity(self.events.len() + text.len());
-        let parts = match bytes.is_empty() {
-            true => Vec::new(),
-            false => Attachment::parse(&bytes)
-                .and_then(|a| a.parts())
-                .map_err(|e| unreadable(&e))?,
-        };
-        for part in parts {
-            let query = Query::parse(part.body).map_err(|e| unreadable(&e))?;
-            let mut body = Vec::with_capacity(part.body.len() + text.len());
-            Query { text, ..query }.write(&mut body);
-            push_event(EventType::Query, part.flags, part.time, &body, &mut events);
-        }
-        Ok(Self { events, ..self })
-    }
 }
 
 impl Session {

@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use crate::capture::DatabaseFilter;
+pub(super) use crate::capture::disk_full;
 use esker_binlog::event::Checksum;
 use esker_binlog::files::{Commits, FileNumber, FileSet, Names, Published};
 use esker_binlog::gtid::GtidSet;
@@ -26,7 +28,6 @@ use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::figures::Figures;
-use super::filter::DatabaseFilter;
 use super::semi_sync::SemiSync;
 use super::upkeep::{Upkeep, files_config};
 
@@ -104,11 +105,6 @@ pub(crate) struct StartArgs<'a> {
 /// 1598: what a file of the binary log ran into.
 pub(super) fn failed(e: &esker_binlog::Error) -> SqlError {
     errors::binlog_failed(e)
-}
-
-/// 1021: the writer waits for space.
-pub(super) fn disk_full() -> SqlError {
-    errors::disk_full("binary log", "waiting for someone to free some space...")
 }
 
 /// Why the writer cannot go on.

@@ -13,7 +13,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 use super::DdlCtx;
 use super::columns::Inline;
 use super::draft::{Draft, DraftColumn, DraftPart};
-use crate::binlog::definition;
+use crate::capture::definition;
 
 /// Why no key can be made.
 fn cannot_generate(code: u16, why: &str) -> SqlError {

@@ -71,7 +71,7 @@ use esker_types::collation::Collation;
 use esker_types::fulltext::{Stopwords, WordRules};
 use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 
-use crate::binlog::LoggedStatement;
+use crate::capture::LoggedStatement;
 use crate::throttle::Throttle;
 
 use draft::Draft;

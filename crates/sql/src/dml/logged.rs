@@ -15,7 +15,7 @@ use esker_sql_catalog::exec_error::ExecError;
 
 use super::DmlEnv;
 use super::write::{Entry, WordEntry};
-use crate::binlog::Capture;
+use crate::capture::Capture;
 
 /// A row that REPLACE has deleted, where nothing else can be in the way of the new one: the events say that it was
 /// updated.

@@ -22,7 +22,8 @@ use parking_lot::Mutex;
 
 use super::{Counters, Instance, InstanceConfig, SALT_BYTES};
 use crate::audit::AuditLog;
-use crate::binlog::{Binlog, DatabaseFilter, Replicas, StartArgs, adopt_names};
+use crate::binlog::{Binlog, Replicas, StartArgs, adopt_names};
+use crate::capture::DatabaseFilter;
 use crate::datadir;
 use crate::ddl;
 use crate::host::HostSlot;

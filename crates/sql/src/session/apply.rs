@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use esker_types::{SqlError, SqlMode, SqlResult, SqlType, ValueRef, errors};
 
 use super::change::MAX_COMPILATIONS;
 use super::{Request, Session, SessionContext};
+use crate::capture::AppliedMark;
 use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
 use crate::dml::{DmlDone, DmlEnv};
 
@@ -40,37 +40,6 @@ const MAX_TABLES: usize = 256;
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of rows that a statement gives and nobody wants.
 const UNWANTED_BYTES: usize = 1 << 16;
-
-/// Says in the record of a transaction that it is applied.
-#[derive(Debug)]
-pub(crate) struct AppliedMark {
-    row: ChannelRow,
-    is_written: AtomicBool,
-}
-
-impl AppliedMark {
-    /// The row that says so.
-    pub(crate) fn new(row: ChannelRow) -> Self {
-        Self {
-            row,
-            is_written: AtomicBool::new(false),
-        }
-    }
-
-    /// The row.
-    pub(crate) fn row(&self) -> &ChannelRow {
-        &self.row
-    }
-
-    /// It is among the writes of the transaction.
-    pub(crate) fn written(&self) {
-        self.is_written.store(true, Ordering::Relaxed);
-    }
-
-    fn is_written(&self) -> bool {
-        self.is_written.load(Ordering::Relaxed)
-    }
-}
 
 /// The transaction that is being applied.
 pub(crate) struct Applying {

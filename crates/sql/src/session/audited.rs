@@ -9,10 +9,11 @@ use esker_sql_catalog::variables::VarId;
 use esker_types::SqlError;
 use esker_types::ctx::SessionInfo;
 
-use super::counts::NAMES;
 use super::request::Running;
-use super::{Counter, Session, SessionContext};
+use super::{Session, SessionContext};
 use crate::audit::{Class, Line, is_denied};
+use crate::counts::Counter;
+use crate::counts::NAMES;
 use crate::instance::Instance;
 use crate::querylog::{masked, without_secrets};
 

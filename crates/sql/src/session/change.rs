@@ -23,7 +23,6 @@ use esker_sql_syntax::ast::{Query, Statement};
 use esker_types::temporal::digits_of;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value, errors};
 
-use super::counts::{Counter, command_of};
 use super::explain::RunningPlan;
 use super::hints;
 use super::names::{Purpose, SessionNames};
@@ -31,6 +30,7 @@ use super::plans::{KeyedQuery, Plan, PlanKey};
 use super::run::{Done, INLINE_ROWS as QUERY_ROWS};
 use super::shapes;
 use super::{Session, SessionContext};
+use crate::counts::{Counter, command_of};
 use crate::ddl::lock_tables::{announce_write, check_locked};
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Starts a short read that was compiled for the catalog's `version`; None: this time it has to go
-    /// the long way.
+    /// the general path.
     pub(super) fn run_read(
         &mut self,
         plan: &Arc<ShortSelect>,
@@ -217,7 +217,7 @@ impl Session {
         if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
-        // LOCK TABLES and lock waits are for the long way.
+        // LOCK TABLES and lock waits are for the general path.
         if !self.lock_read(&plan.table, version) {
             return Ok(None);
         }

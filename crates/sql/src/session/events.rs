@@ -19,7 +19,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
 use super::run::Done;
 use super::{Session, SessionContext};
-use crate::binlog::LoggedStatement;
+use crate::capture::LoggedStatement;
 use crate::ddl::{self, TableName};
 use crate::printer::is_stored;
 use crate::program::Program;

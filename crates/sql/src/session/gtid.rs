@@ -24,11 +24,11 @@ use esker_sql_catalog::result::OkInfo;
 use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, MaintainKind, SetItem, Statement};
 use esker_types::{SqlError, SqlResult, Value, errors};
 
-use super::apply::AppliedMark;
 use super::run::Done;
 use super::utility::commits_implicitly;
 use super::{Session, SessionContext};
 use crate::binlog::{Counted, Taken, unlogged_row};
+use crate::capture::AppliedMark;
 use crate::ddl;
 
 /// A session that waits for a GTID looks this often whether it may go on.

@@ -14,8 +14,9 @@ use std::time::Duration;
 use esker_sql_syntax::digest::digest_text;
 use esker_types::SqlError;
 
+use super::Session;
 use super::plans::{AsIsHasher, PlanKey, hash_of};
-use super::{Counter, Session};
+use crate::counts::Counter;
 use crate::querylog::{self, GeneralEntry, SlowEntry, Whose};
 use crate::statements::{Digest, Measured, beginning};
 

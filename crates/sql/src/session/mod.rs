@@ -23,8 +23,8 @@
 //! - `maintain`, `check_table`, `checksum`, `histogram`: CHECK TABLE, ANALYZE and their kin
 //! - `prepared` (commands about prepared statements), `statements` (the statements), `cursor` (rows kept for
 //!   COM_STMT_FETCH), `set` (SET), `hints` (SET_VAR and its kin), `track` (what the client hears of its session)
-//! - `registry` (process list, KILL), `listed` (threads in it without a session), `user_locks` (GET_LOCK), `counts`
-//!   (status counters), `measure` (statistics), `instruments` (UPDATE of what is collected), `audited` (the audit log),
+//! - `registry` (process list, KILL), `listed` (threads in it without a session), `user_locks` (GET_LOCK),
+//!   `measure` (statistics), `instruments` (UPDATE of what is collected), `audited` (the audit log),
 //!   `profiles` (SHOW PROFILES), `traces` (OPTIMIZER_TRACE), `process` (SHUTDOWN and its kin), `components` (INSTALL
 //!   COMPONENT), `servers` (DROP SERVER)
 //! - `backup`: locks and snapshots for backups; `server_backup`: BACKUP SERVER
@@ -47,7 +47,6 @@ mod client;
 mod components;
 mod connection;
 mod context;
-pub(crate) mod counts;
 mod cursor;
 mod definers;
 mod diagnostics;
@@ -134,15 +133,15 @@ use esker_sql_syntax::{AccountPlaces, ClientText, ParseOptions, Watch};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlResult, Value};
 
-use crate::binlog::Capture;
+use crate::capture::Capture;
+use crate::counts::Counter;
 use crate::ddl::create_select::NewTable;
 use crate::instance::Instance;
 
-pub(crate) use apply::{AppliedMark, Applying, RowStatement, TableCache};
+pub(crate) use apply::{Applying, RowStatement, TableCache};
 use client::ClientFlags;
 pub use client::ClientInfo;
 pub(crate) use context::SessionContext;
-pub use counts::Counter;
 pub(crate) use diagnostics::Diagnostics;
 use firing::Firing;
 pub(crate) use gtid::GtidNext;

@@ -1,4 +1,4 @@
-//! Compiled statements a session keeps, so that running one again costs no parsing, no binding and no
+//! The plan cache of a session: compiled statements, so that running one again costs no parsing, no binding and no
 //! planning.
 //!
 //! Neighbours: `change` compiles and runs them; prepared statements are found by id, text statements
@@ -26,7 +26,7 @@ use esker_types::Value;
 use esker_types::temporal::digits_of;
 use smallvec::SmallVec;
 
-use super::counts::{Counter, command_of};
+use crate::counts::{Counter, command_of};
 use crate::dml::{self, foreign::Relative};
 
 /// Plans kept for texts.

@@ -20,11 +20,11 @@ use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::counts::Counts;
 use super::explain::RunningPlan;
 use super::terms::Terms;
 use super::user_locks::UserLocks;
 use crate::binlog::Position;
+use crate::counts::Counts;
 use crate::ddl::Progress;
 use crate::statements::{self, ByCommand, History};
 

@@ -16,10 +16,11 @@ use esker_sql_syntax::lexer::is_space;
 use esker_types::collation::Charset;
 use esker_types::{SqlError, Value};
 
+use super::Session;
 use super::plans::{Plan, PlanKey};
 use super::program::Machine;
 use super::rows::RowSource;
-use super::{Counter, Session};
+use crate::counts::Counter;
 
 /// What to run.
 pub enum Request<'a> {

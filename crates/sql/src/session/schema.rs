@@ -21,7 +21,7 @@ use super::names::Purpose;
 use super::run::{Done, ok};
 use super::stopwords;
 use super::{Session, SessionContext};
-use crate::binlog::LoggedStatement;
+use crate::capture::LoggedStatement;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::implied::{self, Implied};
 use crate::ddl::{self, DdlCtx, DdlDone, EnginePolicy, PublishWait, TableName};

@@ -25,7 +25,8 @@ use super::request::{Running, Work};
 use super::rows::RowSource;
 use super::run::Done;
 use super::statements::Execution;
-use super::{Counter, Session, counts, registry};
+use super::{Session, registry};
+use crate::counts::{self, Counter};
 
 impl Session {
     /// Runs the started statement as far as `mode` allows.

@@ -14,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use esker_sql_catalog::catalog::take_accesses;
 use esker_types::{SqlError, SqlResult, errors};
 
-use super::{Counter, Session};
+use super::Session;
+use crate::counts::Counter;
 
 /// ER_INTERNAL_ERROR.
 fn internal_error() -> SqlError {

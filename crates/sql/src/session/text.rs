@@ -19,12 +19,12 @@ use esker_sql_syntax::{self as parse, ParseOptions, Parsed};
 use esker_types::{Decimal, Value};
 
 use super::change::Keep;
-use super::counts::command_of;
 use super::names::Purpose;
 use super::plans::{Known, Made, Plan, PlanKey, PlanStatistics, hash_of};
 use super::run::{Done, deprecations};
 use super::shapes;
 use super::{Running, Session};
+use crate::counts::command_of;
 
 /// Rows that a change known by its text looks at: it is about single rows.
 const MAX_TEXT_ROWS: f64 = MAX_DIGEST_PARAMS as f64;

@@ -16,8 +16,9 @@ use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarSco
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, errors};
 
+use super::Session;
 use super::terms::Terms;
-use super::{Counter, Session};
+use crate::counts::Counter;
 
 /// Savepoints of a transaction: names are bounded, so this bounds their memory.
 const MAX_SAVEPOINTS: usize = 1 << 14;

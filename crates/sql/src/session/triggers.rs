@@ -11,7 +11,7 @@ use esker_types::SqlResult;
 
 use super::run::Done;
 use super::{Session, SessionContext};
-use crate::binlog::LoggedStatement;
+use crate::capture::LoggedStatement;
 use crate::ddl::{self, TableName};
 use crate::program::Program;
 

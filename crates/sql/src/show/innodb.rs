@@ -7,8 +7,8 @@
 use esker_engine::EngineStats;
 
 use super::status::Status;
+use crate::counts::Counter;
 use crate::instance::Instance;
-use crate::session::Counter;
 use crate::statements::Sums;
 
 /// Bytes of a page, by which sizes are told.

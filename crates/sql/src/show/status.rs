@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_types::Value;
 
 use super::t;
+use crate::counts::{Counter, Counts, NAMES};
 use crate::host::Host;
 use crate::instance::Instance;
 use crate::session::Session;
-use crate::session::counts::{Counter, Counts, NAMES};
 use crate::session::registry::{Connection, Process};
 
 /// A status variable: its name and value.

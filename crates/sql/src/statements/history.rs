@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Digest, HISTORY, Measured, Sums, beginning};
-use crate::session::Counter;
+use crate::counts::Counter;
 
 /// A statement that has ended, with its text.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 //! Neighbours: `digests` and `history` add up.
 //! **Invariant**: a sum that nothing was added to has no minimum: [`Sums::min`] is 0 then.
 
-use crate::session::Counter;
+use crate::counts::Counter;
 
 /// A statement that has ended.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use esker_types::Value;
 use super::super::source::Source;
 use super::super::{Viewer, optional, text};
 use super::{moment, pico, since_start};
+use crate::counts::Counter;
 use crate::instance::Instance;
-use crate::session::Counter;
 use crate::session::registry::Process;
 use crate::show::status;
 use crate::statements::{

@@ -24,7 +24,7 @@ use super::super::reach::Reach;
 use super::Inside;
 use super::lender::Lender;
 use super::machine::{Frame, Machine};
-use crate::binlog::Capture;
+use crate::capture::Capture;
 use crate::dml::{DmlEnv, Log};
 
 /// What a session lends to a statement that calls functions.

@@ -12,12 +12,12 @@ use esker_sql_exec::Reserved;
 use esker_sql_syntax::ast::Statement;
 use esker_types::{Level, SqlError, Value, errors};
 
-use super::super::counts::command_of;
 use super::super::cursor::{Collector, PULL};
 use super::super::registry::MAX_INFO;
 use super::super::run::Done;
 use super::super::{Session, Work};
 use super::machine::{Flow, Frame, Machine, OpenCursor};
+use crate::counts::command_of;
 use crate::program::{Destination, Sql};
 
 /// Whose rows errors say there are too many of.

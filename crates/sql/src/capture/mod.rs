@@ -1,16 +1,21 @@
-//! What a session has changed, as events of the binary log.
+//! Change capture: what a session has changed, as events of the binary log.
 //!
-//! Neighbours: `dml::logged` reports every row that is written; `session` begins and ends statements here, and asks
-//! for the head
-//! when a transaction commits; [`shape`](super::shape) knows the tables.
+//! Parts: `shape` (tables as events see them), `cache` (where events gather until the commit), `filter` (which
+//! databases are logged), `logged` (statements as the log has them). Neighbours: `dml::logged` reports every row that
+//! is written; `session` begins and ends statements here, and asks for the head when a transaction commits; `binlog`
+//! above does everything else about the log.
+//!
 //! **Invariants**
 //! - A statement that is undone leaves no event: what is open is thrown away, and what went to the transaction's
-//!   attachment
-//!   is cut off by the savepoint.
+//!   attachment is cut off by the savepoint.
 //! - Row events of one table and kind follow its TABLE_MAP within a statement; the last one of a table ends the
-//!   statement, so
-//!   a reader never has to have two tables open.
+//!   statement, so a reader never has to have two tables open.
 //! - Rows have passed every lock and unique key before they come here.
+
+mod cache;
+mod filter;
+mod logged;
+mod shape;
 
 use std::sync::Arc;
 
@@ -26,8 +31,13 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{LogVars, RowImage};
 use esker_types::SqlError;
 
-use super::cache::EventCache;
-use super::shape::{KnownTables, Logged};
+use cache::EventCache;
+use shape::{KnownTables, Logged};
+
+pub(crate) use cache::{CaptureSettings, disk_full};
+pub(crate) use filter::DatabaseFilter;
+pub use logged::LoggedStatement;
+pub(crate) use logged::{AppliedMark, definition};
 
 /// Events of a statement that gather before they go to the transaction's attachment, bytes.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -36,13 +46,13 @@ const MAX_KEYS: usize = esker_binlog::writeset::HISTORY_KEYS;
 
 /// What events say of the transaction's first statement.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beginning {
+pub(crate) struct Beginning {
     /// When it began, seconds since the epoch.
-    pub(super) time: u32,
+    pub(crate) time: u32,
     /// The default database.
-    pub(super) schema: Option<Arc<str>>,
+    pub(crate) schema: Option<Arc<str>>,
     /// Settings, as bytes.
-    pub(super) settings: Vec<u8>,
+    pub(crate) settings: Vec<u8>,
 }
 
 /// The row event that is being written.
@@ -85,16 +95,16 @@ pub struct Capture {
 }
 
 /// What a statement starts with.
-pub(super) struct Start<'a> {
-    pub(super) vars: &'a LogVars,
-    pub(super) event_bytes: usize,
-    pub(super) time: u32,
-    pub(super) text: Option<Vec<u8>>,
+pub(crate) struct Start<'a> {
+    pub(crate) vars: &'a LogVars,
+    pub(crate) event_bytes: usize,
+    pub(crate) time: u32,
+    pub(crate) text: Option<Vec<u8>>,
 }
 
 impl Capture {
     /// A statement begins that is logged.
-    pub(super) fn begin_statement(&mut self, start: Start<'_>) {
+    pub(crate) fn begin_statement(&mut self, start: Start<'_>) {
         debug_assert!(self.open.is_none() && self.events.is_empty());
         self.is_on = true;
         self.image = Some(start.vars.image);
@@ -106,19 +116,19 @@ impl Capture {
     }
 
     /// A statement begins that is not logged.
-    pub(super) fn skip_statement(&mut self) {
+    pub(crate) fn skip_statement(&mut self) {
         self.is_on = false;
     }
 
-    pub(super) fn tables(&mut self) -> &mut KnownTables {
+    pub(crate) fn tables(&mut self) -> &mut KnownTables {
         &mut self.tables
     }
 
-    pub(super) fn beginning(&mut self) -> &mut Option<Beginning> {
+    pub(crate) fn beginning(&mut self) -> &mut Option<Beginning> {
         &mut self.beginning
     }
 
-    pub(super) fn cache(&mut self) -> &mut EventCache {
+    pub(crate) fn cache(&mut self) -> &mut EventCache {
         &mut self.cache
     }
 
@@ -138,7 +148,7 @@ impl Capture {
     }
 
     /// A statement of its own stands before the rows: the CREATE TABLE of what they fill.
-    pub(super) fn push_statement(&mut self, events: &[u8]) {
+    pub(crate) fn push_statement(&mut self, events: &[u8]) {
         debug_assert!(self.events.is_empty());
         self.events.extend_from_slice(events);
     }
@@ -190,7 +200,7 @@ impl Capture {
     }
 
     /// The keys that the transaction has changed, if keys tell its rows apart.
-    pub(super) fn write_set(&mut self) -> Option<&[u64]> {
+    pub(crate) fn write_set(&mut self) -> Option<&[u64]> {
         if self.unkeyed {
             return None;
         }

@@ -17,7 +17,6 @@ use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::filter::DatabaseFilter;
-use super::writer::{disk_full, failed};
 
 /// What all sessions share: where their events gather, and what events look like.
 pub(crate) struct CaptureSettings {
@@ -37,7 +36,7 @@ pub(crate) struct CaptureSettings {
 }
 
 impl CaptureSettings {
-    pub(super) fn new(spools: Arc<Spools>, globals: &Globals, filter: DatabaseFilter) -> Arc<Self> {
+    pub(crate) fn new(spools: Arc<Spools>, globals: &Globals, filter: DatabaseFilter) -> Arc<Self> {
         let settings = Self {
             spools,
             filter,
@@ -52,12 +51,12 @@ impl CaptureSettings {
     }
 
     /// Which databases are logged.
-    pub(super) fn filter(&self) -> &DatabaseFilter {
+    pub(crate) fn filter(&self) -> &DatabaseFilter {
         &self.filter
     }
 
     /// Takes over what the variables say.
-    pub(super) fn configure(&self, globals: &Globals) {
+    pub(crate) fn configure(&self, globals: &Globals) {
         let set = |limit: &AtomicU64, name| {
             limit.store(globals.named(name).as_u64(), Ordering::Relaxed);
         };
@@ -69,7 +68,7 @@ impl CaptureSettings {
     }
 
     /// What TABLE_MAPs say.
-    pub(super) fn detail(&self) -> Detail {
+    pub(crate) fn detail(&self) -> Detail {
         match self.full_metadata.load(Ordering::Relaxed) {
             true => Detail::Full,
             false => Detail::Minimal,
@@ -77,37 +76,37 @@ impl CaptureSettings {
     }
 
     /// Row events that are longer are ended.
-    pub(super) fn event_bytes(&self) -> usize {
+    pub(crate) fn event_bytes(&self) -> usize {
         self.event_bytes.load(Ordering::Relaxed) as usize
     }
 
     /// Transactions that have used a file.
-    pub(super) fn spilled(&self) -> u64 {
+    pub(crate) fn spilled(&self) -> u64 {
         self.spilled.load(Ordering::Relaxed)
     }
 }
 
 /// What a session's transaction has gathered beside the engine's transaction.
 #[derive(Default)]
-pub(super) struct EventCache {
+pub(crate) struct EventCache {
     settings: Option<Arc<CaptureSettings>>,
     spool: Option<Spool>,
 }
 
 impl EventCache {
     /// The session's statements are logged.
-    pub(super) fn open(&mut self, settings: &Arc<CaptureSettings>) {
+    pub(crate) fn open(&mut self, settings: &Arc<CaptureSettings>) {
         self.settings.get_or_insert_with(|| Arc::clone(settings));
     }
 
     /// Are the rows of tables of this database logged?
-    pub(super) fn leaves_out(&self, database: &str) -> bool {
+    pub(crate) fn leaves_out(&self, database: &str) -> bool {
         let settings = self.settings.as_deref();
         settings.is_some_and(|settings| settings.filter.leaves_out(database))
     }
 
     /// Is a part of the transaction in a file?
-    pub(super) fn has_spool(&self) -> bool {
+    pub(crate) fn has_spool(&self) -> bool {
         self.spool.is_some()
     }
 
@@ -115,7 +114,7 @@ impl EventCache {
     ///
     /// # Errors
     /// 1197: they are too many; 1021; of memory.
-    pub(super) fn push(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
+    pub(crate) fn push(&mut self, txn: &mut Txn, events: &[u8]) -> Result<(), ExecError> {
         if let Some(settings) = &self.settings {
             let most = settings.most.load(Ordering::Relaxed);
             if txn.attachment_bytes() + events.len() as u64 > most {
@@ -160,7 +159,7 @@ impl EventCache {
     ///
     /// # Errors
     /// Of the file.
-    pub(super) fn seal(&mut self, txn: &mut Txn) -> SqlResult<Option<Spooled>> {
+    pub(crate) fn seal(&mut self, txn: &mut Txn) -> SqlResult<Option<Spooled>> {
         if txn.attachment_taken() == 0 {
             self.spool = None;
             return Ok(None);
@@ -171,14 +170,14 @@ impl EventCache {
     }
 
     /// The transaction has not committed.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         if let Some(spool) = self.spool.take() {
             spool.discard();
         }
     }
 
     /// The transaction is over; what was sealed is left to the log.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.spool = None;
     }
 }
@@ -196,6 +195,11 @@ fn spool_failed(e: &esker_binlog::Error) -> SqlError {
         {
             disk_full()
         }
-        _ => failed(e),
+        _ => errors::binlog_failed(e),
     }
+}
+
+/// Waiting for space on the disk of the binary log was given up.
+pub(crate) fn disk_full() -> SqlError {
+    errors::disk_full("binary log", "waiting for someone to free some space...")
 }

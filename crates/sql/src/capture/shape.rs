@@ -20,7 +20,7 @@ const ID_BITS: u32 = 32;
 const VERSION_BITS: u64 = 0xffff;
 
 /// A table with everything that its events need.
-pub(super) struct Logged {
+pub(crate) struct Logged {
     id: TableId,
     version: u64,
     detail: Detail,
@@ -87,37 +87,37 @@ impl Logged {
         }
     }
 
-    pub(super) fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// Ordinal in the table of a column of the shape.
-    pub(super) fn place(&self, nth: usize) -> usize {
+    pub(crate) fn place(&self, nth: usize) -> usize {
         self.places[nth]
     }
 
     /// The body of its TABLE_MAP.
-    pub(super) fn map(&self) -> &[u8] {
+    pub(crate) fn map(&self) -> &[u8] {
         &self.map
     }
 
     /// Does a key tell its rows apart?
-    pub(super) fn has_key(&self) -> bool {
+    pub(crate) fn has_key(&self) -> bool {
         self.has_key
     }
 
     /// The columns whose documents may have edits: those that are not generated.
-    pub(super) fn editable(&self) -> &Bitmap {
+    pub(crate) fn editable(&self) -> &Bitmap {
         &self.editable
     }
 
     /// All columns.
-    pub(super) fn all(&self) -> &Arc<Bitmap> {
+    pub(crate) fn all(&self) -> &Arc<Bitmap> {
         &self.all
     }
 
     /// The columns of an image of what a row was.
-    pub(super) fn before(&self, image: RowImage) -> &Arc<Bitmap> {
+    pub(crate) fn before(&self, image: RowImage) -> &Arc<Bitmap> {
         match image {
             RowImage::Full => &self.all,
             RowImage::NoBlob => &self.without_blobs,
@@ -126,14 +126,14 @@ impl Logged {
     }
 
     /// The columns of an image of a new row that is not whole.
-    pub(super) fn inserted(&self, image: RowImage, is_left: &dyn Fn(usize) -> bool) -> Bitmap {
+    pub(crate) fn inserted(&self, image: RowImage, is_left: &dyn Fn(usize) -> bool) -> Bitmap {
         let may_go = |nth: usize| image == RowImage::Minimal || !self.without_blobs.has(nth);
         let places = self.places.iter().enumerate();
         Bitmap::from_bits(places.map(|(nth, col)| !(may_go(nth) && is_left(*col))))
     }
 
     /// The columns of an image of what a row has become.
-    pub(super) fn changed(
+    pub(crate) fn changed(
         &self,
         image: RowImage,
         table: &TableDef,
@@ -168,7 +168,7 @@ fn is_related(table: &TableDef) -> bool {
 }
 
 /// The tables that a session has changed lately.
-pub(super) struct KnownTables {
+pub(crate) struct KnownTables {
     detail: Detail,
     tables: Vec<Logged>,
     /// Which one goes next.
@@ -187,7 +187,7 @@ impl Default for KnownTables {
 
 impl KnownTables {
     /// What maps are to say from now on. Not within a statement.
-    pub(super) fn set_detail(&mut self, detail: Detail) {
+    pub(crate) fn set_detail(&mut self, detail: Detail) {
         if self.detail != detail {
             self.detail = detail;
             self.tables.clear();
@@ -196,7 +196,7 @@ impl KnownTables {
     }
 
     /// The place of a table. It holds until as many others have been looked for as are kept.
-    pub(super) fn find(&mut self, table: &TableDef) -> usize {
+    pub(crate) fn find(&mut self, table: &TableDef) -> usize {
         // A child that comes or goes leaves its parent's version as it is.
         let is_it = |known: &Logged| {
             (known.id, known.version) == (table.id, table.version)
@@ -217,7 +217,7 @@ impl KnownTables {
         at
     }
 
-    pub(super) fn get(&self, at: usize) -> &Logged {
+    pub(crate) fn get(&self, at: usize) -> &Logged {
         &self.tables[at]
     }
 }

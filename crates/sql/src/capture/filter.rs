@@ -24,7 +24,7 @@ impl DatabaseFilter {
     }
 
     /// Is what concerns this database left out?
-    pub(super) fn leaves_out(&self, database: &str) -> bool {
+    pub(crate) fn leaves_out(&self, database: &str) -> bool {
         let is_in = |list: &[Box<str>]| list.iter().any(|name| **name == *database);
         match self.only.is_empty() {
             true => !self.without.is_empty() && is_in(&self.without),
@@ -33,7 +33,7 @@ impl DatabaseFilter {
     }
 
     /// `Binlog_Do_DB` and `Binlog_Ignore_DB`.
-    pub(super) fn shown(&self) -> [String; 2] {
+    pub(crate) fn shown(&self) -> [String; 2] {
         [&self.only, &self.without].map(|list| list.join(","))
     }
 }
