@@ -1,6 +1,7 @@
 //! The set of files, as the one thread that writes them sees it.
 //!
-//! Neighbours: `derive` makes events; `position` says how far the log was derived; `view` shows readers what is there.
+//! `open` makes and opens it. Neighbours: `derive` makes events; `position` says how far the log was derived; `view`
+//! shows readers what is there.
 //! **Invariants**
 //! - A file is only appended to, except at a start: there it is cut to the last position, and derivation goes on.
 //! - Everything below the LSN of the last position is synced; the log may be released up to there, not further.
@@ -8,28 +9,30 @@
 //! - Readers see a file and its bytes only when they are written, a new file only when the position names it; they see
 //!   whole transactions, also of one that is copied from a spool file piece by piece.
 
+mod open;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use esker_vfs::{File, Fs, OpenMode};
+use esker_vfs::{File, Fs};
 
 use super::copy::{Copies, Copying};
-use super::group::{Commits, last_whole};
+use super::group::Commits;
 use super::head::{FIRST_FLAGS_AT, begin_file, stamp};
 use super::index;
 use super::names::{FileNumber, Names};
 use super::places::Place;
 use super::position::{Position, Positions, State};
-use super::scan::{FIRST_EVENT, previous_gtids, summarise};
-use super::start::{Begin, begun_reset, listed_files, read_purged, remove_all};
+use super::scan::{FIRST_EVENT, previous_gtids};
+use super::start::{Begin, read_purged};
 use super::view::{FileInfo, Published, View};
+use crate::Result;
 use crate::attachment::Attachment;
-use crate::derive::{Deriver, Numbers, Target, Writer};
+use crate::derive::{Deriver, Target, Writer};
 use crate::event::control::Rotate;
-use crate::event::{self, Checksum, EventType, FLAG_IN_USE};
+use crate::event::{self, Checksum, EventType};
 use crate::gtid::{Gtid, GtidSet};
 use crate::spool::Spools;
-use crate::{Error, Result};
 
 /// Events that gather before they are written.
 const WRITE_BYTES: usize = 256 << 10;
@@ -97,238 +100,7 @@ pub struct FileSet {
     pub(super) copies: Copies,
 }
 
-/// What a set that is opened or made begins with.
-struct Opened {
-    /// The end of the last file.
-    position: Position,
-    files: VecDeque<FileInfo>,
-    /// The last one.
-    file: Arc<dyn File>,
-    checksum: Checksum,
-    executed: GtidSet,
-    purged: GtidSet,
-}
-
-/// Opens the last file, which has at least what was synced.
-fn open_synced(fs: &dyn Fs, names: &Names, position: &Position) -> Result<Arc<dyn File>> {
-    let file = fs.open(&names.path(position.file), OpenMode::ReadWrite)?;
-    let length = file.len()?;
-    if length < position.offset {
-        return Err(Error::DamagedFile {
-            file: names.name(position.file),
-            offset: length,
-            what: format!("it was synced up to {}", position.offset),
-        });
-    }
-    Ok(file)
-}
-
-/// The files with their sizes; the last one ends at `position`.
-fn sizes_of(
-    fs: &dyn Fs,
-    names: &Names,
-    numbers: Vec<FileNumber>,
-    position: &Position,
-) -> Result<VecDeque<FileInfo>> {
-    let sized = numbers.into_iter().map(|number| {
-        let size = match number == position.file {
-            true => position.offset,
-            false => fs.open(&names.path(number), OpenMode::Read)?.len()?,
-        };
-        Ok(FileInfo { number, size })
-    });
-    sized.collect()
-}
-
 impl FileSet {
-    /// Opens the files, or begins the first one. `first_lsn` is where the log begins for a new set; `now` is in seconds
-    /// since the epoch.
-    pub fn open(fs: Arc<dyn Fs>, config: Config, first_lsn: u64, now: u32) -> Result<Self> {
-        fs.create_dir_all(config.names.dir())?;
-        let copies = Copies::open(&fs, config.names.dir())?;
-        if let Some(begin) = begun_reset(&*fs, &config.names)? {
-            return Self::recreate(fs, config, copies, begin, now);
-        }
-        let (positions, position) = Positions::open(&*fs, &config.names)?;
-        match position {
-            None => {
-                let begin = Begin {
-                    lsn: first_lsn,
-                    ordinal: 0,
-                    first: FileNumber::FIRST,
-                };
-                Self::create(fs, config, (positions, copies), begin, now)
-            }
-            Some(position) => Self::resume(fs, config, (positions, copies), position, now),
-        }
-    }
-
-    /// Ends a reset that was begun: all files go, the first one begins again, the mark goes last.
-    fn recreate(
-        fs: Arc<dyn Fs>,
-        config: Config,
-        copies: Copies,
-        begin: Begin,
-        now: u32,
-    ) -> Result<Self> {
-        let names = config.names.clone();
-        remove_all(&*fs, &names)?;
-        let (positions, _) = Positions::open(&*fs, &names)?;
-        let files = (positions, copies);
-        let set = Self::create(Arc::clone(&fs), config, files, begin, now)?;
-        fs.remove_file(&names.other("reset"))?;
-        crate::synced(fs.sync_dir(names.dir()))?;
-        Ok(set)
-    }
-
-    fn create(
-        fs: Arc<dyn Fs>,
-        config: Config,
-        (mut positions, copies): (Positions, Copies),
-        begin: Begin,
-        now: u32,
-    ) -> Result<Self> {
-        let Begin {
-            lsn,
-            ordinal,
-            first: number,
-        } = begin;
-        // What a restored backup brings, before there is a file.
-        let executed = read_purged(&*fs, &config.names)?;
-        let purged = executed.clone();
-        let (file, written) = begin_file(&*fs, &config, number, &executed, (now, now))?;
-        index::write(&*fs, &config.names, std::iter::once(number))?;
-        let numbers = Numbers {
-            sequence: 0,
-            ordinal,
-        };
-        let synced = Position {
-            lsn,
-            file: number,
-            state: config.open_state(),
-            offset: written,
-            numbers,
-            max_size: config.max_size,
-        };
-        positions.write(&synced)?;
-        let info = FileInfo {
-            number,
-            size: written,
-        };
-        let opened = Opened {
-            position: synced,
-            files: VecDeque::from([info]),
-            file,
-            checksum: config.checksum,
-            executed,
-            purged,
-        };
-        let mut set = Self::opened(fs, config, (positions, copies), opened);
-        set.publish();
-        Ok(set)
-    }
-
-    fn resume(
-        fs: Arc<dyn Fs>,
-        config: Config,
-        (positions, copies): (Positions, Copies),
-        mut position: Position,
-        now: u32,
-    ) -> Result<Self> {
-        let names = &config.names;
-        assert!(
-            position.state == State::Closed || position.state == config.open_state(),
-            "files that were left open are ended in the way they were written"
-        );
-        let numbers = listed_files(&*fs, names, position.file)?;
-        let path = names.path(position.file);
-        let file = open_synced(&*fs, names, &position)?;
-        if position.state == State::TwoPhase {
-            position = last_whole(&*fs, names, &position)?;
-        }
-        file.set_len(position.offset)?;
-        if position.state != State::Closed {
-            file.write_all_at(&FLAG_IN_USE.to_le_bytes(), FIRST_FLAGS_AT)?;
-        }
-        let summary = summarise(&*fs, &path, Some(position.offset))?;
-        let mut purged = read_purged(&*fs, names)?;
-        purged.union(&previous_gtids(&*fs, &names.path(numbers[0]), None)?);
-        let files = sizes_of(&*fs, names, numbers, &position)?;
-        let opened = Opened {
-            position,
-            files,
-            file,
-            checksum: summary.checksum,
-            executed: summary.executed,
-            purged,
-        };
-        let mut set = Self::opened(fs, config, (positions, copies), opened);
-        match position.state {
-            State::Open => {}
-            State::Closed => set.next_file(now, now)?,
-            State::TwoPhase => {
-                // What the engine is to commit now stays there. No spool file is needed any more.
-                set.caught_up();
-                let end = set.sync_point();
-                end.sync()?;
-                set.note_synced(&end)?;
-            }
-        }
-        set.publish();
-        Ok(set)
-    }
-
-    /// The set at its last position, of which readers do not know yet.
-    fn opened(
-        fs: Arc<dyn Fs>,
-        config: Config,
-        (positions, copies): (Positions, Copies),
-        opened: Opened,
-    ) -> Self {
-        let Opened {
-            position,
-            files,
-            file,
-            checksum,
-            executed,
-            purged,
-        } = opened;
-        debug_assert!(
-            files
-                .back()
-                .is_some_and(|last| last.number == position.file),
-            "the position is in the last file"
-        );
-        let place = Place {
-            lsn: position.lsn,
-            file: position.file,
-            offset: position.offset,
-            gno: 0,
-        };
-        Self {
-            deriver: Deriver::new(config.writer.clone(), position.numbers, executed),
-            checksum,
-            max_size: position.max_size,
-            fs,
-            config,
-            positions,
-            published: Arc::default(),
-            files,
-            file,
-            written: position.offset,
-            pending: Vec::new(),
-            lsn: position.lsn,
-            synced: position,
-            purged,
-            rotation: None,
-            ended: false,
-            resetting: None,
-            resets: 0,
-            places: vec![place],
-            copies,
-        }
-    }
-
     /// What readers see.
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published)
