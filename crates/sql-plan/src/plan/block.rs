@@ -14,14 +14,15 @@ use esker_types::{SqlResult, Value};
 
 use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
+use super::effort::{rows_asked, rows_looked_at, rows_of_subqueries};
 use super::grouped::{grouped_path, is_streaming};
 use super::join_order::Joiner;
 use super::loose::loose_path;
 use super::ordered::{comes_ordered, ordered_join, ordered_path};
 use super::{
-    BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, Source, StageRows,
-    Strategy, ValuesPlan, extremes, group_keys, looked_up, merge, needed, pushdown, semi_join,
-    strategy, window,
+    BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, StageRows, Strategy,
+    ValuesPlan, extremes, group_keys, looked_up, merge, needed, pushdown, semi_join, strategy,
+    window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -171,7 +172,7 @@ fn plan_block(
     let Root::Block(plan) = &asking.0 else {
         return Ok(asking);
     };
-    match looked_up::looked_up(env, block, semi_join::rows_asked(plan))? {
+    match looked_up::looked_up(env, block, rows_asked(plan))? {
         Some(looked_up) => plan_as_written(env, &looked_up, further),
         None => Ok(asking),
     }
@@ -469,52 +470,6 @@ fn extreme_path(
     // them that may be far.
     paths.retain(|p| conds.is_empty() || p.rows <= best.rows);
     paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))
-}
-
-/// Estimated rows an execution looks at.
-pub fn rows_looked_at(node: &Node) -> f64 {
-    match node {
-        Node::Once | Node::Nothing(_) => 1.0,
-        Node::Filter(child, _) => rows_looked_at(child),
-        Node::Scan(scan) => match &scan.source {
-            Source::Derived(plan) | Source::Shared(_, plan) => plan.cost_rows,
-            _ => scan.rows_in,
-        },
-        Node::Join(join) => {
-            let left = rows_looked_at(&join.left);
-            let right = rows_looked_at(&join.right);
-            match &join.method {
-                super::JoinMethod::Nested => left + rows_out(&join.left) * right,
-                _ => left + right,
-            }
-        }
-    }
-}
-
-/// Estimated rows that the subqueries of a block look at: of those that depend on a row, for every row that the joins
-/// give.
-fn rows_of_subqueries(block: &BlockPlan) -> f64 {
-    let rows = rows_out(&block.source).max(1.0);
-    let mut looked_at = 0.0;
-    block.each_expr(&mut |expr| {
-        expr.visit(&mut |e| {
-            if let ExprKind::Subquery(query) = &e.kind {
-                let times = if query.correlated { rows } else { 1.0 };
-                looked_at += times * query.plan.cost_rows;
-            }
-        });
-    });
-    looked_at
-}
-
-/// Estimated rows that a node gives.
-pub fn rows_out(node: &Node) -> f64 {
-    match node {
-        Node::Once | Node::Nothing(_) => 1.0,
-        Node::Filter(child, _) => rows_out(child),
-        Node::Scan(scan) => scan.rows_out,
-        Node::Join(join) => join.rows,
-    }
 }
 
 /// Estimated rows of a block whose joins give `joined`.

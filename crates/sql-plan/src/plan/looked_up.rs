@@ -1,4 +1,4 @@
-//! EXISTS by a look into the rows of its query, which then runs once and not for every row that asks.
+//! Materialized EXISTS: a lookup in the hashed rows of its query, which then runs once and not for every row that asks.
 //!
 //! `EXISTS (SELECT … FROM c WHERE c.x = a.id AND …)` is `a.id IN (SELECT c.x FROM c WHERE …)` where neither side is
 //! NULL, and IN of a query that depends on no row looks its left side up in a hash table. As against a semi-join that
@@ -12,8 +12,9 @@ use esker_types::SqlResult;
 
 use super::apart::Apart;
 use super::cost::{KEPT_ROW, SUBQUERY_RUN};
+use super::effort::rows_kept;
 use super::plan_bound;
-use super::semi_join::{GAIN, rows_kept};
+use super::semi_join::GAIN;
 use crate::bind::{BindEnv, Block, Body, BoundQuery};
 use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm, Test};
 

@@ -14,19 +14,16 @@
 use std::rc::Rc;
 
 use super::apart::{Apart, Key, block_reads_outside};
-use super::block::{limit_value, rows_out};
 use super::conds::split;
-use super::cost::{KEPT_ROW, LOCKED_ROW, SEEK, SUBQUERY_RUN};
+use super::effort::effort;
 use super::merge::MOST_TABLES;
-use super::{AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
+use super::{AccessKind, Node, Root, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, Body, JoinNode, JoinType, ScopeColumn, ScopeTable, TableKind};
 use crate::expr::{Cmp, CmpOp, Expr, ExprKind, SubqueryForm};
 
 /// By what factor joining has to be cheaper: a scan that asks may be parallel, and estimates of joins are rougher.
 pub(super) const GAIN: f64 = 1.5;
 
-/// Rows that are asked about for each one that LIMIT wants.
-const ASKED_PER_ROW: f64 = 4.0;
 /// The alias of a joined subquery is this, its number, and `>`.
 const ALIAS: &str = "<subquery";
 
@@ -99,75 +96,6 @@ fn locks_by_key(node: &Node) -> bool {
             }
             _ => true,
         },
-    }
-}
-
-/// Rows of a block's joins that are asked about; a LIMIT without an order needs the first of them only.
-pub(super) fn rows_asked(block: &BlockPlan) -> f64 {
-    let rows = rows_out(&block.source).max(1.0);
-    let ends_early = block.order.is_empty()
-        && block.group.is_none()
-        && !block.distinct
-        && !block.calc_found_rows;
-    let number = |e: &Expr| limit_value(e).map_or(f64::INFINITY, |n| n as f64);
-    match &block.limit {
-        Some(limit) if ends_early => {
-            let wanted = number(&limit.count) + limit.offset.as_ref().map_or(0.0, number);
-            rows.min(wanted * ASKED_PER_ROW)
-        }
-        _ => rows,
-    }
-}
-
-/// What a block costs: rows that are read, locked and kept, and openings of indexes and of subqueries.
-fn effort(block: &BlockPlan) -> f64 {
-    let rows = rows_asked(block);
-    let mut subqueries = 0.0;
-    block.each_expr(&mut |expr| {
-        expr.visit(&mut |e| {
-            if let ExprKind::Subquery(query) = &e.kind {
-                let plan = &query.plan;
-                subqueries += match query.correlated {
-                    true => rows * (SUBQUERY_RUN + plan.cost_rows),
-                    false => plan.cost_rows + plan.rows * KEPT_ROW,
-                };
-            }
-        });
-    });
-    subqueries + effort_of_joins(&block.source)
-}
-
-fn effort_of_joins(node: &Node) -> f64 {
-    match node {
-        Node::Once | Node::Nothing(_) => 1.0,
-        Node::Filter(input, _) => effort_of_joins(input),
-        Node::Scan(scan) => match &scan.source {
-            Source::Derived(plan) | Source::Shared(_, plan) => {
-                plan.cost_rows + rows_kept(plan) * KEPT_ROW
-            }
-            Source::Base { access, .. } => {
-                let is_keyed = !matches!(access.kind, AccessKind::Full);
-                let seek = if is_keyed { SEEK } else { 0.0 };
-                let lock = scan.lock.map_or(0.0, |_| LOCKED_ROW);
-                seek + scan.rows_in * (1.0 + lock)
-            }
-            _ => scan.rows_in,
-        },
-        Node::Join(join) => {
-            let (left, right) = (effort_of_joins(&join.left), effort_of_joins(&join.right));
-            match join.method {
-                JoinMethod::Nested => left + rows_out(&join.left) * right,
-                _ => left + right,
-            }
-        }
-    }
-}
-
-/// Rows that a derived table is filled with, before those that are the same are left out.
-pub(super) fn rows_kept(plan: &QueryPlan) -> f64 {
-    match &plan.root {
-        Root::Block(block) => block.estimates.kept,
-        _ => plan.rows,
     }
 }
 
