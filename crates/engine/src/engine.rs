@@ -179,10 +179,12 @@ impl Engine {
         self.core.env.trees.all().iter().map(Tree::id).collect()
     }
 
-    /// Asserts the invariants of lock queues and trees: for simulations and tests, while nothing else uses the engine.
+    /// Asserts the invariants of lock queues, snapshots and trees: for simulations and tests, while nothing else uses
+    /// the engine.
     pub fn validate(&self) {
         self.core.env.commit.locks.validate();
         let (durable, visible) = (self.durable_seq(), self.visible_seq());
+        self.core.env.snapshots.validate(visible);
         for tree in self.core.env.trees.all().iter() {
             tree.validate();
             assert!(

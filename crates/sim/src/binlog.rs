@@ -442,6 +442,7 @@ impl World {
                     self.told += 1;
                 }
                 ended?;
+                life.engine.validate();
             }
             Ok(())
         });

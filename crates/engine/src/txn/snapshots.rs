@@ -71,6 +71,24 @@ impl Snapshots {
             .fold(stable, Seq::min)
     }
 
+    /// Asserts that slots are given once, and announce nothing that is not visible: for simulations and tests, while
+    /// nothing else uses the engine.
+    pub(crate) fn validate(&self, visible: Seq) {
+        let slots = self.slots.lock();
+        for (nth, slot) in slots.free.iter().enumerate() {
+            assert_eq!(slot.0.load(Ordering::SeqCst), IDLE, "nobody has it");
+            let mut others = slots.free[..nth].iter();
+            assert!(!others.any(|other| Arc::ptr_eq(slot, other)), "free once");
+            assert!(slots.all.iter().any(|known| Arc::ptr_eq(slot, known)));
+        }
+        let taken = slots.all.iter().map(|slot| slot.0.load(Ordering::SeqCst));
+        let mut taken = taken.filter(|seq| *seq != IDLE);
+        assert!(
+            taken.all(|seq| seq <= visible),
+            "nobody sees what is not there"
+        );
+    }
+
     /// Whether somebody has a snapshot at this moment: reads, or changes something.
     pub(crate) fn is_any_taken(&self) -> bool {
         let slots = self.slots.lock();

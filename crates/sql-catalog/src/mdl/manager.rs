@@ -1,4 +1,4 @@
-//! All lockable names, and who waits for whom.
+//! The manager of metadata locks: all lockable names, and the waits-for graph of sessions.
 //!
 //! Neighbours: `catalog` asks for the object of each table it publishes; [`super::LockSet`] reports
 //! the waits.
@@ -305,6 +305,25 @@ impl MetadataLocks {
             edges.extend(blockers.into_iter().map(|blocker| (waiter, blocker)));
         }
         edges
+    }
+
+    /// Asserts that locks are counted as their owners have them: for tests, while nobody takes or gives back a lock.
+    pub fn validate(&self) {
+        let owners: Vec<Arc<Owner>> = self.inner.owners.lock().values().cloned().collect();
+        let named: Vec<Arc<MdlObject>> = {
+            let names = self.inner.names.lock();
+            names.objects.values().filter_map(Weak::upgrade).collect()
+        };
+        let scopes = [&self.inner.global, &self.inner.commit, &self.inner.backup];
+        for object in scopes.into_iter().chain(&named) {
+            let mut modes = Vec::new();
+            for owner in &owners {
+                let held = owner.held();
+                let same = held.iter().filter(|h| Arc::ptr_eq(&h.object, object));
+                modes.extend(same.map(|h| h.mode));
+            }
+            object.validate(&modes);
+        }
     }
 
     /// Every lock that is held or waited for, by owner.

@@ -1,4 +1,4 @@
-//! One lockable name.
+//! One lockable name: an atomic word that counts fast holders, and a queue beside it.
 //!
 //! ```text
 //! word   bit 63: SLOW = somebody holds or wants a mode that is not counted here
@@ -318,6 +318,28 @@ impl MdlObject {
         if slow.queue.is_empty() && MdlMode::ALL.iter().all(is_harmless) {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
+    }
+
+    /// Asserts that what is counted is what sessions hold, while nobody else takes or gives back a lock.
+    pub(super) fn validate(&self, held: &[MdlMode]) {
+        let slow = self.slow.lock();
+        let word = self.word.load(Ordering::Acquire);
+        for class in 0..FAST_CLASSES {
+            let counted = word >> (CLASS_BITS * class as u32) & CLASS_MASK;
+            let holders = held.iter().filter(|m| m.fast() == Some(class)).count();
+            assert_eq!(counted, holders as u64, "{:?}, class {class}", self.key);
+        }
+        for mode in MdlMode::ALL.iter().filter(|m| m.fast().is_none()) {
+            let holders = held.iter().filter(|m| *m == mode).count();
+            let counted = slow.holders[mode.index()] as usize;
+            assert_eq!(counted, holders, "{:?}, {mode:?}", self.key);
+        }
+        let holds_up = |m: &MdlMode| m.fast().is_none() && !m.admits_fast();
+        if !slow.queue.is_empty() || held.iter().any(holds_up) {
+            assert_ne!(word & SLOW, 0, "{:?}: newcomers must look at it", self.key);
+        }
+        let is_waiting = |queued: &Queued| queued.waiter.is_waiting();
+        assert!(slow.queue.iter().all(is_waiting), "{:?}", self.key);
     }
 
     /// Can `mode` be held beside all holders other than `own`?

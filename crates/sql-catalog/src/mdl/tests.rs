@@ -471,6 +471,7 @@ fn many_threads_never_hold_conflicting_locks() {
         }
     });
     assert_eq!(manager.waiting(), 0);
+    manager.validate();
 }
 
 /// A table in use, in virtual time of milliseconds: transactions come and go, one schema change wants in.
@@ -530,6 +531,7 @@ impl Traffic {
             granted(set.acquire(&self.table, MdlMode::SharedWrite, TRANSACTION));
             self.inside.push((set, now + takes));
         }
+        self.manager.validate();
     }
 }
 
