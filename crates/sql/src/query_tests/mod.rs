@@ -1,8 +1,8 @@
 //! Tests of queries from text to rows, which need everything from the parser to DML.
 //!
 //! `rig` runs the statements. By floor: `bind`, `aliases` (names and types) · `plan`, `cost`, `conds`, `equalities`,
-//! `group_keys`, `index_paths`, `needed` (plans) · `exec`, `window`, `spill`, `profile` (running them) · `oracle`
-//! (answers recorded from MySQL).
+//! `group_keys`, `index_paths`, `needed`, `planned_again` (plans) · `exec`, `window`, `spill`, `profile` (running
+//! them) · `oracle` (answers recorded from MySQL).
 //! Neighbours: `dml::testing` makes the tables.
 //! **Invariant**: what a test of a lower floor needs of an upper one stands here, not there.
 
@@ -17,6 +17,7 @@ mod index_paths;
 mod needed;
 mod oracle;
 mod plan;
+mod planned_again;
 mod profile;
 mod rig;
 mod spill;

@@ -20,7 +20,7 @@ use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use esker_sql_plan::bind::{BindEnv, Names, Need, Params, TableSource};
 use esker_sql_plan::expr::{EvalEnv, UserVars};
 use esker_sql_plan::plan::explain::{self, Explainee, Form};
-use esker_sql_plan::plan::{QueryPlan, plan_query};
+use esker_sql_plan::plan::{PlanTrace, QueryPlan, TraceFeatures, plan_query};
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
@@ -190,6 +190,23 @@ impl Rig {
             let env = BindEnv::new(ctx, &self.vars, &names, Params::Values(params));
             plan_query(&env, &query)
         })
+    }
+
+    /// How many blocks were planned for a query, those that were given up with them.
+    pub fn blocks_planned(&self, sql: &str) -> usize {
+        let query = self.parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let trace = PlanTrace::new(TraceFeatures {
+            greedy_search: false,
+            range_optimizer: false,
+        });
+        self.with_ctx(|ctx| {
+            let names = RigNames(&self.bench);
+            let mut env = BindEnv::new(ctx, &self.vars, &names, Params::Values(&[]));
+            env.trace = Some(&trace);
+            plan_query(&env, &query).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        });
+        let document = trace.document(None, true);
+        document.matches("join_optimization").count()
     }
 
     /// Runs a query to its end: columns and rows.
