@@ -1,7 +1,7 @@
 //! The dependency law of ARCHITECTURE.md, and what each crate must not touch.
 //!
 //! Neighbours: `prose` has the rules for heads, docs and comments, `asserts` counts asserted invariants, `errors` wants
-//! one constructor for a number, `rooms` has the law inside the engine.
+//! one constructor for a number, `rooms` has the laws inside crates.
 
 mod asserts;
 mod errors;
@@ -208,6 +208,45 @@ fn no_module_names_its_file() {
             file.display()
         );
     }
+}
+
+/// Where the module of a file can be declared: in the file that is named like its folder, or at the folder's root.
+fn declares(file: &Path) -> bool {
+    let stem = |path: &Path| {
+        path.file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned()
+    };
+    let mut folder = file.parent().expect("a folder");
+    let mut name = stem(file);
+    if name == "mod" {
+        name = stem(folder);
+        folder = folder.parent().expect("a folder");
+    }
+    let roots = ["mod.rs", "lib.rs", "main.rs"].map(|root| folder.join(root));
+    let declared = format!("mod {name};");
+    let mut parents = roots.into_iter().chain([folder.with_extension("rs")]);
+    parents.any(|parent| fs::read_to_string(parent).is_ok_and(|text| text.contains(&declared)))
+}
+
+/// A file that no module names is not compiled, and its tests do not run.
+#[test]
+fn every_file_is_a_module() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    sources(&root().join("esker"), &mut files);
+    files.retain(|file| {
+        let folder = file.parent().expect("a folder");
+        let is_target = folder.ends_with("tests") && folder.with_file_name("src").exists();
+        let is_example = folder.ends_with("examples");
+        let is_root = ["lib.rs", "main.rs", "build.rs"]
+            .iter()
+            .any(|root| file.ends_with(root));
+        !is_target && !is_example && !is_root
+    });
+    let orphans: Vec<_> = files.iter().filter(|file| !declares(file)).collect();
+    assert!(orphans.is_empty(), "no module: {orphans:#?}");
 }
 
 /// A variable that does what it says is asked for by name somewhere.
