@@ -70,7 +70,7 @@ enum Direction {
 ///
 /// Runs of entries from one source are long where the sources are few (some memtables, some runs). So the source the
 /// merge stands on is kept out of the heap of the others: as long as it stays ahead a step costs one comparison, and
-/// otherwise it changes places with the root, 2·log2(k) comparisons more at most. Who looks at one entry only, as
+/// otherwise it changes places with the root, 2·log2(k) comparisons more at most. Whoever looks at one entry only, as
 /// lookups do, never pays for the heap: it is made with the first step.
 pub struct MergingIter {
     sources: Vec<Box<dyn InternalIter>>,

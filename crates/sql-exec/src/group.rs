@@ -1,4 +1,5 @@
-//! GROUP BY, aggregates, WITH ROLLUP.
+//! Hash aggregation, spilling by partitions, and streaming aggregation of rows in the order of their keys: GROUP BY,
+//! aggregates, WITH ROLLUP.
 //!
 //! Neighbours: `root` feeds rows and reads grouped rows; the aggregate functions are `esker-types`'.
 //! Groups that do not fit are put off: what their rows give to aggregates goes to disk by the hash of

@@ -1,4 +1,4 @@
-//! Reading one table into its slots.
+//! Scan operators: reading one table into its slots.
 //!
 //! In flow order: this file (opening what the plan says, and going on to the next row), `base` (the same for a table
 //! that is stored), `lookups` (keys one after the other), `judge` (conditions on stored rows), `cover` (index entries

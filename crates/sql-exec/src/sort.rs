@@ -1,4 +1,4 @@
-//! Sorting rows, whole or the first n, in memory or in sorted runs on disk.
+//! Stable sort of rows, whole or the first n (top n), in memory or as an external merge sort.
 //!
 //! Neighbours: `root` (ORDER BY), `target` (UPDATE … ORDER BY), `group` (rollup), `window`; `spill`
 //! brings back the order in which rows arrived.

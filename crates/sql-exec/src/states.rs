@@ -176,7 +176,7 @@ mod tests {
         let refused = states.raise_memory(33 << 20, &budget);
         assert!(matches!(refused, Err(EngineError::OutOfMemory { .. })));
         assert_eq!((states.memory.get(), reserved()), (5_000_000, 5 * MIB));
-        // Who can spill leaves a quarter of that to who cannot.
+        // Whoever can spill leaves a quarter of that to who cannot.
         assert!(states.has_room(5 << 20, &budget) && states.has_room(20 << 20, &budget));
         let others = budget.reserve(20 * MIB).unwrap();
         assert!(states.has_room(5 << 20, &budget) && !states.has_room(6 << 20, &budget));

@@ -32,7 +32,7 @@ pub enum CmpKind {
     Str(Collation),
     /// Durations.
     Time,
-    /// Moments (dates are midnights).
+    /// Temporal values (dates are midnights).
     DateTime,
     /// JSON values; SQL values become JSON scalars.
     Json,
@@ -317,8 +317,8 @@ pub fn is_null_as_moment(ctx: &EvalCtx, param: &Value, other: &SqlType) -> SqlRe
     Ok(true)
 }
 
-/// The moment of a text that sql_mode allows in no column: a zero date, the 31st of February. A parameter is compared
-/// with it all the same.
+/// The temporal value of a text that sql_mode allows in no column: a zero date, the 31st of February. A parameter is
+/// compared with it all the same.
 pub fn moment_beyond_mode(ctx: &EvalCtx, param: &Value, other: &SqlType) -> Option<DateTime> {
     no_date(ctx, param, other)?;
     let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
@@ -393,7 +393,7 @@ fn text_in<'a>(collation: Collation, v: ValueRef<'a>, ty: &SqlType) -> Cow<'a, [
     ty.collation.recode(to_str(v, ty), collation)
 }
 
-/// The moment; what is no date compares as zero (after its warning).
+/// The temporal value; what is no date compares as zero (after its warning).
 fn moment_of(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<DateTime> {
     match v {
         ValueRef::DateTime(d) => Ok(d),

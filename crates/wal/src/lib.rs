@@ -15,7 +15,7 @@
 //! - LSN order is commit order is visibility order.
 //! - Durable means synced: nothing is reported durable that a crash could take back.
 //! - A failed write or sync ends the log. It is never tried again.
-//! - Who follows the log never sees what is not durable.
+//! - Whoever follows the log never sees what is not durable.
 //! - Payloads are opaque: nothing here knows rows, keys or SQL.
 
 mod append;

@@ -207,7 +207,7 @@ impl Shared {
         }
         let flushed = if self.flushes_within(CHEAP_FLUSH) {
             let lane = match turn {
-                // Who is flushing now is done sooner than the daemon would be awake.
+                // Whoever is flushing now is done sooner than the daemon would be awake.
                 Turn::Idle => Some(self.own_lane.lock()),
                 Turn::Busy { waiting, .. } if waiting >= WORTH_FLUSHING => self.own_lane.try_lock(),
                 Turn::Busy { .. } => None,

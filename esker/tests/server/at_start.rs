@@ -771,7 +771,7 @@ fn values_that_mysql_refuses_are_refused() {
     ] {
         c.run(&format!("SET GLOBAL {setting}"));
     }
-    // Who has set it is known without SET PERSIST, too.
+    // Whoever has set it is known without SET PERSIST, too.
     let info = "SELECT VARIABLE_SOURCE, SET_USER, SET_HOST, SET_TIME IS NOT NULL
                 FROM performance_schema.variables_info WHERE VARIABLE_NAME = ";
     c.run("SET GLOBAL max_connections = 77");

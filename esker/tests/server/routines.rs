@@ -244,13 +244,13 @@ fn whose_privileges_a_procedure_has() {
         caller.code("ALTER PROCEDURE d.mine COMMENT 'x'"),
         Some(1370)
     );
-    // Who may run it does not see what it does.
+    // Whoever may run it does not see what it does.
     let shown = caller.rows("SHOW CREATE PROCEDURE d.mine");
     assert_eq!(
         (shown[0][0].as_deref(), shown[0][2].as_deref()),
         (Some("mine"), None)
     );
-    // Who makes one may run it and drop it.
+    // Whoever makes one may run it and drop it.
     let mut maker = connect_as(&server, "maker");
     assert_eq!(
         maker.code("CREATE DEFINER = root@localhost PROCEDURE d.p() SELECT 1"),
@@ -262,7 +262,7 @@ fn whose_privileges_a_procedure_has() {
     maker.run("DROP PROCEDURE d.own");
     c.run("CREATE DEFINER = nobody@nowhere PROCEDURE orphan() SELECT 1");
     assert_eq!(c.code("CALL orphan()"), Some(1449));
-    // Who may run everything hears what is not there, and nobody else does.
+    // Whoever may run everything hears what is not there, and nobody else does.
     assert_eq!(caller.code("CALL d.nope()"), Some(1305));
     assert_eq!(caller.code("SELECT d.nope()"), Some(1305));
     assert_eq!(caller.code("DROP PROCEDURE d.nope"), Some(1370));

@@ -256,7 +256,7 @@ fn a_killed_connection_is_not_answered() {
         let ended = running.join().expect("no panic");
         assert!(matches!(ended, Err(ClientError::Io(_))), "{sql}: {ended:?}");
     }
-    // Who ends its own connection hears of it.
+    // Whoever ends its own connection hears of it.
     let mut own = server.connect();
     assert_eq!(own.code("KILL CONNECTION_ID()"), Some(1317));
 }

@@ -320,7 +320,7 @@ fn a_stream_ends_as_in_mysql() {
     let dir = tempfile::tempdir().expect("dir");
     let mut server = Server::start(dir.path(), &ARGS);
     let mut c = server.connect();
-    // Who gives no id is no replica, and does not wait.
+    // Whoever gives no id is no replica, and does not wait.
     let mut tool = consumer(&server);
     tool.dump("", 4, 0, 0);
     tool.all();
@@ -433,7 +433,7 @@ fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
     let long = format!("{long}; {}", place(128, 147));
     assert_eq!(refusal(file, 128), (1236, long));
 
-    // Who cannot check gets nothing to check.
+    // Whoever cannot check gets nothing to check.
     let mut raw = Raw::connect(&server, "root");
     raw.dump(file, 4, NON_BLOCK, 9);
     raw.packet().event();

@@ -188,7 +188,7 @@ fn rights_are_those_of_the_definer() {
     let of_root = format!("CREATE DEFINER = root@localhost {trigger}");
     assert_eq!(maker.code(&of_root), Some(1227));
     maker.run(&format!("CREATE {trigger}"));
-    // Who may not make triggers of the table sees none.
+    // Whoever may not make triggers of the table sees none.
     let shown = "SELECT COUNT(*) FROM information_schema.triggers";
     assert_eq!(reader.value(shown), "0");
     assert_eq!(maker.value(shown), "1");

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: one receiver appends, [`Reader`]s follow, the channel purges what is applied. **Invariants**
 //! - Readers see whole events only: what is in the buffer is told of after it is written.
-//! - Who looks at what has come waits for no disk: `tracker` is held for moments only. Locks are taken in the order
+//! - Whoever looks at what has come waits for no disk: `tracker` is held for moments only. Locks are taken in the order
 //!   `writing`, `tracker`, `view`.
 //! - The files are what the folder has; the index lists them for tools.
 

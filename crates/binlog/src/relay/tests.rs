@@ -237,7 +237,8 @@ fn a_log_that_has_had_nothing_begins_in_its_first_file() {
     assert_eq!(open(fresh.path()).received().end, place);
 }
 
-/// Who asks sees the last transaction, and the one of which not everything has come; nothing of what was there before.
+/// Whoever asks sees the last transaction, and the one of which not everything has come; nothing of what was there
+/// before.
 #[test]
 fn the_last_transaction_and_the_one_that_comes_are_known() {
     let dir = tempfile::tempdir().expect("folder");

@@ -5,7 +5,7 @@
 //!
 //! **Invariants**
 //! - The pipeline knows what is above it only as [`Background`].
-//! - Who is told that a sequence is durable finds the locks up to it free.
+//! - Whoever is told that a sequence is durable finds the locks up to it free.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - What is put in is given back when its commit is durable, or when the log has ended (failure or shutdown): the log
 //!   is told to wake us, so it does not matter whether anybody awaits the commit.
-//! - Who has been told that a sequence is durable finds the locks up to it free.
+//! - Whoever has been told that a sequence is durable finds the locks up to it free.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -72,7 +72,7 @@ mod tests {
             let need = {
                 let (made, shard) = (Arc::clone(&made), Arc::clone(&shard));
                 move || {
-                    // Who only looks sees nothing or all of it.
+                    // Whoever only looks sees nothing or all of it.
                     assert!(shard.peek().is_none_or(|sorted| *sorted == [1, 2, 3]));
                     let sorted = shard.get(|mut raw| {
                         made.fetch_add(1, Ordering::SeqCst);

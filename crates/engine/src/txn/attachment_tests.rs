@@ -167,7 +167,7 @@ fn every_kind_of_record_carries_one() {
     assert_eq!(attachments(&engine, 0).0, expected, "after a crash, too");
 }
 
-/// Who was not told of a prepare is not to be told of its decision, which may come after a restart.
+/// Whoever was not told of a prepare is not to be told of its decision, which may come after a restart.
 #[test]
 fn a_silent_prepare_is_known_as_such_after_a_crash() {
     let (loud, silent, none) = (

@@ -172,7 +172,8 @@ fn insert_and_delete(engine: &Engine, tree: &Tree, key: &[u8], stop: &AtomicBool
     }
 }
 
-/// Who locks a gap and finds neither rows nor uncommitted rows finds none until its end, whatever writers do meanwhile.
+/// Whoever locks a gap and finds neither rows nor uncommitted rows finds none until its end, whatever writers do
+/// meanwhile.
 #[test]
 fn nobody_inserts_into_what_was_seen_empty() {
     const ROUNDS: usize = 300;

@@ -27,7 +27,7 @@ use super::{ClientError, Connect, TlsLimits};
 use crate::listener::StartError;
 use crate::tls;
 
-/// Who stops a replica does not wait longer than this for an address that does not answer.
+/// Whoever stops a replica does not wait longer than this for an address that does not answer.
 const MAX_CONNECT: Duration = Duration::from_secs(10);
 
 /// MySQL's text.

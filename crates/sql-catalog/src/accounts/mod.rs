@@ -368,7 +368,7 @@ impl Accounts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Changes whenever the accounts do. Who reads it before the list has a list at least that new.
+    /// Changes whenever the accounts do. Whoever reads it before the list has a list at least that new.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Samples of indexes: how many entries share a key prefix.
+//! Index statistics by sampling: how many entries share a key prefix.
 //!
 //! Neighbours: `plan::access` weighs paths of joins with them; the session and tests take them through
 //! [`TableRuntime::sample`].

@@ -67,7 +67,7 @@ struct Surroundings {
     params: Vec<Value>,
 }
 
-/// InputStats on bytes of values is looked at each time it has become so much.
+/// Work on bytes of values is looked at each time it has become so much.
 const CHECK_BYTES: usize = 64 * 1024;
 
 /// Values of this size ask for memory.

@@ -1,4 +1,5 @@
-//! Judging a stored row: its conditions are evaluated as soon as what they read is decoded, and the rest only after.
+//! Late materialization of a stored row: its conditions are evaluated as soon as what they read is decoded, and the
+//! rest only after.
 //!
 //! Neighbours: `scan`, `locking`, `parallel` and `short` judge rows here; `codec` decodes fields.
 //! **Invariant**: a row that is taken has all conditions true, and every column of the plan in its slot.

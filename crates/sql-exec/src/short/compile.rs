@@ -1,7 +1,7 @@
 //! Which SELECTs are short.
 //!
 //! Neighbours: the parser's tree and the catalog come in, a [`ShortSelect`] goes out, or nothing.
-//! **Invariant**: when in doubt, nothing: the long way is always right.
+//! **Invariant**: when in doubt, nothing: the general path is always right.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The short path: reads shaped like a key look-up, compiled once and run without planning.
+//! The fast path: reads shaped like a key look-up, compiled once and run without planning.
 //!
 //! Neighbours: `session` caches a [`ShortSelect`] per statement and asks it first; whatever it does not
-//! take goes the long way through `bind`, `plan` and `exec`, with the same answer.
+//! take goes the general path through `bind`, `plan` and `exec`, with the same answer.
 //! Parts: `compile` (which statements are short) · `access` (which index they read) · `place` (how their parameters
 //! reach the keys) · `select` (running one) · `window` (LIMIT).
 //! **Invariants**

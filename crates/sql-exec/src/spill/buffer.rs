@@ -1,4 +1,4 @@
-//! Rows kept to be read again, in memory as far as they fit.
+//! Materialized rows: kept to be read again, in memory as far as they fit.
 //!
 //! Neighbours: common table expressions and the right side of a buffered nested loop.
 //! **Invariants**: rows are read in the order in which they were added; the first ones are in memory,

@@ -1,4 +1,4 @@
-//! First occurrences of keys.
+//! Duplicate elimination: first occurrences of keys, by a hash table that spills.
 //!
 //! Neighbours: DISTINCT, UNION and aggregates over distinct arguments.
 //! **Invariants**: while the keys fit, every row is judged at once; a key that does not fit any more is

@@ -1,4 +1,4 @@
-//! Sorted runs as one.
+//! K-way merge: sorted runs as one.
 //!
 //! ```text
 //! record  length of the key (4, little endian) | key | payload

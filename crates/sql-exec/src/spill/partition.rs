@@ -1,4 +1,4 @@
-//! Records by the hash of their key, so that each part can be worked on alone.
+//! Hash partitioning on disk: records by the hash of their key, so that each part can be worked on alone.
 //!
 //! Neighbours: `distinct`, `group` and the hash join partition what did not fit their tables.
 //! **Invariants**: equal keys meet in one partition, in the order in which they came; each level hashes

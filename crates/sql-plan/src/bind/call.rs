@@ -206,8 +206,8 @@ pub(super) fn apply(
     Ok(Expr { kind, ty, coer })
 }
 
-/// Constant texts among the DATETIMEs of GREATEST or LEAST are the moments that they name: the result then has the
-/// digits of their fractions, not of any text's.
+/// Constant texts among the DATETIMEs of GREATEST or LEAST are the temporal values that they name: the result then has
+/// the digits of their fractions, not of any text's.
 fn constant_moments(env: &BindEnv<'_>, args: Vec<Expr>, ret: &SqlType) -> Vec<Expr> {
     if !func::is_text_of_datetime(args.iter().map(|a| &a.ty), ret) {
         return args;

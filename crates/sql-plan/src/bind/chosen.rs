@@ -1,9 +1,9 @@
 //! Parameters of prepared statements among the values that IF, CASE, COALESCE, LEAST and their kin choose from: they
 //! take the type of the other values, as MySQL's preparation gives it to them.
 //!
-//! Neighbours: `call` binds these functions; `parameter` has the parameters of functions of moments and of comparisons.
-//! **Invariants**: beside moments a value becomes one, and NULL if it names none; a text beside numbers becomes the
-//! number that it is. Beside texts, JSON values and other parameters it stays what it is.
+//! Neighbours: `call` binds these functions; `parameter` has the parameters of functions of temporal values and of
+//! comparisons. **Invariants**: beside temporal values a value becomes one, and NULL if it names none; a text beside
+//! numbers becomes the number that it is. Beside texts, JSON values and other parameters it stays what it is.
 
 use esker_sql_syntax::ast;
 use esker_types::collation::Coercibility;
@@ -163,7 +163,8 @@ fn as_moment(
     Ok(Some(found))
 }
 
-/// The moment that a text or number names, and whether it has a time of day; None, after a warning, if it names none.
+/// The temporal value that a text or number names, and whether it has a time of day; None, after a warning, if it names
+/// none.
 fn moment(env: &BindEnv<'_>, given: &Value, kind: &str) -> SqlResult<Option<(DateTime, bool)>> {
     let Value::Str(text) = given else {
         let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);

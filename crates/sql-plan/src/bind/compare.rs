@@ -472,7 +472,7 @@ fn compare_rows(
     }
 }
 
-/// What a parameter is that all of these are compared with, if they are moments of one kind or other.
+/// What a parameter is that all of these are compared with, if they are temporal values of one kind or other.
 pub(super) fn moment_of(others: &[Expr]) -> Option<SqlType> {
     let are = |kinds: &[TypeKind]| others.iter().all(|e| kinds.contains(&e.ty.kind));
     let kind = match () {

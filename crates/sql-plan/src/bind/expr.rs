@@ -532,7 +532,7 @@ pub(super) fn text_length(ty: &SqlType) -> u32 {
             .map(|l| l.chars().count() as u32 + 1)
             .sum::<u32>()
             .saturating_sub(1),
-        // The length of a computed moment does not always count its fraction.
+        // The length of a computed temporal value does not always count its fraction.
         TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
             let fraction = u32::from(ty.decimals) + u32::from(ty.decimals > 0);
             SqlType::new(ty.kind.clone()).length + fraction
@@ -551,7 +551,7 @@ fn collate(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr, name: &str) ->
         _ if arg.ty.is_string() => Some(arg.ty.collation),
         // A variable is a text where one is wanted.
         _ if matches!(arg.kind, ExprKind::UserVar(_)) => Some(env.ctx.collation_connection),
-        // Numbers and moments have characters that are in every set.
+        // Numbers and temporal values have characters that are in every set.
         _ => None,
     };
     if let Some(from) = from.filter(|from| from.charset() != collation.charset()) {

@@ -1,8 +1,8 @@
-//! Parameters of prepared statements where a function takes a moment: they are DATETIME(6) or TIME(6), as MySQL's
-//! preparation makes them, so that the result has six digits of a second whatever the value has.
+//! Parameters of prepared statements where a function takes a temporal value: they are DATETIME(6) or TIME(6), as
+//! MySQL's preparation makes them, so that the result has six digits of a second whatever the value has.
 //!
 //! Neighbours: `call` asks for the arguments of every function; `literal` makes the parameter's value a constant.
-//! **Invariant**: a value that names no moment stays what it is, and is judged when the function is computed.
+//! **Invariant**: a value that names no temporal value stays what it is, and is judged when the function is computed.
 
 use esker_sql_syntax::ast;
 use esker_types::temporal::{DateFlags, MAX_FSP, parse_time};
@@ -47,7 +47,7 @@ fn has_date_unit(function: &str) -> bool {
     unit.is_some_and(|unit| UNITS.contains(&unit))
 }
 
-/// Makes moments of the parameters among a function's arguments, written `args`, that are some.
+/// Makes temporal values of the parameters among a function's arguments, written `args`, that are some.
 pub(super) fn take_as_moments(
     env: &BindEnv<'_>,
     function: &str,
@@ -73,7 +73,7 @@ pub(super) fn take_as_moments(
     }
 }
 
-/// Makes a moment of the parameter of CAST to DATE, TIME or DATETIME, if it is one.
+/// Makes a temporal value of the parameter of CAST to DATE, TIME or DATETIME, if it is one.
 pub(super) fn cast_as_moment(env: &BindEnv<'_>, arg: &ast::Expr, bound: &mut Expr, ty: &SqlType) {
     let is_moment = matches!(
         ty.kind,
@@ -208,7 +208,7 @@ fn typed(env: &BindEnv<'_>, needs: Needs, value: &Value) -> Option<(Value, SqlTy
     }
 }
 
-/// The moment that a text names.
+/// The temporal value that a text names.
 fn moment(env: &BindEnv<'_>, text: &[u8]) -> Option<(Value, SqlType)> {
     let (moment, _) = func::constant_moment(text, cast::date_flags(env.ctx))?;
     Some((Value::DateTime(moment), with_six_digits(TypeKind::DateTime)))

@@ -2,9 +2,10 @@
 //!
 //! MySQL asks an operand itself for a number, and each kind of operand answers in its own way. IF and CASE hand the
 //! question on to what they have chosen: a date is 20200101, a label of an ENUM or SET its number, a JSON value the
-//! number in it. DATE_ADD and its kin of texts give the number of the moment, and LEAST and GREATEST that of the moment
-//! that they found. TEXT and BLOB columns, COALESCE, subqueries, MIN and MAX give the number at the beginning of the
-//! text and say nothing of what follows it; columns of other types, constants and other functions warn of that (1292).
+//! number in it. DATE_ADD and its kin of texts give the number of the temporal value, and LEAST and GREATEST that of
+//! the temporal value that they found. TEXT and BLOB columns, COALESCE, subqueries, MIN and MAX give the number at the
+//! beginning of the text and say nothing of what follows it; columns of other types, constants and other functions warn
+//! of that (1292).
 //!
 //! Neighbours: `expr`, `compare`, `call` and `aggregates` bind what computes with numbers; `esker_types::cast` reads
 //! them.
@@ -111,7 +112,7 @@ pub(super) fn bind_side(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr) -
     }
 }
 
-/// An operand of CAST to an integer: of a choice it reads the text, but LEAST and GREATEST compare moments.
+/// An operand of CAST to an integer: of a choice it reads the text, but LEAST and GREATEST compare temporal values.
 pub(super) fn bind_cast_to_integer(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
@@ -198,7 +199,7 @@ fn is_long(ty: &SqlType) -> bool {
     )
 }
 
-/// DATE_ADD and its kin: a moment among texts.
+/// DATE_ADD and its kin: a temporal value among texts.
 fn moves_moment(call: &FuncCall) -> bool {
     const PREFIXES: [&str; 3] = ["date_add_", "date_sub_", "timestampadd_"];
     let name = call.def.name;
@@ -247,7 +248,7 @@ fn of_choice(scope: &Scope<'_>, case: Case, ty: &SqlType, wanted: Wanted) -> Exp
     }
 }
 
-/// GREATEST or LEAST of texts and moments?
+/// GREATEST or LEAST of texts and temporal values?
 fn chooses_moment(call: &FuncCall) -> bool {
     let is_it = matches!(call.def.name, "greatest" | "least");
     is_it && call.args.iter().any(|a| a.ty.is_temporal())

@@ -1,4 +1,4 @@
-//! Values of bound expressions.
+//! Expression evaluation: values of bound trees, one row at a time.
 //!
 //! Neighbours: `boolean` evaluates conditions; kernels are in `esker-types`; `exec::subquery` runs
 //! queries inside expressions.

@@ -1,4 +1,4 @@
-//! Bytes that stand for values when rows are sorted, grouped, made distinct or hashed.
+//! Normalized keys: bytes that stand for values when rows are sorted, grouped, made distinct or hashed.
 //!
 //! ```text
 //! value   0 = NULL | 1 followed by:

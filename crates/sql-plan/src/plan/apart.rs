@@ -1,5 +1,5 @@
-//! Subqueries taken out of the row that they are asked for: IN, EXISTS and NOT EXISTS as the distinct rows of a query
-//! of its own, and what a row has to be equal to one of them by.
+//! Decorrelation (unnesting) of subqueries: IN, EXISTS and NOT EXISTS as the distinct rows of a query of its own, and
+//! what a row has to be equal to one of them by.
 //!
 //! What a correlated query compares with the row by `=` becomes a column of its result (Kim, "On Optimizing an SQL-like
 //! Nested Query", TODS 1982).

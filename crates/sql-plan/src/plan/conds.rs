@@ -1,4 +1,4 @@
-//! Conditions: splitting, what tables they read, what they reject.
+//! Predicate analysis: the conjuncts of a condition, which tables each reads, and what it rejects.
 //!
 //! Neighbours: `join_order` and `access` place conditions with these helpers.
 //! **Invariants**: splitting keeps the conjunction's meaning where only TRUE counts; the table set of
@@ -97,7 +97,7 @@ pub(super) fn cheap_first(conds: &mut [Expr]) {
     conds.sort_by_key(|cond| !is_cheap(cond));
 }
 
-/// Does it compare numbers with numbers, or moments with moments, as they are?
+/// Does it compare numbers with numbers, or temporal values with temporal values, as they are?
 pub fn is_cheap(cond: &Expr) -> bool {
     let is_plain = |e: &Expr| matches!(e.kind, ExprKind::Column(_) | ExprKind::Const(_));
     let are_plain = |arg: &Expr, others: &[&Expr]| {

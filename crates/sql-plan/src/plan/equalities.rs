@@ -1,4 +1,4 @@
-//! What follows from columns that are equal: of `a = b AND b = c` also `a = c`, so that tables can be joined in more
+//! Transitive closure of equality predicates: of `a = b AND b = c` also `a = c`, so that tables can be joined in more
 //! orders.
 //!
 //! Neighbours: `join_order` adds what follows to the conditions of a join, and asks which of them are enough; `conds`

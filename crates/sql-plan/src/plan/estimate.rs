@@ -1,4 +1,4 @@
-//! What histograms say of conditions.
+//! Selectivity from histograms: which share of a table's rows a condition keeps.
 //!
 //! Neighbours: `access` asks for a table; `ranges` turns conditions into ranges of keys, in which histograms count.
 //! **Invariant**: an estimate never decides correctness; a condition is counted once.

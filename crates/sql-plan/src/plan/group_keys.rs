@@ -1,5 +1,5 @@
-//! Which keys of GROUP BY tell groups apart: others follow from them, as all columns of a row follow from its primary
-//! key.
+//! Reduction of grouping keys by functional dependencies: others follow from them, as all columns of a row follow from
+//! its primary key.
 //!
 //! Neighbours: `block` asks; `exec::group` and `exec::parallel` hash and compare only those keys. **Invariant**: rows
 //! that are equal in the keys that tell are equal in all. Only integers imply others: what is equal of them is the same

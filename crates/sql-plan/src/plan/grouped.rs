@@ -1,5 +1,5 @@
-//! Groups that LIMIT wants the first of: rows that come in the order of the grouping keys are grouped as they come
-//! (streaming aggregation), and reading ends with the last group that is wanted.
+//! Streaming aggregation for LIMIT: rows that come in the order of the grouping keys are grouped as they come, and
+//! reading ends with the last group that is wanted.
 //!
 //! Neighbours: `block` asks; `access` gives paths in an order; `exec::root` groups what is next to each other.
 //! **Invariant**: rows with equal keys follow each other in the order of the path.

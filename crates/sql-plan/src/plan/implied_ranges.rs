@@ -1,12 +1,12 @@
-//! What follows from a range through equalities: of `a.x = b.y AND a.x BETWEEN 1 AND 5` also `b.y BETWEEN 1 AND 5`, so
-//! that each of the tables can be read in the range alone (transitive closure of predicates).
+//! Transitive closure of range predicates: of `a.x = b.y AND a.x BETWEEN 1 AND 5` also `b.y BETWEEN 1 AND 5`, so that
+//! each of the tables can be read in the range alone.
 //!
 //! Neighbours: `join_order` adds what follows to the conditions of a join; `join_search` prices a lookup by the
 //! equality, `equalities` does the same for the equalities themselves. `docs/decisions/lookups.md` has the reasons.
 //! **Invariants**: columns are only exchanged where equal values compare alike with any third one: exact numbers,
-//! moments of one type, texts in one collation; constants stay as they were written, and those are left where they are
-//! that are converted for each row, which may warn; what is added follows from conditions that are evaluated, so
-//! leaving it out is never wrong, either.
+//! temporal values of one type, texts in one collation; constants stay as they were written, and those are left where
+//! they are that are converted for each row, which may warn; what is added follows from conditions that are evaluated,
+//! so leaving it out is never wrong, either.
 
 use esker_types::cmp::CmpKind;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;

@@ -1,4 +1,4 @@
-//! Plans that are as good for other values of their parameters: every table is read by the key that nothing but the
+//! Generic plans, as good for other values of their parameters: every table is read by the key that nothing but the
 //! statement's shape decides about.
 //!
 //! Neighbours: the session binds a statement with the types of its parameters, asks here, and keeps the plan.

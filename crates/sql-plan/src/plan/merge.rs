@@ -1,4 +1,4 @@
-//! Derived tables that become part of the query that names them.
+//! Merging of derived tables (view merging): they become part of the query that names them.
 //!
 //! A derived table (a view, a common table expression that is named once) whose query only joins, filters and computes
 //! is not filled first: its tables take its place in FROM, its WHERE joins the outer one, and its columns are replaced

@@ -1,5 +1,5 @@
-//! Which columns of joined rows somebody still reads: joins keep no others beside a row, in hash tables, in buffers and
-//! on disk.
+//! Column pruning: which columns of joined rows are still read. Joins keep no others beside a row, in hash tables, in
+//! buffers and on disk.
 //!
 //! Neighbours: `block` asks when the whole block is planned; `exec::join` keeps what is left. **Invariant**: a slot
 //! that an expression reads after a join is among the join's slots, if one of its tables fills it.

@@ -1,4 +1,4 @@
-//! ORDER BY without a sort: a table that is read in the order of an index, alone or first in a join.
+//! Sort avoidance: ORDER BY by a table that is read in the order of an index, alone or first in a join.
 //!
 //! With LIMIT reading ends at the last row that is wanted, so an order that costs more as a whole may cost less: of
 //! 150,000 orders with their customers the newest 20 take 20 steps back in the index of their dates and 20 lookups,

@@ -1,4 +1,4 @@
-//! What operators did: rows, runs and time, for EXPLAIN ANALYZE.
+//! Runtime statistics of operators: rows, runs and time, for EXPLAIN ANALYZE.
 //!
 //! Neighbours: `node` and `root` report what they do when a statement is measured; `plan::explain` prints
 //! it beside the plan. An operator may add what it alone knows, see [`Profile::note`].

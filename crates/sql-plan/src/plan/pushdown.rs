@@ -1,4 +1,4 @@
-//! Conditions on a derived table that its own query can evaluate.
+//! Predicate pushdown: conditions on a derived table that its own query can evaluate.
 //!
 //! Neighbours: `block` asks before it plans the derived tables of a block; the conditions stay where
 //! they are too, so pushing one is never wrong, only faster.

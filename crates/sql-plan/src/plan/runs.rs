@@ -1,4 +1,4 @@
-//! Runs of encoded keys, and their set algebra.
+//! Interval algebra over encoded keys: runs of keys, united and intersected.
 //!
 //! Neighbours: `range_build` makes and combines them; `ranges` hands them to scans as key ranges.
 //! **Invariants**: the runs of a [`Runs`] are sorted and do not overlap; a point is exactly the keys

@@ -1,4 +1,4 @@
-//! Estimates: how many rows, how selective.
+//! Cardinality estimation: rows of tables, and selectivities of conditions.
 //!
 //! Neighbours: `access` and `join_order` weigh paths with them; EXPLAIN shows them.
 //! **Invariants**: an estimate never decides correctness; it is finite and at least 0.
@@ -133,7 +133,7 @@ pub(super) fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> u32 {
         .sum()
 }
 
-/// Bytes of a number or a moment in a key as MySQL counts them; `None` for other types.
+/// Bytes of a number or a temporal value in a key as MySQL counts them; `None` for other types.
 pub fn fixed_bytes(ty: &SqlType) -> Option<u32> {
     Some(match &ty.kind {
         TypeKind::TinyInt | TypeKind::Year => 1,

@@ -148,7 +148,7 @@ impl Feed {
             // A worker that has panicked has said so.
             let _ = thread.join();
         }
-        // Who stops a channel wants to see what it has done; plain reads leave out what is not durable.
+        // Whoever stops a channel wants to see what it has done; plain reads leave out what is not durable.
         let engine = &self.shared.instance.engine;
         if let Err(e) = engine.wait_durable(engine.visible_seq()).block() {
             tracing::warn!("replication: {e}");

@@ -77,7 +77,7 @@ pub(super) trait Undo {
 pub(super) enum Arrival<T> {
     /// Everything before has ended. True: it has run, and nothing is left but to commit it.
     Mine(T, bool),
-    /// Who ends the one before takes it.
+    /// Whoever ends the one before takes it.
     Rests,
     /// The channel has stopped with an earlier one.
     Stopped(T),

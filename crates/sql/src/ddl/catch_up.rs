@@ -1,5 +1,5 @@
-//! New trees follow a table whose rows go on changing: what was changed since a snapshot is taken out of them and put
-//! in anew, in rounds, until little is left for the table's exclusive lock.
+//! Catching up with an online schema change: new trees follow a table whose rows go on changing. What was changed since
+//! a snapshot is taken out of them and put in anew, in rounds, until little is left for the table's exclusive lock.
 //!
 //! Neighbours: `fill` makes the trees what they should be at the first snapshot, `alter::online` asks for rounds and
 //! for the lock; the engine tells which keys have changed ([`Txn::changes`]). Why so: `docs/decisions/online-ddl.md`.

@@ -282,8 +282,8 @@ impl<'a> Conversion<'a> {
     }
 }
 
-/// Numbers and moments of a column that becomes one of JSON are read from their texts, as MySQL does; FLOAT and DOUBLE
-/// that become texts keep the digits that they show.
+/// Numbers and temporal values of a column that becomes one of JSON are read from their texts, as MySQL does; FLOAT and
+/// DOUBLE that become texts keep the digits that they show.
 fn as_shown_text(value: Value, from: &SqlType, to: &SqlType) -> (Value, SqlType) {
     let is_other = from.is_numeric() || from.is_temporal();
     let becomes_document = to.kind == TypeKind::Json && is_other && from.kind != TypeKind::Bit;

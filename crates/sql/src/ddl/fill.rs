@@ -1,4 +1,4 @@
-//! Filling new trees from the rows a table has.
+//! Index builds: new trees are filled from the rows that a table has.
 //!
 //! Neighbours: `alter` says which rows: the latest under the table's exclusive lock, those of a snapshot beside writers
 //! (`catch_up` brings the changes after it); nobody else knows the new trees yet; the engine sorts and writes the

@@ -240,7 +240,7 @@ fn attributes(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {
-    // Who may read the grant tables sees everybody's.
+    // Whoever may read the grant tables sees everybody's.
     let tables = viewer.access.on_schema("mysql");
     let everybody = tables.contains(Privileges::of(&["SELECT"]));
     let accounts = viewer.instance.accounts().all();

@@ -38,7 +38,7 @@ pub(crate) use status::{named, remaining_delay, rewritten};
 use crate::applier::{self, Anonymous, Filters};
 use crate::instance::Instance;
 
-/// Most channels of a server, as MySQL.
+/// Most channels of a server, like MySQL.
 const MAX_CHANNELS: usize = 256;
 
 /// All channels by name; the default one has the empty name.

@@ -453,7 +453,7 @@ impl Names for SessionNames<'_> {
             self.context.admit_routine(access, "EXECUTE", routine)
         };
         if catalog.routine(schema, &key).is_none() {
-            // Who may not call it does not hear whether it is there.
+            // Whoever may not call it does not hear whether it is there.
             return admit().map(|()| None);
         }
         if !self.waits() {

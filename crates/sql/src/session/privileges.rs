@@ -46,7 +46,7 @@ impl SessionContext {
             self.check_not_above(&names)
         };
         match statement {
-            // Who may change no accounts at all hears of that.
+            // Whoever may change no accounts at all hears of that.
             Statement::AlterUser(_) | Statement::DropUser { .. } | Statement::RenameUser(_)
                 if self.require("CREATE USER").is_err() =>
             {
@@ -558,7 +558,7 @@ impl SessionContext {
         })
     }
 
-    /// Who drops a view needs DROP, and SYSTEM_USER as well if the view's definer has it.
+    /// Whoever drops a view needs DROP, and SYSTEM_USER as well if the view's definer has it.
     fn require_drop_view(&self, name: &ObjectName) -> SqlResult<()> {
         self.require_named(&["DROP"], name)?;
         let (schema, view) = self.full_name(name)?;
@@ -568,7 +568,7 @@ impl SessionContext {
         }
     }
 
-    /// Who alters or drops an event needs EVENT, and SYSTEM_USER as well if the event's definer has it.
+    /// Whoever alters or drops an event needs EVENT, and SYSTEM_USER as well if the event's definer has it.
     pub(super) fn require_change_event(&self, schema: &str, name: &str) -> SqlResult<()> {
         self.require_in("EVENT", schema)?;
         match self.instance.catalog.event(schema, name) {

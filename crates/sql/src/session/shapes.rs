@@ -1,5 +1,5 @@
-//! Which changes of rows may share a plan when only their literals differ, and which queries are worth asking whether
-//! they may.
+//! Automatic parameterization: which changes of rows may share a plan when only their literals differ, and which
+//! queries are worth asking whether they may.
 //!
 //! Neighbours: `text` and `change` ask; short reads need no asking, their compiler takes parameters only where it
 //! may. Of a query its plan says so: `QueryPlan::keyed_tables`.

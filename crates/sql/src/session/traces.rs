@@ -6,7 +6,7 @@
 //! - A statement of a session that does not trace pays one look.
 //! - Texts and traces that are kept have `optimizer_trace_max_mem_size` bytes at most, and 1 KiB of each text; what is
 //!   cut off is counted.
-//! - Who may not look into a view gets no trace of a statement that reads it.
+//! - Whoever may not look into a view gets no trace of a statement that reads it.
 
 use std::collections::VecDeque;
 

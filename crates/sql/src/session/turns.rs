@@ -1,5 +1,5 @@
-//! Turns on the processors: of the statements that take long, as many run at a time as there are processors.
-//! Round-robin scheduling, with the threads of statements that wait for something else left out.
+//! Scheduling of long statements: as many run at a time as there are processors, in turns. Round-robin, with the
+//! threads of statements that wait for something else left out.
 //!
 //! Neighbours: `pace` takes a turn for a statement that has gone on for a while, and asks for the next one when it is
 //! over; `esker_vfs::threads` knows which threads wait.

@@ -1,6 +1,6 @@
-//! Rows judged by columns in the tasks of a scan: answers, errors and warnings are those of the row way.
+//! Rows judged by columns in the tasks of a scan: answers, errors and warnings are those of evaluation a row at a time.
 //!
-//! **Invariant**: the row way is the serial one here, which knows no batches.
+//! **Invariant**: evaluation a row at a time is serial here, which knows no batches.
 
 mod stored;
 
@@ -453,7 +453,7 @@ fn entry_query(dice: &mut Dice) -> String {
     let from = format!("FROM r FORCE INDEX ({name}) WHERE {condition}");
     match dice.below(4) {
         0 => format!("SELECT {values} {from}"),
-        // A condition that only the row way understands is left for those that have passed the others.
+        // A condition that only evaluation a row at a time understands is left for those that have passed the others.
         3 => format!("SELECT DISTINCT {a}, {other} {from} AND CONCAT({a}, '-', {b}) > '2'"),
         1 => format!("SELECT {other}, {values} {from} GROUP BY {other}"),
         _ => format!("SELECT {a} % 10, {values} {from} GROUP BY {a} % 10"),
@@ -509,12 +509,12 @@ fn only_unusual_batches_go_the_row_way() {
     let done = in_batches(&mut root, sum);
     assert!((ROWS - 2 * 512..ROWS).contains(&done), "{done}");
     root.same(sum);
-    // Sums that only the row way can hold, and those of the rest, come together.
+    // Sums that only evaluation a row at a time can hold, and those of the rest, come together.
     let products = "SELECT s, SUM(w * w), MAX(w), COUNT(*) FROM r GROUP BY s";
     let done = in_batches(&mut root, products);
     assert!(done > 0 && done < ROWS, "{done}");
     root.same(products);
-    // Every batch: the row way is taken without trying.
+    // Every batch: rows are evaluated one at a time without trying.
     root.ok("UPDATE r SET big = 18446744073709551615");
     assert_eq!(in_batches(&mut root, sum), 0);
     root.same(sum);

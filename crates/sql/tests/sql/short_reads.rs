@@ -1,4 +1,4 @@
-//! Reads by key ranges: the rows of wide ones are sent as the client takes them, or are left to the long way.
+//! Reads by key ranges: the rows of wide ones are sent as the client takes them, or are left to the general path.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ fn column_flags(ctx: &EvalCtx<'_>, ty: &SqlType) -> DateFlags {
     }
 }
 
-/// Reads a moment and rounds it to the column's digits; what was wrong was raised. `None`: no date.
+/// Reads a temporal value and rounds it to the column's digits; what was wrong was raised. `None`: no date.
 fn moment(t: &Target<'_>, kind: &str, v: ValueRef<'_>) -> SqlResult<Option<Parsed>> {
     let fsp = if t.ty.kind == TypeKind::Date {
         0

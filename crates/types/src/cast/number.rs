@@ -233,7 +233,7 @@ pub enum TextNumber {
     Loud,
     /// Nothing is told, but where a DECIMAL is wanted and there is none (1366).
     Silent,
-    /// It is a moment: `2020-01-01 10:11:12` is 20200101101112.
+    /// It is a temporal value: `2020-01-01 10:11:12` is 20200101101112.
     Moment,
 }
 
@@ -259,7 +259,7 @@ pub fn to_number(ctx: &EvalCtx, v: &Value, how: TextNumber, to: &SqlType) -> Sql
             }
             Value::Decimal(number)
         }
-        // A fraction of a second rounds the number, not the moment.
+        // A fraction of a second rounds the number, not the temporal value.
         _ if how == TextNumber::Moment => {
             integer(i128::from(Decimal::parse(text).0.to_i64().0), to)
         }

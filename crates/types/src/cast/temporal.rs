@@ -47,7 +47,7 @@ pub fn today(ctx: &EvalCtx) -> Date {
     DateTime::from_utc(ctx.now_micros, &ctx.time_zone).map_or(Date::ZERO, DateTime::date)
 }
 
-/// Moves a moment written with an offset into the session's zone; `None` when it leaves the
+/// Moves a temporal value written with an offset into the session's zone; `None` when it leaves the
 /// calendar.
 pub(super) fn in_session_zone(ctx: &EvalCtx, p: &Parsed) -> Option<DateTime> {
     let Some(offset) = p.displacement else {
@@ -57,7 +57,7 @@ pub(super) fn in_session_zone(ctx: &EvalCtx, p: &Parsed) -> Option<DateTime> {
     DateTime::from_utc(utc, &ctx.time_zone)
 }
 
-/// What a TIMESTAMP literal says in the session's zone, and its fractional digits; `None` if it is no moment.
+/// What a TIMESTAMP literal says in the session's zone, and its fractional digits; `None` if it is no temporal value.
 ///
 /// # Errors
 /// 1292 if it leaves the calendar in the session's zone.
@@ -95,7 +95,7 @@ fn number(v: ValueRef<'_>) -> Option<Decimal> {
     }
 }
 
-/// Reads any value as a moment, raising nothing.
+/// Reads any value as a temporal value, raising nothing.
 pub(super) fn read_datetime(
     ctx: &EvalCtx,
     v: ValueRef<'_>,
@@ -279,7 +279,7 @@ pub fn to_datetime<'a>(
     }
 }
 
-/// The moment at the beginning of a text, in the session's zone; warns of delimiters only.
+/// The temporal value at the beginning of a text, in the session's zone; warns of delimiters only.
 pub(crate) fn to_moment_of_text(ctx: &EvalCtx, text: &[u8], flags: DateFlags) -> Option<DateTime> {
     let text = ValueRef::Str(text);
     let parsed = read_datetime(ctx, text, flags).ok()?;

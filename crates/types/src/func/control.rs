@@ -93,7 +93,7 @@ fn ret_least(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     ret_extreme(args, ctx, "least")
 }
 
-/// A moment among texts and numbers may get their fraction.
+/// A temporal value among texts and numbers may get their fraction.
 fn ret_extreme(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Signature> {
     let mut sig = merge_types(args, ctx, name)?;
     if !matches!(sig.ret.kind, TypeKind::Char | TypeKind::VarChar) {
@@ -203,7 +203,7 @@ fn extreme_moment(c: &Call, wanted: Ordering) -> SqlResult<Value> {
     convert(c.ctx, &value, &ty, c.types.ret)
 }
 
-/// Argument `i` as a moment; None, after a warning, if it is no date.
+/// Argument `i` as a temporal value; None, after a warning, if it is no date.
 fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>> {
     let flags = cast::date_flags(c.ctx);
     let Value::Str(text) = &c.args[i] else {

@@ -14,7 +14,7 @@
 //! - `sizes.room_for(end - consumed) <= free` at every admission: what was admitted can be written.
 //! - A part of the free space is held back for records that make free space on a full disk, and lent only while one of
 //!   these is admitted.
-//! - No reservation goes by a limit that has been lowered since. Who lowers one holds the latch, and
+//! - No reservation goes by a limit that has been lowered since. Whoever lowers one holds the latch, and
 //!   changes the version that is in one word with `end`, so that a compare-and-swap in progress
 //!   fails. The order of the locks is free space, then latch; a holder of the latch never waits for free space.
 

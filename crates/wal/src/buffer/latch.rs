@@ -9,7 +9,7 @@
 //!
 //! **Invariants**
 //! - At most one thread, or one group, holds the latch.
-//! - Who sleeps has set the word to [`HELD_WITH_SLEEPERS`] under the mutex of the sleepers, and who
+//! - Whoever sleeps has set the word to [`HELD_WITH_SLEEPERS`] under the mutex of the sleepers, and who
 //!   frees a word of that value wakes one under the same mutex: no wake-up is lost.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

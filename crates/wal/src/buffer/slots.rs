@@ -4,7 +4,7 @@
 //! and the appendix; the encoding is that of Shore-MT and its descendants. A slot has one 64-bit
 //! status. While it is open, the high word counts the threads in it and the low word their bytes,
 //! so that joining is one compare-and-swap, whose old value tells the thread where in the group its
-//! place begins. Who finds it empty is the group's leader. The leader waits for the lock, closes
+//! place begins. Whoever finds it empty is the group's leader. The leader waits for the lock, closes
 //! the slot (*pending*), puts a fresh one in its place in the active array, gets one place for
 //! all, and publishes it (*finished*, with the number of members who have not left yet). The last
 //! to leave gives the slot back.

@@ -88,7 +88,7 @@ fn a_change_of_policy_reaches_a_group_that_is_filling() {
     assert_eq!(log.wal.flush_policy(), FlushPolicy::default());
 }
 
-/// Who waits for room must not have to wait for the policy.
+/// Whoever waits for room must not have to wait for the policy.
 #[test]
 fn a_full_buffer_is_flushed_whatever_the_policy_says() {
     let sim = SimEnv::new(5);

@@ -199,7 +199,7 @@ fn partial_revokes_are_passed_on_and_roles_lift_them() {
         granted(&mut root, "v USING r")[..2],
         ["GRANT SELECT ON *.*", "GRANT `r`@`%`"]
     );
-    // Who is restricted neither takes from those who are not, nor restricts them by a grant.
+    // Whoever is restricted neither takes from those who are not, nor restricts them by a grant.
     root.run("GRANT SELECT ON *.* TO v");
     assert_eq!(u.code("REVOKE SELECT ON *.* FROM v"), Some(3879));
     u.run("GRANT SELECT ON *.* TO v");

@@ -192,7 +192,7 @@ fn nobody_sees_what_no_replica_has_acknowledged() {
                        from replica'";
         until(&server, waiting, |lines| lines == ["1"]);
         until(&server, &status("wait_sessions"), is("1"));
-        // Who asks for the files does not wait for it.
+        // Whoever asks for the files does not wait for it.
         assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
         let events = c.lines("SHOW BINLOG EVENTS");
         assert!(

@@ -1,4 +1,4 @@
-//! From the values of a sample to buckets.
+//! Construction of histograms: from the values of a sample to buckets, one for each value or of equal height.
 //!
 //! Neighbours: `session::histogram` reads the rows.
 //! **Invariant**: memory is that of the values that were added, of texts their first characters only.

@@ -12,7 +12,7 @@ const _: () = assert!(MOST_PIECES <= ROWS);
 /// Bytes of copied rows after which a batch is full.
 const BYTES: usize = 128 << 10;
 
-/// Something that only the row way deals with: all rows of the batch go that way.
+/// Something that only evaluation a row at a time deals with: all rows of the batch take it.
 #[derive(Debug)]
 pub(super) struct Unusual;
 

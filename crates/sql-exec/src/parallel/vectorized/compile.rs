@@ -358,7 +358,7 @@ impl Compiler<'_> {
         Some((self.node(Node::Length(column, measure, missing)), BOOLEAN))
     }
 
-    /// An expression of one column, evaluated the row way.
+    /// An expression of one column, evaluated a row at a time.
     pub(super) fn by_row(&mut self, expr: &Expr, is_truth: bool, kind: Kind) -> Option<Operand> {
         let mut slots = Vec::new();
         expr.slots(&mut |slot| slots.push(slot));

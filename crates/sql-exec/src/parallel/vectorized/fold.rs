@@ -244,7 +244,7 @@ fn each_cell(
     }
 }
 
-/// The group of a row, found the row way.
+/// The group of a row, found a row at a time.
 fn begin(
     stored: &[u8],
     decode: Decode<'_>,

@@ -51,7 +51,7 @@ pub(super) struct Batch<'p> {
     selection: Selection,
     /// By node.
     lanes: Vec<Lane>,
-    /// What was evaluated the row way.
+    /// What was evaluated a row at a time.
     known: Vec<RawMap<Option<i64>>>,
     key: Vec<u8>,
     folding: Option<Folding<'p>>,
@@ -112,7 +112,7 @@ impl<'p> Batch<'p> {
         Ok(self.work_off(flow)? && self.work(Rows::new(pieces), flow)?)
     }
 
-    /// Whether the rest goes the row way.
+    /// Whether the rest is evaluated a row at a time.
     fn gives_up(&self) -> bool {
         self.unusual >= MOST_UNUSUAL && self.unusual * 2 >= self.batches
     }
@@ -125,7 +125,7 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// One row, the row way.
+    /// One row by itself.
     fn by_row(&self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> ExecResult<bool> {
         let verdict = self.entries.judge(self.scan, self.def, entry, 0, flow)?;
         flow.follow(verdict)

@@ -144,7 +144,7 @@ fn arithmetic(
         BinOp::Mul => checked(args, unsigned, selection, out, i64::overflowing_mul),
         BinOp::IntDiv => divided(args, unsigned, selection, out, i64::checked_div),
         BinOp::Mod => divided(args, unsigned, selection, out, i64::checked_rem),
-        _ => unreachable!("it is evaluated the row way"),
+        _ => unreachable!("it is evaluated a row at a time"),
     }
 }
 

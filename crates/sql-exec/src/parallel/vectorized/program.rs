@@ -84,7 +84,7 @@ pub(super) enum Node {
         whens: Vec<(Operand, Operand)>,
         otherwise: Operand,
     },
-    /// Something that is evaluated the row way, by its number.
+    /// Something that is evaluated a row at a time, by its number.
     ByRow(usize),
 }
 
@@ -107,7 +107,7 @@ impl Measure {
     }
 }
 
-/// Something of one column that is evaluated the row way for every distinct value.
+/// Something of one column that is evaluated a row at a time for every distinct value.
 #[derive(Debug)]
 pub(super) struct ByRow {
     pub expr: Expr,

@@ -301,7 +301,7 @@ fn draft(
         return Err(SqlError::new(1090, "42000", text));
     }
     let mut context = edit.context.clone();
-    // Who asks for a copy gets one, and hears how many rows it has.
+    // Whoever asks for a copy gets one, and hears how many rows it has.
     context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !begun.only_names;
     let (next_column_id, collation) = (edit.draft.next_column_id, edit.draft.collation);
     let engine = table_options.engine.unwrap_or(old.engine);

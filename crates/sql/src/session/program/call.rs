@@ -275,7 +275,7 @@ impl Session {
         let key = RoutineKey::new(kind, routine);
         let catalog = &self.context.instance.catalog;
         let found = catalog.routine(schema, &key);
-        // Who may not call it does not hear whether it is there.
+        // Whoever may not call it does not hear whether it is there.
         let (context, name) = (&self.context, (kind, schema, routine));
         context.admit_routine(&context.access, "EXECUTE", name)?;
         let def = found

@@ -234,7 +234,7 @@ impl SessionContext {
             .routine(schema, &RoutineKey::new(kind, name));
         match found {
             Some(def) => self.require_change(&def),
-            // Who may not drop it does not hear whether it is there.
+            // Whoever may not drop it does not hear whether it is there.
             None => self.admit_routine(&self.access, "ALTER ROUTINE", (kind, schema, name)),
         }
     }

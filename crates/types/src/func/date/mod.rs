@@ -1,6 +1,6 @@
 //! Date and time functions.
 //!
-//! In flow order: `read` (arguments to moments and durations, with MySQL's warnings), `now` (the
+//! In flow order: `read` (arguments to temporal values and durations, with MySQL's warnings), `now` (the
 //! clock), `parts` (fields of a date), `shift` (adding intervals), `diff` (differences), `make`
 //! (dates from numbers), `zone` (UNIX time and time zones), `format` and `parse` (DATE_FORMAT and
 //! STR_TO_DATE), `names` (of months and days).
@@ -51,7 +51,7 @@ fn typed_fraction(ty: &SqlType) -> Option<u8> {
     is_whole.then_some(0)
 }
 
-/// Fractional seconds that an argument brings, read as a moment (a constant text has those that
+/// Fractional seconds that an argument brings, read as a temporal value (a constant text has those that
 /// are written).
 fn moment_fraction(arg: &ArgType) -> u8 {
     const LENIENT: DateFlags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);

@@ -1,4 +1,4 @@
-//! Arguments of date functions as moments and durations.
+//! Arguments of date functions as temporal values and durations.
 //!
 //! Neighbours: `cast` converts and raises; every function in this directory reads its arguments
 //! here.
