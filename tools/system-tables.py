@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes down the tables of MySQL's system schemas, as crates/sql/src/infoschema/declared reads them.
+"""Writes down the tables of MySQL's system schemas, as crates/sql/src/system_schemas reads them.
 
   system-tables.py HOST:PORT FOLDER    writes FOLDER/SCHEMA.tsv for each system schema (needs PyMySQL)
 

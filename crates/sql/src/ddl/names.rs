@@ -8,7 +8,7 @@ use esker_sql_syntax::ast::ObjectName;
 use esker_types::names::{check_column, check_length, is_bad};
 use esker_types::{SqlError, SqlResult, errors};
 
-use crate::infoschema::{self, SpecKind};
+use crate::system_schemas::{self, SpecKind};
 
 /// A name with its database decided.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
 
 /// 1044 and 3554 for tables and views of databases of the server.
 pub fn check_table(name: &TableName, user: &str) -> SqlResult<()> {
-    match infoschema::rejects_changes(&name.schema, &name.name) {
+    match system_schemas::rejects_changes(&name.schema, &name.name) {
         Some(e) => Err(e),
         None => check_not_system(&name.schema, user),
     }
@@ -57,11 +57,11 @@ pub fn check_schema(schema: &str, user: &str) -> SqlResult<()> {
 
 /// The source of CREATE TABLE … LIKE has a definition to copy: 1347, 1683, 1235, and what a table is not found with.
 pub fn check_source(name: &TableName) -> SqlResult<()> {
-    let Some(schema) = infoschema::schema(&name.schema) else {
+    let Some(schema) = system_schemas::schema(&name.schema) else {
         return Ok(());
     };
     let found = schema.table(&name.name);
-    let spec = found.ok_or_else(|| infoschema::unknown_table(schema.name, &name.name))?;
+    let spec = found.ok_or_else(|| system_schemas::unknown_table(schema.name, &name.name))?;
     Err(match spec.schema {
         _ if spec.kind != SpecKind::Table => {
             errors::wrong_object(spec.schema, spec.name, "BASE TABLE")

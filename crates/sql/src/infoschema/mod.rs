@@ -1,8 +1,7 @@
 //! The system schemas: what they hold and where their rows come from.
 //!
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
-//! row sources. Parts: `declared` (columns of every table) · `absent` (names that no statement reaches) · `source`
-//! (rows to columns) · of INFORMATION_SCHEMA:
+//! row sources. `system_schemas` declares the tables. Parts: `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, keys), `columns`, `view_columns` (what those of views stand for),
 //! `system_objects` (the same about the system schemas), `partitions`, `partition_rows` (their sizes), `histogram`
 //! (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables, sessions, character
@@ -15,10 +14,8 @@
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
 //! of that moment, and only about what the account may see.
 
-mod absent;
 mod columns;
 mod deadlocks;
-mod declared;
 mod dictionary;
 mod disk;
 mod events;
@@ -54,11 +51,8 @@ use std::sync::Arc;
 use esker_types::ctx::SessionInfo;
 use esker_types::{SqlResult, Value, errors};
 
-pub(crate) use absent::{rejects_changes, unknown_table};
 pub(crate) use columns::{column_default, column_extra, column_key};
 pub(crate) use deadlocks::{Deadlocks, latest_deadlock};
-pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
-pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
 pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
 use performance::LOG_STATUS;
@@ -71,6 +65,10 @@ pub(crate) use triggers::trigger_created;
 pub(crate) use view_columns::{ShownColumn, of_view as shown_columns};
 
 use crate::instance::Instance;
+pub use crate::system_schemas::{ColumnSpec, KeySpec, SpecKind, TableSpec};
+pub(crate) use crate::system_schemas::{
+    SCHEMAS, SystemSchema, rejects_changes, schema, unknown_table,
+};
 use esker_sql_catalog::accounts::{Access, Privileges};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};

@@ -2,10 +2,11 @@
 //!
 //! Neighbours: `infoschema` finds them here and has the rows from its sources; SHOW prints them. The files beside this
 //! one are MySQL's tables as `tools/system-tables.py` wrote them down; `own` has those that only Esker has. `types`
-//! reads the type of a column.
+//! reads the type of a column, `absent` has names that no statement reaches.
 //! **Invariants**: the tables of a schema are sorted by name, so that a look-up is a binary search; the files are part
 //! of the program and whole (a test reads all of them).
 
+mod absent;
 mod own;
 mod types;
 
@@ -14,6 +15,8 @@ use std::sync::{Arc, LazyLock};
 
 use esker_types::SqlType;
 use esker_types::collation::Collation;
+
+pub(crate) use absent::{rejects_changes, unknown_table};
 
 /// A system schema.
 pub(crate) struct SystemSchema {
