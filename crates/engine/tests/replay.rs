@@ -334,6 +334,62 @@ fn nested_crashes_lose_nothing() {
     assert!(interrupted > SEEDS, "replays are interrupted");
 }
 
+/// Adds one to rows, again and again.
+fn raise_rows(engine: &Engine, id: TreeId, rows: u64, mut dice: SimRng, raised: &AtomicU64) {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let tree = engine.tree(id).unwrap();
+    for _ in 0..400 {
+        let key = dice.below(rows).to_be_bytes();
+        if !lock(&txn, id, &key) {
+            txn.rollback();
+            continue;
+        }
+        // A writer reads first: what it reads must be there.
+        let old = txn.get(&tree, &key, View::Latest).unwrap();
+        let old = u64::from_be_bytes(old.expect("a row").try_into().unwrap());
+        txn.put(&tree, &key, &(old + 1).to_be_bytes()).unwrap();
+        assert!(txn.commit().unwrap().seq.is_some());
+        raised.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn assert_all_seen(engine: &Engine, id: TreeId, rows: u64) {
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let tree = engine.tree(id).unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let bounds = (Bound::Unbounded, Bound::Unbounded);
+        let mut cursor = txn
+            .scan(&tree, bounds.0, bounds.1, direction, View::Snapshot)
+            .unwrap();
+        let mut seen = 0;
+        while cursor.next().unwrap().is_some() {
+            seen += 1;
+        }
+        assert_eq!(seen, rows);
+    }
+}
+
+/// The sum of all rows.
+fn sum_of(engine: &Engine, id: TreeId) -> u64 {
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let tree = engine.tree(id).unwrap();
+    let bounds = (Bound::Unbounded, Bound::Unbounded);
+    let mut cursor = txn
+        .scan(
+            &tree,
+            bounds.0,
+            bounds.1,
+            Direction::Forward,
+            View::Snapshot,
+        )
+        .unwrap();
+    let mut sum = 0;
+    while let Some((_, value)) = cursor.next().unwrap() {
+        sum += u64::from_be_bytes(value.try_into().unwrap());
+    }
+    sum
+}
+
 /// Readers, writers, maintenance and DDL that begin while the log is still being replayed.
 #[test]
 fn early_work_sees_what_late_work_would_see() {
@@ -366,40 +422,10 @@ fn early_work_sees_what_late_work_would_see() {
         thread::scope(|scope| {
             for writer in 0..3u64 {
                 let (engine, raised) = (&engine, &raised);
-                scope.spawn(move || {
-                    let mut dice = SimRng::new(round * 10 + writer);
-                    let mut txn = engine.begin(Isolation::ReadCommitted);
-                    let tree = engine.tree(id).unwrap();
-                    for _ in 0..400 {
-                        let key = dice.below(rows).to_be_bytes();
-                        if !lock(&txn, id, &key) {
-                            txn.rollback();
-                            continue;
-                        }
-                        // A writer reads first: what it reads must be there.
-                        let old = txn.get(&tree, &key, View::Latest).unwrap();
-                        let old = u64::from_be_bytes(old.expect("a row").try_into().unwrap());
-                        txn.put(&tree, &key, &(old + 1).to_be_bytes()).unwrap();
-                        assert!(txn.commit().unwrap().seq.is_some());
-                        raised.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
+                let dice = SimRng::new(round * 10 + writer);
+                scope.spawn(move || raise_rows(engine, id, rows, dice, raised));
             }
-            scope.spawn(|| {
-                let txn = engine.begin(Isolation::RepeatableRead);
-                let tree = engine.tree(id).unwrap();
-                for direction in [Direction::Forward, Direction::Backward] {
-                    let bounds = (Bound::Unbounded, Bound::Unbounded);
-                    let mut cursor = txn
-                        .scan(&tree, bounds.0, bounds.1, direction, View::Snapshot)
-                        .unwrap();
-                    let mut seen = 0;
-                    while cursor.next().unwrap().is_some() {
-                        seen += 1;
-                    }
-                    assert_eq!(seen, rows);
-                }
-            });
+            scope.spawn(|| assert_all_seen(&engine, id, rows));
             scope.spawn(|| {
                 engine.drop_tree(doomed).unwrap();
                 let fresh = engine.create_tree().unwrap();
@@ -413,31 +439,13 @@ fn early_work_sees_what_late_work_would_see() {
         });
         engine.wait_built().block().unwrap();
         assert_eq!(engine.replay().phase, ReplayPhase::Done);
-        let sum = |engine: &Engine| {
-            let txn = engine.begin(Isolation::ReadCommitted);
-            let tree = engine.tree(id).unwrap();
-            let mut cursor = txn
-                .scan(
-                    &tree,
-                    Bound::Unbounded,
-                    Bound::Unbounded,
-                    Direction::Forward,
-                    View::Snapshot,
-                )
-                .unwrap();
-            let mut sum = 0;
-            while let Some((_, value)) = cursor.next().unwrap() {
-                sum += u64::from_be_bytes(value.try_into().unwrap());
-            }
-            sum
-        };
         let expected = rows + raised.load(Ordering::Relaxed);
-        assert_eq!(sum(&engine), expected);
+        assert_eq!(sum_of(&engine, id), expected);
         engine.shutdown().unwrap();
         drop(engine);
         // Both what was replayed and what came after it, after one more crash.
         let engine = Engine::open(copy(&image, 50).env(), config.clone()).unwrap();
-        assert_eq!(sum(&engine), expected);
+        assert_eq!(sum_of(&engine, id), expected);
         assert!(engine.tree(doomed).is_none());
     }
 }

@@ -356,11 +356,42 @@ fn show_and_manage(args: &[&str]) {
     c.run("CREATE USER u IDENTIFIED BY 'very secret'; SET PASSWORD FOR u = 'also secret'");
     c.run("CREATE TEMPORARY TABLE own (a INT); INSERT INTO own VALUES (1)");
     c.run("SET sql_log_bin = 0; INSERT INTO t VALUES (2, 'hidden'); SET sql_log_bin = 1");
-    let events = c.lines("SHOW BINLOG EVENTS");
-    let infos = events.join("\n");
+    assert_numbered(&mut c);
+    assert_shown(&mut server.connect(), &mut c);
+    let purged = purge(&server, dir.path(), &mut c);
+    c.run("SET GLOBAL max_binlog_size = 4096");
+    c.run("SET SESSION binlog_transaction_compression = ON, foreign_key_checks = OFF");
+    c.run("INSERT INTO t VALUES (4, REPEAT('x', 20000))");
+    c.run("SET SESSION foreign_key_checks = ON");
+    crate::binlog_statements::assert_packed(&c.rows("SHOW BINLOG EVENTS IN 'binlog.000003'"));
+
+    // A clean stop ends the last file, and the next start begins one.
+    let files = c.rows("SHOW BINARY LOGS").len();
+    server.stop();
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), files + 1);
+    assert_eq!(c.value("SELECT @@GLOBAL.gtid_purged"), purged);
+    assert_server_ids(&mut c);
+    begin_again(&mut c);
+    server.stop();
+
+    // Without binary log nothing is shown that could mislead.
+    server.set_args(&[]);
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.code("SHOW BINARY LOGS"), Some(1381));
+    assert!(c.rows("SHOW BINARY LOG STATUS").is_empty());
+    assert_eq!(c.value("SELECT @@log_bin"), "0");
+    // Nothing is there that it could take away.
+    c.run("RESET REPLICA, BINARY LOGS AND GTIDS");
+}
+
+/// The number of the transaction stands behind what changes definitions and accounts, as in MySQL.
+fn assert_numbered(c: &mut Client) {
+    let infos = c.lines("SHOW BINLOG EVENTS").join("\n");
     assert!(infos.contains("use `d`; CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"));
     assert!(infos.contains("ALTER TABLE t ADD INDEX (id)") && !infos.contains("WAIT"));
-    // The number of the transaction stands behind what changes definitions and accounts, as in MySQL.
     for (text, has_number) in [
         ("CREATE DATABASE d", true),
         ("CREATE TABLE t (", true),
@@ -373,11 +404,14 @@ fn show_and_manage(args: &[&str]) {
         assert_eq!(event.contains(" /* xid="), has_number, "{event}");
     }
     assert!(infos.contains("CREATE DATABASE d /* xid=1 */"), "{infos}");
-    let mut quiet = server.connect();
+}
+
+/// Events have no secrets and nothing of temporary tables; `quiet` is a session that has done nothing before.
+fn assert_shown(quiet: &mut Client, c: &mut Client) {
     quiet.run("CREATE DATABASE IF NOT EXISTS d; FLUSH TABLES");
-    let infos = quiet.lines("SHOW BINLOG EVENTS").join("\n");
-    assert!(infos.ends_with("|FLUSH TABLES"), "{infos}");
     let events = quiet.lines("SHOW BINLOG EVENTS");
+    let infos = events.join("\n");
+    assert!(infos.ends_with("|FLUSH TABLES"), "{infos}");
     assert!(infos.contains("CREATE USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$"));
     assert!(infos.contains("ALTER USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$"));
     assert!(
@@ -387,22 +421,22 @@ fn show_and_manage(args: &[&str]) {
     assert_eq!(infos.matches("Write_rows").count(), 1);
     assert_eq!(infos.matches("Update_rows").count(), 1);
     // Positions lead from one event to the next.
-    let starts: Vec<&str> = events
-        .iter()
-        .map(|e| e.split('|').nth(1).expect("Pos"))
-        .collect();
-    let ends: Vec<&str> = events
-        .iter()
-        .map(|e| e.split('|').nth(4).expect("End"))
-        .collect();
+    let field = |nth: usize| {
+        let of = move |event: &String| event.split('|').nth(nth).expect("a field").to_owned();
+        events.iter().map(of).collect::<Vec<_>>()
+    };
+    let (starts, ends) = (field(1), field(4));
     assert_eq!(starts[1..], ends[..ends.len() - 1]);
-    let last = ends[ends.len() - 1].to_owned();
+    let last = &ends[ends.len() - 1];
     assert_eq!(
         c.lines("SHOW BINARY LOGS"),
         [format!("binlog.000001|{last}|No")]
     );
     assert_eq!(c.code("SHOW BINLOG EVENTS IN 'binlog.000009'"), Some(1220));
+}
 
+/// Removes the first file; the transactions that are gone with it.
+fn purge(server: &Server, dir: &Path, c: &mut Client) -> String {
     c.run("FLUSH BINARY LOGS; INSERT INTO t VALUES (3, NULL); FLUSH LOGS");
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), 3);
     let executed = c.value("SELECT @@GLOBAL.gtid_executed");
@@ -420,23 +454,14 @@ fn show_and_manage(args: &[&str]) {
     }
     backup.run("UNLOCK INSTANCE");
     c.run("PURGE BINARY LOGS TO 'binlog.000002'");
-    assert!(!dir.path().join("data/binlog/binlog.000001").exists());
+    assert!(!dir.join("data/binlog/binlog.000001").exists());
     let purged = c.value("SELECT @@GLOBAL.gtid_purged");
     assert!(!purged.is_empty() && purged != executed);
-    c.run("SET GLOBAL max_binlog_size = 4096");
-    c.run("SET SESSION binlog_transaction_compression = ON, foreign_key_checks = OFF");
-    c.run("INSERT INTO t VALUES (4, REPEAT('x', 20000))");
-    c.run("SET SESSION foreign_key_checks = ON");
-    crate::binlog_statements::assert_packed(&c.rows("SHOW BINLOG EVENTS IN 'binlog.000003'"));
+    purged
+}
 
-    // A clean stop ends the last file, and the next start begins one.
-    let files = c.rows("SHOW BINARY LOGS").len();
-    server.stop();
-    server.restart();
-    c = server.connect();
-    assert_eq!(c.rows("SHOW BINARY LOGS").len(), files + 1);
-    assert_eq!(c.value("SELECT @@GLOBAL.gtid_purged"), purged);
-    // Events are those of the server by its number of now.
+/// Events are those of the server by its number of now.
+fn assert_server_ids(c: &mut Client) {
     for id in ["7", "1"] {
         c.run(&format!(
             "SET GLOBAL server_id = {id}; CREATE DATABASE x{id}"
@@ -450,6 +475,9 @@ fn show_and_manage(args: &[&str]) {
             "{events:?}"
         );
     }
+}
+
+fn begin_again(c: &mut Client) {
     c.run("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
     c.run("RESET BINARY LOGS AND GTIDS");
@@ -460,17 +488,6 @@ fn show_and_manage(args: &[&str]) {
     assert_eq!(c.value("SELECT @@GLOBAL.gtid_executed"), "");
     c.run("INSERT INTO d.t VALUES (5, 'first')");
     assert!(c.value("SELECT @@GLOBAL.gtid_executed").ends_with(":1"));
-    server.stop();
-
-    // Without binary log nothing is shown that could mislead.
-    server.set_args(&[]);
-    server.restart();
-    c = server.connect();
-    assert_eq!(c.code("SHOW BINARY LOGS"), Some(1381));
-    assert!(c.rows("SHOW BINARY LOG STATUS").is_empty());
-    assert_eq!(c.value("SELECT @@log_bin"), "0");
-    // Nothing is there that it could take away.
-    c.run("RESET REPLICA, BINARY LOGS AND GTIDS");
 }
 
 /// The columns that an image has, by the names given.

@@ -88,12 +88,8 @@ fn proof(random: &mut Random, plugin: &str, challenge: &[u8]) -> Vec<u8> {
     }
 }
 
-/// One attempt; true: it got in.
-fn attempt(server: &Server, random: &mut Random) -> bool {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connect");
-    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
-    let (_, greeting) = read(&mut stream).expect("greeting");
-    let scramble = challenge(&greeting).expect("challenge");
+/// A login packet of some user, with some proof.
+fn login(random: &mut Random, scramble: &[u8]) -> Vec<u8> {
     let users = [
         "native",
         "sha2",
@@ -125,7 +121,7 @@ fn attempt(server: &Server, random: &mut Random) -> bool {
     login.extend_from_slice(&[0; 23]);
     login.extend_from_slice(&user);
     login.push(0);
-    let first = proof(random, plugin, &scramble);
+    let first = proof(random, plugin, scramble);
     login.push(first.len() as u8);
     login.extend_from_slice(&first);
     login.extend_from_slice(plugin.as_bytes());
@@ -134,6 +130,42 @@ fn attempt(server: &Server, random: &mut Random) -> bool {
         let length = random.below(login.len());
         login.truncate(length);
     }
+    login
+}
+
+/// An answer to what the server asks, other than that the login is over.
+fn reply(random: &mut Random, scramble: &[u8], asked: &[u8]) -> Vec<u8> {
+    if asked.first() == Some(&0xfe) {
+        let end = asked.iter().position(|b| *b == 0).unwrap_or(asked.len());
+        let name = String::from_utf8_lossy(&asked[1..end]).into_owned();
+        let fresh = asked.get(end + 1..end + 21).unwrap_or_default();
+        // An answer to the first challenge is worth nothing for the second one.
+        let challenge = if random.below(2) == 0 {
+            scramble
+        } else {
+            fresh
+        };
+        return proof(random, &name, challenge);
+    }
+    match random.below(5) {
+        0 => vec![2],
+        1 => random.bytes(256),
+        2 => [PASSWORD, &[0]].concat(),
+        3 => Vec::new(),
+        _ => {
+            let length = random.below(300);
+            random.bytes(length)
+        }
+    }
+}
+
+/// One attempt; true: it got in.
+fn attempt(server: &Server, random: &mut Random) -> bool {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connect");
+    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+    let (_, greeting) = read(&mut stream).expect("greeting");
+    let scramble = challenge(&greeting).expect("challenge");
+    let login = login(random, &scramble);
     // The server may have closed already: then the answer tells.
     let _ = stream.write_all(&packet(1, &login));
     if random.below(20) == 0 {
@@ -146,28 +178,7 @@ fn attempt(server: &Server, random: &mut Random) -> bool {
         let reply = match answer.first() {
             Some(0) => return true,
             Some(0xff) | None => return false,
-            Some(0xfe) => {
-                let end = answer.iter().position(|b| *b == 0).unwrap_or(answer.len());
-                let name = String::from_utf8_lossy(&answer[1..end]).into_owned();
-                let fresh = answer.get(end + 1..end + 21).unwrap_or_default();
-                // An answer to the first challenge is worth nothing for the second one.
-                let asked = if random.below(2) == 0 {
-                    &scramble
-                } else {
-                    fresh
-                };
-                proof(random, &name, asked)
-            }
-            _ => match random.below(5) {
-                0 => vec![2],
-                1 => random.bytes(256),
-                2 => [PASSWORD, &[0]].concat(),
-                3 => Vec::new(),
-                _ => {
-                    let length = random.below(300);
-                    random.bytes(length)
-                }
-            },
+            _ => reply(random, &scramble, &answer),
         };
         let _ = stream.write_all(&packet(seq.wrapping_add(1), &reply));
     }

@@ -157,17 +157,7 @@ impl Shapes {
     fn choose(&self, files: &LoadFiles, dice: &mut Dice) -> (String, State) {
         let mut after = self.state.clone();
         if dice.roll(10) == 0 {
-            let name = format!("{}{}", self.prefix, dice.roll(2));
-            let sql = if after.views.remove(&name).is_some() && dice.roll(2) == 0 {
-                format!("DROP VIEW seen.{name}")
-            } else {
-                let number = dice.roll(1000);
-                after.views.insert(name.clone(), number);
-                format!(
-                    "CREATE OR REPLACE VIEW seen.{name} AS SELECT {number} AS number FROM mix.t LIMIT 1"
-                )
-            };
-            return (sql, after);
+            return (self.choose_view(&mut after, dice), after);
         }
         let name = format!("{}{}", self.prefix, dice.roll(TABLES));
         let moved = format!("{}moved", self.prefix);
@@ -189,11 +179,9 @@ impl Shapes {
                 format!("TRUNCATE TABLE ddl.{name}")
             }
             2 | 3 => {
-                let verb = if table.has_column { "DROP" } else { "ADD" };
-                let kind = if table.has_column {
-                    ""
-                } else {
-                    " INT DEFAULT 7"
+                let (verb, kind) = match table.has_column {
+                    true => ("DROP", ""),
+                    false => ("ADD", " INT DEFAULT 7"),
                 };
                 table.has_column = !table.has_column;
                 format!("ALTER TABLE ddl.{name} {verb} COLUMN more{kind}")
@@ -219,15 +207,7 @@ impl Shapes {
                 after.tables.insert(moved.clone(), table);
                 format!("RENAME TABLE ddl.{name} TO ddl.{moved}")
             }
-            11..=14 => {
-                let file = dice.roll(FILES);
-                table.ids.extend(file_ids(file));
-                let path = files.0.join(file.to_string());
-                format!(
-                    "LOAD DATA INFILE '{}' IGNORE INTO TABLE ddl.{name} (id, v, s)",
-                    path.display()
-                )
-            }
+            11..=14 => load(table, &name, files, dice),
             15 => {
                 let from = &others[dice.roll(others.len() as u64) as usize];
                 let ids = self.state.tables[from].ids.clone();
@@ -240,20 +220,22 @@ impl Shapes {
                 table.ids.retain(|id| !(first..=last).contains(id));
                 format!("DELETE FROM ddl.{name} WHERE id BETWEEN {first} AND {last}")
             }
-            _ => {
-                let first = dice.roll(FILES * FILE_ROWS);
-                let ids = first..first + FEW_ROWS;
-                table.ids.extend(ids.clone());
-                let rows: Vec<String> = ids
-                    .map(|id| format!("({id}, {id}, '{}')", text(id)))
-                    .collect();
-                format!(
-                    "REPLACE INTO ddl.{name} (id, v, s) VALUES {}",
-                    rows.join(",")
-                )
-            }
+            _ => replace(table, &name, dice),
         };
         (sql, after)
+    }
+
+    /// A change of a view.
+    fn choose_view(&self, after: &mut State, dice: &mut Dice) -> String {
+        let name = format!("{}{}", self.prefix, dice.roll(2));
+        if after.views.remove(&name).is_some() && dice.roll(2) == 0 {
+            return format!("DROP VIEW seen.{name}");
+        }
+        let number = dice.roll(1000);
+        after.views.insert(name.clone(), number);
+        format!(
+            "CREATE OR REPLACE VIEW seen.{name} AS SELECT {number} AS number FROM mix.t LIMIT 1"
+        )
     }
 
     fn found(&self, c: &mut Client) -> State {
@@ -327,4 +309,29 @@ fn summary(state: &State) -> Vec<String> {
     tables
         .chain(state.views.iter().map(|(name, n)| format!("{name}: {n}")))
         .collect()
+}
+
+/// Loads a file into a table.
+fn load(table: &mut Table, name: &str, files: &LoadFiles, dice: &mut Dice) -> String {
+    let file = dice.roll(FILES);
+    table.ids.extend(file_ids(file));
+    let path = files.0.join(file.to_string());
+    format!(
+        "LOAD DATA INFILE '{}' IGNORE INTO TABLE ddl.{name} (id, v, s)",
+        path.display()
+    )
+}
+
+/// Puts a few rows into a table.
+fn replace(table: &mut Table, name: &str, dice: &mut Dice) -> String {
+    let first = dice.roll(FILES * FILE_ROWS);
+    let ids = first..first + FEW_ROWS;
+    table.ids.extend(ids.clone());
+    let rows: Vec<String> = ids
+        .map(|id| format!("({id}, {id}, '{}')", text(id)))
+        .collect();
+    format!(
+        "REPLACE INTO ddl.{name} (id, v, s) VALUES {}",
+        rows.join(",")
+    )
 }
