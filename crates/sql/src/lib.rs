@@ -5,13 +5,13 @@
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `printer` (syntax trees as text) · [`capture`] (changes as events of
 //! the binary log), [`binlog`] (the binary log) · `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored
-//! programs, compiled) · [`session`] (one client), `counts` (what it has done, in numbers) ·
-//! [`replica`] (replication channels), [`applier`] (transactions of other servers) · [`infoschema`] (of the tables that `system_schemas` declares), `show` (what
-//! clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle` (pauses for others),
-//! `querylog` (slow and general log), `logtable` (the same as tables), `audit` (audit log) · `xids` (XA transactions) ·
-//! [`datadir`] (the data directory as a whole), `host` (the process around), `persisted` (SET PERSIST), `schema`
-//! (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that
-//! need every floor), `testing` (sessions for tests).
+//! programs, compiled) · [`session`] (one client), `counts` (what it has done, in numbers) · [`replica`] (replication
+//! channels), [`applier`] (transactions of other servers) · [`infoschema`] (of the tables that `system_schemas`
+//! declares), `show` (what clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle`
+//! (pauses for others), `querylog` (slow and general log), `logtable` (the same as tables), `audit` (audit log) ·
+//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `persisted`
+//! (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) ·
+//! `query_tests` (tests that need every floor), `testing` (sessions for tests).
 
 pub mod applier;
 mod audit;
