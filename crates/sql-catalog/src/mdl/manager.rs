@@ -307,7 +307,7 @@ impl MetadataLocks {
         edges
     }
 
-    /// Asserts that locks are counted as their owners have them: for tests, while nobody takes or gives back a lock.
+    /// Asserts that the locks of owners are counted: for tests, while nobody takes or gives back a lock.
     pub fn validate(&self) {
         let owners: Vec<Arc<Owner>> = self.inner.owners.lock().values().cloned().collect();
         let named: Vec<Arc<MdlObject>> = {

@@ -320,19 +320,20 @@ impl MdlObject {
         }
     }
 
-    /// Asserts that what is counted is what sessions hold, while nobody else takes or gives back a lock.
+    /// Asserts that what sessions hold is counted, while nobody else takes or gives back a lock. A grant that its
+    /// session has not taken over yet is counted, too.
     pub(super) fn validate(&self, held: &[MdlMode]) {
         let slow = self.slow.lock();
         let word = self.word.load(Ordering::Acquire);
         for class in 0..FAST_CLASSES {
             let counted = word >> (CLASS_BITS * class as u32) & CLASS_MASK;
             let holders = held.iter().filter(|m| m.fast() == Some(class)).count();
-            assert_eq!(counted, holders as u64, "{:?}, class {class}", self.key);
+            assert!(counted >= holders as u64, "{:?}, class {class}", self.key);
         }
         for mode in MdlMode::ALL.iter().filter(|m| m.fast().is_none()) {
             let holders = held.iter().filter(|m| *m == mode).count();
             let counted = slow.holders[mode.index()] as usize;
-            assert_eq!(counted, holders, "{:?}, {mode:?}", self.key);
+            assert!(counted >= holders, "{:?}, {mode:?}", self.key);
         }
         let holds_up = |m: &MdlMode| m.fast().is_none() && !m.admits_fast();
         if !slow.queue.is_empty() || held.iter().any(holds_up) {
