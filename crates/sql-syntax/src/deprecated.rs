@@ -78,26 +78,6 @@ impl Deprecation {
 
     /// Number and text of MySQL's warning.
     pub fn warning(self) -> (u16, String) {
-        /// ER_WARN_DEPRECATED_SYNTAX.
-        const SYNTAX: u16 = 1287;
-        /// ER_WARN_DEPRECATED_SYNTAX_NO_REPLACEMENT.
-        const WITHOUT_REPLACEMENT: u16 = 1681;
-        let replaced = |what: &str, by: &str| {
-            let text = format!(
-                "'{what}' is deprecated and will be removed in a future release. Please use {by}"
-            );
-            (SYNTAX, text)
-        };
-        let considered = |what: &str, how: &str| {
-            let text = format!(
-                "{what} is deprecated and will be removed in a future release. Consider {how}"
-            );
-            (SYNTAX, text)
-        };
-        let dropped = |what: &str| {
-            let text = format!("'{what}' is deprecated and will be removed in a future release.");
-            (WITHOUT_REPLACEMENT, text)
-        };
         match self {
             Self::And => replaced("&&", "AND instead"),
             Self::Or => replaced("|| as a synonym for OR", "OR instead"),
@@ -153,6 +133,28 @@ impl Deprecation {
             ),
         }
     }
+}
+
+/// ER_WARN_DEPRECATED_SYNTAX.
+const SYNTAX: u16 = 1287;
+/// ER_WARN_DEPRECATED_SYNTAX_NO_REPLACEMENT.
+const WITHOUT_REPLACEMENT: u16 = 1681;
+
+fn replaced(what: &str, by: &str) -> (u16, String) {
+    let text =
+        format!("'{what}' is deprecated and will be removed in a future release. Please use {by}");
+    (SYNTAX, text)
+}
+
+fn considered(what: &str, how: &str) -> (u16, String) {
+    let text =
+        format!("{what} is deprecated and will be removed in a future release. Consider {how}");
+    (SYNTAX, text)
+}
+
+fn dropped(what: &str) -> (u16, String) {
+    let text = format!("'{what}' is deprecated and will be removed in a future release.");
+    (WITHOUT_REPLACEMENT, text)
 }
 
 fn is_deprecated(charset: &Charset) -> bool {

@@ -66,9 +66,7 @@ pub(crate) use view_columns::{ShownColumn, of_view as shown_columns};
 
 use crate::instance::Instance;
 pub use crate::system_schemas::{ColumnSpec, KeySpec, SpecKind, TableSpec};
-pub(crate) use crate::system_schemas::{
-    SCHEMAS, SystemSchema, rejects_changes, schema, unknown_table,
-};
+pub(crate) use crate::system_schemas::{SCHEMAS, SystemSchema, schema, unknown_table};
 use esker_sql_catalog::accounts::{Access, Privileges};
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
