@@ -18,7 +18,7 @@ import argparse, os, random, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import changes, compare, documents, histories, known, programs, queries, references, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
+import changes, compare, documents, generated, histories, known, programs, queries, references, schema, servers, stores, temporary, tree, wire  # noqa: E402 (beside this script)
 
 QUERY_SECONDS = 20
 SQL_MODES = ["NO_UNSIGNED_SUBTRACTION", "NO_UNSIGNED_SUBTRACTION", ""]
@@ -32,7 +32,8 @@ SETTINGS = [
                                  "join_buffer_size": 128, "tmp_table_size": 1024}),
 ]
 # What has histories of its own, see histories.py.
-THEMES = {"references": references.References, "documents": documents.Documents}
+THEMES = {"references": references.References, "documents": documents.Documents, "generated": generated.Generated,
+          "temporary": temporary.Temporary}
 HISTORY = 40
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 

@@ -66,7 +66,7 @@ class References:
             parts = r.choice([["a"], ["b"], ["s"], ["a", "b"], ["b", "a"], ["a", "b", "c"], ["c"], ["b", "s"], ["s", "a"]])
             unique = r.random() < 0.65
             out.append(f"{'UNIQUE ' if unique else ''}KEY k{n} ({', '.join(parts)})")
-            if unique and len(parts) > 1:
+            if len(parts) > 1:
                 # See known.AVOIDED_MYSQL.
                 table.not_null |= set(parts)
             if unique or self.loose:
