@@ -189,6 +189,8 @@ impl<'a> Conversion<'a> {
             let column = &self.new.columns[at];
             values[at] = match origin {
                 Origin::Same(from) => row.field(*from).to_owned(),
+                // Computed below; the value before it need be none of the new type.
+                Origin::Convert(_) if column.generated.is_some() => Value::Null,
                 Origin::Convert(from) => {
                     let ty = &self.old.columns[*from].ty;
                     self.converted(row.field(*from).to_owned(), ty, column, row_number)?

@@ -189,6 +189,11 @@ impl RowChanger {
     ) -> Result<(), ExecError> {
         for Assignment { col, cell } in &self.assignments {
             let column = self.column(*col);
+            if column.generated.is_some() {
+                // DEFAULT, which is what is computed below.
+                debug_assert!(matches!(cell, Cell::Default));
+                continue;
+            }
             let (value, from) = match cell {
                 Cell::Expr(e) => (env.evaluating(states, |env| e.eval(row, env))?, &e.ty),
                 Cell::Default => (self.default(env, states, *col, row)?, &column.ty),
