@@ -528,7 +528,6 @@ impl<'a> Edit<'a> {
                 ty.kind = wider_text(&ty.kind);
             }
             ty.collation = target;
-            column.def.explicit_collation = false;
         }
         debug_assert!(target.charset() != Charset::Binary || target == Collation::BINARY);
         Ok(())
