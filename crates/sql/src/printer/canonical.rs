@@ -373,6 +373,7 @@ fn called(mut call: Call) -> Expr {
             let part = named("json_extract", vec![take(document), take(path)]);
             Some(named("json_length", vec![part]))
         }
+        ("yearweek" | "round", [e]) => Some(named(name, vec![take(e), int(0)])),
         ("weekofyear", [e]) => Some(named("week", vec![take(e), int(3)])),
         (_, [amount, date]) => name
             .strip_prefix("timestampadd_")

@@ -404,9 +404,13 @@ impl<'a> Printer<'a> {
     }
 
     fn cast(&mut self, expr: &Expr, ty: &DataType) -> SqlResult<()> {
-        let array = if ty.array { " array" } else { "" };
-        let ty = self.cast_type(ty)?;
-        self.around("cast(", expr, &format!(" as {ty}{array})"))
+        let name = self.cast_type(ty)?;
+        let name = match (ty.array, ty.name) {
+            (true, TypeName::Decimal) => format!("{} array", name.replace(',', ", ")),
+            (true, _) => format!("{name} array"),
+            _ => name,
+        };
+        self.around("cast(", expr, &format!(" as {name})"))
     }
 
     fn call(&mut self, call: &Call) -> SqlResult<()> {
