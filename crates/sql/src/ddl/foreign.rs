@@ -317,8 +317,11 @@ pub(super) fn check_own_columns(
             return Err(error(1830, text));
         }
         check_generated(ctx, name, built, key, &columns)?;
-        let changes =
-            key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
+        // A default is refused beside a CHECK, too, although nothing sets it.
+        let sets = [ReferentialAction::SetNull, ReferentialAction::SetDefault];
+        let changes = sets.contains(&key.on_delete)
+            || sets.contains(&key.on_update)
+            || key.on_update == ReferentialAction::Cascade;
         for check in built.checks.iter().filter(|_| changes) {
             let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &check.text)?;
             if let Some(&col) = columns.iter().find(|c| used.contains(c)) {
